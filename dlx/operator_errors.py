@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlx.amqp_errors import NAMES, Refusal
+from dlx.bindings import BindingRefusal
 from dlx.erlang_printing import Atom, json_term, printed
 from dlx.releases import Release
 
@@ -21,13 +22,15 @@ class OperatorError(Exception):
     """An operator's command that RabbitMQ refuses.
 
     ``text`` is its reason, ``status`` the HTTP status; ``term`` the reason as an Erlang
-    term (``dlx.erlang_printing``) where it is more than a text. ``item`` is the section of a definitions document,
+    term (``dlx.erlang_printing``) where it is more than a text. ``plain`` says the same to a person: it is this
+    package's sentence where ``text`` is an Erlang term. ``item`` is the section of a definitions document,
     and the place in it, of the item that was refused, where it was one.
     """
 
-    def __init__(self, text: str, status: int = 400, term: Any = None) -> None:
+    def __init__(self, text: str, status: int = 400, term: Any = None, plain: str = "") -> None:
         super().__init__(text)
         self.text = text
+        self.plain = plain or text
         self.status = status
         self.term = term
         self.item: tuple[str, int] | None = None
@@ -37,12 +40,12 @@ class UnforeseenError(OperatorError):
     """A value for which RabbitMQ has no code: an import of definitions says so, other requests are answered 500."""
 
 
-def _only_term(term: Any) -> OperatorError:
-    return OperatorError(str(printed(term)), term=term)
+def _only_term(term: Any, plain: str) -> OperatorError:
+    return OperatorError(str(printed(term)), term=term, plain=plain)
 
 
-def _unforeseen(term: Any) -> UnforeseenError:
-    return UnforeseenError(str(printed(term)), term=term)
+def _unforeseen(term: Any, plain: str) -> UnforeseenError:
+    return UnforeseenError(str(printed(term)), term=term, plain=plain)
 
 
 # Virtual hosts and users
@@ -62,7 +65,7 @@ def no_user_to_delete(name: str) -> OperatorError:
 
 def tags_not_present() -> OperatorError:
     """Refuse a user without the field ``tags``."""
-    return _only_term(Atom("tags_not_present"))
+    return _only_term(Atom("tags_not_present"), "the field tags is missing")
 
 
 def invalid_user_limit(problem: str) -> OperatorError:
@@ -85,11 +88,14 @@ def invalid_permission_pattern(pattern: str | list[int], error: tuple[list[int],
     ``error`` comes from ``policy_validation.pattern_error``.
     """
     shown = pattern.encode() if isinstance(pattern, str) else pattern
-    return _only_term((Atom("invalid_regexp"), shown, error))
+    words, at = error
+    plain = f"{pattern if isinstance(pattern, str) else ''.join(map(chr, pattern))!r} is no regular expression: "
+    plain += f"{''.join(map(chr, words))} at character {at}"
+    return _only_term((Atom("invalid_regexp"), shown, error), plain)
 
 
 def no_exchange_for_topic_permissions(name: str) -> OperatorError:
-    return _only_term((Atom("no_such_exchange"), name.encode()))
+    return _only_term((Atom("no_such_exchange"), name.encode()), f"exchange '{name}' is missing")
 
 
 # Policies and parameters
@@ -102,7 +108,7 @@ def no_policy() -> OperatorError:
 
 def invalid_parameter(problem: str, status: int = 400) -> OperatorError:
     """Refuse a policy or parameter whose validation found ``problem``."""
-    return OperatorError(f"Validation failed\n\n{problem}\n", status)
+    return OperatorError(f"Validation failed\n\n{problem}\n", status, plain=problem)
 
 
 def unknown_component(component: str) -> OperatorError:
@@ -119,7 +125,7 @@ def unknown_queue_type(kind: str) -> OperatorError:
 def unnamed_policy(vhost: str) -> OperatorError:
     """Refuse an imported policy without a name."""
     text = f"policy in virtual host '{vhost}' has undefined name"
-    return OperatorError(printed(list(map(ord, text))), term=text.encode())
+    return OperatorError(printed(list(map(ord, text))), term=text.encode(), plain=text)
 
 
 def policy_as_parameter() -> OperatorError:
@@ -152,40 +158,42 @@ def too_many_queues(vhost: str, adding: int, limit: int, existing: int) -> Opera
 
 def no_user_to_grant(name: str) -> OperatorError:
     """Refuse limits, or imported permissions, of a user that does not exist."""
-    return _only_term((Atom("no_such_user"), name.encode()))
+    return _only_term((Atom("no_such_user"), name.encode()), f"user '{name}' is missing")
 
 
 def not_base64(password_hash: Any) -> OperatorError:
-    return _only_term((Atom("not_base64"), json_term(password_hash)))
+    return _only_term((Atom("not_base64"), json_term(password_hash)), "password_hash is not base64")
 
 
 def password_and_hash() -> OperatorError:
     """Refuse a user with both a password and a hash."""
-    return _only_term(Atom("both_password_and_password_hash_are_provided"))
+    return _only_term(
+        Atom("both_password_and_password_hash_are_provided"), "it has both a password and a password_hash"
+    )
 
 
 def missing_key(name: str) -> UnforeseenError:
-    return _unforeseen((Atom("badkey"), Atom(name)))
+    return _unforeseen((Atom("badkey"), Atom(name)), f"the field {name} is missing")
 
 
 def unforeseen_case(value: Any) -> UnforeseenError:
     """Refuse a value for which no branch of RabbitMQ's code is."""
-    return _unforeseen((Atom("case_clause"), json_term(value)))
+    return _unforeseen((Atom("case_clause"), json_term(value)), f"no field takes the value {value!r}")
 
 
 def bad_argument() -> UnforeseenError:
     """Refuse a value that one of Erlang's own functions does not take."""
-    return _unforeseen(Atom("badarg"))
+    return _unforeseen(Atom("badarg"), "a field is of a wrong type")
 
 
 def wrong_type() -> UnforeseenError:
     """Refuse an imported value of a type that no clause of RabbitMQ's function takes."""
-    return _unforeseen(Atom("function_clause"))
+    return _unforeseen(Atom("function_clause"), "a field is not there, or of a wrong type")
 
 
 def unreadable_argument(problem: str) -> OperatorError:
     """Refuse an imported argument that is not an AMQP value."""
-    return _only_term(Atom(problem))
+    return _only_term(Atom(problem), f"an argument cannot be read: {problem}")
 
 
 def resources_missing(vhost: str, missing: list[tuple[str, str]]) -> OperatorError:
@@ -193,32 +201,35 @@ def resources_missing(vhost: str, missing: list[tuple[str, str]]) -> OperatorErr
     terms = [
         (Atom("not_found"), (Atom("resource"), vhost.encode(), Atom(kind), name.encode())) for kind, name in missing
     ]
-    return _only_term((Atom("resources_missing"), terms))
+    plain = " and ".join(f"{kind} '{name}'" for kind, name in missing)
+    return _only_term((Atom("resources_missing"), terms), f"{plain} is missing")
 
 
-def invalid_binding(words: str, terms: tuple[Any, ...]) -> OperatorError:
-    """Refuse an imported binding with the words and terms of a ``bindings.BindingRefusal``."""
-    return _only_term((Atom("binding_invalid"), list(map(ord, words)), list(terms)))
+def invalid_binding(refusal: BindingRefusal) -> OperatorError:
+    """Refuse an imported binding; a server prints the words and the terms for them apart."""
+    term = (Atom("binding_invalid"), list(map(ord, refusal.words)), list(refusal.terms))
+    return _only_term(term, refusal.explanation)
 
 
 def imported(refusal: Refusal) -> OperatorError:
     """Return the error of an import that runs into an AMQP refusal."""
     if refusal.is_crash:
-        return _unforeseen(Atom("badarg") if refusal.reason is None else refusal.reason)
+        reason = Atom("badarg") if refusal.reason is None else refusal.reason
+        return _unforeseen(reason, "its arguments make a server's import crash")
     name, explanation = NAMES[refusal.code].lower(), refusal.explanation
     term = (Atom("amqp_error"), Atom(name), list(map(ord, explanation)), Atom("none"))
-    return OperatorError(f"{name}: {explanation}", term=term)
+    return OperatorError(f"{name}: {explanation}", term=term, plain=explanation)
 
 
 def imported_parameter(error: OperatorError, place: str, release: Release) -> OperatorError:
     """Return the refusal of an imported policy or parameter; ``place`` says which one, in parentheses."""
     text = error.text + place
     if release.definitions_refusal_texts == "plain":
-        return OperatorError(text)
+        return OperatorError(text, plain=error.plain)
     from html import escape  # loads the names of all HTML entities; few servers refuse a policy on import
 
     term = escape(text, quote=False).encode()
-    return OperatorError(printed(term), term=term)
+    return OperatorError(printed(term), term=term, plain=error.plain)
 
 
 def unusable_document(problem: str) -> OperatorError:

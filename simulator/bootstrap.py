@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from simulator.broker import Broker, OperatorError
-from simulator.broker.commands import AddUser, AddVhost, DeleteUser, ImportDefinitions, SetPermissions
+from simulator.broker.commands import (
+    AddUser,
+    AddVhost,
+    DeleteUser,
+    ImportDefinitions,
+    SetPermissions,
+    TakeDefinitions,
+)
+from simulator.broker.replies import NotImported
 from simulator.definitions import Definitions, DefinitionsError, importable, read_definitions
+from simulator.definitions_checks import check_some_release_takes
+from simulator.definitions_completed import completed
 
 DefinitionsSource = Mapping[str, Any] | str | os.PathLike[str]
 """An export of RabbitMQ's definitions, or the path of the file that holds one."""
@@ -19,10 +29,12 @@ ADMINISTRATOR = ("administrator",)
 def start_broker(
     release: str,
     *,
-    definitions: DefinitionsSource | None = None,
+    definitions: DefinitionsSource | Definitions | None = None,
     users: Mapping[str, str] | None = None,
     node: str = "rabbit@localhost",
     now_us: int | None = None,
+    strict_import: bool = False,
+    not_imported: Callable[[NotImported], object] = lambda refused: None,
 ) -> Broker:
     """Start a broker of that release.
 
@@ -33,6 +45,8 @@ def start_broker(
             otherwise has the password guest, whatever the definitions say; other users have theirs.
         node: the node's name.
         now_us: the time at which it starts, microseconds since 1970.
+        strict_import: whether definitions are imported as by that server; else the broker has all that they have.
+        not_imported: told what the broker has of the definitions, and an import would not take.
 
     Raises:
         UnknownReleaseError: there are no rules for that release.
@@ -41,7 +55,8 @@ def start_broker(
     broker = Broker(release, node=node)
     now_us = time.time_ns() // 1000 if now_us is None else now_us
     if definitions is not None:
-        import_definitions(broker, definitions, now_us)
+        for each in import_definitions(broker, definitions, now_us, strict=strict_import):
+            not_imported(each)
         broker.handle(AddUser("guest", "guest", broker.users["guest"].tags), now_us)
     for name, password in (users or {}).items():
         add_user(broker, name, now_us, password=password, tags=ADMINISTRATOR)
@@ -57,33 +72,84 @@ def add_user(broker: Broker, name: str, now_us: int, *, password: str = "", tags
         broker.handle(SetPermissions(name, vhost, ".*", ".*", ".*"), now_us)
 
 
-def import_definitions(broker: Broker, source: DefinitionsSource, now_us: int) -> None:
-    """Import definitions into a broker.
+def import_definitions(
+    broker: Broker, source: DefinitionsSource | Definitions, now_us: int, *, strict: bool = False
+) -> list[NotImported]:
+    """Give a broker what the server has that exported these definitions, and return what an import would not take.
 
     Definitions of one virtual host create it. Where they give nobody permissions, administrators get them all.
 
-    Raises ``DefinitionsError`` if they cannot be used.
+    Args:
+        broker: a new broker.
+        source: the definitions, or where they are.
+        now_us: the time, microseconds since 1970.
+        strict: whether to import them as the server would, which refuses what its release does not know.
+
+    Raises:
+        DefinitionsError: they cannot be used: with ``strict``, the server refuses them; else, no release takes a queue
+            or a policy in them, so that no server can have it.
     """
-    if isinstance(source, Mapping):
-        definitions = Definitions(dict(source), "definitions")
+    definitions = _read(source)
+    if strict:
+        _import(broker, definitions, now_us)
+        refused = []
     else:
-        definitions = read_definitions(source)
-    only = definitions.vhosts[0] if definitions.single_vhost else None
+        refused = take_definitions(broker, definitions.document, _only_vhost(definitions), now_us)
+        for each in refused:
+            if each.taken != each.item:
+                check_some_release_takes(definitions, each.section, each.place, each.item, broker.release)
+    if not definitions.document.get("permissions"):
+        for vhost in broker.vhosts:
+            broker.grant_everything(vhost)
+    return refused
+
+
+def _read(source: DefinitionsSource | Definitions) -> Definitions:
+    if isinstance(source, Definitions):
+        return source
+    return Definitions(dict(source), "definitions") if isinstance(source, Mapping) else read_definitions(source)
+
+
+def take_definitions(
+    broker: Broker, document: Mapping[str, Any], only_vhost: str | None, now_us: int
+) -> list[NotImported]:
+    """Give a broker what a server has, with stand-ins for what its export does not tell.
+
+    ``only_vhost`` is the virtual host of an export of one. Returns what an import would not take, though the broker
+    may have it.
+    """
+    if only_vhost is not None and only_vhost not in broker.vhosts:
+        broker.handle(AddVhost(only_vhost), now_us)
+    whole = completed(importable(document), broker.release, only_vhost).document
+    replies = broker.handle(TakeDefinitions(whole, only_vhost), now_us)
+    told = [reply for reply in replies if isinstance(reply, NotImported)]
+    return [each for each in told if each.place < len(document.get(each.section, ()))]  # stand-ins come behind
+
+
+def _import(broker: Broker, definitions: Definitions, now_us: int) -> None:
+    only = _only_vhost(definitions)
     if only is not None:
         broker.handle(AddVhost(only), now_us)
     try:
         broker.handle(ImportDefinitions(importable(definitions.document), only), now_us)
     except OperatorError as error:
-        raise DefinitionsError(definitions.source, _where(error, definitions), error.text) from error
-    if not definitions.document.get("permissions"):
-        for vhost in broker.vhosts:
-            broker.grant_everything(vhost)
+        words = "" if error.plain == error.text else f"; the server says: {error.text}"
+        raise DefinitionsError(definitions.source, _where(error, definitions), error.plain + words) from error
+
+
+def _only_vhost(definitions: Definitions) -> str | None:
+    """Return the virtual host of an export of one."""
+    return definitions.vhosts[0] if definitions.single_vhost else None
 
 
 def _where(error: OperatorError, definitions: Definitions) -> str:
     """Return the place of the item that is refused, with its name, such as ``queues[3] 'orders'``."""
     if error.item is None:
         return ""
-    section, place = error.item
+    return place_of(definitions, *error.item)
+
+
+def place_of(definitions: Definitions, section: str, place: int) -> str:
+    """Return a place in definitions, with the name of what is there: ``queues[3] 'orders'``."""
     name = definitions.document[section][place].get("name")
     return f"{section}[{place}] '{name}'" if isinstance(name, str) else f"{section}[{place}]"

@@ -26,6 +26,7 @@ from simulator.nearest_names import suggestion
 _PER_VHOST = ("permissions", "topic_permissions", "parameters", "policies", "queues", "exchanges", "bindings")
 # 3.x names the virtual host even in its own export, but only in parameters and policies.
 _UNNAMED_IN_SINGLE = ("queues", "exchanges", "bindings")
+_READ_BY_SERVERS = ("users", "permissions", "topic_permissions", "global_parameters")
 _WITH_ARGUMENTS = ("queues", "exchanges", "bindings")
 _KNOWN = frozenset({*_PER_VHOST, "users", "vhosts", "global_parameters"})
 _NOT_AN_EXPORT = (
@@ -83,6 +84,9 @@ class Definitions:
         self.single_vhost = _is_single(document)
         named = _named(document, source)
         self.vhost_named = not self.single_vhost or named is not None or vhost is not None
+        for section in _READ_BY_SERVERS:
+            if not isinstance(document.get(section, []), list):
+                raise DefinitionsError(source, section, _wrong(list, document[section]))
         self._topologies = _Reader(document, source, vhost).topologies()
         self.vhosts: tuple[str, ...] = tuple(self._topologies)
 

@@ -19,7 +19,7 @@ from dlx.exchange_declarations import check_type
 from dlx.nearest_names import nearest
 from dlx.policies import TYPE_SELECTORS
 from dlx.policy_validation import DEFINABLE, PolicyRefusedError, check_policy
-from dlx.releases import RELEASES, Release, release
+from dlx.releases import RELEASES, Release, known_release, release, stand_in_remark
 from dlx.settings import DELIVERY_LIMIT, OVERFLOWS, STRATEGIES
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.definitions import Definitions, DefinitionsError
@@ -69,12 +69,47 @@ def check_taken(definitions: Definitions, rules: Release) -> tuple[str, ...]:
     return tuple(_notes(definitions, rules))
 
 
+def version_note(definitions: Definitions, rules: Release) -> str | None:
+    """Return what to say where the rules are not exactly those of the server that wrote the definitions."""
+    version = definitions.rabbitmq_version
+    if version is None:
+        return None
+    if known_release(version) == rules.name:
+        return stand_in_remark(version)
+    return f"RabbitMQ {version} exported the definitions; the rules are those of {rules.name}"
+
+
+def own_release(definitions: Definitions) -> str | None:
+    """Return the name of the release whose server exported the definitions, if it is known and there are rules."""
+    return known_release(definitions.rabbitmq_version or "")
+
+
+def check_some_release_takes(
+    definitions: Definitions, section: str, place: int, item: Mapping[str, Any], rules: Release
+) -> None:
+    """Raise ``DefinitionsError`` for a queue or policy at that place of a section that no release takes."""
+    vhost = definitions.vhosts[0] if definitions.single_vhost else str(item.get("vhost"))
+    for _ in _refused(definitions.source, rules, section, f"{section}[{place}]", vhost, item):
+        pass
+
+
 def _notes(definitions: Definitions, rules: Release) -> Iterator[str]:
-    for where, vhost, item in _items(definitions, "queues"):
-        yield from _told(definitions.source, rules, partial(_wrong_queue, where, vhost, item))
-        yield from _ignored(where, item, definitions.topology(vhost).queues[item["name"]].type)
-    for where, item, operator in _policies(definitions):
-        yield from _told(definitions.source, rules, partial(_wrong_policy, where, item, operator))
+    for section in ("queues", "policies", "parameters"):
+        for where, vhost, item in _items(definitions, section):
+            yield from _refused(definitions.source, rules, section, where, vhost, item)
+            if section == "queues":
+                yield from _ignored(where, item, definitions.topology(vhost).queues[item["name"]].type)
+
+
+def _refused(
+    source: str, rules: Release, section: str, where: str, vhost: str, item: Mapping[str, Any]
+) -> Iterator[str]:
+    if section == "queues":
+        yield from _told(source, rules, partial(_wrong_queue, where, vhost, item))
+    elif section == "policies":
+        yield from _told(source, rules, partial(_wrong_policy, where, item, False))
+    elif section == "parameters" and item.get("component") == "operator_policy":
+        yield from _told(source, rules, partial(_wrong_policy, f"{where}.value", item["value"], True))
 
 
 def _told(source: str, rules: Release, wrong: Callable[[Release], _Wrong | None]) -> Iterator[str]:
@@ -134,10 +169,15 @@ def _wrong_policy(where: str, item: Mapping[str, Any], operator: bool, release: 
         if key not in DEFINABLE:
             near = nearest(key, DEFINABLE, _NEAR)
             meant = f"; did you mean {near[0]!r}?" if near else ""
-            return _Wrong(f"{where}.definition.{key}", why + meant, for_plugin=not near)
+            return _Wrong(f"{where}.definition.{key}", why + meant, for_plugin=is_for_plugin(key))
         if _refusal(".*", {key: value}, "all", 0, operator, release) == why:
             return _Wrong(f"{where}.definition.{key}", why + _nearest_word(key, value))
     return _Wrong(f"{where}.definition", why)
+
+
+def is_for_plugin(key: str) -> bool:
+    """Tell whether a policy says something to a plugin by a key: no release has one that is like it."""
+    return key not in DEFINABLE and not nearest(key, DEFINABLE, _NEAR)
 
 
 def _refusal(
@@ -153,15 +193,6 @@ def _refusal(
 def _nearest_word(field: str, value: Any) -> str:
     near = nearest(value, _WORDS.get(field, ())) if isinstance(value, str) else []
     return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def _policies(definitions: Definitions) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
-    """Yield each policy with its place, and whether it is an operator's."""
-    for where, _, item in _items(definitions, "policies"):
-        yield where, item, False
-    for where, _, item in _items(definitions, "parameters"):
-        if item.get("component") == "operator_policy":
-            yield f"{where}.value", item["value"], True
 
 
 def _items(definitions: Definitions, section: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:

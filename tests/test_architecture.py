@@ -23,6 +23,7 @@ TOOLS = {
     "deadlines",
     "definitions",
     "definitions_checks",
+    "definitions_completed",
     "definitions_overlay",
     "events",
     "extras",

@@ -331,6 +331,16 @@ class ImportDefinitions(Command):
     user: str | None = None
 
 
+class TakeDefinitions(Command):
+    """A definitions document (plain JSON values) of a server that has all that is in it, as ``ImportDefinitions`` has.
+
+    Nothing in it is refused: ``replies.NotImported`` says what an import would not take, and what is here instead.
+    """
+
+    document: Mapping[str, Any]
+    vhost: str | None = None
+
+
 class SetVhostLimits(Command):
     """All limits of a virtual host; ``None`` removes them."""
 

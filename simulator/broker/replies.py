@@ -165,6 +165,22 @@ class Reminded(Reply):
     number: int
 
 
+class NotImported(Reply):
+    """An item of definitions that were taken as a server's state, which an import into this release would not take.
+
+    ``section`` and ``place`` say where ``item`` stands, ``text`` is the server's refusal (empty where an import would
+    leave the item out without a word) and ``plain`` the same in plain words. ``taken`` is what the broker has: the
+    item, the item without what the release does not know, or nothing.
+    """
+
+    section: str
+    place: int
+    item: Mapping[str, Any]
+    text: str
+    plain: str
+    taken: Mapping[str, Any] | None
+
+
 class ConnectionClosed(Reply):
     """``connection.close`` from the broker; ``channel`` is the number of the offending one, or 0 without one.
 

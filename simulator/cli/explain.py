@@ -12,11 +12,10 @@ from rich.console import Console
 
 from dlx.releases import release
 from dlx.topology import Topology
-from simulator.cli.command_parts import DataError, example, print_json
+from simulator.cli.command_parts import example, print_json
 from simulator.cli.given_files import DEFINITIONS
-from simulator.cli.given_release import release_option
+from simulator.cli.given_release import chosen_release, release_option
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
-from simulator.definitions import DefinitionsError
 from simulator.events import Happened
 from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.nearest_names import suggestion
@@ -90,7 +89,7 @@ def explain(
     outcomes: tuple[str, ...],
     definitions_path: Path | None,
     message: str | None,
-    rules: str,
+    rules: str | None,
     vhost: str | None,
     form: str,
 ) -> int:
@@ -125,20 +124,21 @@ def explain(
         needed = "--publish EXCHANGE ROUTING_KEY, or --definitions FILE and --message ID for a message of a log"
         raise click.UsageError(f"say which message: {needed}")
     definitions = read_source(source, over)
-    try:
-        snapshot = Snapshot(definitions, release(rules))
-    except DefinitionsError as error:
-        raise DataError(": ".join(filter(None, (definitions.source, error.where, error.problem)))) from error
+    rules = chosen_release(definitions, rules)
+    snapshot = Snapshot(definitions, release(rules))
     exchange, key = published
     host = _vhost(snapshot, vhost, exchange, key)
     topology = snapshot.topologies[host]
-    _check_known("--publish", "exchange", exchange, topology.exchanges)
+    guessed = {about.name for about in snapshot.stand_ins if about.vhost == host}
+    _check_known("--publish", "exchange", exchange, topology.exchanges.keys() - guessed)
     if topology.exchanges[exchange].internal:
         raise click.BadParameter(f"{exchange!r} is internal: nobody can publish to it", param_hint="'--publish'")
     step = Publish(exchange, key, headers=_headers(headers), expiration_ms=expiration, vhost=host)
     found = live(snapshot.document, step, _stated(outcomes, topology), release=rules)
     for each in snapshot.refused:
-        click.echo(f"note: RabbitMQ {rules} refuses {each.about}, which is left out: {each.why}", err=True)
+        click.echo(
+            f"note: an import into RabbitMQ {rules} refuses {each.about}: {each.why} ({each.consequence})", err=True
+        )
     for guess in snapshot.guesses:
         click.echo(f"note: not known: {guess}", err=True)
     title = f"A message under RabbitMQ {rules}: {found.fate}"
@@ -215,7 +215,9 @@ def _outcomes(word: str) -> list[Outcome]:
     return [OUTCOMES[name]] * (int(times) if star else 1)
 
 
-def _explain_log(source: Source, definitions_path: Path | None, message: str | None, rules: str, form: str) -> int:
+def _explain_log(
+    source: Source, definitions_path: Path | None, message: str | None, rules: str | None, form: str
+) -> int:
     if definitions_path is None or message is None:
         raise click.UsageError("a message of a log needs both: --definitions FILE and --message ID")
     if not isinstance(source, Path):

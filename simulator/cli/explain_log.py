@@ -14,14 +14,14 @@ from simulator.replay.one_message import NoSuchMessageError, SeenLife, seen_life
 from simulator.replay.run import workplace
 
 
-def life_in_log(log: Path, definitions_path: Path, message: str, rules: str) -> SeenLife:
+def life_in_log(log: Path, definitions_path: Path, message: str, given: str | None) -> SeenLife:
     """Return what the log shows of a message.
 
     Raises:
         DataError: log or definitions cannot be used, or there is no such message.
     """
     try:
-        definitions = read_noted(definitions_path, rules, [log])
+        definitions, rules = read_noted(definitions_path, given, [log])
         must_exist([log])
         with workplace(None) as work, progress("reading the log") as show:
             prepared = prepared_logs([log], work, show)

@@ -14,14 +14,14 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from dlx.releases import DEFAULT, is_release
+from dlx.releases import is_release
 from dlx.releases import release as release_named
 from simulator.broker import OperatorError
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.fuzz_report import Finding, finding, held, picture_files, rest, told_in_full
 from simulator.cli.fuzz_report import as_json as report_as_json
 from simulator.cli.given_history import GivenHistory, read_history
-from simulator.cli.given_release import RELEASE
+from simulator.cli.given_release import OWN_OR_DEFAULT, RELEASE, chosen_release
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
@@ -53,7 +53,7 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
     show_default=True,
     help="Property to break.",
 )
-@click.option("--release", type=RELEASE, default=DEFAULT, show_default=True, help="RabbitMQ release to simulate.")
+@click.option("--release", type=RELEASE, show_default=OWN_OR_DEFAULT, help="RabbitMQ release to simulate.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random histories.")
 @click.option(
     "--steps",
@@ -100,7 +100,7 @@ def fuzz(
     source: Source,
     over: ServerURL | None,
     name: str,
-    release: str,
+    release: str | None,
     seed: int,
     steps_max: int,
     seconds: float,
@@ -130,7 +130,7 @@ def fuzz(
     given = None if history is None else read_history(history)
     if given is not None:
         name, release = _as_recorded(given, name, release)
-    definitions = _definitions(source, over, release)
+    definitions, release = _definitions(source, over, release)
     try:
         search = Search(definitions, name, release=release, discards=discards)
         if publishes:
@@ -160,18 +160,21 @@ def fuzz(
     return EXIT_BROKEN if all(each.counterexample.broken.property == name for each in found) else EXIT_FAULT
 
 
-def _definitions(source: Source, over: ServerURL | None, release: str) -> Path | Mapping[str, Any]:
-    """Return the definitions; notes on standard error name exchanges that the export leaves out, and are guessed at."""
+def _definitions(source: Source, over: ServerURL | None, given: str | None) -> tuple[Path | Mapping[str, Any], str]:
+    """Return the definitions and the release to follow.
+
+    Notes on standard error tell what of the definitions an import would refuse, and what is a guess.
+    """
     read = read_source(source, over)
-    try:
-        snapshot = Snapshot(read, release_named(release))
-    except DefinitionsError:  # the search has the same to say
-        snapshot = None
-    if snapshot is not None and snapshot.stand_ins:
-        for about, kind in snapshot.stand_ins.items():
-            click.echo(f"note: the export leaves {about} out; it is taken as a {kind} exchange, internal", err=True)
-        return snapshot.completed()
-    return source if isinstance(source, Path) and over is None else read.document
+    release = chosen_release(read, given)
+    snapshot = Snapshot(read, release_named(release))
+    for each in snapshot.refused:
+        click.echo(
+            f"note: an import into RabbitMQ {release} refuses {each.about}: {each.why} ({each.consequence})", err=True
+        )
+    for guess in snapshot.guesses:
+        click.echo(f"note: not known: {guess}", err=True)
+    return (source if isinstance(source, Path) and over is None else read.document), release
 
 
 def _number(value: float) -> float:
@@ -200,12 +203,12 @@ def _published(search: Search, publishes: tuple[tuple[str, str], ...]) -> list[s
     return found
 
 
-def _as_recorded(given: GivenHistory, name: str, release: str) -> tuple[str, str]:
+def _as_recorded(given: GivenHistory, name: str, release: str | None) -> tuple[str, str | None]:
     """Return the property and release that the history was found with, unless the command line names others."""
     said = click.get_current_context().get_parameter_source
     if given.property in (*PROMISES, *INVARIANTS) and said("name") is ParameterSource.DEFAULT:
         name = given.property or name
-    if given.release and is_release(given.release) and said("release") is ParameterSource.DEFAULT:
+    if given.release and is_release(given.release) and release is None:
         release = given.release
     return name, release
 

@@ -10,7 +10,7 @@ import msgspec
 
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_logs import definitions_option
-from simulator.cli.given_release import release_option
+from simulator.cli.given_release import chosen_release, release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
 
@@ -57,7 +57,7 @@ def generate(
     definitions_path: Path,
     out: Path,
     events: int,
-    rules: str,
+    rules: str | None,
     seed: int,
     diversity: Diversity,
     faults: int,
@@ -73,8 +73,9 @@ def generate(
     from simulator.generate.log import NothingHappensError, Wish
 
     try:
-        definitions = read_definitions(definitions_path).to_json()
-        _write(Wish(definitions, events, rules, seed, diversity, faults), out, master)
+        definitions = read_definitions(definitions_path)
+        rules = chosen_release(definitions, rules)
+        _write(Wish(definitions.to_json(), events, rules, seed, diversity, faults), out, master)
     except (CaptureError, DefinitionsError, NothingHappensError) as error:
         raise DataError(str(error)) from error
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dlx.releases import release
+from dlx.releases import release, stand_in_remark
 from simulator.cli.command_parts import DataError
 from simulator.cli.given_files import DEFINITIONS
+from simulator.cli.given_release import chosen_release
 
 if TYPE_CHECKING:
     from simulator.cli.progress import Show
@@ -32,16 +33,14 @@ def definitions_option(  # as click calls it
     )
 
 
-def read_noted(path: Path, rules: str, logs: Sequence[Path]) -> Definitions:
-    """Read definitions; notes on standard error tell if another release has exported them, and what servers ignore.
+def read_noted(path: Path, given: str | None, logs: Sequence[Path]) -> tuple[Definitions, str]:
+    """Read definitions, and return them with the release to follow, which may be ``given``.
 
-    Raises:
-        DefinitionsError: they cannot be used, or no server takes them.
-        DataError: the same, and one of the logs holds definitions.
+    Notes on standard error tell if another release has exported them, and what servers ignore.
+    Raises ``DataError``: they cannot be used, or no server takes them.
     """
     from simulator.definitions import DefinitionsError, read_definitions
-    from simulator.definitions_checks import check_taken
-    from simulator.replay.definitions import version_note
+    from simulator.definitions_checks import check_taken, own_release
 
     try:
         definitions = read_definitions(path)
@@ -49,12 +48,16 @@ def read_noted(path: Path, rules: str, logs: Sequence[Path]) -> Definitions:
         if swapped := next(filter(_holds_definitions, logs), None):
             problem = f"{swapped} holds definitions: the log comes first, and --definitions names the export"
             raise DataError(f"{error}. {problem}") from error
-        raise
-    if note := version_note(definitions, release(rules)):
+        raise DataError(str(error)) from error
+    rules = chosen_release(definitions, given)
+    try:
+        notes = check_taken(definitions, release(rules))
+    except DefinitionsError as error:
+        raise DataError(str(error)) from error
+    own = stand_in_remark(definitions.rabbitmq_version or "") if own_release(definitions) == rules else None
+    for note in (*([own] if own else []), *notes):
         click.echo(f"note: {note}", err=True)
-    for note in check_taken(definitions, release(rules)):
-        click.echo(f"note: {note}", err=True)
-    return definitions
+    return definitions, rules
 
 
 def _holds_definitions(path: Path) -> bool:

@@ -9,7 +9,9 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
-from dlx.releases import DEFAULT, RELEASES, StandInRelease, UnknownReleaseError, release_and_remark
+from dlx.releases import DEFAULT, RELEASES, StandInRelease, UnknownReleaseError, release, release_and_remark
+from simulator.definitions import Definitions
+from simulator.definitions_checks import own_release, version_note
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -32,11 +34,27 @@ class GivenRelease(click.Choice):  # type: ignore[type-arg]  # which takes an ar
 
 
 RELEASE = GivenRelease()
+OWN_OR_DEFAULT = f"that of the server which exported the definitions, if they say so, else {DEFAULT}"
 
 
 def release_option(help: str) -> Callable[[Function], Function]:  # as click calls it
-    """Return the option ``--release`` of a command that takes it as ``rules``."""
-    return click.option("--release", "rules", type=RELEASE, default=DEFAULT, show_default=True, help=help)
+    """Return the option ``--release`` of a command that takes it as ``rules``; ``chosen_release`` fills it in."""
+    return click.option("--release", "rules", type=RELEASE, show_default=OWN_OR_DEFAULT, help=help)
+
+
+def chosen_release(definitions: Definitions, given: str | None) -> str:
+    """Return the release that is given, or else that of the server which exported the definitions, or the default.
+
+    A note on standard error tells which, unless it is the release that anybody would expect.
+    """
+    own = own_release(definitions)
+    rules = given or own or DEFAULT
+    if given is None and own not in (None, DEFAULT):
+        _note(f"RabbitMQ {definitions.rabbitmq_version} exported the definitions, so the rules are those of {own}")
+    remark = version_note(definitions, release(rules))
+    if remark is not None and own != rules:
+        _note(remark)
+    return rules
 
 
 @contextmanager

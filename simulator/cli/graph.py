@@ -9,7 +9,7 @@ import click
 
 from dlx.releases import release
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_release import release_option
+from simulator.cli.given_release import chosen_release, release_option
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
 from simulator.definitions import DefinitionsError
 from simulator.files import write_whole
@@ -56,7 +56,7 @@ def graph(
     form: str,
     queue: str | None,
     vhost: str | None,
-    rules: str,
+    rules: str | None,
     most: int,
     out: Path | None,
 ) -> None:
@@ -73,7 +73,7 @@ def graph(
     """
     definitions = read_source(source, over)
     try:
-        found = topology_graph(Snapshot(definitions, release(rules)), vhost)
+        found = topology_graph(Snapshot(definitions, release(chosen_release(definitions, rules))), vhost)
     except DefinitionsError as error:
         raise DataError(": ".join(filter(None, (definitions.source, error.where, error.problem)))) from error
     if queue is not None:

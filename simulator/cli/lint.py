@@ -12,12 +12,11 @@ import msgspec
 from dlx.releases import release
 from simulator.cli.command_parts import DataError, Unavailable, example
 from simulator.cli.given_files import GivenFile
-from simulator.cli.given_release import release_option
+from simulator.cli.given_release import chosen_release, release_option
 from simulator.cli.given_source import ServerURL, Source, named, read_source, sources_argument
 from simulator.cli.json_files import read_object
 from simulator.cli.lint_formats import FORMATS, Linted, explained
 from simulator.cli.lint_others import is_of_another_system, lint_others
-from simulator.definitions import DefinitionsError
 from simulator.nearest_names import suggestion
 from simulator.questions.findings import SEVERITIES, Finding
 from simulator.questions.lint_rules.linting import lint as lint_definitions
@@ -81,7 +80,7 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
 def lint(
     sources: tuple[Source, ...],
     over: ServerURL | None,
-    rules: str,
+    rules: str | None,
     form: str,
     baseline: Path | None,
     fail_on: str | None,
@@ -120,14 +119,11 @@ def lint(
     return max(*statuses, int(found))
 
 
-def _linted(source: Source, over: ServerURL | None, rules: str, known: Known) -> Linted:
+def _linted(source: Source, over: ServerURL | None, rules: str | None, known: Known) -> Linted:
     """Lint one source, and leave out what is known. Raises ``DataError`` and ``Unavailable``."""
     name = named(source)
     definitions = read_source(source, over)
-    try:
-        report = lint_definitions(definitions, release(rules))
-    except DefinitionsError as error:
-        raise DataError(str(DefinitionsError(name, error.where, error.problem))) from error
+    report = lint_definitions(definitions, release(chosen_release(definitions, rules)))
     old = known.get(None, set()) | known.get(name, set())
     fresh = tuple(each for each in report.findings if _key(each) not in old)
     hidden = len(report.findings) - len(fresh)

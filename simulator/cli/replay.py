@@ -25,6 +25,7 @@ from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from simulator.definitions import Definitions
     from simulator.replay.coverage.totals import Coverage
     from simulator.replay.run import Engine, Result
     from simulator.replay.summary import Finding
@@ -99,7 +100,7 @@ def replay(
     logs: tuple[Path, ...],
     definitions_path: Path | None,
     form: str,
-    rules: str,
+    rules: str | None,
     counters_path: Path | None,
     tolerance_ms: float,
     complete: bool,
@@ -127,7 +128,8 @@ def replay(
         raise click.MissingParameter(ctx=context, param_hint="'--definitions'", param_type="option")
     where = given_engine(engine, master, LOCAL_ROWS_MAX)
     assumptions = Assumptions(tolerance_ms, complete)
-    result = _replayed(logs, definitions_path, rules, counters_path, assumptions, where, out)
+    definitions, rules = read_noted(definitions_path, rules, logs)
+    result = _replayed(logs, definitions, rules, counters_path, assumptions, where, out)
     if as_json:
         click.echo(result.as_json().decode())
     else:
@@ -166,7 +168,7 @@ def _of_another_form(context: click.Context, form: str, logs: tuple[Path, ...]) 
 
 def _replayed(
     logs: tuple[Path, ...],
-    definitions_path: Path,
+    definitions: Definitions,
     rules: str,
     counters_path: Path | None,
     assumptions: Assumptions,
@@ -182,7 +184,6 @@ def _replayed(
     from simulator.replay.summary import MatchesNothingError
 
     try:
-        definitions = read_noted(definitions_path, rules, logs)
         counters = None if counters_path is None else read_counters(counters_path)
         must_exist(logs)
         with workplace(out) as work, progress("reading the logs") as show:

@@ -7,6 +7,7 @@ import errno
 import gc
 import importlib
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ import click
 from click.core import ParameterSource
 
 from dlx.releases import DEFAULT
-from simulator.bootstrap import start_broker
+from simulator.bootstrap import place_of, start_broker
+from simulator.broker import Broker
+from simulator.broker.replies import NotImported
 from simulator.cli.command_parts import DataError, Unavailable, example
 from simulator.cli.given_files import DEFINITIONS
-from simulator.cli.given_release import RELEASE
+from simulator.cli.given_release import OWN_OR_DEFAULT, RELEASE, chosen_release
 from simulator.clock import Clock, VirtualClock, WallClock
-from simulator.definitions import DefinitionsError
+from simulator.definitions import DefinitionsError, read_definitions
 from simulator.message_history import RecordingBroker
 from simulator.server.listeners import Listeners
 from simulator.server.node import MEMORY_LIMIT_BYTES, Node
@@ -82,8 +85,17 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
     help="Port of the metrics for Prometheus (RabbitMQ's is 15692); 0 picks a free one. [default: none]",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--release", type=RELEASE, default=DEFAULT, show_default=True, help="RabbitMQ release to simulate.")
-@click.option("--definitions", type=DEFINITIONS, help="Definitions file to load at the start.")
+@click.option("--release", type=RELEASE, show_default=OWN_OR_DEFAULT, help="RabbitMQ release to simulate.")
+@click.option(
+    "--definitions",
+    type=DEFINITIONS,
+    help="Definitions file: the broker has at the start all that is in it, whatever an import would say.",
+)
+@click.option(
+    "--strict-import",
+    is_flag=True,
+    help="Import the definitions as the server would, which refuses what its release does not know.",
+)
 @click.option(
     "--clock",
     type=click.Choice(["wall", "virtual"]),
@@ -129,8 +141,9 @@ def serve(
     management_port: int,
     metrics_port: int | None,
     host: str,
-    release: str,
+    release: str | None,
     definitions: Path | None,
+    strict_import: bool,
     clock: str,
     users: tuple[tuple[str, str], ...],
     memory_limit: int,
@@ -148,7 +161,7 @@ def serve(
         return
     _refuse_foreign(ctx)
     try:
-        broker = start_broker(release, definitions=definitions, users=dict(users), now_us=time.now_us())
+        broker = _broker(release, definitions, strict=strict_import, users=dict(users), now_us=time.now_us())
     except DefinitionsError as error:
         raise DataError(str(error)) from error
     node = Node(RecordingBroker.taking_over(broker), time, memory_limit_bytes=memory_limit)
@@ -159,6 +172,27 @@ def serve(
         asyncio.run(_serve(node, host, port, management_port, metrics_port))
     except OSError as error:
         raise Unavailable(_why_not(error, host, (port, management_port, metrics_port))) from error
+
+
+def _broker(
+    given: str | None, definitions: Path | None, *, strict: bool, users: Mapping[str, str], now_us: int
+) -> Broker:
+    """Start the broker; notes on standard error tell what of the definitions an import would not take.
+
+    Raises ``DefinitionsError``.
+    """
+    if definitions is None:
+        return start_broker(given or DEFAULT, users=users, now_us=now_us)
+    read = read_definitions(definitions)
+    release = chosen_release(read, given)
+
+    def note(refused: NotImported) -> None:
+        where = place_of(read, refused.section, refused.place)
+        kept = "the broker has it" if refused.taken == refused.item else "the broker has the rest of it"
+        so = kept if refused.taken is not None else "the broker does not have it"
+        click.echo(f"note: an import refuses {where}: {refused.plain} ({so})", err=True)
+
+    return start_broker(release, definitions=read, users=users, now_us=now_us, strict_import=strict, not_imported=note)
 
 
 def _refuse_foreign(ctx: click.Context) -> None:

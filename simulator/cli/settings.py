@@ -23,7 +23,7 @@ from dlx.settings import (
 )
 from dlx.topology import STREAM, Policy, Topology
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_release import release_option
+from simulator.cli.given_release import chosen_release, release_option
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
 from simulator.cli.lint_formats import heading
 from simulator.definitions import Definitions, DefinitionsError
@@ -51,7 +51,7 @@ _EXAMPLES = (
 @release_option("RabbitMQ release whose rules apply.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def settings(
-    source: Source, over: ServerURL | None, queue: str | None, vhost: str | None, rules: str, as_json: bool
+    source: Source, over: ServerURL | None, queue: str | None, vhost: str | None, rules: str | None, as_json: bool
 ) -> None:
     """Show each queue's effective settings, where each value comes from, and what `dlx lint` finds about it.
 
@@ -59,18 +59,22 @@ def settings(
     standard input, or the management URL of a running server.
     """
     definitions = read_source(source, over)
+    rules = chosen_release(definitions, rules)
     try:
         found = _resolved(definitions, vhost, queue, release(rules))
     except DefinitionsError as error:
         raise DataError(str(error)) from error
     findings = _findings(definitions, found, release(rules))
     if as_json:
-        report = [{**_as_json(name, each), "findings": _told(findings(name, each))} for name, each in found]
+        report = [
+            {**_as_json(name, each), "findings": [finding.as_json() for finding in findings(name, each)]}
+            for name, each in found
+        ]
         click.echo(msgspec.json.encode({"release": rules, "queues": report}).decode())
         return
     console = Console()
     for name, each in found:
-        _show(console, name, each, findings(name, each) or (), in_full=queue is not None)
+        _show(console, name, each, findings(name, each), in_full=queue is not None)
     if not found:
         console.print("There are no queues.")
 
@@ -98,18 +102,13 @@ def _resolved(
 
 def _findings(
     definitions: Definitions, queues: list[tuple[str, Settings]], rules: Release
-) -> Callable[[str, Settings], Sequence[Finding] | None]:
-    """Return what tells the findings of lint about a queue; ``None`` for each where the broker refuses the export."""
+) -> Callable[[str, Settings], Sequence[Finding]]:
+    """Return what tells the findings of lint about a queue."""
 
     def place(vhost: str, queue: Settings) -> QueueAt:
         return (vhost if definitions.vhost_named else definitions.vhosts[0]), queue.queue.name
 
-    try:
-        found = findings_about(definitions, rules, {place(*each) for each in queues})
-    except DefinitionsError as error:
-        why = " ".join(error.problem.split())
-        click.echo(f"note: not linted, since a broker refuses these definitions: {why}", err=True)
-        return lambda vhost, queue: None
+    found = findings_about(definitions, rules, {place(*each) for each in queues})
     return lambda vhost, queue: found[place(vhost, queue)]
 
 
@@ -179,10 +178,6 @@ def _text(value: Any) -> str:
 
 
 # -- for machines ----------------------------------------------------------------
-
-
-def _told(findings: Sequence[Finding] | None) -> list[dict[str, Any]] | None:
-    return None if findings is None else [each.as_json() for each in findings]
 
 
 def _as_json(vhost: str, found: Settings) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from rich.text import Text
 from dlx.releases import release
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_files import LOG
-from simulator.cli.given_release import RELEASE
+from simulator.cli.given_release import RELEASE, chosen_release
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
 from simulator.definitions import DefinitionsError
 from simulator.questions.upgrade.change import FoundChange
@@ -63,6 +63,7 @@ def upgrade(
     0: nothing changes; 1: something does.
     """
     definitions = read_source(source, over)
+    chosen_release(definitions, before)
     try:
         report = upgraded(definitions, release(before), release(after))
     except DefinitionsError as error:

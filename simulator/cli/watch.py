@@ -108,7 +108,7 @@ ANEW = "the watch before asked otherwise, and ended before a queue of its defini
 def watch(
     sources: tuple[Path, ...],
     definitions_path: Path,
-    rules: str,
+    rules: str | None,
     folder: Path | None,
     settle_s: float,
     stuck_after_s: float,
@@ -132,9 +132,10 @@ def watch(
     from simulator.replay.watch.state import State, asked
     from simulator.replay.watch.watcher import Watcher, Wish
 
+    definitions, rules = read_noted(definitions_path, rules, sources)
     try:
         wish = Wish(
-            definitions=read_noted(definitions_path, rules, sources),
+            definitions=definitions,
             rules=rules,
             assumptions=Assumptions(tolerance_ms, False),
             settle_s=settle_s,

@@ -87,7 +87,7 @@ STYLES = {"good": "bold green", "open": "bold", "bad": "bold red"}
 def whatif(
     logs: tuple[Path, ...],
     definitions_path: Path,
-    rules: str,
+    rules: str | None,
     against_path: Path | None,
     against: str | None,
     settings: tuple[str, ...],
@@ -108,7 +108,8 @@ def whatif(
     command exits with 1 if a message ends differently.
     """
     where = given_engine(engine, master, LOCAL_ROWS_MAX)
-    asked = _asked(logs, definitions_path, rules, against_path, against or rules, settings, unseen, left, where, out)
+    definitions, rules = read_noted(definitions_path, rules, logs)
+    asked = _asked(logs, definitions, rules, against_path, against or rules, settings, unseen, left, where, out)
     answer = asked.answer
     if as_json:
         import msgspec
@@ -128,7 +129,7 @@ def whatif(
 
 def _asked(
     logs: tuple[Path, ...],
-    definitions_path: Path,
+    definitions: Definitions,
     rules: str,
     against_path: Path | None,
     against: str,
@@ -149,7 +150,6 @@ def _asked(
     from simulator.replay.whatif.what_if import side_of
 
     try:
-        definitions = read_noted(definitions_path, rules, logs)
         other = definitions if against_path is None else read_definitions(against_path)
         before, after = side_of(definitions, rules), side_of(_with(other, settings, against), against)
         must_exist((*logs, *left))
@@ -206,7 +206,6 @@ def _asked(
 
 def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> Definitions:
     """Return the definitions with the settings. Raises ``DataError`` for those that the broker refuses."""
-    from simulator.definitions import DefinitionsError
     from simulator.questions.snapshot import Snapshot
     from simulator.replay.whatif.settings_given import SettingError, read_setting, remarks, with_settings
 
@@ -218,10 +217,7 @@ def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> De
         raise click.UsageError(f"--set {error}") from error
     found = with_settings(definitions, given)
     names = {setting.name for setting in given}
-    try:
-        snapshot = Snapshot(found, release(rules))
-    except DefinitionsError as error:
-        raise DataError(f"--set, or {error}") from error
+    snapshot = Snapshot(found, release(rules))
     for refused in snapshot.refused:
         if refused.about.name in names:
             raise DataError(f"--set: RabbitMQ {rules} refuses {refused.about}: {refused.why}")

@@ -15,10 +15,11 @@ import msgspec
 
 from dlx.message import Message
 from dlx.message_flow import MessageFlow
-from dlx.releases import DEFAULT, release
+from dlx.releases import DEFAULT, Release, release
 from simulator.capture.parquet import write_capture
 from simulator.capture.schema import Observation, to_batches
-from simulator.definitions import Definitions, parse_definitions
+from simulator.definitions import Definitions, importable, parse_definitions
+from simulator.definitions_completed import completed
 from simulator.events import Happened
 from simulator.generate.faults import Fault, plant
 from simulator.generate.traced_rows import TRACED, observation
@@ -114,7 +115,7 @@ def write_part(wish: Wish, folder: Path, part: int) -> list[Fault]:
     """Write one file of the log, and return its faults."""
     file = f"log-{part:05}.parquet"
     rows = min(PART_ROWS, wish.events - part * PART_ROWS)
-    definitions = _complete(parse_definitions(wish.definitions, "definitions"))
+    definitions = _complete(parse_definitions(wish.definitions, "definitions"), release(wish.rules))
     found: list[Fault] = []
 
     def numbered() -> Iterator[Observation]:
@@ -134,16 +135,10 @@ def write_part(wish: Wish, folder: Path, part: int) -> list[Fault]:
     return sorted(found, key=lambda fault: fault.line)
 
 
-def _complete(definitions: Definitions) -> Definitions:
-    """Return the definitions with the internal exchanges, which RabbitMQ leaves out of them, as fanout exchanges."""
-    missing = [
-        {"vhost": vhost, "name": name, "type": "fanout", "internal": True, "durable": True}
-        for vhost in definitions.vhosts
-        for name in definitions.topology(vhost).bindings
-        if name not in definitions.topology(vhost).exchanges
-    ]
-    exchanges = [*definitions.document.get("exchanges", ()), *missing]
-    return Definitions({**definitions.document, "exchanges": exchanges}, definitions.source)
+def _complete(definitions: Definitions, rules: Release) -> Definitions:
+    """Return the definitions with stand-ins for what exports do not tell."""
+    only = definitions.vhosts[0] if definitions.single_vhost else None
+    return Definitions(completed(importable(definitions.document), rules, only).document, definitions.source, only)
 
 
 def _share(wish: Wish, scene: int) -> int:

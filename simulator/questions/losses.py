@@ -238,7 +238,7 @@ class _Unsure:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._flows = snapshot.flows
-        self._refused = {each.about for each in snapshot.refused}
+        self._refused = {each.about for each in snapshot.refused if each.kept == "no"}
         self._behind = {
             (vhost, str(item.get("source", "")))
             for item, vhost in snapshot.items("bindings")

@@ -1,44 +1,56 @@
-"""Definitions under one release, as a broker of that release takes them: what questions are asked of."""
+"""Definitions under one release, as the state of a server: what questions are asked of.
+
+What a server exports, it has. What an import into the release would refuse is there all the same, and told.
+"""
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from dlx.amqp_errors import Refusal
+from dlx.limits import MAX_CONNECTIONS
 from dlx.releases import Release
 from dlx.settings import Settings
-from dlx.topology import STOCK_EXCHANGES, Topology
+from dlx.topology import Topology
+from simulator.bootstrap import take_definitions
 from simulator.broker import Broker
-from simulator.definitions import Definitions, DefinitionsError, importable
-from simulator.definitions_checks import is_declared
+from simulator.broker.replies import NotImported
+from simulator.definitions import Definitions, importable
+from simulator.definitions_checks import is_for_plugin
+from simulator.definitions_completed import completed
 from simulator.questions.entries import Entries, entries
 from simulator.questions.findings import ObjectName
-from simulator.scenario.trial import Trial
+from simulator.scenario.player import START_US
 
-_STOCK = {exchange.name for exchange in STOCK_EXCHANGES}
-_PLACE = re.compile(r"\[\d+\]")
 _WHO = ("users", "permissions", "topic_permissions")  # a trial's clients may do everything
-
-
-_OF_PLUGINS = frozenset({
-    "federation-upstream", "federation-upstream-set", "federation-upstream-pattern", "shards-per-node", "routing-key",
-})  # fmt: skip
-"""Fields of policies by which plugins take part: federation and sharding."""
-SAYS_NOTHING = {"queue-mode": "default"}
-"""A policy that changes nothing, and still keeps others from applying; RabbitMQ takes none that is empty."""
+_KINDS = {"queues": "queue", "exchanges": "exchange", "policies": "policy", "vhosts": "virtual host"}
+Kept = Literal["whole", "in part", "no"]
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """An object that the broker does not take, and why not, in RabbitMQ's words."""
+    """An object that an import into the release would not take.
+
+    Attributes:
+        about: the object.
+        why: why not, in plain words.
+        words: what the server says; empty where it leaves the object out without a word.
+        kept: whether questions are about the whole object, about what the release knows of it, or leave it out.
+    """
 
     about: ObjectName
     why: str
+    words: str
+    kept: Kept
+
+    @property
+    def consequence(self) -> str:
+        """What questions do with it, in a phrase."""
+        if self.kept == "whole":
+            return "a server may have it, and so it is here"
+        return "here without what is refused" if self.kept == "in part" else "left out here"
 
 
 def queue_left_out(about: ObjectName) -> str:
@@ -52,26 +64,26 @@ class Snapshot:
 
     Attributes:
         definitions, release: as given.
-        refused: what a broker of that release does not take. It is left out of everything else.
-        stand_ins: types of exchanges that only bindings name, since RabbitMQ exports no internal ones. Their keys
-            and arguments tell the type: it is a guess.
-        left_out: queues that only bindings name: exports leave out exclusive ones, but not what binds them.
-        document: the rest, as an export.
-        broker: a broker that has imported it. Whoever plays on it leaves its exchanges, queues and bindings alone,
+        refused: what an import into that release would refuse.
+        plugins: what a plugin does with the definitions, in phrases: nobody knows here.
+        completed: the whole export, with stand-ins for what it leaves out.
+        document: the same as far as a broker of the release has it, without who may do what.
+        broker: a broker that has it. Whoever plays on it leaves its exchanges, queues and bindings alone,
             since the flows read them there.
         flows: what the rules say of each virtual host, by name.
-
-    Raises ``DefinitionsError`` where the broker refuses the whole document.
     """
 
     def __init__(self, definitions: Definitions, release: Release) -> None:
         self.definitions, self.release = definitions, release
-        self._names = _VhostNames(definitions)
-        self.refused = tuple(self._refusals())
-        self.stand_ins = dict(self._unexported())
-        self.left_out = frozenset(self._missing_queues())
-        self.document = self._playable()
-        self.broker = self._imported()
+        self._completed = completed(importable(definitions.document), release, self.only_vhost)
+        document = {key: value for key, value in self._completed.document.items() if key not in _WHO}
+        self.broker = Broker(release)
+        taken = take_definitions(self.broker, document, self.only_vhost, START_US)
+        self.plugins = list(map(self._of_plugin, filter(self._is_of_plugin, taken)))
+        self.refused = tuple(
+            self._refused(each) for each in taken if (each.text or each.taken is None) and not self._is_of_plugin(each)
+        )
+        self.document = _as_taken(document, taken)
         self.flows = {name: vhost.flow(release) for name, vhost in self.broker.vhosts.items()}
 
     @property
@@ -85,16 +97,40 @@ class Snapshot:
         return {vhost: flow.topology for vhost, flow in self.flows.items()}
 
     @property
+    def completed(self) -> dict[str, Any]:
+        """The whole export, with stand-ins for what it leaves out."""
+        return self._completed.document
+
+    @property
+    def stand_ins(self) -> dict[ObjectName, str]:
+        """The types of exchanges that only bindings name. Their keys and arguments tell the type: it is a guess."""
+        return {ObjectName("exchange", *at): kind for at, kind in self._completed.exchanges.items()}
+
+    @property
+    def left_out(self) -> frozenset[ObjectName]:
+        """The queues that only bindings name: exports leave out exclusive ones, but not what binds them."""
+        return frozenset(ObjectName("queue", *at) for at in self._completed.queues)
+
+    @property
     def guesses(self) -> list[str]:
-        """What is taken to be so of the exchanges that the export leaves out, in phrases."""
+        """What is taken to be so of what the export does not tell, in phrases."""
         routed = [f"how {about} routes, which the export leaves out: here as a {kind} exchange" for about, kind in
                   self.stand_ins.items()]  # fmt: skip
-        unknown = [queue_left_out(about) for about in sorted(self.left_out)]
-        plugins = [f"what a plugin does by {', '.join(map(repr, keys))} in {about}"
-                   for about, keys in self._of_plugins()]  # fmt: skip
-        limited = [f"{about}, which the broker does not declare: the queue limit of its virtual host is reached"
-                   for about in self._beyond_limits()]  # fmt: skip
-        return routed + unknown + plugins + limited
+        by_plugin = [
+            f"how {ObjectName('exchange', *at)} routes, which the plugin of {kind} decides: here as a {here} exchange"
+            for at, (kind, here) in self._completed.of_plugins.items()
+        ]
+        elsewhere = [
+            f"virtual host '{name}', which the definitions do not declare: here it has what they say of it"
+            for name in self._completed.vhosts
+            if "vhosts" in self.definitions.document
+        ]
+        closed = [
+            f"whether clients come to virtual host '{name}' ({MAX_CONNECTIONS} is 0: nobody may connect): here they do"
+            for name, vhost in self.broker.vhosts.items()
+            if (vhost.limits or {}).get(MAX_CONNECTIONS) == 0
+        ]
+        return [*routed, *by_plugin, *map(queue_left_out, sorted(self.left_out)), *self.plugins, *elsewhere, *closed]
 
     @cached_property
     def entries(self) -> Entries:
@@ -107,125 +143,62 @@ class Snapshot:
             for name in flow.topology.queues:
                 yield vhost, flow.settings(name)
 
-    def _imported(self) -> Broker:
-        try:
-            return Trial(self.document, release=self.release.name).broker
-        except DefinitionsError as error:
-            # Where something was left out, a place in what is left is another one in the export.
-            where = _PLACE.sub("", error.where) if self.refused else error.where
-            raise DefinitionsError(self.definitions.source, where, error.problem) from error
-
-    def _refusals(self) -> Iterator[Refused]:
-        for section, kind in (("exchanges", "exchange"), ("queues", "queue")):
-            for item, vhost in self.items(section):
-                try:
-                    is_declared(kind, vhost, item, self.release)
-                except Refusal as refusal:
-                    yield Refused(ObjectName(kind, vhost, item["name"]), refusal.text)
-
-    def _unexported(self) -> Iterator[tuple[ObjectName, str]]:
-        """Yield each exchange that only bindings name, with the type that they fit."""
-        known = {(vhost, item["name"]) for item, vhost in self.items("exchanges")}
-        bound: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
-        for item, vhost in self.items("bindings"):
-            bound[vhost, item["source"]].append(item)
-            if item.get("destination_type", "queue") == "exchange":
-                bound[vhost, item["destination"]] += []
-        for (vhost, name), bindings in bound.items():
-            if (vhost, name) not in known and name not in _STOCK:
-                yield ObjectName("exchange", vhost, name), _kind(bindings)
-
-    def _missing_queues(self) -> Iterator[ObjectName]:
-        """Yield each queue that only bindings name."""
-        known = {(vhost, item["name"]) for item, vhost in self.items("queues")}
-        for item, vhost in self.items("bindings"):
-            name = str(item.get("destination"))
-            if (vhost, name) not in known and item.get("destination_type", "queue") == "queue":
-                yield ObjectName("queue", vhost, name)
-
-    def _beyond_limits(self) -> Iterator[ObjectName]:
-        """Yield each queue that an import passes over."""
-        refused = {each.about for each in self.refused}
-        for item, vhost in self.items("queues"):
-            about = ObjectName("queue", vhost, item["name"])
-            flow = self.flows.get(vhost)
-            if about not in refused and flow is not None and about.name not in flow.topology.queues:
-                yield about
-
-    def _of_plugins(self) -> Iterator[tuple[ObjectName, list[str]]]:
-        """Yield each policy that says something to a plugin, with its fields that do."""
-        for item, vhost in self.items("policies"):
-            definition = item.get("definition")
-            keys = sorted(_OF_PLUGINS & definition.keys()) if isinstance(definition, Mapping) else []
-            if keys:
-                yield ObjectName("policy", vhost, str(item.get("name"))), keys
-
     def items(self, section: str) -> Iterator[tuple[Mapping[str, Any], str]]:
         """Yield the items of a section of the export, each with its virtual host."""
         for item in self.definitions.document.get(section, ()):
-            yield item, self._names.of(item)
+            yield item, self._vhost(item)
 
-    def _playable(self) -> dict[str, Any]:
-        """Return the document without who may do what, and without what the broker refuses."""
-        without = {each.about for each in self.refused} | self.left_out
-        document = {key: value for key, value in self.definitions.document.items() if key not in _WHO}
+    def _vhost(self, item: Mapping[str, Any]) -> str:
+        return self.only_vhost if self.only_vhost is not None else str(item.get("vhost", "/"))
 
-        def taken(kind: str, item: Mapping[str, Any], name: str) -> bool:
-            return ObjectName(kind, self._names.of(item), item.get(name, "")) not in without
+    def _refused(self, told: NotImported) -> Refused:
+        item = told.item
+        whole = told.taken is not None and {**item, **told.taken} == item
+        kept: Kept = "no" if told.taken is None else "whole" if whole else "in part"
+        return Refused(self._about(told.section, item), told.plain, told.text, kept)
 
-        for section, kind in (("queues", "queue"), ("exchanges", "exchange")):
-            if without and section in document:
-                document[section] = [item for item in document[section] if taken(kind, item, "name")]
-        if without and "bindings" in document:
-            document["bindings"] = [
-                item
-                for item in document["bindings"]
-                if taken("exchange", item, "source")
-                and taken(item.get("destination_type", "queue"), item, "destination")
-            ]
-        if "policies" in document:
-            document["policies"] = list(map(_without_plugins, document["policies"]))
-        if self.stand_ins:
-            document["exchanges"] = self._exchanges(document)
-        return importable(document)
+    def _about(self, section: str, item: Mapping[str, Any]) -> ObjectName:
+        name, kind = str(item.get("name", "")), _KINDS.get(section, "parameter")
+        if section == "bindings":
+            key = f" by '{item['routing_key']}'" if item.get("routing_key") else ""
+            return ObjectName("binding", self._vhost(item), f"{item['source']} → {item['destination']}{key}")
+        if section == "parameters" and item.get("component") == "operator_policy":
+            kind = "operator policy"
+        return ObjectName(kind, name if section == "vhosts" else self._vhost(item), name)
 
-    def completed(self) -> dict[str, Any]:
-        """Return the whole export with the stand-ins: of what a broker refuses, too, nothing is left out."""
-        document = dict(self.definitions.document)
-        return document | {"exchanges": self._exchanges(document)}
+    def _is_of_plugin(self, told: NotImported) -> bool:
+        """Tell whether an item is refused only because it is for a plugin, which no release has by itself."""
+        item = told.item
+        if told.section == "parameters" and item.get("component") != "operator_policy":
+            return item.get("component") not in _OWN_COMPONENTS
+        return told.section == "policies" and bool(_keys_of_plugins(item)) and _without(item, told)
 
-    def _exchanges(self, document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        return [*document.get("exchanges", ()), *map(self._stand_in, self.stand_ins)]
-
-    def _stand_in(self, about: ObjectName) -> dict[str, Any]:
-        of_vhost = {} if self.only_vhost is not None else {"vhost": about.vhost}
-        return {"name": about.name, "type": self.stand_ins[about], "internal": True, **of_vhost}
+    def _of_plugin(self, told: NotImported) -> str:
+        item = told.item
+        about = self._about(told.section, item)
+        if told.section == "parameters":
+            return f"what a plugin does by {about} of {item.get('component')}"
+        return f"what a plugin does by {', '.join(map(repr, _keys_of_plugins(item)))} in {about}"
 
 
-def _without_plugins(policy: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the policy without what it says to plugins, which a server without them refuses; it applies as before."""
-    definition = policy.get("definition")
-    if not isinstance(definition, Mapping) or not _OF_PLUGINS & definition.keys():
-        return policy
-    rest = {key: value for key, value in definition.items() if key not in _OF_PLUGINS}
-    return {**policy, "definition": rest or SAYS_NOTHING}
+_OWN_COMPONENTS = ("vhost-limits", "policy")
 
 
-def _kind(bindings: Iterable[Mapping[str, Any]]) -> str:
-    """Return the type of an exchange that such bindings make sense for."""
-    keys = [str(each.get("routing_key", "")) for each in bindings]
-    if any(each.get("arguments") for each in bindings):
-        return "headers"
-    if any({"*", "#"} & set(key.split(".")) for key in keys):
-        return "topic"
-    return "direct" if any(keys) else "fanout"
+def _keys_of_plugins(policy: Mapping[str, Any]) -> list[str]:
+    return sorted(filter(is_for_plugin, policy.get("definition") or {}))
 
 
-class _VhostNames:
-    """Tells the virtual host of an item; an export of one virtual host does not name it there."""
+def _without(policy: Mapping[str, Any], told: NotImported) -> bool:
+    """Tell whether a policy was kept but for the keys of plugins."""
+    gone = policy["definition"].keys() - (told.taken or {}).get("definition", {}).keys()
+    return told.taken is not None and gone <= set(_keys_of_plugins(policy))
 
-    def __init__(self, definitions: Definitions) -> None:
-        self._only = definitions.vhosts[0] if definitions.single_vhost else None
 
-    def of(self, item: Mapping[str, Any]) -> str:
-        return self._only if self._only is not None else str(item.get("vhost", "/"))
+def _as_taken(document: Mapping[str, Any], taken: list[NotImported]) -> dict[str, Any]:
+    """Return a document as a broker has taken it: without what it left out, and the rest as it has that."""
+    found = dict(document)
+    for section in {each.section for each in taken}:
+        here = {each.place: each.taken for each in taken if each.section == section}
+        kept = [here.get(place, item) for place, item in enumerate(document[section])]
+        found[section] = [item for item in kept if item is not None]
+    return found

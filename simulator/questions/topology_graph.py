@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from html import escape
 
 from dlx.deaths import REASONS
 from dlx.message_flow import MessageFlow
 from dlx.releases import DEFAULT, known_release, release
 from dlx.settings import DROP_HEAD, Settings, alternate_exchange
 from dlx.topology import CLASSIC, STOCK_EXCHANGES, Binding
-from simulator.definitions import Definitions, DefinitionsError
+from simulator.definitions import Definitions
 from simulator.pictures.graph import Edge, Graph, Node, at_most, shortened
 from simulator.pictures.html import as_fragment
 from simulator.questions.losses import Loss, find_losses
@@ -42,7 +41,10 @@ def topology_graph(snapshot: Snapshot, vhost: str | None = None) -> Graph:
             nodes |= parts.nodes
             edges += parts.edges
     title = f"{snapshot.definitions.source} under RabbitMQ {snapshot.release.name}"
-    refused = [f"RabbitMQ {snapshot.release.name} refuses {each.about}: {each.why}" for each in snapshot.refused]
+    refused = [
+        f"An import into RabbitMQ {snapshot.release.name} refuses {each.about}: {each.why} ({each.consequence})."
+        for each in snapshot.refused
+    ]
     unchecked = [f"Not checked for losses: {each}." for each in found.unchecked]
     unproven = [f"Not drawn, since no history of it was found: {_may_be(loss)}." for loss in found.unproven]
     return Graph(title, nodes, tuple(edges), (*refused, *unchecked, *unproven))
@@ -55,10 +57,7 @@ def _may_be(loss: Loss) -> str:
 def definitions_html(definitions: Definitions) -> str:
     """Return the picture of definitions for a notebook, under the release that exported them if it is known."""
     exported = known_release(definitions.rabbitmq_version or DEFAULT) or DEFAULT
-    try:
-        found = topology_graph(Snapshot(definitions, release(exported)))
-    except DefinitionsError as error:
-        return f"<p>{escape(f'{definitions.source}: {error.problem}')}</p>"
+    found = topology_graph(Snapshot(definitions, release(exported)))
     see = "To see one queue: simulator.pictures.graph.around(topology_graph(...), Node('queue', NAME, VHOST))."
     return as_fragment(at_most(found, NODES_SHOWN, see))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlx.releases import Release, known_release, neighbours, release, stand_in_remark
+from dlx.releases import Release, neighbours, release
 from dlx.topology import Topology
 from simulator.definitions import Definitions
 
@@ -19,13 +19,3 @@ def exporting_release(definitions: Definitions) -> Release | None:
     version = definitions.rabbitmq_version
     nearest, _ = neighbours(version) if version is not None else (None, None)
     return release(nearest) if nearest is not None else None
-
-
-def version_note(definitions: Definitions, rules: Release) -> str | None:
-    """Return what to say where the rules are not exactly those of the server that wrote the definitions."""
-    version = definitions.rabbitmq_version
-    if version is None:
-        return None
-    if known_release(version) == rules.name:
-        return stand_in_remark(version)
-    return f"RabbitMQ {version} exported the definitions; the rules are those of {rules.name}"

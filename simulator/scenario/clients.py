@@ -100,7 +100,7 @@ class Clients:
 
     def _connect(self, vhost: str) -> int:
         self._connections += 1
-        self._tell(amqp.OpenConnection(self._connections, vhost, USER))
+        self._tell(amqp.OpenConnection(self._connections, vhost, USER, limited=False))
         self._tell(amqp.OpenChannel((self._connections, 1)))
         return self._connections
 

@@ -108,7 +108,7 @@ def test_the_report_leads_with_losses_and_shows_a_life_of_each_kind(tmp_path: Pa
     [
         (["--set", "queue:job.x-message-ttl=1"], 64, "there is no queue 'job'; did you mean 'jobs'"),
         (["--set", "queue:jobs.x-message-ttl=-1"], 65, "x-message-ttl"),
-        (["--set", f"queue:jobs.x-delivery-limit={2**80}"], 65, "--set, or "),
+        (["--set", f"queue:jobs.x-delivery-limit={2**80}"], 65, "--set: "),
         (["--against", "missing.json"], 65, "missing.json"),
         (["--against", str(OTHER)], 65, "export the definitions of the virtual host that was traced"),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dlx.releases import release
-from simulator.definitions import Definitions, DefinitionsError, read_definitions
+from simulator.definitions import Definitions, read_definitions
 from simulator.questions.findings import Finding
 from simulator.questions.lint_rules.linting import LintReport, lint
 from simulator.questions.lint_rules.rule import RULES, LintRule
@@ -106,32 +106,30 @@ def names(*queues: dict[str, Any], **sections: Any) -> set[str]:
 @pytest.mark.parametrize("kind", ["x-delayed-message", "x-consistent-hash"])
 def test_an_exchange_of_a_plugin_is_not_called_missing(kind: str) -> None:
     sections = {"exchanges": [exchange("dlx", kind)], "bindings": [bound("dlx", "dead")]}
-    assert names(queue("work", dead_letter_exchange="dlx"), queue("dead"), **sections) == {"refused-object"}
+    assert names(queue("work", dead_letter_exchange="dlx"), queue("dead"), **sections) == set()
 
 
 def test_a_refused_queue_is_not_called_missing() -> None:
     work = queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
     assert names(work, queue("dead", max_priority=300)) == {"refused-object"}
+    assert names(work, queue("dead", queue_type="odd")) == {"refused-object"}
 
 
 def test_of_a_refused_queue_no_consequence_is_told() -> None:
     (only,) = found(queue("work", queue_type="classic", delivery_limit=5))
     assert only.name == "delivery-limit-ignored"
-    assert only.message.startswith("a broker of 4.3 refuses 'work': PRECONDITION_FAILED")
+    assert only.message.startswith("a server of 4.3 refuses 'work': invalid arg 'x-delivery-limit'")
     assert only.message.endswith("of queue type rabbit_classic_queue.")
 
 
-def test_what_the_broker_refuses_in_a_document_has_its_place_there() -> None:
+def test_what_an_import_refuses_is_a_finding_and_the_rest_is_answered() -> None:
     policy = {"vhost": "/", "name": "ttl", "pattern": ".*", "apply-to": "queues", "priority": 0,
               "definition": {"message-ttl": 1}}  # fmt: skip
-    wrong = {**policy, "name": "typo", "definition": {"message-tll": 1}}
-    with pytest.raises(DefinitionsError, match=r"definitions: policies\[1\] 'typo': Validation failed"):
-        found(queue("work"), policies=[policy, wrong])
-    misplaced = {**queue("elsewhere"), "vhost": "nowhere"}
-    with pytest.raises(DefinitionsError, match=r"definitions: queues\[1\] 'elsewhere': .*create virtual host"):
-        found(queue("work"), misplaced)
-    with pytest.raises(DefinitionsError, match=r"definitions: queues 'elsewhere': "):  # what is refused is left out
-        found(queue("dead", max_priority=300), misplaced)
+    wrong = {**policy, "name": "typo", "pattern": "^none$", "definition": {"message-tll": 1}}
+    lost, refused = found(queue("work"), policies=[policy, wrong])
+    assert (lost.name, refused.name, str(refused.about)) == ("no-dlx-on-rejecting", "refused-object", "policy 'typo'")
+    assert "it does not know 'message-tll'" in refused.message
+    assert names(queue("work"), {**queue("elsewhere", message_ttl=1), "vhost": "nowhere"}) == {"no-dlx-on-rejecting"}
 
 
 def test_an_auto_delete_queue_loses_what_it_has() -> None:

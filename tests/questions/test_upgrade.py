@@ -12,7 +12,8 @@ import dlx
 from dlx.delivery_headers import stored_headers
 from dlx.releases import RELEASES, TABLE, release
 from dlx.topology import Policy
-from simulator.broker import OperatorError
+from simulator.bootstrap import import_definitions
+from simulator.broker import Broker, OperatorError
 from simulator.definitions import DefinitionsError, parse_definitions
 from simulator.questions.upgrade.beside_topologies import BESIDE
 from simulator.questions.upgrade.change import QUESTIONS, Change, asks
@@ -520,7 +521,12 @@ def test_a_retry_by_way_of_a_queue_is_told_of_delayed_retry() -> None:
     waits = [copy.ready_us for copy in (trial.queue("work") or pytest.fail("no queue")).store.waiting()]
     assert waits == [trial.now_us + 30_000_000]
     with pytest.raises(DefinitionsError, match="delayed-retry"):
-        Trial(topology(queue("work", "quorum"), policies=[retried]), release="4.2")
+        imported(topology(queue("work", "quorum"), policies=[retried]), "4.2")
+
+
+def imported(document: dict[str, Any], release: str) -> None:
+    """Import a document into a new server. Raises ``DefinitionsError`` where the server refuses it."""
+    import_definitions(Broker(release), document, 0, strict=True)
 
 
 # -- objects -----------------------------------------------------------------------
@@ -532,10 +538,10 @@ def test_a_policy_of_mirrored_queues_is_refused() -> None:
     assert found.about.kind == "policy"
     assert "ha-mode" in found.message
     assert not found.fix.safe
-    Trial(document, release="3.13")
+    imported(document, "3.13")
     with pytest.raises(DefinitionsError, match="ha-mode"):
-        Trial(document, release="4.0")
-    Trial({**document, "policies": []}, release="4.0")
+        imported(document, "4.0")
+    imported({**document, "policies": []}, "4.0")
 
 
 def test_a_queue_of_version_1_is_refused() -> None:
@@ -543,7 +549,7 @@ def test_a_queue_of_version_1_is_refused() -> None:
     found = changes(document, "4.2", "4.3")["queue_versions", "orders"]
     assert not found.fix.safe
     with pytest.raises(DefinitionsError):
-        Trial(document, release="4.3")
+        imported(document, "4.3")
     assert ("queue_versions", "orders") not in changes(topology(queue("orders")), "4.2", "4.3")
 
 
@@ -552,7 +558,7 @@ def test_a_binding_with_three_wildcards_is_refused() -> None:
     document = topology(queue("q"), bindings=[{**bound, "routing_key": "#.a.#.b.#"}])
     assert "3 '#' wildcards" in changes(document, "4.2", "4.3")["topic_hash_wildcards_max", "amq.topic"].message
     with pytest.raises(DefinitionsError, match="wildcards"):
-        Trial(document, release="4.3")
+        imported(document, "4.3")
 
 
 def test_a_headers_binding_compares_numbers_by_type() -> None:

@@ -10,9 +10,9 @@ import pytest
 from dlx.releases import release
 from simulator.capture import open_log
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
-from simulator.definitions_checks import check_taken
+from simulator.definitions_checks import check_taken, version_note
 from simulator.replay import replay_table
-from simulator.replay.definitions import exporting_release, version_note
+from simulator.replay.definitions import exporting_release
 from tests.replay.logs import EXAMPLES
 
 

@@ -319,7 +319,7 @@ def test_the_default_queue_type_is_imported(inner: pytest.Pytester) -> None:
         ("'broken.json'", "{path}/broken.json: line 1, column 2: not JSON: JSON is malformed: "
                           "object keys must be strings (byte 1)"),
         ("'one.json', vhost='two'", "{path}/one.json: no virtual host 'two'; there are '/', 'unused'"),
-        ("'refused.json'", "{path}/refused.json: RabbitMQ 4.3 refuses it: "),
+        ("'refused.json'", "{path}/refused.json: queues[0].arguments.x-message-ttl: no RabbitMQ takes this: "),
     ],
 )  # fmt: skip
 def test_errors_say_what_would_be_right(inner: pytest.Pytester, mark: str, error: str) -> None:

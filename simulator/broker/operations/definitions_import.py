@@ -10,7 +10,7 @@ Source: rabbit_definitions.erl apply_defs, add_queue_int, add_exchange_int, add_
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -35,7 +35,7 @@ from simulator.broker.operations import (
     queue_lifecycle,
     users,
 )
-from simulator.broker.operations.import_items import UNDEFINED, At, Item, text, vhost_at
+from simulator.broker.operations.import_items import UNDEFINED, At, Item, text, version_of, vhost_at
 from simulator.broker.state import NodeState, VirtualHost
 from simulator.broker.tags import tag_names
 from simulator.definitions import DefinitionsError, checking
@@ -43,9 +43,9 @@ from simulator.json_values import NoFieldValueError, field_value
 
 _OF_A_VHOST = frozenset({"parameters", "policies", "queues", "exchanges", "bindings"})
 _NAMING_THEIR_VHOST = ("queues", "exchanges", "bindings")
-_ONE_BY_ONE = ("policies", "parameters")
+ONE_BY_ONE = ("policies", "parameters")
 # Where something that RabbitMQ did not foresee makes the whole request crash.
-_IN_THE_REQUEST = (*_ONE_BY_ONE, "global_parameters")
+_IN_THE_REQUEST = (*ONE_BY_ONE, "global_parameters")
 _READ_ITEM_BY_ITEM = (*_IN_THE_REQUEST, "users", "permissions", "topic_permissions")
 
 
@@ -54,28 +54,28 @@ def import_definitions(node: NodeState, command: ImportDefinitions) -> Iterator[
 
     Raises ``OperatorError``.
     """
-    document = dict(command.document)
-    at = At(command.vhost, command.user, _version(document))
+    at = At(command.vhost, command.user, version_of(command.document))
     if command.vhost is not None:
         vhost_at(node, at)
-        document = _of_one_vhost(document)
-    elif any("vhost" not in item for name in _NAMING_THEIR_VHOST for item in _objects(document, name)):
+    elif any("vhost" not in item for name in _NAMING_THEIR_VHOST for item in objects_in(command.document, name)):
         status = 500 if node.release.definitions_without_vhost == "crash" else 400
         raise operator_errors.vhost_not_specified(status)
-    yield from _check_types(document, command.vhost)
+    document = yield from checked_document(command.document, command.vhost)
     if command.vhost is not None:
         _check_queue_limits(node, document, at)
-    for section in _sections(node, whole=command.vhost is None):
-        yield from _import_section(node, section, _objects(document, section), at)
+    for section in sections_of(node, whole=command.vhost is None):
+        yield from _import_section(node, section, objects_in(document, section), at)
         if section == "vhosts":
             _check_queue_limits(node, document, at)
 
 
-def _check_types(document: Item, vhost: str | None) -> Iterator[None]:
-    """Refuse a document in which something has a wrong type.
+def checked_document(given: Mapping[str, Any], vhost: str | None) -> Generator[None, None, Item]:
+    """Return a document, or what of it goes into one virtual host, and pause now and then. Raises ``OperatorError``.
 
-    RabbitMQ prints the name of an Erlang error, crashes, or keeps such values; here the text names the place.
+    It refuses one in which something has a wrong type. RabbitMQ prints the name of an Erlang error, crashes, or keeps
+    such values; here the text names the place.
     """
+    document = dict(given) if vhost is None else _of_one_vhost(given)
     for section in _READ_ITEM_BY_ITEM:
         if not isinstance(document.get(section, []), list):
             raise operator_errors.unusable_document(f"definitions: {section}: expected a list")
@@ -84,9 +84,10 @@ def _check_types(document: Item, vhost: str | None) -> Iterator[None]:
         yield from checking(read, "definitions", vhost)
     except DefinitionsError as error:
         raise operator_errors.unusable_document(str(error)) from error
+    return document
 
 
-def _of_one_vhost(document: Item) -> Item:
+def _of_one_vhost(document: Mapping[str, Any]) -> Item:
     """Return the sections that go into one virtual host; which one the items name does not matter."""
     kept = {section: items for section, items in document.items() if section in _OF_A_VHOST}
     for section, items in kept.items():
@@ -99,12 +100,14 @@ def _without_vhost(item: Item) -> Item:
     return {name: value for name, value in item.items() if name != "vhost"}
 
 
-def _objects(document: Item, section: str) -> list[Item]:
+def objects_in(document: Mapping[str, Any], section: str) -> list[Item]:
+    """Return the items of a section."""
     items = document.get(section, [])
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def _sections(node: NodeState, *, whole: bool) -> list[str]:
+def sections_of(node: NodeState, *, whole: bool) -> list[str]:
+    """Return the sections in the release's order; unless ``whole``, those that go into one virtual host."""
     order = list(node.release.definitions_order)
     if whole:
         return order
@@ -119,33 +122,40 @@ def _import_section(node: NodeState, section: str, items: list[Item], at: At) ->
     for place, item in enumerate(items):
         if own_vhost and at.vhost != item.get("vhost"):
             at = at._replace(vhost=item.get("vhost"))
-        try:
-            _IMPORTERS[section](node, at, item)
-        except (Refusal, NoFieldValueError, OperatorError) as error:
+        error = import_item(node, section, at, item)
+        if error is not None:
             if isinstance(error, UnforeseenError) and section in _IN_THE_REQUEST:
                 error.status = 500
             if first is None:
-                first = _as_operator_error(error)
+                first = error
                 first.item = section, place
             if section in _IN_THE_REQUEST:
                 break
         yield
-    if section in _ONE_BY_ONE and items:
+    if section in ONE_BY_ONE and items:
         for vhost in node.vhosts.values():
             administration.apply_policies(node, vhost)
     if first is not None:
         raise first
 
 
-def _version(document: Item) -> str | None:
-    version = document.get("rabbitmq_version", document.get("rabbit_version"))
-    return version if isinstance(version, str) else None
+def import_item(node: NodeState, section: str, at: At, item: Item) -> OperatorError | None:
+    """Add one item; return the refusal of one that the release does not import."""
+    try:
+        _IMPORTERS[section](node, at, item)
+    except OperatorError as error:
+        return error
+    except NoFieldValueError as error:
+        return operator_errors.unreadable_argument(str(error))
+    except Refusal as refusal:
+        return operator_errors.imported(refusal)
+    return None
 
 
 def _check_queue_limits(node: NodeState, document: Item, at: At) -> None:
     """Refuse a document with more new queues than a virtual host has room for, by the limits that it has now."""
     added: Counter[str] = Counter()
-    for item in _objects(document, "queues"):
+    for item in objects_in(document, "queues"):
         name = str(item.get("vhost") if at.vhost is None else at.vhost)
         if node.queue(name, item["name"]) is None:
             added[name] += 1
@@ -225,7 +235,7 @@ def _add_queue(node: NodeState, at: At, item: Item) -> None:
         vhost=vhost.name,
         durable=item.get("durable", True),
         auto_delete=item.get("auto_delete", False),
-        arguments=_arguments(item),
+        arguments=arguments_of(item),
         release=release,
         default_queue_type=vhost.default_queue_type,
         limit_reached=limits.queue_limit_reached(vhost),
@@ -248,7 +258,7 @@ def _add_exchange(node: NodeState, at: At, item: Item) -> None:
         durable=item.get("durable", True),
         auto_delete=item.get("auto_delete", False),
         internal=item.get("internal", False),
-        arguments=_arguments(item),
+        arguments=arguments_of(item),
     )
     if not exists:
         exchanges.add_exchange(vhost, exchange)
@@ -256,13 +266,7 @@ def _add_exchange(node: NodeState, at: At, item: Item) -> None:
 
 def _add_binding(node: NodeState, at: At, item: Item) -> None:
     _check_fields("bindings", item, node.release)
-    binding = Binding(
-        source=item["source"],
-        destination=item["destination"],
-        destination_type=item.get("destination_type", "queue"),
-        routing_key=item.get("routing_key", ""),
-        arguments=_arguments(item),
-    )
+    binding = binding_of(item)
     try:
         _check_binding(node, at.vhost, binding)
     except OperatorError:
@@ -271,6 +275,17 @@ def _add_binding(node: NodeState, at: At, item: Item) -> None:
         return
     if binding.source:  # every queue has one from the default exchange, which routes by no other
         exchanges.add_binding(node.vhosts[str(at.vhost)], binding)
+
+
+def binding_of(item: Item) -> Binding:
+    """Return the binding that an item describes. Raises ``NoFieldValueError``."""
+    return Binding(
+        source=item["source"],
+        destination=item["destination"],
+        destination_type=item.get("destination_type", "queue"),
+        routing_key=item.get("routing_key", ""),
+        arguments=arguments_of(item),
+    )
 
 
 def _check_binding(node: NodeState, vhost_name: str | None, binding: Binding) -> None:
@@ -286,7 +301,7 @@ def _check_binding(node: NodeState, vhost_name: str | None, binding: Binding) ->
             source, binding.routing_key, binding.arguments, destination=destination, release=node.release
         )
     except bindings.BindingRefusal as refusal:
-        raise operator_errors.invalid_binding(refusal.words, refusal.terms) from refusal
+        raise operator_errors.invalid_binding(refusal) from refusal
 
 
 def _check_fields(section: str, item: Item, release: Release) -> None:
@@ -299,18 +314,11 @@ def _needed(section: str, required: frozenset[str]) -> frozenset[str]:
     return frozenset(field.removeprefix(f"{section}.") for field in required if section in field)
 
 
-def _arguments(item: Item) -> dict[str, Any]:
+def arguments_of(item: Item) -> dict[str, Any]:
+    """Return the arguments of an item as field values. Raises ``NoFieldValueError``."""
     given = item.get("arguments")
     arguments: dict[str, Any] = field_value(given) if given else {}
     return arguments
-
-
-def _as_operator_error(error: Refusal | NoFieldValueError | OperatorError) -> OperatorError:
-    if isinstance(error, OperatorError):
-        return error
-    if isinstance(error, NoFieldValueError):
-        return operator_errors.unreadable_argument(str(error))
-    return operator_errors.imported(error)
 
 
 _IMPORTERS: dict[str, Callable[[NodeState, At, Item], None]] = {

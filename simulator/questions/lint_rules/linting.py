@@ -99,7 +99,8 @@ def _unchecked(subject: Subject) -> Iterable[str]:
     losses: Losses = subject.losses
     yield from losses.unchecked
     for refused in subject.snapshot.refused:
-        yield f"what concerns {refused.about}, which a broker of this release refuses"
+        if refused.kept == "no":
+            yield f"what concerns {refused.about}, which is left out: a server of this release refuses it"
     rules: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for loss in losses.unproven:
         rules[loss.queue][str(loss.rule)] = None

@@ -67,7 +67,7 @@ def missing_dlx(subject: Subject) -> Iterator[Found]:
     for (vhost, name), settings in subject.queues():
         dlx = settings.dead_letter_exchange
         exchanges = subject.snapshot.flows[vhost].topology.exchanges
-        if is_stream(settings) or dlx is None or dlx in exchanges or subject.is_refused("exchange", vhost, dlx):
+        if is_stream(settings) or dlx is None or dlx in exchanges or subject.is_left_out("exchange", vhost, dlx):
             continue
         lost = [each for each in subject.lost_at.get((vhost, name), ()) if each.fate == "dead-letter exchange missing"]
         held = settings.dead_letter_strategy == AT_LEAST_ONCE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dlx.nearest_names import nearest
 from dlx.settings import (
     AT_LEAST_ONCE,
     DEAD_LETTER_EXCHANGE,
@@ -19,6 +20,7 @@ from simulator.questions.findings import Fix, ObjectName
 from simulator.questions.lint_rules.rule import Found, rule
 from simulator.questions.lint_rules.subject import Subject, change, is_stream, queue_name, said_by
 
+_NEAR = 0.85
 _DEAD_LETTER_KEYS = (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, DEAD_LETTER_STRATEGY)
 
 
@@ -60,7 +62,7 @@ def _refused(subject: Subject, argument: str, fix: str = "") -> Iterator[Found]:
             yield Found(
                 severity="warning",
                 about=each.about,
-                message=f"a broker of {subject.snapshot.release.name} refuses '{each.about.name}': {each.why}.",
+                message=f"a server of {subject.snapshot.release.name} refuses '{each.about.name}': {each.why}.",
                 because=f"argument {argument}",
                 fix=Fix(True, fix or f"declare the queue without {argument}"),
             )
@@ -182,19 +184,51 @@ def _stream(subject: Subject, about: ObjectName) -> bool:
 
 @rule("DLX025", "refused-object")
 def refused_object(subject: Subject) -> Iterator[Found]:
-    """A broker of this release refuses a queue or an exchange of the definitions.
+    """A server of this release refuses an object of the definitions when they are imported.
 
-    Why: importing the definitions fails there, and nothing that concerns the object could be checked.
-    Example: a queue with x-max-priority 300, or an exchange of type x-delayed-message without its plugin.
-    Fix: correct the argument, or install the plugin; without it dlx does not know the exchange either.
+    Why: the import fails there. A running server may have the object all the same, such as a policy from before an
+    upgrade; so questions are asked of it as far as the release knows it.
+    Example: a queue with x-max-priority 300, a policy with ha-mode under 4.0, a topic binding with three #.
+    Fix: correct what is refused, or take it out, before you import the definitions.
     """
     named = (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, OVERFLOW, *_DEAD_LETTER_KEYS)
     for each in subject.snapshot.refused:
         if not any(f"'x-{key}'" in each.why for key in named):
+            words = f"the server says: {each.words}" if each.words not in ("", each.why) else "the import's own checks"
             yield Found(
                 severity="warning",
                 about=each.about,
-                message=f"a broker of {subject.snapshot.release.name} refuses {each.about}: {each.why}.",
-                because="the broker's own check of declarations",
-                fix=Fix(False, "correct it, or leave it out; what concerns it was not checked"),
+                message=f"an import into {subject.snapshot.release.name} refuses {each.about}: {each.why} "
+                f"({each.consequence}).",
+                because=" ".join(words.split()),
+                fix=Fix(True, "correct it, or take it out of what you import"),
             )
+
+
+@rule("DLX028", "undeclared-name")
+def undeclared_name(subject: Subject) -> Iterator[Found]:
+    """A binding names an exchange or a queue that the definitions do not declare, and the name looks like a mistake.
+
+    Why: an import fails there. Servers leave internal exchanges and exclusive queues out of their exports, and not
+    what binds them; so it is no mistake where a server has exported the definitions, unless a name comes very near.
+    Example: a binding from 'order_events', where 'orders_events' is declared.
+    Fix: declare it, or correct its name in the binding.
+    """
+    snapshot = subject.snapshot
+    exported = snapshot.definitions.rabbitmq_version is not None
+    for about in sorted({*snapshot.stand_ins, *snapshot.left_out}):
+        topology = snapshot.topologies[about.vhost]
+        names = topology.queues if about.kind == "queue" else topology.exchanges
+        declared = [name for name in names if ObjectName(about.kind, about.vhost, name) not in
+                    {*snapshot.stand_ins, *snapshot.left_out}]  # fmt: skip
+        near = nearest(about.name, declared, _NEAR if exported else 0.6)
+        if exported and (not near or about.name.startswith("amq.")):
+            continue
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        yield Found(
+            severity="warning",
+            about=about,
+            message=f"{about} of a binding is not declared: an import fails{meant}",
+            because="servers import a binding only between what is declared",
+            fix=Fix(True, f"declare {about}, or correct its name in the binding"),
+        )

@@ -62,9 +62,10 @@ class Subject:
         """The queues that are on a loop through another queue."""
         return {(loop.vhost, queue) for loop in self.loops for queue in loop.queues}
 
-    def is_refused(self, kind: str, vhost: str, name: str) -> bool:
-        """Tell whether the definitions have an object that the broker refuses, or does not know without a plugin."""
-        return any(each.about == ObjectName(kind, vhost, name) for each in self.snapshot.refused)
+    def is_left_out(self, kind: str, vhost: str, name: str) -> bool:
+        """Tell whether the definitions have an object that is left out, since the release does not know it."""
+        about = ObjectName(kind, vhost, name)
+        return any(each.about == about and each.kept == "no" for each in self.snapshot.refused)
 
     def is_parking(self, queue: QueueAt) -> bool:
         """Tell whether a queue takes dead letters and sends none: it keeps what has failed for somebody to look at."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.questions.snapshot import SAYS_NOTHING
 from simulator.replay.whatif.settings_given import OPERATOR_POLICY
 
 _OF_CONSUMERS = ("x-single-active-consumer", "x-expires")
@@ -27,7 +26,7 @@ def _queue(queue: Mapping[str, Any]) -> dict[str, Any]:
 def _policy(policy: Mapping[str, Any]) -> dict[str, Any]:
     definition = policy.get("definition") or {}
     kept = {key: value for key, value in definition.items() if key != "expires"}
-    return {**policy, "definition": kept or (SAYS_NOTHING if definition else {})}
+    return {**policy, "definition": kept}
 
 
 def _parameter(parameter: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -131,7 +131,10 @@ def prepared(side: Side) -> Prepared:
         DefinitionsError: the broker refuses the whole document.
     """
     snapshot = Snapshot(side.definitions, side.release)
-    refused = [f"{each.about}, which RabbitMQ {side.release.name} refuses: {each.why}" for each in snapshot.refused]
+    refused = [
+        f"{each.about}, which an import into RabbitMQ {side.release.name} refuses: {each.why} ({each.consequence})"
+        for each in snapshot.refused
+    ]
     notes = (*refused, *snapshot.guesses, *_of_consumers(snapshot))
     return Prepared(side, snapshot, in_use(snapshot.document), notes)
 

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 from dlx.releases import DEFAULT
 from simulator import serve
-from simulator.broker import OperatorError
-from simulator.broker.commands import AddVhost, ImportDefinitions
+from simulator.bootstrap import import_definitions
+from simulator.broker.commands import AddVhost
 from simulator.clock import duration_us
-from simulator.definitions import DefinitionsError
+from simulator.definitions import Definitions
 from simulator.message_history import MessageHistories, RecordingBroker
 from simulator.server.in_process import Server, ServerFaults
 from simulator.server.node import Node
@@ -134,7 +134,6 @@ def _record_all(node: Node) -> None:
 
 def _import_simulated(broker: SimulatedBroker, topology: OneTopology) -> None:
     broker.server.handle(AddVhost(broker.vhost, topology.default_queue_type))
-    try:
-        broker.server.handle(ImportDefinitions(topology.document, broker.vhost))
-    except OperatorError as error:
-        raise DefinitionsError(topology.source, "", f"RabbitMQ {broker.release} refuses it: {error.text}") from error
+    document = {**topology.document, "original_vhost_name": broker.vhost}
+    definitions = Definitions(document, topology.source)
+    broker.server.run(lambda node: import_definitions(node.broker, definitions, node.clock.now_us()))

@@ -1,0 +1,253 @@
+"""Takes definitions as the state of a server: what a server exports, it has, whatever an import would say.
+
+Each item is imported as ``definitions_import`` does it. One that the release would not import is there all the same,
+without what the release does not know, and a reply says what an import would have said. So a server has queues whose
+names begin with ``amq.``, policies from before an upgrade, and more queues than a limit that came later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from dlx import declarations
+from dlx.amqp_errors import Refusal
+from dlx.operator_errors import OperatorError
+from dlx.topology import Arguments, Exchange, Policy, Queue
+from simulator.broker.commands import AddVhost, PutUser, TakeDefinitions
+from simulator.broker.operations import administration, exchanges, queue_lifecycle, users
+from simulator.broker.operations.definitions_import import (
+    ONE_BY_ONE,
+    arguments_of,
+    binding_of,
+    checked_document,
+    import_item,
+    objects_in,
+    sections_of,
+)
+from simulator.broker.operations.import_items import At, Item, version_of
+from simulator.broker.replies import NotImported
+from simulator.broker.state import NodeState, VirtualHost
+from simulator.json_values import NoFieldValueError, field_value
+
+Taken = Item | None
+"""What the broker has of an item."""
+_LEFT_OUT = "an import leaves it out without a word"
+
+
+def take_definitions(node: NodeState, command: TakeDefinitions) -> Iterator[None]:
+    """Have what a definitions document has, and pause after each item. Replies tell what an import would not take.
+
+    Raises ``OperatorError`` for a document in which something has a wrong type.
+    """
+    document = yield from checked_document(command.document, command.vhost)
+    at = At(command.vhost, None, version_of(document))
+    for section in sections_of(node, whole=command.vhost is None):
+        items = objects_in(document, section)
+        for place, item in enumerate(items):
+            here = at if command.vhost is not None else at._replace(vhost=item.get("vhost"))
+            _take(node, section, place, item, here)
+            yield
+        if section in ONE_BY_ONE and items:
+            for vhost in node.vhosts.values():
+                administration.apply_policies(node, vhost)
+
+
+def _take(node: NodeState, section: str, place: int, item: Item, at: At) -> None:
+    error = import_item(node, section, at, item)
+    take = _TAKERS.get(section)
+    if take is None:
+        if error is not None:
+            node.out.append(NotImported(section, place, item, error.text, error.plain, None))
+        return
+    vhost = node.vhosts.get(str(at.vhost)) or VirtualHost("")
+    taken, plain = take(node, vhost, _readable(item), error)
+    if error is not None:
+        node.out.append(NotImported(section, place, item, error.text, plain or error.plain, taken))
+    elif plain:
+        node.out.append(NotImported(section, place, item, "", plain, taken))
+
+
+def _readable(item: Item) -> Item:
+    """Return an item without arguments that are no AMQP values."""
+    arguments = item.get("arguments") or {}
+    try:
+        field_value(arguments)
+    except NoFieldValueError:
+        return {**item, "arguments": {name: value for name, value in arguments.items() if _is_field_value(value)}}
+    return item
+
+
+def _is_field_value(value: Any) -> bool:
+    try:
+        field_value(value)
+    except NoFieldValueError:
+        return False
+    return True
+
+
+# Each returns what the broker has of the item, and in plain words why an import would not take it, where it knows more
+# than the refusal says.
+
+
+def _take_user(node: NodeState, _vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:
+    """Keep a user whose password was taken out of the export: nobody can log in as that user."""
+    if error is None or not isinstance(item.get("name"), str):
+        return item, ""
+    kept = {"name": item["name"], "password_hash": "", "tags": item.get("tags", "")}
+    try:
+        users.put_user(node, PutUser(item["name"], kept, None))
+    except OperatorError:
+        return None, ""
+    return kept, ""
+
+
+def _take_vhost(node: NodeState, _vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:
+    if error is None or item["name"] in node.vhosts:
+        return item, ""
+    administration.add_vhost(node, AddVhost(item["name"]))
+    return {"name": item["name"]}, ""
+
+
+def _take_queue(node: NodeState, vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:
+    if item["name"] in vhost.queues:
+        return item, ""
+
+    def declared(arguments: Arguments) -> Queue | None:
+        return declarations.imported_queue(
+            item["name"],
+            vhost=vhost.name,
+            durable=item.get("durable", True),
+            auto_delete=item.get("auto_delete", False),
+            arguments=arguments,
+            release=node.release,
+            default_queue_type=vhost.default_queue_type,
+        )
+
+    arguments = arguments_of(item)
+    taken = item
+    try:
+        queue = declared(arguments)
+    except Refusal:
+        kind = {name: value for name, value in arguments.items() if name == "x-queue-type"}
+        known = [name for name, value in arguments.items() if _is_taken(partial(declared, {**kind, name: value}))]
+        taken = {**item, "arguments": {name: item["arguments"][name] for name in known}}
+        try:
+            queue = declared(arguments_of(taken))
+        except Refusal:
+            return None, ""
+    if queue is None:
+        return None, _LEFT_OUT
+    queue_lifecycle.add(node, vhost, queue, None, policies_as_declared=False)
+    if error is None:
+        reserved = item["name"].startswith("amq.")
+        why = "its name begins with amq." if reserved else "the queue limit of its virtual host is reached"
+        return item, f"{_LEFT_OUT}: {why}"
+    return taken, ""
+
+
+def _is_taken(declare: Callable[[], Queue | None]) -> bool:
+    try:
+        return declare() is not None
+    except Refusal:
+        return False
+
+
+def _take_exchange(node: NodeState, vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:
+    name = item["name"]
+    if name in vhost.exchanges:
+        return item, ""
+    if error is not None and item.get("type") not in node.release.exchange_types:
+        return None, ""
+    exchange = Exchange(
+        name=name,
+        type=item.get("type", "direct"),
+        durable=item.get("durable", True),
+        auto_delete=item.get("auto_delete", False),
+        internal=item.get("internal", False),
+        arguments=arguments_of(item),
+    )
+    exchanges.add_exchange(vhost, exchange)
+    return item, "" if error is not None else f"{_LEFT_OUT}: its name begins with amq."
+
+
+def _take_binding(_node: NodeState, vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:
+    binding = binding_of(item)
+    if not binding.source or binding in vhost.bindings.get(binding.source, ()):
+        return item, ""
+    destinations = vhost.definitions if binding.destination_type == "queue" else vhost.exchanges
+    if binding.source not in vhost.exchanges or binding.destination not in destinations:
+        return None, "" if error is not None else _LEFT_OUT
+    if vhost.exchanges[binding.source].type == "headers":  # what the release does not read there matches nothing
+        return None, "" if error is not None else _LEFT_OUT
+    exchanges.add_binding(vhost, binding)
+    return item, "" if error is not None else _LEFT_OUT
+
+
+def _take_policy(node: NodeState, vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:
+    if error is None:
+        return item, ""
+    kept, plain = _known_policy(node, str(item.get("name")), item, operator=False)
+    if kept is not None:
+        vhost.policies[str(item["name"])] = _policy(str(item["name"]), kept)
+    return kept, plain
+
+
+def _take_parameter(node: NodeState, vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:
+    value = item.get("value")
+    if error is None or item.get("component") != "operator_policy" or not isinstance(value, dict):
+        return item if error is None else None, ""
+    kept, plain = _known_policy(node, str(item.get("name")), value, operator=True)
+    if kept is None:
+        return None, plain
+    vhost.operator_policies[str(item["name"])] = _policy(str(item["name"]), kept)
+    return {**item, "value": kept}, plain
+
+
+def _known_policy(node: NodeState, name: str, value: Item, *, operator: bool) -> tuple[Taken, str]:
+    """Return a policy without the keys that the release does not take; ``None`` where it applies to nothing there."""
+    whole: Item = {"priority": 0, "apply-to": "all"} | {key: value[key] for key in _OF_A_POLICY if key in value}
+
+    def refusal(definition: Mapping[str, Any]) -> OperatorError | None:
+        try:
+            administration.check_policy_parameter(node, name, {**whole, "definition": definition}, operator=operator)
+        except OperatorError as error:
+            return error
+        return None
+
+    if refusal({"max-length": 1}) is not None or not isinstance(whole.get("definition"), dict):
+        return None, ""
+    keys = node.release.operator_policy_keys if operator else node.release.policy_keys
+    unknown = [key for key in whole["definition"] if key not in keys]
+    kept = {key: each for key, each in whole["definition"].items() if refusal({key: each}) is None}
+    only_unknown = unknown and len(unknown) + len(kept) == len(whole["definition"])
+    return {**value, "definition": kept}, f"it does not know {_listed(unknown)}" if only_unknown else ""
+
+
+_OF_A_POLICY = ("pattern", "definition", "priority", "apply-to")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _policy(name: str, value: Item) -> Policy:
+    return Policy(
+        name=name,
+        pattern=value["pattern"],
+        definition=value["definition"],
+        apply_to=value.get("apply-to", "all"),
+        priority=value.get("priority", 0),
+    )
+
+
+_TAKERS: dict[str, Callable[[NodeState, VirtualHost, Item, OperatorError | None], tuple[Taken, str]]] = {
+    "users": _take_user,
+    "vhosts": _take_vhost,
+    "policies": _take_policy,
+    "parameters": _take_parameter,
+    "queues": _take_queue,
+    "exchanges": _take_exchange,
+    "bindings": _take_binding,
+}
