@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from dlx.amqp_errors import Refusal
@@ -177,7 +177,14 @@ def _wrong_policy(where: str, item: Mapping[str, Any], operator: bool, release: 
 
 def is_for_plugin(key: str) -> bool:
     """Tell whether a policy says something to a plugin by a key: no release has one that is like it."""
-    return key not in DEFINABLE and not nearest(key, DEFINABLE, _NEAR)
+    known = _policy_keys()
+    return key not in known and not nearest(key, known, _NEAR)
+
+
+@cache
+def _policy_keys() -> frozenset[str]:
+    """Return the keys of policies in one release or another."""
+    return frozenset(DEFINABLE).union(*(release(name).policy_keys for name in RELEASES))
 
 
 def _refusal(

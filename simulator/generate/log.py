@@ -161,7 +161,8 @@ def _scene(wish: Wish, definitions: Definitions, scene: int) -> Iterator[Observa
 
 def _played(wish: Wish, definitions: Definitions, scene: int, again: int) -> Iterator[Observation]:
     random = _random(wish, scene, f"traffic {again}")
-    vhost = random.choice(definitions.vhosts)
+    used = [name for name in definitions.vhosts if definitions.topology(name).queues]
+    vhost = random.choice(used or definitions.vhosts)
     flow = MessageFlow(definitions.topology(vhost), release(wish.rules))
     player = _BoundedPlayer(definitions.document, release=wish.rules, start_us=START_US + scene * SCENE_US)
     prefix = f"{scene}-{again}-" if again else f"{scene}-"

@@ -1,0 +1,201 @@
+"""What a server exports, it has: each question about it is answered, also where an import would refuse the export."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from dlx.releases import RELEASES, release
+from simulator.bootstrap import import_definitions, start_broker
+from simulator.broker import Broker
+from simulator.cli.main import main
+from simulator.definitions import Definitions, DefinitionsError
+from simulator.questions.lint_rules.linting import LintReport, lint
+from simulator.testing.brokers.simulated import Simulator
+from tests.questions.random_states import RandomState
+from tests.testing.test_search import topology
+from tests.testing.test_trial import queue
+
+STATES = int(os.environ.get("DLX_STATES", "3"))
+"""Random states for each broker."""
+Capture = pytest.CaptureFixture[str]
+Broker_ = Any
+
+
+def linted(document: dict[str, Any], of: str = "4.3") -> LintReport:
+    return lint(Definitions(document, "definitions"), release(of))
+
+
+def bound(source: str, to: str, key: str = "", **arguments: Any) -> dict[str, Any]:
+    ends = {"source": source, "destination": to, "destination_type": "queue"}
+    return {**ends, "vhost": "/", "routing_key": key, "arguments": arguments}
+
+
+# -- queues that clients have ------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", RELEASES)
+def test_a_queue_that_the_server_has_named_takes_dead_letters(of: str) -> None:
+    work = queue("work", message_ttl=60_000, dead_letter_exchange="dlx")
+    document = topology([work, queue("amq.gen-AAAA")], {"dlx": "fanout"}) | {"bindings": [bound("dlx", "amq.gen-AAAA")]}
+    report = linted(document, of)
+    assert [each.name for each in report.findings if each.severity == "error"] == []
+    assert (report.queues, report.unchecked) == (2, ())
+
+
+@pytest.mark.parametrize("of", RELEASES)
+def test_a_queue_that_only_bindings_name_takes_dead_letters_and_is_told(of: str) -> None:
+    work = queue("work", message_ttl=60_000, dead_letter_exchange="dlx")
+    document = topology([work], {"dlx": "fanout"}) | {"bindings": [bound("dlx", "reader")], "rabbit_version": of}
+    report = linted(document, of)
+    assert report.findings == ()
+    assert "what becomes of messages in queue 'reader'" in "".join(report.unchecked)
+
+
+# -- what a release would not import -----------------------------------------------
+
+
+def test_a_policy_from_before_an_upgrade_applies_as_far_as_it_is_known() -> None:
+    policy = {"vhost": "/", "name": "ha", "pattern": "work", "apply-to": "all", "priority": 0,
+              "definition": {"ha-mode": "all", "message-ttl": 1_000}}  # fmt: skip
+    found = linted(topology([queue("work")]) | {"policies": [policy]})
+    lost, refused = found.findings
+    assert (lost.severity, lost.because) == (
+        "error",
+        "expired in 'work': message-ttl is 1000 (message-ttl by policy ha)",
+    )
+    assert refused.message == (
+        "an import into 4.3 refuses policy 'ha': it does not know 'ha-mode' (here without what is refused)."
+    )
+
+
+def test_a_binding_from_before_an_upgrade_routes() -> None:
+    document = topology([queue("work", message_ttl=1)]) | {"bindings": [bound("amq.topic", "work", "#.a.#.b.#")]}
+    lost, refused = linted(document).findings
+    assert any("amq.topic" in str(step) for step in lost.history)
+    assert "Topic binding key '#.a.#.b.#' uses 3 '#' wildcards, at most 2 are allowed" in refused.message
+
+
+def test_a_closed_virtual_host_loses_what_it_has() -> None:
+    closed = {"component": "vhost-limits", "name": "limits", "vhost": "/", "value": {"max-connections": 0}}
+    report = linted(topology([queue("work", message_ttl=1)]) | {"parameters": [closed]})
+    assert [each.severity for each in report.findings] == ["error"]
+    assert "max-connections is 0" in "".join(report.unchecked)
+
+
+@pytest.mark.parametrize("kind", ["x-delayed-message", "x-consistent-hash", "x-random"])
+def test_an_exchange_of_a_plugin_is_not_checked_and_nothing_is_said_of_a_server_without_it(kind: str) -> None:
+    later = {"vhost": "/", "name": "later", "type": kind, "durable": True, "auto_delete": False, "internal": False,
+             "arguments": {"x-delayed-type": "direct"}}  # fmt: skip
+    work = queue("work", message_ttl=1, dead_letter_exchange="later", dead_letter_routing_key="k")
+    document = topology([work, queue("dead")])
+    report = linted(document | {"exchanges": [later], "bindings": [bound("later", "dead", "k")]})
+    assert report.findings == ()
+    assert "how exchange 'later' routes" in "".join(report.unchecked)
+
+
+def test_a_policy_for_a_plugin_is_not_checked() -> None:
+    policy = {"vhost": "/", "name": "far", "pattern": "^work$", "apply-to": "queues", "priority": 0,
+              "definition": {"federation-upstream-set": "all"}}  # fmt: skip
+    report = linted(topology([queue("work")]) | {"policies": [policy]})
+    assert (report.findings, report.unchecked) == (
+        (),
+        ("what a plugin does by 'federation-upstream-set' in policy 'far'",),
+    )
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        {"permissions": [{"user": "gone", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}]},
+        {"users": [{"name": "anna", "tags": []}]},
+        {"users": [{"name": "anna", "password_hash": "removed", "tags": ""}]},
+        {"queues": [{**queue("work", message_ttl=1), "vhost": "elsewhere"}]},
+    ],
+    ids=["permissions of nobody", "no hash", "a hash that is none", "an undeclared virtual host"],
+)
+def test_a_part_of_an_export_is_answered(who: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "definitions.json"
+    path.write_text(json.dumps(topology([queue("work", message_ttl=1)]) | who))
+    assert [main([command, str(path)]) for command in ("lint", "fuzz", "settings", "graph")] == [1, 1, 0, 0]
+    assert main(["generate", "--definitions", str(path), "--events", "10", "--out", str(tmp_path / "out")]) == 0
+    start_broker("4.3", definitions=path)
+
+
+def test_what_no_release_takes_is_wrong_input_for_a_trial() -> None:
+    with pytest.raises(DefinitionsError, match=r"queues\[0\]\.arguments\.x-max-priority: no RabbitMQ takes this"):
+        import_definitions(Broker("4.3"), topology([queue("work", max_priority=300)]), 0)
+
+
+@pytest.mark.parametrize(("strict", "status"), [(False, 0), (True, 65)], ids=["as a server's state", "as an import"])
+def test_serve_has_what_the_server_has_or_refuses_as_it_does(
+    strict: bool, status: int, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = {"vhost": "/", "name": "ha", "pattern": ".*", "apply-to": "all", "definition": {"ha-mode": "all"}}
+    path = tmp_path / "definitions.json"
+    path.write_text(json.dumps(topology([queue("work"), queue("amq.gen-1")]) | {"policies": [policy]}))
+    served: list[Any] = []
+    monkeypatch.setattr("simulator.cli.serve.asyncio.run", lambda serving: (served.append(1), serving.close()))
+    flag = ["--strict-import"] if strict else []
+    assert main(["serve", "--definitions", str(path), "--release", "4.3", *flag]) == status
+    err = capsys.readouterr().err
+    assert len(served) == (not strict)
+    if strict:
+        assert "policies[0] 'ha'" in err
+    else:
+        assert (
+            "note: an import refuses policies[0] 'ha': it does not know 'ha-mode' (the broker has the rest of it)"
+            in err
+        )
+        assert "queues[1] 'amq.gen-1': an import leaves it out without a word: its name begins with amq." in err
+
+
+# -- random states of servers, with clients ----------------------------------------
+
+
+def ask_all(export: Path, folder: Path, of: str) -> None:
+    """Ask every question about an export; each is answered."""
+    rules = ["--release", of]
+    ask: Callable[..., int] = lambda *words: main([str(word) for word in words])  # noqa: E731
+    for command in (["lint"], ["settings"], ["graph"], ["fuzz", "--seconds", "0.3"]):
+        assert ask(command[0], export, *command[1:], *rules) in (0, 1), (command, export.read_text())
+    assert ask("explain", export, "--publish", "", "work", *rules) in (0, 1)
+    assert ask("upgrade", export, "--from", of, "--to", "4.3") in (0, 1)
+    log = folder / "log"
+    assert ask("generate", "--definitions", export, "--events", "60", "--out", log, *rules) == 0
+    captures = sorted(log.glob("*.parquet"))
+    for command in ("replay", "whatif"):
+        assert ask(command, *captures, "--definitions", export, *rules) in (0, 1), (command, export.read_text())
+
+
+def check_states(broker: Broker_, folder: Path) -> None:
+    for seed in range(STATES):
+        state = RandomState(seed, broker.amqp_url, broker.api, broker.vhost)
+        try:
+            state.make()
+            export = folder / f"{seed}.json"
+            vhost = quote(broker.vhost, safe="")
+            export.write_text(json.dumps(broker.api("GET", f"definitions/{vhost}")))
+            (folder / str(seed)).mkdir()
+            ask_all(export, folder / str(seed), broker.release)
+        finally:
+            state.undo_limits()
+            state.connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of", ["3.8", "3.12", "4.0", "4.3"])
+def test_every_state_of_a_simulated_server_is_answered(of: str, tmp_path: Path, capsys: Capture) -> None:
+    with Simulator(of, only=True).broker(None, None) as broker:
+        check_states(broker, tmp_path)
+        assert main(["lint", broker.management_url]) in (0, 1)
+
+
+def test_every_state_of_a_running_server_is_answered(dlx_broker: Broker_, tmp_path: Path, capsys: Capture) -> None:
+    check_states(dlx_broker, tmp_path)
