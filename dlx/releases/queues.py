@@ -127,8 +127,16 @@ class Queues:
         "4.2", "volatile queue", before="channel",
         meaning=(
             "What receives answers by direct reply-to: the channel, which uses no delivery tags for them, so that a"
-            " mandatory answer comes back as unroutable although it arrives; or a queue of its own type, which others"
-            " cannot bind, get from or consume."
+            " mandatory answer comes back as unroutable although it arrives, and one in a transaction does not wait for"
+            " the commit; or a queue of its own type, which others cannot bind, get from or consume."
         ),
         evidence="live; rabbit_channel.erl deliver_reply (4.0.5), rabbit_volatile_queue.erl (4.3.5)",
+    )
+    direct_replies_by_dead_letter: bool = changed(
+        {"3.13": False, "4.2": True}, before=True,
+        meaning="A dead letter with the address of a direct reply among its routing keys is an answer, too.",
+        evidence=(
+            "live; rabbit_exchange.erl route, which sends answers itself (3.12.14) and does not (3.13.7);"
+            " rabbit_volatile_queue.erl (4.2.0)"
+        ),
     )

@@ -162,9 +162,15 @@ def _apply(node: NodeState, channel: Channel, settling: Settling) -> None:
 
 
 def _settle_late(node: NodeState, unacked: Unacked, how: str) -> None:
-    """Settle a delivery that had timed out: only an acknowledgement brings its consumer back."""
+    """Settle a delivery that had timed out.
+
+    What settles it for good brings its consumer back, and so does a return by one that waits to be the single
+    active one; another that returns it stays deaf.
+    """
     consumer = unacked.consumer
-    if consumer is not None and how == "ack":
+    if consumer is None or how == "lost channel":
+        return
+    if consumer.queue.single_active or how in ("ack", "final nack", "final reject"):
         consumer.timed_out -= 1
         if not consumer.timed_out and not consumer.queue.deleted:
             consumer_selection.unblock(consumer.queue, consumer.channel)

@@ -20,7 +20,7 @@ from simulator.broker.commands import (
 from simulator.broker.effects import DeliveryFailed
 from simulator.broker.operations import acknowledgements, consuming, limits, queue_lifecycle, queues
 from simulator.broker.replies import ConnectionClosed, Done
-from simulator.broker.state import Channel, Connection, NodeState
+from simulator.broker.state import Channel, Connection, Consumer, NodeState
 
 
 def open_connection(node: NodeState, command: OpenConnection) -> None:
@@ -53,8 +53,7 @@ def close_connection(node: NodeState, command: CloseConnection) -> None:
     connection = node.connections.pop(command.connection, None)
     if connection is None:
         return
-    for channel in list(connection.channels.values()):
-        lose_channel(node, channel)
+    _lose(node, list(connection.channels.values()))
     for queue in list(connection.exclusive_queues.values()):
         queue_lifecycle.delete(node, queue)
 
@@ -94,18 +93,26 @@ def close_channel(node: NodeState, command: CloseChannel) -> None:
 
 
 def lose_channel(node: NodeState, channel: Channel) -> None:
-    """End a channel: its consumers leave, then its deliveries come back."""
-    node.channels.pop(channel.id, None)
-    channel.connection.channels.pop(channel.number, None)
-    node.reply_keys.pop(channel.reply_key, None)
-    consumers = list(channel.consumers.values())
-    channel.consumers.clear()
-    channel.reply_consumer = None
+    """End a channel."""
+    _lose(node, [channel])
+
+
+def _lose(node: NodeState, channels: list[Channel]) -> None:
+    """End channels together: the consumers of all of them leave, and only then do their deliveries come back."""
+    consumers: list[Consumer] = []
+    for channel in channels:
+        node.channels.pop(channel.id, None)
+        channel.connection.channels.pop(channel.number, None)
+        node.reply_keys.pop(channel.reply_key, None)
+        consumers += channel.consumers.values()
+        channel.consumers.clear()
+        channel.reply_consumer = None
     for consumer in consumers:
         consuming.withdraw(node, consumer)
-    acknowledgements.channel_lost(node, channel)
-    for queue in channel.connection.vhost.queues.values():
-        queue.store.forget(channel.serial)
+    for channel in channels:
+        acknowledgements.channel_lost(node, channel)
+        for queue in channel.connection.vhost.queues.values():
+            queue.store.forget(channel.serial)
     for queue in {id(c.queue): c.queue for c in consumers}.values():
         if queue.deleted:
             continue

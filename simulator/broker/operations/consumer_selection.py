@@ -151,8 +151,9 @@ def choose_single_active(queue: QueueState, release: Release) -> None:
     """Choose the queue's single active consumer.
 
     The first to subscribe stays until it leaves. Quorum queues of later releases go by
-    priority, and then by room in the prefetch: the higher one takes over when the active
-    one has nothing unacknowledged; until then that gets nothing more.
+    priority, then by room in the prefetch, then by age: the higher one takes over when the active
+    one has nothing unacknowledged; until then that gets nothing more. They pass over consumers that
+    went deaf: where all did, the next to subscribe becomes the active one.
 
     Source: rabbit_fifo.erl activate_next_consumer, sort_waiting.
     """
@@ -164,8 +165,9 @@ def choose_single_active(queue: QueueState, release: Release) -> None:
         if queue.active_single is None:
             queue.active_single = next(iter(line), None)
         return
-    best = min(queue.active, key=_precedence, default=None)
     current = queue.active_single
+    able = (each for each in queue.active if not each.timed_out and (each is current or not each.quiescing))
+    best = min(able, key=_precedence, default=None)
     if current is not None and current.quiescing and not current.unacked:  # even if nobody is left to take over
         current.quiescing = False
         queue.active_single = best
@@ -177,9 +179,9 @@ def choose_single_active(queue: QueueState, release: Release) -> None:
         queue.active_single = best
 
 
-def _precedence(consumer: Consumer) -> tuple[int, bool, int]:
+def _precedence(consumer: Consumer) -> tuple[int, int, int]:
     room = consumer.prefetch + consumer.extra_prefetch - consumer.unacked
-    return -consumer.priority, consumer.timed_out > 0, -room
+    return -consumer.priority, -room, consumer.serial
 
 
 def retire_single_active(queue: QueueState) -> None:
@@ -191,14 +193,13 @@ def retire_single_active(queue: QueueState) -> None:
 
 
 def step_down(queue: QueueState, consumer: Consumer, release: Release) -> None:
-    """Have a single active consumer that went deaf make way for the next in line."""
-    if queue.active_single is consumer and len(queue.consumers) > 1:
-        queue.active.remove(consumer)
-        queue.consumers.remove(consumer)
+    """Have a single active consumer that went deaf make way for the next in line, if there is one.
+
+    One that was making way already never has its turn again.
+    """
+    if queue.active_single is consumer:
         queue.active_single = None
-        queue.consumers.append(consumer)
         choose_single_active(queue, release)
-        _insert(queue, consumer)
 
 
 def understands_cancel(channel: Channel) -> bool:

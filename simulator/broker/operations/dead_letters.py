@@ -25,6 +25,7 @@ from dlx.streams import can_keep
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker.copies import Copy
 from simulator.broker.effects import Crashed, DeadLettered, Held
+from simulator.broker.operations import reply_to
 from simulator.broker.state import NodeState, Pending, QueueState
 from simulator.events import Event
 
@@ -61,6 +62,8 @@ def _send(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> bool:
         return _crashes(node, queue, copy, reason, error)
     letter = outcome.message
     if letter is not None:
+        if node.release.direct_replies_by_dead_letter:
+            reply_to.deliver(node, queue.vhost, letter, copy.body)
         for name in outcome.queues:
             node.agenda.append(DeadLettered(queue.vhost.name, name, letter, copy.body, copy.uid))
     if node.watched:

@@ -63,6 +63,8 @@ def publish(node: NodeState, command: Publish) -> None:
         node.happened(_PUBLISHED, vhost, Copy(uid, found.message, command.body))
     if vhost.tracing:
         tracing.published(node, channel, found.message, command.body, found.queues, command.exchange)
+    if node.release.direct_replies_taken_by == "channel":  # which does not wait for the commit
+        reply_to.deliver(node, vhost, found.message, command.body)
     if channel.transactional:
         types = tuple(vhost.queues[name].definition.type for name in found.queues)
         channel.pending_tx.append(Publishing(found, types, command.body, uid, command.mandatory))
@@ -166,12 +168,15 @@ def _distribute(
             route.counters.publish_out += 1
             node.counters.routed += 1
             publisher = None if name in unheard else channel.serial
-            refused |= not queues.enter(node, queue, message, body, uid, publisher)
+            taken = queues.enter(node, queue, message, body, uid, publisher)
+            refused |= not taken and not (channel.transactional and queue.definition.type == QUORUM)
         elif node.release.commit_to_deleted_queue == "by queue type":
             reached = True
     if failed:
         raise amqp_errors.internal_error()
-    if not reached and not reply_to.deliver(node, vhost, message, body):
+    if node.release.direct_replies_taken_by == "volatile queue":
+        reached |= reply_to.deliver(node, vhost, message, body)
+    if not reached:
         _unroutable(node, channel, route, body, uid, mandatory)
     return refused
 

@@ -22,6 +22,8 @@ from simulator.broker.operations import deliveries
 from simulator.broker.replies import Consuming, Delivered, QueueDeclared
 from simulator.broker.state import Channel, NodeState, VirtualHost
 
+_ANSWERS = f"{REPLY_TO}."  # what a key of an answer begins with
+
 
 def is_reply_queue(name: str) -> bool:
     """Return whether it names the pseudo-queue or the key of an answer."""
@@ -53,21 +55,33 @@ def resolved(channel: Channel, properties: Mapping[str, Any]) -> Mapping[str, An
 
 
 def deliver(node: NodeState, vhost: VirtualHost, message: Message, body: bytes) -> bool:
-    """Hand an answer to the channel that its key leads to, and return whether it counts as routed."""
-    key = next((key for key in message.routing_keys if key.startswith(f"{REPLY_TO}.")), None)
-    if message.exchange or key is None:
+    """Hand an answer to the channels that its keys lead to, CC and BCC among them; return whether it counts as routed.
+
+    Only the default exchange knows these keys.
+    """
+    if message.exchange:
         return False
-    channel = _waiting(node, key)
     by_queue = node.release.direct_replies_taken_by == "volatile queue"
-    if channel is not None and channel.connection.vhost is vhost and channel.reply_consumer is not None:
-        tag = channel.next_delivery_tag
-        channel.next_delivery_tag = tag + by_queue
-        if deliveries.can_write(node, channel, message):
-            node.out.append(Delivered(channel.id, channel.reply_consumer, tag, False, message, body))
-        if by_queue:
-            node.counters.of_type(VOLATILE).deliver_no_ack += 1
-    node.counters.routed += by_queue
-    return by_queue
+    routed = False
+    for key in dict.fromkeys(message.routing_keys):
+        if key.startswith(_ANSWERS):
+            _hand_over(node, vhost, key, message, body, by_queue=by_queue)
+            node.counters.routed += by_queue
+            routed = by_queue
+    return routed
+
+
+def _hand_over(node: NodeState, vhost: VirtualHost, key: str, message: Message, body: bytes, *, by_queue: bool) -> None:
+    """Hand an answer to the channel that waits for it under this key, if one does."""
+    channel = _waiting(node, key)
+    if channel is None or channel.reply_consumer is None or channel.connection.vhost is not vhost:
+        return
+    tag = channel.next_delivery_tag
+    channel.next_delivery_tag = tag + by_queue
+    if deliveries.can_write(node, channel, message):
+        node.out.append(Delivered(channel.id, channel.reply_consumer, tag, False, message, body))
+    if by_queue:
+        node.counters.of_type(VOLATILE).deliver_no_ack += 1
 
 
 def _waiting(node: NodeState, key: str) -> Channel | None:
@@ -87,7 +101,7 @@ def declare(node: NodeState, channel: Channel, name: str) -> None:
 def check_binding(binding: Binding, release: Release) -> None:
     """Refuse to bind the volatile queue of an answer, in releases that have such queues."""
     refused = binding.destination_type == "queue" and release.direct_replies_taken_by == "volatile queue"
-    if refused and binding.destination.startswith(f"{REPLY_TO}."):
+    if refused and binding.destination.startswith(_ANSWERS):
         raise amqp_errors.binding_of_volatile_queue()
 
 

@@ -29,6 +29,7 @@ BESIDE: Mapping[str, str] = {
     "stream_message_overhead": "it changes the size of a stream's segments by a few bytes for each message",
     "commit_to_deleted_queue": "transactions on deleted queues; definitions have neither",
     "direct_replies_taken_by": "definitions have no reply queues",
+    "direct_replies_by_dead_letter": "definitions have no reply queues",
     "global_qos": _CONSUMED,
     "global_qos_refused": _WORDS,
     "consumer_timeout_ms": "consumer_timeout_enforced_by, which changed with it, tells it",

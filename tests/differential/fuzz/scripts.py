@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dlx.releases import Release
 from tests.differential import operations as ops
-from tests.differential.fuzz import faults, management, users
+from tests.differential.fuzz import faults, management, situations, users
 from tests.differential.fuzz.management import EFFECT
 from tests.differential.fuzz.messages import EXPIRATIONS, headers, properties, sometimes
 from tests.differential.fuzz.names import ODD_TAGS, TAGS
@@ -52,6 +52,8 @@ class Drawing:
         self.repeated = False  # whether a message has a field twice, of which the management API would show the second
         self.users = False  # whether the one with limited permissions is there
         self.filled: list[str] = []  # where messages probably are
+        self.rarities = 0  # how often anything rare has happened
+        self.requesters = 0  # how many have asked for direct replies
 
     def fill(self, queue: str) -> None:
         """A message goes to this queue, and later perhaps to where its dead letters go."""
@@ -429,6 +431,21 @@ def requests(draw: st.DrawFn, drawing: Drawing) -> Steps:
 
 
 @st.composite
+def rarities(draw: st.DrawFn, drawing: Drawing) -> Steps:
+    """A situation with queues of its own. A worker of at-least-once dead-lettering sends no answers here."""
+    copied = [] if drawing.topology.at_least_once else drawing.unhurried
+    kinds = [situations.lost_connections(), situations.answers(drawing.requesters + 1, copied)]
+    if drawing.release.quorum_overflow:
+        kinds.append(situations.full_commits(drawing.unhurried))
+    if drawing.release.consumer_timeout_enforced_by == "queue":
+        kinds.append(situations.late_consumers(drawing.rarities))
+    kind = draw(st.sampled_from(kinds))
+    drawing.rarities += 1
+    drawing.requesters += kind is kinds[1]
+    return [each for each in draw(kind) if not _overtakes(drawing, each)]
+
+
+@st.composite
 def waits(draw: st.DrawFn, drawing: Drawing) -> Steps:
     """Time passes."""
     return [ops.Wait(draw(st.sampled_from([100, 200, 300, 500, 700])))]
@@ -436,7 +453,7 @@ def waits(draw: st.DrawFn, drawing: Drawing) -> Steps:
 
 _WEIGHTS = [(publishes, 12), (bursts, 3), (gets, 4), (consumes, 2), (settlements, 6), (returns, 6), (endings, 2)]
 _WEIGHTS += [(transactions, 1), (operators, 1), (declarations, 1), (refusals, 2), (limited, 2), (requests, 2)]
-_WEIGHTS += [(waits, 4)]
+_WEIGHTS += [(waits, 4), (rarities, 2)]
 _KINDS = st.sampled_from([kind for kind, weight in _WEIGHTS for _ in range(weight)])
 
 

@@ -4,23 +4,97 @@ from tests.differential.operations import (
     Ack,
     Cancel,
     CloseChannel,
+    CloseConnection,
     Consume,
     Count,
+    DeclareQueue,
     DeleteQueue,
     Get,
     KillConnection,
     Nack,
     OpenConnection,
+    Operation,
+    PurgeQueue,
     Qos,
     Recover,
     Reject,
+    Scenario,
     SelectConfirms,
     Wait,
 )
-from tests.differential.words import burst, publish, queue, quorum, scenario
+from tests.differential.words import burst, gets, publish, queue, quorum, scenario
 from tests.real_servers import LIVE
 
 CONFIRMED = SelectConfirms()
+PATIENT = {"x-consumer-timeout": 100_000}
+SETTLED = {
+    "basic.ack": Ack(channel="b"),
+    "basic.nack": Nack(channel="b"),
+    "a final basic.nack": Nack(requeue=False, channel="b"),
+    "basic.reject": Reject(channel="b"),
+    "a final basic.reject": Reject(requeue=False, channel="b"),
+    "basic.recover": Recover(channel="b"),
+}
+
+
+def late_queue() -> DeclareQueue:
+    """A queue with a single active consumer, which is late after 1.5 s."""
+    return quorum("q", single_active_consumer=True, consumer_timeout=1500)
+
+
+def with_their_connection(how: str, end: Operation) -> list[Scenario]:
+    """What a quorum queue has back when connection ``b`` ends, with consumers on channels beside those that hold it.
+
+    It is counted and purged: whether the queue had sent it to a consumer that was gone already is left to chance.
+    """
+    begin = [CONFIRMED, quorum("q"), publish("q", "1", "2")]
+    single = [CONFIRMED, quorum("q", single_active_consumer=True)]
+    rest = [end, Wait(300), Count("q"), PurgeQueue("q")]
+    automatic = Consume("q", "e", no_ack=True, channel="b/9")
+    named = f"a connection is {how} with"
+    return [
+        scenario(
+            f"{named} an automatic consumer beside",
+            begin,
+            Qos(2, channel="b"),
+            Consume("q", "c", channel="b"),
+            automatic,
+            rest,
+            releases=LIVE,
+        ),
+        scenario(
+            f"{named} an automatic consumer before",
+            begin[:2],
+            automatic,
+            Cancel("e", channel="b/9"),
+            publish("q", "1", "2"),
+            gets("q", 2, on="b/10"),
+            automatic,
+            rest,
+            releases=LIVE,
+        ),
+        scenario(
+            f"{named} many channels",
+            begin[:2],
+            [Consume("q", f"c{number}", channel=f"b/{number}") for number in range(2, 6)],
+            publish("q", *"123456"),
+            automatic,
+            rest,
+            releases=LIVE,
+        ),
+        scenario(
+            f"{named} its single active consumer and others that wait",
+            single,
+            Qos(1, channel="b"),
+            Consume("q", "c", channel="b"),
+            Consume("q", "d", channel="b/2"),
+            automatic,
+            publish("q", "1", "2"),
+            rest,
+            releases=LIVE,
+        ),
+    ]
+
 
 SCENARIOS = [
     scenario(
@@ -242,6 +316,50 @@ SCENARIOS = [
         CONFIRMED, queue("q"), Qos(2, channel="b"), Consume("q", "c", channel="b"), publish("q", *"123"),
         Consume("q", "d"), KillConnection("b"),
     ),
+    *with_their_connection("cut", KillConnection("b")),
+    *with_their_connection("closed", CloseConnection("b")),
+    scenario(
+        "a consumer joins a single active one that is late",
+        CONFIRMED, late_queue(), Qos(1, channel="b"), Consume("q", "c", channel="b"), publish("q", "1"), Wait(2500),
+        Count("q"), Consume("q", "d", channel="c"), Ack(channel="c"), publish("q", "2"), Ack(channel="b"),
+        publish("q", "3"), releases=["4.3"],
+    ),
+    scenario(
+        "a consumer joins a late one of higher priority",
+        CONFIRMED, late_queue(), Qos(1, channel="b"), Consume("q", "c", arguments={"x-priority": 5}, channel="b"),
+        publish("q", "1"), Wait(2500), Consume("q", "d", channel="c"), Ack(channel="c"), Ack(channel="b"),
+        publish("q", "2"), releases=["4.3"],
+    ),
+    scenario(
+        "a consumer joins a late one in an empty queue",
+        CONFIRMED, late_queue(), Qos(1, channel="b"), Consume("q", "c", channel="b"), publish("q", "1"), Wait(2500),
+        PurgeQueue("q"), Consume("q", "d", no_ack=True, channel="c"), Ack(channel="b"), publish("q", "2", "3"),
+        releases=["4.3"],
+    ),
+    scenario(
+        "a late consumer comes back in its place",
+        CONFIRMED, late_queue(), Qos(1, channel="b"), Consume("q", "c", channel="b"), Qos(1, channel="c"),
+        Consume("q", "d", arguments=PATIENT, channel="c"), Qos(1, channel="d"), Consume("q", "e", channel="d"),
+        publish("q", "1"), Wait(2500), Ack(channel="b"), Ack(channel="c"), Cancel("d", channel="c"), publish("q", "2"),
+        releases=["4.3"],
+    ),
+    scenario(
+        "a consumer that makes way is late",
+        CONFIRMED, late_queue(), Qos(1, channel="b"), Consume("q", "c", channel="b"), publish("q", "1"),
+        Qos(1, channel="c"), Consume("q", "d", arguments=PATIENT | {"x-priority": 5}, channel="c"), Wait(2500),
+        Ack(channel="b"), publish("q", "2", "3"), Ack(channel="c"), Cancel("d", channel="c"), publish("q", "4"),
+        releases=["4.3"],
+    ),
+    *[
+        scenario(
+            f"a late delivery is settled by {how}{what}",
+            CONFIRMED, quorum("q", consumer_timeout=1500, **arguments), Qos(1, channel="b"),
+            Consume("q", "c", channel="b"), publish("q", "1"), Wait(2500), Count("q"), settle, Count("q"),
+            publish("q", "2"), releases=["4.3"],
+        )
+        for what, arguments in (("", {}), (", single active consumer", {"single_active_consumer": True}))
+        for how, settle in SETTLED.items()
+    ],
     scenario(
         "consumer counts",
         queue("q"), Consume("q", "c"), Consume("q", "d"), Count("q"), queue("q"), Cancel("c"), Count("q"),

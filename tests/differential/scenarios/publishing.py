@@ -15,6 +15,7 @@ from tests.differential.operations import (
     Nack,
     OpenConnection,
     Publish,
+    PurgeQueue,
     Reject,
     Rollback,
     SelectConfirms,
@@ -23,12 +24,15 @@ from tests.differential.operations import (
     SetTopicPermissions,
 )
 from tests.differential.words import Part, burst, exchange, fan, gets, publish, queue, quorum, scenario
-from tests.real_servers import since
+from tests.real_servers import LIVE, since
 from tests.vectors.amqp import Field
 
 CONFIRMED = SelectConfirms()
 TRANSACTIONS = SelectTransactions()
 FROM_39 = since("3.9")
+REJECTS = [release for release in LIVE if release in FROM_39]
+CONFIRMED_B = SelectConfirms(channel="b")
+FULL = [CONFIRMED_B, quorum("q", length=2, overflow="reject-publish"), publish("q", *"123", on="b")]
 
 NO_ARRAYS = [
     True, None, "k", b"k", {}, 5, 2**40, 0.5, Field("f", 0.5), Field("D", (1, 5)), Field("T", 1700000000),
@@ -190,6 +194,32 @@ SCENARIOS = [
         "transaction into a full quorum queue",
         TRANSACTIONS, quorum("q", length=1, overflow="reject-publish"), publish("q", *"1234"), Commit(), Count("q"),
         releases=FROM_39,
+    ),
+    scenario(
+        "transaction into a quorum queue that refuses",
+        FULL, TRANSACTIONS, publish("q", "4"), Commit(), publish("q", "5", mandatory=True), Commit(), Count("q"),
+        PurgeQueue("q"), publish("q", "6"), Commit(), Count("q"), releases=REJECTS,
+    ),
+    scenario(
+        "transaction into a quorum queue that refuses, and one that does not",
+        FULL, queue("r"), exchange("x"), Bind("x", "q"), Bind("x", "r"), TRANSACTIONS, publish("", "4", exchange="x"),
+        publish("r", "5"), Commit(), Count("q"), Count("r"), publish("r", "6"), publish("q", "7"), Commit(), Count("r"),
+        releases=REJECTS,
+    ),
+    scenario(
+        "transaction into a quorum queue and a classic one that both refuse",
+        FULL, queue("r", length=1, overflow="reject-publish"), publish("r", on="b"), TRANSACTIONS, publish("q", "4"),
+        publish("r", "5"), Commit(), Count("r"), releases=REJECTS,
+    ),
+    scenario(
+        "transaction into a quorum queue that refuses, with an acknowledgement",
+        FULL, TRANSACTIONS, publish("q", "4"), Get("q"), Ack(), publish("q", "5"), Commit(), Count("q"), Get("q"),
+        publish("q", "6"), Reject(requeue=False), Commit(), Count("q"), releases=REJECTS,
+    ),
+    scenario(
+        "transaction into a quorum queue that comes to refuse before the commit",
+        CONFIRMED_B, quorum("q", length=2, overflow="reject-publish"), TRANSACTIONS, publish("q", "1"),
+        publish("q", *"234", on="b"), Commit(), Count("q"), publish("q", "5"), Commit(), Count("q"), releases=REJECTS,
     ),
     scenario(
         "transaction, quorum",
