@@ -288,9 +288,9 @@ class Case:
         with self.place.channel() as channel:
             held = [(queue, *each) for queue in self.queues for each in _held(channel, queue)]
             for queue, tag, message in held:
-                planned = self.planned[message]
-                first = planned.message.first_entry
-                if first is not None and queue == first.queue and queue in planned.fate.queues:
+                planned = self.planned.get(message)
+                first = None if planned is None else planned.message.first_entry
+                if planned is not None and first is not None and queue == first.queue and queue in planned.fate.queues:
                     self.published_again.add(message)
                     channel.basic_reject(tag, requeue=False)
                 else:
@@ -326,9 +326,11 @@ class Case:
 
 
 def _held(channel: BlockingChannel, queue: str) -> list[tuple[int, str]]:
-    """Take what is ready in a queue, without an answer; return tags and ids."""
-    got = [channel.basic_get(queue) for _ in range(ready(channel, queue))]
-    return [(method.delivery_tag, str(properties.message_id)) for method, properties, _ in got if method is not None]
+    """Take all out of a queue, without an answer; return tags and ids."""
+    held = []
+    while (got := channel.basic_get(queue))[0] is not None:
+        held.append((got[0].delivery_tag, str(got[1].message_id)))
+    return held
 
 
 def play(cases: list[Case], settle: Callable[[], object]) -> None:
