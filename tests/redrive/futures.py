@@ -18,6 +18,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +84,13 @@ class Wrong(msgspec.Struct, frozen=True):
 
 
 class Case:
-    """One dead-letter queue and what is around it, drawn by a seed; all names begin with the case's own."""
+    """One dead-letter queue and what is around it, drawn by a seed; all names begin with the case's own.
 
-    def __init__(self, place: Place, seed: int, messages: int = MESSAGES_OF_A_CASE) -> None:
-        self.place, self.seed, self.messages = place, seed, messages
+    Its ``channel`` stays open: a quorum queue drops answers that it has not got when the channel is closed.
+    """
+
+    def __init__(self, place: Place, channel: BlockingChannel, seed: int, messages: int) -> None:
+        self.place, self.channel, self.seed, self.messages = place, channel, seed, messages
         self.name = name = f"f{seed}"
         self.dead, self.entry = f"{name}.dead", f"{name}.in"
         self.origins = [f"{name}.q{number}" for number in range(2)]
@@ -111,50 +116,49 @@ class Case:
         """Have messages die in plain queues, and delete these."""
         draw = self._draw
         to_dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": self.dead}
-        with self.place.channel() as channel:
-            channel.confirm_delivery()
-            kind: dict[str, Any] = {"x-queue-type": draw.choice(["classic", "quorum"])}
-            if draw.random() < 0.3:
-                kind["x-dead-letter-exchange"] = self.exchanges[0]
-            channel.queue_declare(self.dead, durable=True, arguments=kind)
-            channel.exchange_declare(self.entry, "topic", durable=True)
-            for queue, key in zip(self.origins, ("a.*", "d"), strict=True):
-                channel.queue_declare(queue, durable=True, arguments=to_dead)
-                channel.queue_bind(queue, self.entry, key)
-            for number in range(self.messages):
-                key = draw.choice(KEYS)
-                exchange, key = draw.choice([(self.entry, key)] * 3 + [("", draw.choice(self.origins))])
-                headers = {"kind": draw.choice("ab")} | ({"CC": [f"cc.{key}"]} if draw.random() < 0.1 else {})
-                properties = pika.BasicProperties(message_id=f"{self.name}-{number}", headers=headers)
-                channel.basic_publish(exchange, key, b".", properties)
-            for queue in self.origins:
-                for tag, _ in _held(channel, queue):
-                    channel.basic_nack(tag, requeue=False)
-            until(lambda: ready(channel, self.dead) == self.messages)
-            for queue in self.origins:
-                channel.queue_delete(queue)
-                if draw.random() < 0.2:  # which the messages were bound by, and are no more
-                    channel.queue_unbind(queue, self.entry, "d")
+        channel = self.channel
+        kind: dict[str, Any] = {"x-queue-type": draw.choice(["classic", "quorum"])}
+        if draw.random() < 0.3:
+            kind["x-dead-letter-exchange"] = self.exchanges[0]
+        channel.queue_declare(self.dead, durable=True, arguments=kind)
+        channel.exchange_declare(self.entry, "topic", durable=True)
+        for queue, key in zip(self.origins, ("a.*", "d"), strict=True):
+            channel.queue_declare(queue, durable=True, arguments=to_dead)
+            channel.queue_bind(queue, self.entry, key)
+        for number in range(self.messages):
+            key = draw.choice(KEYS)
+            exchange, key = draw.choice([(self.entry, key)] * 3 + [("", draw.choice(self.origins))])
+            headers = {"kind": draw.choice("ab")} | ({"CC": [f"cc.{key}"]} if draw.random() < 0.1 else {})
+            properties = pika.BasicProperties(message_id=f"{self.name}-{number}", headers=headers)
+            channel.basic_publish(exchange, key, b".", properties)
+        for queue in self.origins:
+            for last, _ in _held(channel, queue)[-1:]:
+                channel.basic_nack(last, multiple=True, requeue=False)
+        until(lambda: ready(channel, self.dead) == self.messages)
+        for queue in self.origins:
+            channel.queue_delete(queue)
+            if draw.random() < 0.2:  # which the messages were bound by, and are no more
+                channel.queue_unbind(queue, self.entry, "d")
 
     def declare(self) -> None:
         """Declare what they come back to."""
         draw = self._draw
-        with self.place.channel() as channel:
-            for exchange in self.exchanges:
-                alternate = {"alternate-exchange": draw.choice(self.exchanges)} if draw.random() < 0.2 else {}
-                kind = draw.choice(["direct", "direct", "topic", "topic", "fanout", "headers"])
-                channel.exchange_declare(exchange, kind, durable=True, arguments=alternate)
-            for queue in (*self.origins, *self.others):
-                self._declare(queue)
-            for queue, key in zip(self.origins, ("a.*", "d"), strict=True):
-                channel.queue_bind(queue, self.entry, key)
-            if draw.random() < 0.3:
-                channel.queue_bind(draw.choice(self.others), self.entry, draw.choice(["#", *KEYS]))
-            for exchange in self.exchanges:
-                for queue in draw.sample(self.queues, 2):
-                    key = draw.choice(["#", "a.*", "cc.#", *KEYS, *KEYS, *self.origins])
-                    compared = {"x-match": "any", "kind": draw.choice("ab")}
-                    channel.queue_bind(queue, exchange, key, arguments=compared)
+        channel = self.channel
+        for exchange in self.exchanges:
+            alternate = {"alternate-exchange": draw.choice(self.exchanges)} if draw.random() < 0.2 else {}
+            kind = draw.choice(["direct", "direct", "topic", "topic", "fanout", "headers"])
+            channel.exchange_declare(exchange, kind, durable=True, arguments=alternate)
+        for queue in (*self.origins, *self.others):
+            self._declare(queue)
+        for queue, key in zip(self.origins, ("a.*", "d"), strict=True):
+            channel.queue_bind(queue, self.entry, key)
+        if draw.random() < 0.3:
+            channel.queue_bind(draw.choice(self.others), self.entry, draw.choice(["#", *KEYS]))
+        for exchange in self.exchanges:
+            for queue in draw.sample(self.queues, 2):
+                key = draw.choice(["#", "a.*", "cc.#", *KEYS, *KEYS, *self.origins])
+                compared = {"x-match": "any", "kind": draw.choice("ab")}
+                channel.queue_bind(queue, exchange, key, arguments=compared)
 
     def _declare(self, queue: str) -> None:
         arguments = self._arguments(origin=queue in self.origins)
@@ -251,19 +255,21 @@ class Case:
         """Note what is not where it was predicted to be after so many deaths, and have all die once more."""
         reasons = self._reasons()
         found: dict[str, list[str]] = {}
-        with self.place.channel() as channel:
-            channel.confirm_delivery()
-            held = {queue: _held(channel, queue) for queue in self.queues}
-            for queue in sorted(self.queues, key=lambda queue: reasons[queue] != MAXLEN):
-                for tag, message in held[queue]:
-                    found.setdefault(message, []).append(queue)
-                    if not die or message == FILLER:
-                        channel.basic_ack(tag)
-                    else:
-                        channel.basic_nack(tag, requeue=reasons[queue] == MAXLEN)
-                if die and reasons[queue] == MAXLEN:
-                    for _ in range(LENGTH_MAX):
-                        channel.basic_publish("", queue, b"", pika.BasicProperties(message_id=FILLER))
+        channel = self.channel
+        in_order = sorted(self.queues, key=lambda queue: reasons[queue] != MAXLEN)
+        held = {queue: _held(channel, queue) for queue in in_order}
+        for queue in in_order:
+            for _, message in held[queue]:
+                found.setdefault(message, []).append(queue)
+            for is_done, together in groupby(held[queue], lambda each: not die or each[1] == FILLER):
+                *_, (last, _) = together
+                if is_done:
+                    channel.basic_ack(last, multiple=True)
+                else:
+                    channel.basic_nack(last, multiple=True, requeue=reasons[queue] == MAXLEN)
+            if die and reasons[queue] == MAXLEN:
+                for _ in range(LENGTH_MAX):
+                    channel.basic_publish("", queue, b"", pika.BasicProperties(message_id=FILLER))
         for message, planned in self.planned.items():
             predicted = sorted(place.queue for place in self.expected[message])
             self._judge(planned, deaths, predicted, sorted(found.get(message, ())))
@@ -273,33 +279,36 @@ class Case:
 
     def publish_again(self) -> None:
         """Publish the messages as they were first published."""
-        with self.place.channel() as channel:
-            channel.confirm_delivery()
-            for message, planned in {} if self._short else self.planned.items():
-                entry = planned.message.first_entry
-                assert entry is not None
-                key, *copied = entry.routing_keys
-                headers = {"kind": planned.message.headers["kind"]} | ({"CC": copied} if copied else {})
-                properties = pika.BasicProperties(message_id=message, headers=headers)
-                channel.basic_publish(entry.exchange, key, b".", properties)
+        channel = self.channel
+        for message, planned in {} if self._short else self.planned.items():
+            entry = planned.message.first_entry
+            assert entry is not None
+            key, *copied = entry.routing_keys
+            headers = {"kind": planned.message.headers["kind"]} | ({"CC": copied} if copied else {})
+            properties = pika.BasicProperties(message_id=message, headers=headers)
+            channel.basic_publish(entry.exchange, key, b".", properties)
 
     def reject_there(self) -> None:
         """Reject them in the queue in which they first died, and take them out of others."""
-        with self.place.channel() as channel:
-            held = [(queue, *each) for queue in self.queues for each in _held(channel, queue)]
-            for queue, tag, message in held:
-                planned = self.planned.get(message)
-                first = None if planned is None else planned.message.first_entry
-                if planned is not None and first is not None and queue == first.queue and queue in planned.fate.queues:
-                    self.published_again.add(message)
-                    channel.basic_reject(tag, requeue=False)
-                else:
-                    channel.basic_ack(tag)
+        channel = self.channel
+        held = [(queue, *each) for queue in self.queues for each in _held(channel, queue)]
+        for is_there, together in groupby(held, lambda each: self._is_where_it_died(each[0], each[2])):
+            alike = list(together)
+            if is_there:
+                self.published_again.update(message for _, _, message in alike)
+                channel.basic_nack(alike[-1][1], multiple=True, requeue=False)
+            else:
+                channel.basic_ack(alike[-1][1], multiple=True)
+
+    def _is_where_it_died(self, queue: str, message: str) -> bool:
+        planned = self.planned.get(message)
+        first = None if planned is None else planned.message.first_entry
+        return planned is not None and first is not None and queue == first.queue and queue in planned.fate.queues
 
     def compare_with_first(self) -> None:
         """Note where the dry run was wrong about what the first publish would have done better."""
-        with self.place.channel() as channel:
-            found = {message for queue in self.queues for _, message in _held(channel, queue)}
+        channel = self.channel
+        found = {message for queue in self.queues for _, message in _held(channel, queue)}
         for message in self.published_again:
             planned, first = self.planned[message], self.planned[message].message.first_entry
             assert first is not None
@@ -333,9 +342,14 @@ def _held(channel: BlockingChannel, queue: str) -> list[tuple[int, str]]:
     return held
 
 
-def play(cases: list[Case], settle: Callable[[], object]) -> None:
-    """Play cases side by side."""
-    with tempfile.TemporaryDirectory(prefix="dlx-futures-") as folder:
+def play(place: Place, seeds: Iterable[int], settle: Callable[[], object], messages: int) -> list[Case]:
+    """Play the cases of these seeds side by side."""
+    with tempfile.TemporaryDirectory(prefix="dlx-futures-") as folder, ExitStack() as opened:
+        cases = []
+        for seed in seeds:
+            channel = opened.enter_context(place.channel())
+            channel.confirm_delivery()
+            cases.append(Case(place, channel, seed, messages))
         for case in cases:
             case.let_die()
             case.declare()
@@ -346,17 +360,16 @@ def play(cases: list[Case], settle: Callable[[], object]) -> None:
             for case in cases:
                 case.compare(deaths, die=deaths < DEATHS)
         for step in (Case.publish_again, Case.reject_there, Case.compare_with_first):
+            settle()
             for case in cases:
                 step(case)
-            settle()
+    return cases
 
 
 def on_live(live: LiveServer, seeds: Iterable[int]) -> list[Case]:
     """Play the cases of these seeds in a virtual host of their own."""
     with vhost_on(live, "dlx-futures") as place:
-        cases = [Case(place, seed) for seed in seeds]
-        play(cases, lambda: time.sleep(SETTLE_S))
-        return cases
+        return play(place, seeds, lambda: time.sleep(SETTLE_S), MESSAGES_OF_A_CASE)
 
 
 def main() -> None:

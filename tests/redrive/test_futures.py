@@ -9,7 +9,7 @@ from simulator.redrive.server import server_at
 from simulator.server import serve
 from tests.live.servers import LiveServer
 from tests.redrive.dead_letters import Place
-from tests.redrive.futures import Case, on_live, play
+from tests.redrive.futures import on_live, play
 
 SEEDS = range(1, 9)
 
@@ -18,8 +18,7 @@ SEEDS = range(1, 9)
 def test_predicted_futures_come_true_on_the_simulator(release: str) -> None:
     with serve(release, management_port=0) as server:
         place = Place(server_at(server.amqp_url, server.management_url), release)
-        cases = [Case(place, seed, messages=10) for seed in SEEDS]
-        play(cases, lambda: server.clock.advance(seconds=2))
+        cases = play(place, SEEDS, lambda: server.clock.advance(seconds=2), messages=10)
     assert [wrong for case in cases for wrong in case.wrong] == []
 
 
