@@ -11,7 +11,7 @@ Which deaths are possible, and where they lead, ``simulator.questions.walk`` kno
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -81,13 +81,21 @@ class Future(msgspec.Struct, frozen=True):
         return tuple(loss for loss in self.losses if not loss.as_before)
 
 
+class _Ahead(NamedTuple):
+    """What lies ahead of messages, the losses on the way, and their future where it is the same for all of them."""
+
+    walk: Walk
+    losses: tuple[Loss, ...]
+    future: Future | None = None
+
+
 class Futures:
     """Foresees what becomes of messages in one virtual host. What is alike for the rules is walked through once."""
 
     def __init__(self, flow: MessageFlow) -> None:
         self._flow = flow
         self._unclear = unclear_exchanges(flow.topology)
-        self._walked: dict[Hashable, tuple[Walk, list[Loss]]] = {}
+        self._walked: dict[Hashable, _Ahead] = {}
 
     def of(self, message: Waiting, address: Address, headers: Mapping[str, Any], own: Mapping[str, Any]) -> Future:
         """Return the future of a message that is published there.
@@ -97,24 +105,13 @@ class Futures:
             address, headers: where it is published to, and what it carries.
             own: the headers of its publisher.
         """
-        walk, losses = self._walk(Publish(address.exchange, address.routing_key, headers=headers))
-        if not losses:
-            return Future((), walk.complete)
-        before = self._as_first_published(message, own)
-        reasons: dict[tuple[_Way, str, str, bool], dict[str, None]] = {}
-        for loss in losses:
-            after = tuple((hop.queue, hop.reason) for hop in loss.path)
-            alike = reasons.setdefault((after, loss.queue, _why(loss), self._as_before(loss, before, walk)), {})
-            if loss.reason:
-                alike[loss.reason] = None
-        shortest: dict[Hashable, LossAhead] = {}
-        for (after, queue, why, as_before), died in reasons.items():
-            ahead = LossAhead(after, queue, tuple(died), why, as_before)
-            shortest.setdefault((queue, ahead.reasons, why, as_before), ahead)
-        return Future(tuple(shortest.values()), walk.complete)
+        ahead = self._ahead(Publish(address.exchange, address.routing_key, headers=headers))
+        if ahead.future is not None:
+            return ahead.future
+        return self._future(ahead, self._as_first_published(message, own))
 
-    def _walk(self, publish: Publish) -> tuple[Walk, list[Loss]]:
-        """Walk through all that can become of what is published so; return also every loss of it."""
+    def _ahead(self, publish: Publish) -> _Ahead:
+        """Walk through all that can become of what is published so."""
         message = message_of(publish, self._flow.release)
         states = self._flow.publish(message)
         alike = tuple(self._flow.situation(state.queue, state.message) for state in states)
@@ -122,8 +119,25 @@ class Futures:
             walk = Walk(self._flow, publish.vhost, [publish])
             if self._unclear and self._unclear & reached_by(self._flow, [message])[1]:
                 walk.complete = False
-            self._walked[alike] = walk, [loss for place in walk.places for loss in _lost_at(place, walk)]
+            ahead = _Ahead(walk, tuple(loss for place in walk.places for loss in _lost_at(place, walk)))
+            if all(map(self._is_lost_anyway, ahead.losses)):
+                ahead = ahead._replace(future=self._future(ahead, {}))
+            self._walked[alike] = ahead
         return self._walked[alike]
+
+    def _future(self, ahead: _Ahead, before: Mapping[str, State]) -> Future:
+        reasons: dict[tuple[_Way, str, str, bool], dict[str, None]] = {}
+        for loss in ahead.losses:
+            after = tuple((hop.queue, hop.reason) for hop in loss.path)
+            as_before = self._is_lost_anyway(loss) or _was_lost(loss, before, ahead.walk)
+            alike = reasons.setdefault((after, loss.queue, _why(loss), as_before), {})
+            if loss.reason:
+                alike[loss.reason] = None
+        shortest: dict[Hashable, LossAhead] = {}
+        for (after, queue, why, as_before), died in reasons.items():
+            found = LossAhead(after, queue, tuple(died), why, as_before)
+            shortest.setdefault((queue, found.reasons, why, as_before), found)
+        return Future(tuple(shortest.values()), ahead.walk.complete)
 
     def _as_first_published(self, message: Waiting, own: Mapping[str, Any]) -> dict[str, State]:
         """Return the states of a message as it was first published, by queue; none where no header tells."""
@@ -138,18 +152,21 @@ class Futures:
             return {}
         return {queue: self._flow.state(queue, then) for queue in (first.queue, *self._flow.entries(then))}
 
-    def _as_before(self, loss: Loss, before: Mapping[str, State], walk: Walk) -> bool:
-        """Tell whether the message as it was published before would be lost on that way, too, or any message is."""
-        if loss.fate == REMOVED or not self._flow.possible_targets(loss.queue):
-            return True
-        state = before.get(loss.path[0].queue if loss.path else loss.queue)
-        hop: Hop | None = None
-        for hop in loss.path:
-            onward = () if state is None else self._flow.hops(state, hop.reason)
-            if state is None or not onward:
-                return state is not None and _is_lost(Place(state, loss.publish, hop=hop), hop.reason, walk)
-            state = next((there for way, there in onward if way.to_queue == hop.to_queue), None)
-        return state is not None and _is_lost(Place(state, loss.publish, hop=hop), loss.reason, walk)
+    def _is_lost_anyway(self, loss: Loss) -> bool:
+        """Tell whether any message is lost there, however it was published."""
+        return loss.fate == REMOVED or not self._flow.possible_targets(loss.queue)
+
+
+def _was_lost(loss: Loss, before: Mapping[str, State], walk: Walk) -> bool:
+    """Tell whether a message that is in these states first, by queue, is lost on that way, too."""
+    state = before.get(loss.path[0].queue if loss.path else loss.queue)
+    hop: Hop | None = None
+    for hop in loss.path:
+        onward = () if state is None else walk.flow.hops(state, hop.reason)
+        if state is None or not onward:
+            return state is not None and _is_lost(Place(state, loss.publish, hop=hop), hop.reason, walk)
+        state = next((there for way, there in onward if way.to_queue == hop.to_queue), None)
+    return state is not None and _is_lost(Place(state, loss.publish, hop=hop), loss.reason, walk)
 
 
 def _lost_at(place: Place, walk: Walk) -> Iterator[Loss]:
