@@ -35,7 +35,7 @@ class Kind(StrEnum):
     ARRIVES = "arrives"
 
 
-ARRIVING = frozenset({Kind.DIES_AT_ONCE, Kind.PUSHES_OUT, Kind.ARRIVES})
+ARRIVING = frozenset({Kind.CYCLE, Kind.DIES_AT_ONCE, Kind.PUSHES_OUT, Kind.ARRIVES})
 """What leaves the message in some queue, where it may die again."""
 
 ALLOWABLE = {

@@ -121,7 +121,7 @@ class Planner:
         if fate.kind not in ARRIVING:
             return fate
         future = self._future_of(message, address, headers)
-        kind = Kind.LOST_LATER if future.worse else fate.kind
+        kind = Kind.LOST_LATER if future.worse and fate.kind != Kind.CYCLE else fate.kind
         return msgspec.structs.replace(fate, kind=kind, future=future)
 
     def _future_of(self, message: Waiting, address: Address, headers: Mapping[str, Any]) -> Future:

@@ -5,8 +5,8 @@
 Messages with keys of their own die in plain queues. Then these are deleted, and others of the same names are declared,
 with exchanges, bindings, times to live and dead-letter exchanges drawn at random. The messages are brought back,
 whatever is predicted for them, or some of them to where the dry run proposes instead. Then all that waits dies twice
-more: a consumer rejects it, or others push it out of its queue. A prediction is right if after each step the message is
-in exactly the queues that it says, and where it is lost, the dry run has said that it may be.
+more: a consumer rejects it, or returns it too often, or others push it out of its queue. A prediction is right if after
+each step the message is in exactly the queues that it says, and where it is lost, the dry run has said that it may be.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import msgspec
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from dlx.deaths import EXPIRED, MAXLEN, REJECTED
+from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from dlx.message_flow import MessageFlow
 from simulator.questions.walk import Place as Situation
 from simulator.questions.walk import Walk
@@ -101,9 +101,10 @@ class Case:
         self.lived: set[str] = set()
         self.untold: set[str] = set()
         self.published_again: set[str] = set()
-        self.compared_with_first = 0
+        self.compared_with_first = self.follows = 0
         self.wrong: list[Wrong] = []
         self._limited: list[str] = []
+        self._delivered_once: list[str] = []
         self._short: set[str] = set()
         self._draw = random.Random(seed)
 
@@ -169,14 +170,16 @@ class Case:
             del arguments["x-message-ttl"]
             with self.place.channel() as channel:
                 channel.queue_declare(queue, durable=True, arguments=arguments)
-        if "x-max-length" in arguments:
+        if "x-delivery-limit" in arguments:
+            self._delivered_once.append(queue)
+        elif "x-max-length" in arguments:
             self._limited.append(queue)
-        if arguments.get("x-message-ttl") == SHORT_MS:
-            self._short.add(queue)
 
     def _arguments(self, *, origin: bool) -> dict[str, Any]:
         draw = self._draw
-        found: dict[str, Any] = {"x-queue-type": "quorum" if draw.random() < 0.3 else "classic"}
+        found: dict[str, Any] = {"x-queue-type": "quorum" if draw.random() < 0.4 else "classic"}
+        if found["x-queue-type"] == "quorum" and draw.random() < 0.4:
+            found["x-delivery-limit"] = 0
         if draw.random() < 0.4:
             found["x-message-ttl"] = LONG_MS if origin and draw.random() < 0.7 else draw.choice([SHORT_MS, LONG_MS])
         if draw.random() < 0.15:
@@ -192,6 +195,8 @@ class Case:
         server = self.place.server
         assert server.amqp_url is not None
         on_server = queue_on(server, self.dead)
+        settings = {queue: on_server.flow.settings(queue) for queue in self.queues}
+        self._short = {queue for queue, each in settings.items() if each.message_ttl_ms == SHORT_MS}
         how = how_to_peek(on_server.settings, "consume")
         messages = [waiting(row) for row in peek(server.amqp_url, server.vhost, how).rows]
         assert len(messages) == self.messages
@@ -223,6 +228,7 @@ class Case:
         if not proposed:
             return wanted
         option = draw.choice(sorted(proposed))
+        self.follows = len(proposed[option])
         _, *words = option.split()
         to = words[0] if len(words) == 1 else Address(words[0], words[1])
         chosen = only([f"id~^({'|'.join(proposed[option])})$"])
@@ -262,9 +268,13 @@ class Case:
             for _, message in held[queue]:
                 found.setdefault(message, []).append(queue)
             for is_done, together in groupby(held[queue], lambda each: not die or each[1] == FILLER):
-                *_, (last, _) = together
+                tags = [tag for tag, _ in together]
+                last = tags[-1]
                 if is_done:
                     channel.basic_ack(last, multiple=True)
+                elif reasons[queue] == DELIVERY_LIMIT:
+                    for tag in tags:
+                        channel.basic_reject(tag, requeue=True)
                 else:
                     channel.basic_nack(last, multiple=True, requeue=reasons[queue] == MAXLEN)
             if die and reasons[queue] == MAXLEN:
@@ -273,6 +283,8 @@ class Case:
         for message, planned in self.planned.items():
             predicted = sorted(place.queue for place in self.expected[message])
             self._judge(planned, deaths, predicted, sorted(found.get(message, ())))
+            if not die:
+                continue
             self.expected[message] = [
                 rest for place in self.expected[message] for rest in self._died(planned, place, reasons[place.queue])
             ]
@@ -320,9 +332,10 @@ class Case:
                         self.wrong.append(Wrong(self.place.release, self.seed, message, kind, -1, said, [], False))
 
     def _reasons(self) -> dict[str, str]:
-        """Draw why messages die in each queue: in one of them others push them out."""
-        pushed = self._draw.choice([*self._limited, None])
-        return {queue: MAXLEN if queue == pushed else REJECTED for queue in self.queues}
+        """Draw why messages die in each queue: in one of them others may push them out."""
+        reasons = dict.fromkeys(self.queues, REJECTED)
+        reasons |= {queue: self._draw.choice([REJECTED, DELIVERY_LIMIT]) for queue in self._delivered_once}
+        return reasons | dict.fromkeys(self._draw.sample(self._limited, min(1, len(self._limited))), MAXLEN)
 
     def _judge(self, planned: Planned, deaths: int, predicted: list[str], found: list[str]) -> None:
         fate, message = planned.fate, planned.message.id
@@ -382,7 +395,7 @@ def main() -> None:
     if not servers:
         parser.error("name servers in DLX_LIVE_SERVERS")
     kinds: Counter[str] = Counter()
-    safe = traps = compared = 0
+    safe = traps = compared = follows = lost = 0
     wrong: set[tuple[str, int, str]] = set()
     seeds = range(options.seed, 10**9)
     while kinds.total() < options.messages:
@@ -391,6 +404,8 @@ def main() -> None:
             kinds.update(planned.fate.kind.value for planned in case.planned.values())
             safe += sum(planned.fate.is_safe for planned in case.planned.values())
             compared += case.compared_with_first
+            follows += case.follows
+            lost += sum(message in case.lived and not case.expected[message] for message in case.planned)
             for each in case.wrong:
                 print(msgspec.json.encode(each).decode(), flush=True)
                 wrong.add((each.release, each.seed, each.message))
@@ -401,6 +416,7 @@ def main() -> None:
     share = 1 - len(wrong) / kinds.total()
     print(f"{kinds.total():,} messages, {len(wrong):,} predictions wrong: {share:.2%} right")
     print(f"{safe:,} were called safe; {traps:,} were lost where no loss was foreseen")
+    print(f"{lost:,} were lost within {DEATHS} deaths; {follows:,} went where the dry run proposed instead")
     print(f"{compared:,} losses were compared with what becomes of the same message as it was first published")
 
 
