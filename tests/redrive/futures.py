@@ -52,7 +52,8 @@ SETTLE_S = 1.0
 SHORT_MS, LONG_MS = 20, 600_000
 LENGTH_MAX = 100
 """More than a queue gets of the messages of a case."""
-ROUNDS_MAX = 50
+ROUNDS_MAX = 12
+"""Whoever has died so often by its short time to live goes on dying: the cycle rule of older releases allows that."""
 KEYS = ("a.b", "a.c", "d")
 FILLER = "filler"
 STAY = frozenset(
@@ -100,6 +101,7 @@ class Case:
         self.expected: dict[str, list[Situation]] = {}
         self.lived: set[str] = set()
         self.untold: set[str] = set()
+        self.restless: set[str] = set()
         self.published_again: set[str] = set()
         self.compared_with_first = self.follows = 0
         self.wrong: list[Wrong] = []
@@ -242,11 +244,13 @@ class Case:
         return [place for each in walk.places if each.hop is None for place in self._rests(planned, each)]
 
     def _rests(self, planned: Planned, place: Situation, rounds: int = 0) -> Iterator[Situation]:
-        """Yield where a message waits when the short times to live have run out; nothing where that never ends."""
+        """Yield where a message waits when the short times to live have run out; note where that never ends."""
         if place.queue not in self._short:
             yield place
         elif rounds < ROUNDS_MAX:
             yield from self._died(planned, place, EXPIRED, rounds)
+        else:
+            self.restless.add(planned.message.id)
 
     def _died(self, planned: Planned, place: Situation, reason: str, rounds: int = 0) -> Iterator[Situation]:
         """Yield where a message waits after a death. Where it is lost, the dry run has said so of that death."""
@@ -339,6 +343,8 @@ class Case:
 
     def _judge(self, planned: Planned, deaths: int, predicted: list[str], found: list[str]) -> None:
         fate, message = planned.fate, planned.message.id
+        if message in self.restless:
+            return
         if found:
             self.lived.add(message)
         foreseen = message not in self.untold and not fate.is_safe
@@ -401,8 +407,9 @@ def main() -> None:
     while kinds.total() < options.messages:
         chosen, seeds = seeds[:CASES_OF_A_VHOST], seeds[CASES_OF_A_VHOST:]
         for case in (case for live in servers for case in on_live(live, chosen)):
-            kinds.update(planned.fate.kind.value for planned in case.planned.values())
-            safe += sum(planned.fate.is_safe for planned in case.planned.values())
+            compared_here = [each for message, each in case.planned.items() if message not in case.restless]
+            kinds.update(planned.fate.kind.value for planned in compared_here)
+            safe += sum(planned.fate.is_safe for planned in compared_here)
             compared += case.compared_with_first
             follows += case.follows
             lost += sum(message in case.lived and not case.expected[message] for message in case.planned)
