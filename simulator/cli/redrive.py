@@ -115,8 +115,9 @@ def redrive(
     With --execute a message is published with a confirm, and acknowledged in the dead-letter queue
     only after that. What would be lost, or only come back, stays in the queue, unless --allow names
     its fate. So does what a later death would lose since it comes with another routing key than at
-    first (lost-later); the dry run proposes an address that keeps the key. The journal makes it safe to kill the run at any point: the same command with the same
-    --journal goes on, and first names the messages that may be there twice.
+    first (lost-later); the dry run proposes an address that keeps the key. The journal makes it
+    safe to kill the run at any point: the same command with the same --journal goes on, and first
+    names the messages that may be there twice.
 
     Only what is in the queue at the start is moved. The command exits with 1 if messages stay.
     """
