@@ -10,7 +10,7 @@ Which deaths are possible, and where they lead, ``simulator.questions.walk`` kno
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -69,7 +69,7 @@ class Future(msgspec.Struct, frozen=True):
     Attributes:
         losses: each way to lose it, those with fewer deaths first.
         complete: whether these are all; not where there are more ways than ``simulator.questions.walk`` looks at, or
-            an exchange on the way chooses at random.
+            an exchange on the way chooses at random, or is of a plugin's type.
     """
 
     losses: tuple[LossAhead, ...] = ()
@@ -90,10 +90,15 @@ class _Ahead(NamedTuple):
 
 
 class Futures:
-    """Foresees what becomes of messages in one virtual host. What is alike for the rules is walked through once."""
+    """Foresees what becomes of messages in one virtual host. What is alike for the rules is walked through once.
 
-    def __init__(self, flow: MessageFlow) -> None:
-        self._flow = flow
+    Args:
+        flow: what can become of messages there.
+        is_unsure: tells of a loss that it cannot be told whether it is one.
+    """
+
+    def __init__(self, flow: MessageFlow, is_unsure: Callable[[Loss], bool]) -> None:
+        self._flow, self._is_unsure = flow, is_unsure
         self._unclear = unclear_exchanges(flow.topology)
         self._walked: dict[Hashable, _Ahead] = {}
 
@@ -117,9 +122,12 @@ class Futures:
         alike = tuple(self._flow.situation(state.queue, state.message) for state in states)
         if alike not in self._walked:
             walk = Walk(self._flow, publish.vhost, [publish])
-            if self._unclear and self._unclear & reached_by(self._flow, [message])[1]:
+            losses = [loss for place in walk.places for loss in _lost_at(place, walk)]
+            sure = tuple(loss for loss in losses if not self._is_unsure(loss))
+            at_random = self._unclear and self._unclear & reached_by(self._flow, [message])[1]
+            if at_random or len(sure) < len(losses):
                 walk.complete = False
-            ahead = _Ahead(walk, tuple(loss for place in walk.places for loss in _lost_at(place, walk)))
+            ahead = _Ahead(walk, sure)
             if all(map(self._is_lost_anyway, ahead.losses)):
                 ahead = ahead._replace(future=self._future(ahead, {}))
             self._walked[alike] = ahead

@@ -76,7 +76,8 @@ class OtherAddresses:
         """Return what speaks against an address; empty where nothing does."""
         exchange = self._flow.topology.exchanges.get(address.exchange)
         if exchange is None or exchange.internal:
-            return f"needs the exchange '{address.exchange}', which {'is internal' if exchange else 'does not exist'}"
+            why = "is internal" if exchange else "does not exist, or is of a plugin's type"
+            return f"needs the exchange '{address.exchange}', which {why}"
         if self._unclear & self._flow.passed({address.exchange}):
             return "goes through an exchange that chooses at random"
         reached = self._reached(address, headers)

@@ -10,6 +10,7 @@ import msgspec
 from dlx.message import Message, PublishRefusedError, published
 from dlx.message_flow import MessageFlow
 from dlx.property_size import properties_size
+from simulator.questions.losses import Loss
 from simulator.redrive.address import Address, Origin, address_of
 from simulator.redrive.carried import Headers, carried
 from simulator.redrive.fate import APART_US, ARRIVING, Fate, Fates, Kind
@@ -68,12 +69,21 @@ class Planner:
         held: what each queue holds now.
         wanted: what is asked for.
         rate: messages that are sent in a second, at most.
+        is_unsure: tells of a later loss that it cannot be told whether it is one.
     """
 
-    def __init__(self, flow: MessageFlow, held: Mapping[str, Held], wanted: Wanted, rate: float | None = None) -> None:
+    def __init__(
+        self,
+        flow: MessageFlow,
+        held: Mapping[str, Held],
+        wanted: Wanted,
+        rate: float | None = None,
+        *,
+        is_unsure: Callable[[Loss], bool] = lambda loss: False,
+    ) -> None:
         self._flow, self._wanted = flow, wanted
         self._fates = Fates(flow, held, APART_US if rate is None else max(APART_US, 1_000_000 / rate))
-        self._futures = Futures(flow)
+        self._futures = Futures(flow, is_unsure)
         self._other_addresses = OtherAddresses(flow, self._future_of)
         self._counts_bytes = any(flow.settings(queue).max_length_bytes is not None for queue in flow.topology.queues)
         self._counts_carried = flow.release.delivery_count_carried != "never"

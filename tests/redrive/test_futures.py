@@ -11,9 +11,16 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from dlx.releases import RELEASES
+from dlx.releases import RELEASES, release
+from simulator.capture.client_rows import delivered_row
 from simulator.cli.main import main
-from simulator.redrive.server import server_at
+from simulator.definitions import parse_definitions
+from simulator.questions.snapshot import Snapshot
+from simulator.redrive.address import Address
+from simulator.redrive.fate import Kind
+from simulator.redrive.plan import Planner, Wanted
+from simulator.redrive.server import QueueOnServer, server_at
+from simulator.redrive.waiting import waiting
 from simulator.server import serve
 from tests.live.servers import LiveServer
 from tests.redrive.dead_letters import Place, ready, simulated, until
@@ -96,9 +103,9 @@ def is_lost_where_it_is_allowed(place: Place, folder: Path, capsys: Shown) -> No
     assert (place.waiting("main"), place.waiting("rejected")) == ([], [])
 
 
-@pytest.mark.parametrize("release", ["3.8", "4.3"])
-def test_a_redrive_sets_no_trap(release: str, tmp_path: Path, capsys: Shown) -> None:
-    with simulated(release) as place:
+@pytest.mark.parametrize("version", ["3.8", "4.3"])
+def test_a_redrive_sets_no_trap(version: str, tmp_path: Path, capsys: Shown) -> None:
+    with simulated(version) as place:
         order_dies(place)
         stays_until_its_key_is_kept(place, tmp_path, capsys)
         is_lost_where_it_is_allowed(place, tmp_path, capsys)
@@ -191,11 +198,28 @@ def test_without_a_history_what_its_key_loses_is_the_redrive_s_doing(shop: Place
     assert message["instead"]["why_none"] == "no header tells how it was published"
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_predicted_futures_come_true_on_the_simulator(release: str) -> None:
+def test_what_a_plugin_s_exchange_does_is_not_foreseen() -> None:
+    queues = [
+        {"name": name, "vhost": "v", "durable": True, "auto_delete": False, "arguments": arguments}
+        for name, arguments in (("main", {"x-dead-letter-exchange": "later"}), ("rejected", {}))
+    ]
+    later = {"name": "later", "vhost": "v", "type": "x-delayed-message", "durable": True, "arguments": {}}
+    document = {"rabbitmq_version": "4.3.0", "vhosts": [{"name": "v"}], "queues": queues, "exchanges": [later]}
+    snapshot = Snapshot(parse_definitions(json.dumps(document).encode(), "export"), release("4.3"))
+    flow = snapshot.flows["v"]
+    on_server = QueueOnServer(snapshot, flow, flow.settings("rejected"), 0, ())
+    delivery = pika.spec.Basic.Deliver("", 1, False, "later", "order.paid")
+    message = waiting(delivered_row("rejected", delivery, pika.BasicProperties(), b"order"))
+    planner = Planner(flow, {}, Wanted(to=Address("", "main")), is_unsure=on_server.is_unsure)
+    fate = planner.planned(message).fate
+    assert (fate.kind, fate.future.losses, fate.future.complete, fate.is_safe) == (Kind.ARRIVES, (), False, False)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_predicted_futures_come_true_on_the_simulator(version: str) -> None:
     """``python -m tests.redrive.futures`` tries far more on servers."""
-    with serve(release, management_port=0) as server:
-        place = Place(server_at(server.amqp_url, server.management_url), release)
+    with serve(version, management_port=0) as server:
+        place = Place(server_at(server.amqp_url, server.management_url), version)
         cases = play(place, SEEDS, lambda: server.clock.advance(seconds=2), messages=10)
     assert [wrong for case in cases for wrong in case.wrong] == []
     assert sum(case.compared_with_first for case in cases) > 0
