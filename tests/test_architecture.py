@@ -53,7 +53,7 @@ BELOW: dict[str, set[str]] = {
     "server": {"bootstrap", "broker", "message_history", "message_location", "pictures"},
     "questions": {"bootstrap", "broker", "message_history", "message_location", "pictures", "scenario"},
     "capture": set(),
-    "redrive": {"capture", "questions", "server"},
+    "redrive": {"capture", "questions", "scenario", "server"},
     "generate": {"broker", "capture", "scenario"},
     "replay": {"bootstrap", "broker", "capture", "message_history", "pictures", "questions", "scenario"},
     "spark_sources": {"capture", "replay"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from simulator.redrive.address import Address, Origin
     from simulator.redrive.bring_back import Pace
     from simulator.redrive.carried import Headers
+    from simulator.redrive.instead import Instead
     from simulator.redrive.journal import Journal
-    from simulator.redrive.plan import Planned, Wanted
+    from simulator.redrive.plan import Planned, Planner, Wanted
     from simulator.redrive.server import QueueOnServer, Server
 
 EXIT_STAYS = 1
@@ -35,6 +36,8 @@ _OF_X_DEATH = frozenset({*FIRST_DEATH_HEADERS, *LAST_DEATH_HEADERS})
 """They repeat what x-death has."""
 VALUE_LENGTH_MAX = 20
 """Longer values of headers are not shown to people; ``--json`` has all."""
+LOSSES_SHOWN_MAX = 4
+"""More ways to lose a message later are counted."""
 _ASSUMED = (
     "consumers of other queues take nothing meanwhile, and nobody else publishes there",
     "the definitions stay as they are",
@@ -105,13 +108,16 @@ def redrive(
 ) -> int:
     """Bring messages back from a dead-letter queue, without losing one.
 
-    Without --execute this is a dry run: it says for each message where it would go, and what
-    would become of it there, by the definitions and the release of the server.
+    Without --execute this is a dry run: it says for each message where it would go, what would
+    become of it there, and what later deaths would lose it, by the definitions and the release of
+    the server.
 
     With --execute a message is published with a confirm, and acknowledged in the dead-letter queue
     only after that. What would be lost, or only come back, stays in the queue, unless --allow names
-    its fate. The journal makes it safe to kill the run at any point: the same command with the same
-    --journal goes on, and first names the messages that may be there twice.
+    its fate. So does what a later death would lose since it comes with another routing key than at
+    first (lost-later); the dry run proposes an address that keeps the key. The journal makes it
+    safe to kill the run at any point: the same command with the same --journal goes on, and first
+    names the messages that may be there twice.
 
     Only what is in the queue at the start is moved. The command exits with 1 if messages stay.
     """
@@ -187,7 +193,7 @@ def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pac
     allows_kills = Kind.EXCEEDS_LIMIT in wanted.allowed
     found = look_into(server, on_server, "consume", pace.limit, allows_kills=allows_kills)
     with exit_codes():
-        planner = Planner(on_server.flow, held_now(server, on_server), wanted, pace.rate)
+        planner = Planner(on_server.flow, held_now(server, on_server), wanted, pace.rate, is_unsure=on_server.is_unsure)
     planned = [
         planner.planned(message, exceeds_limit=would_die(on_server, message, pace)) for message in found.messages
     ]
@@ -196,17 +202,17 @@ def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pac
         document = {
             "planned": len(planned), "fates": Counter(each.fate.kind.value for each in planned), "moved": 0,
             "refused": {}, "left": len(planned) - found.killed, "possible_duplicates": [], "would_stay": stays,
-            "messages": [_told(each) for each in planned], "killed": found.killed, "notes": found.notes,
-            "unchecked": found.unchecked, "assumed": _ASSUMED,
+            "messages": [_told(each, planner.instead_of(each)) for each in planned], "killed": found.killed,
+            "notes": found.notes, "unchecked": found.unchecked, "assumed": _ASSUMED,
         }  # fmt: skip
         print_json(document)
     else:
-        _show_plan(planned, found)
+        _show_plan(planned, planner, found)
     return EXIT_STAYS if stays or found.killed else 0
 
 
-def _told(planned: Planned) -> dict[str, Any]:
-    address = planned.address
+def _told(planned: Planned, instead: Instead | None) -> dict[str, Any]:
+    address, future = planned.address, planned.fate.future
     return {
         "id": planned.message.id,
         "to": None if address is None else msgspec.to_builtins(address),
@@ -215,23 +221,28 @@ def _told(planned: Planned) -> dict[str, Any]:
         "fate": planned.fate.kind.value,
         "queues": planned.fate.queues,
         "why": planned.fate.why,
+        "safe": planned.fate.is_safe,
+        "lost_later": msgspec.to_builtins(future.losses),
+        "all_foreseen": future.complete,
+        "instead": None if instead is None else msgspec.to_builtins(instead),
         "goes": planned.goes,
     }
 
 
-def _show_plan(planned: Sequence[Planned], found: Looked) -> None:
+def _show_plan(planned: Sequence[Planned], planner: Planner, found: Looked) -> None:
     """Show what was planned, alike messages together, those that stay first."""
     say(f"{len(planned):,} messages; nothing was moved (--execute moves them)", "bold")
     if found.killed:
         say(found.killed_sentence, "bold red")
-    groups: dict[tuple[str, str, str, bool], list[Planned]] = {}
+    groups: dict[tuple[str, str, tuple[str, ...], bool], list[Planned]] = {}
     for each in planned:
         to = "no address" if each.address is None else str(each.address)
-        groups.setdefault((each.fate.kind.value, to, each.fate.why, each.goes), []).append(each)
-    for (kind, to, why, goes), alike in sorted(groups.items(), key=lambda item: (item[0][3], -len(item[1]))):
+        whys = tuple(_whys(each, planner.instead_of(each)))
+        groups.setdefault((each.fate.kind.value, to, whys, each.goes), []).append(each)
+    for (kind, to, whys, goes), alike in sorted(groups.items(), key=lambda item: (item[0][3], -len(item[1]))):
         verb = "would move" if goes else "would stay"
         say(f"{len(alike):>8,} {verb}  {kind}", "" if goes else "bold red")
-        details = [f"to {to}", *filter(None, [why]), f"carrying {_names(each.headers for each in alike)}"]
+        details = [f"to {to}", *whys, f"carrying {_names(each.headers for each in alike)}"]
         details += [f"without {_names(left)}"] if any(left := [each.leaves_behind for each in alike]) else []
         for detail in (*details, f"such as {alike[0].message.id}"):
             say(f"{'':>8} {detail}")
@@ -241,6 +252,21 @@ def _show_plan(planned: Sequence[Planned], found: Looked) -> None:
         say(f"Assumed: {each_assumed}.", "dim")
     for missing in found.unchecked:
         say(f"Not seen: {missing}.", "dim")
+
+
+def _whys(planned: Planned, instead: Instead | None) -> Iterator[str]:
+    """Yield why that is its fate, what later deaths lose, the worst first, and what to do instead."""
+    future = planned.fate.future
+    if planned.fate.why:
+        yield planned.fate.why
+    losses = sorted(future.losses, key=lambda loss: loss.as_before)
+    yield from map(str, losses[:LOSSES_SHOWN_MAX])
+    if len(losses) > LOSSES_SHOWN_MAX:
+        yield f"and on {len(losses) - LOSSES_SHOWN_MAX:,} other ways (--json has all)"
+    if not future.complete:
+        yield "what else may become of it was not looked at to the end"
+    if instead is not None:
+        yield str(instead)
 
 
 def _names(carried: Iterable[Mapping[str, Any]]) -> str:

@@ -112,7 +112,7 @@ def find_losses(snapshot: Snapshot, about: Collection[tuple[str, str]] | None = 
     partial: list[Loss] = []
     unproven: list[Loss] = []
     held: list[Loss] = []
-    unsure = _Unsure(snapshot)
+    unsure = Unsure(snapshot)
     for walk in walks.values():
         for alike in _alike(walk, parking):
             if unsure.about(alike[0]):
@@ -233,7 +233,7 @@ def _end_of(queue: str, flow: MessageFlow) -> Rule | None:
     return None
 
 
-class _Unsure:
+class Unsure:
     """Knows which losses cannot be told: of dead letters that go to what the broker refuses, or knows by a plugin."""
 
     def __init__(self, snapshot: Snapshot) -> None:

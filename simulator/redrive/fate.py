@@ -13,6 +13,7 @@ from dlx.message import Message
 from dlx.message_flow import MessageFlow, State
 from dlx.settings import Settings, expires_messages
 from dlx.topology import CLASSIC, QUORUM, STREAM
+from simulator.redrive.future import Future
 from simulator.redrive.held import Held, HeldMeanwhile
 
 
@@ -28,16 +29,14 @@ class Kind(StrEnum):
     ENDLESS = "dies again and again without end"
     LOST_AT_ONCE = "dies again at once, and is lost"
     CYCLE = "dropped as a cycle when it dies by itself again"
+    LOST_LATER = "arrives, and is lost if it dies again"
     DIES_AT_ONCE = "dies again at once"
     PUSHES_OUT = "arrives, and pushes another message out"
     ARRIVES = "arrives"
 
 
-LOSING = frozenset({
-    Kind.EXCEEDS_LIMIT, Kind.REFUSED_PUBLISH, Kind.UNROUTABLE, Kind.REFUSED_WHEN_FULL, Kind.LOST_AT_ONCE, Kind.CYCLE,
-    Kind.PUSHES_OUT,
-})  # fmt: skip
-"""What loses a message, this one or another."""
+ARRIVING = frozenset({Kind.CYCLE, Kind.DIES_AT_ONCE, Kind.PUSHES_OUT, Kind.ARRIVES})
+"""What leaves the message in some queue, where it may die again."""
 
 ALLOWABLE = {
     kind.name.lower().replace("_", "-"): kind
@@ -67,19 +66,21 @@ class Fate(msgspec.Struct, frozen=True):
     Attributes:
         kind: the worst that happens to any of its copies.
         queues: the queues in which its copies wait in the end.
-        why: by which rule, in words; what may follow later where it arrives, or empty.
+        why: by which rule, in words; what time brings where it arrives, or empty.
         stops_publishers: whether it is refused since the queue has told its publishers to stop.
+        future: what may follow where it arrives.
     """
 
     kind: Kind
     queues: tuple[str, ...] = ()
     why: str = ""
     stops_publishers: bool = False
+    future: Future = Future()
 
     @property
-    def loses(self) -> bool:
-        """Whether a message is lost, this one or another."""
-        return self.kind in LOSING
+    def is_safe(self) -> bool:
+        """Whether it arrives, and no death of it, and of its dead letters, that the settings allow loses it."""
+        return self.kind == Kind.ARRIVES and self.future.complete and not self.future.losses
 
 
 class _Sized(NamedTuple):

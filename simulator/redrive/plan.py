@@ -10,10 +10,13 @@ import msgspec
 from dlx.message import Message, PublishRefusedError, published
 from dlx.message_flow import MessageFlow
 from dlx.property_size import properties_size
+from simulator.questions.losses import Loss
 from simulator.redrive.address import Address, Origin, address_of
 from simulator.redrive.carried import Headers, carried
-from simulator.redrive.fate import APART_US, Fate, Fates, Kind
+from simulator.redrive.fate import APART_US, ARRIVING, Fate, Fates, Kind
+from simulator.redrive.future import Future, Futures
 from simulator.redrive.held import Held
+from simulator.redrive.instead import Instead, OtherAddresses
 from simulator.redrive.journal import Asked
 from simulator.redrive.waiting import Waiting
 
@@ -66,11 +69,22 @@ class Planner:
         held: what each queue holds now.
         wanted: what is asked for.
         rate: messages that are sent in a second, at most.
+        is_unsure: tells of a later loss that it cannot be told whether it is one.
     """
 
-    def __init__(self, flow: MessageFlow, held: Mapping[str, Held], wanted: Wanted, rate: float | None = None) -> None:
+    def __init__(
+        self,
+        flow: MessageFlow,
+        held: Mapping[str, Held],
+        wanted: Wanted,
+        rate: float | None = None,
+        *,
+        is_unsure: Callable[[Loss], bool] = lambda loss: False,
+    ) -> None:
         self._flow, self._wanted = flow, wanted
         self._fates = Fates(flow, held, APART_US if rate is None else max(APART_US, 1_000_000 / rate))
+        self._futures = Futures(flow, is_unsure)
+        self._other_addresses = OtherAddresses(flow, self._future_of)
         self._counts_bytes = any(flow.settings(queue).max_length_bytes is not None for queue in flow.topology.queues)
         self._counts_carried = flow.release.delivery_count_carried != "never"
 
@@ -79,13 +93,19 @@ class Planner:
 
         ``exceeds_limit``: it would die if it were given back to its queue, and it should be asked about that.
         """
-        headers = carried(message.headers, self._wanted.headers, message.deaths, counts_carried=self._counts_carried)
+        headers = self._carried(message, self._wanted.headers)
         address = address_of(message, self._wanted.to)
         fate = self._fate(message, address, headers)
         if exceeds_limit and fate.kind != Kind.NOT_ASKED_FOR and Kind.EXCEEDS_LIMIT not in self._wanted.allowed:
             fate = Fate(Kind.EXCEEDS_LIMIT, fate.queues, "its delivery count is near the delivery limit")
         goes = address is not None and (fate.kind == Kind.ARRIVES or fate.kind in self._wanted.allowed)
         return Planned(message, address, headers, left_behind(message, headers), fate, goes)
+
+    def instead_of(self, planned: Planned) -> Instead | None:
+        """Return what to do instead where a message would be lost later since it is brought back; else ``None``."""
+        if planned.address is None or planned.fate.kind != Kind.LOST_LATER:
+            return None
+        return self._other_addresses.instead_of(planned.address, planned.message, planned.headers)
 
     def _fate(self, message: Waiting, address: Address | None, headers: Mapping[str, Any]) -> Fate:
         if not self._wanted.only(message):
@@ -103,9 +123,22 @@ class Planner:
             copy = published(address.exchange, address.routing_key, headers=headers or None, release=self._flow.release)
         except PublishRefusedError as error:
             return Fate(Kind.REFUSED_PUBLISH, why=str(error))
-        return self._fates.of(
-            copy, len(message.row.payload), _properties_size(copy, message) if self._counts_bytes else 0
-        )
+        properties = _properties_size(copy, message) if self._counts_bytes else 0
+        return self._foreseen(self._fates.of(copy, len(message.row.payload), properties), message, address, headers)
+
+    def _foreseen(self, fate: Fate, message: Waiting, address: Address, headers: Mapping[str, Any]) -> Fate:
+        """Return the fate with what may follow; another one where that is a loss which the redrive brings about."""
+        if fate.kind not in ARRIVING:
+            return fate
+        future = self._future_of(message, address, headers)
+        kind = Kind.LOST_LATER if future.worse and fate.kind != Kind.CYCLE else fate.kind
+        return msgspec.structs.replace(fate, kind=kind, future=future)
+
+    def _future_of(self, message: Waiting, address: Address, headers: Mapping[str, Any]) -> Future:
+        return self._futures.of(message, address, headers, self._carried(message, "strip"))
+
+    def _carried(self, message: Waiting, how: Headers) -> dict[str, Any]:
+        return carried(message.headers, how, message.deaths, counts_carried=self._counts_carried)
 
 
 _NOT_CARRIED = ("user_id",)

@@ -1,0 +1,198 @@
+"""Tells what can become of a message after it has come back: each way on which a later death loses it.
+
+A message that is published to its queue by the default exchange has another routing key than it had before. Where
+its queue keeps the key of dead letters, its next death may lose it that its first one did not. So each loss is held
+against what would have become of the message as it was first published: what is lost then, too, is lost by the
+topology, and not by the redrive.
+
+Which deaths are possible, and where they lead, ``simulator.questions.walk`` knows, and ``losses`` which of them lose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
+from dlx.message import PublishRefusedError, published
+from dlx.message_flow import Hop, MessageFlow, State
+from simulator.questions.losses import HELD, REFUSED, REMOVED, Loss, losses_at
+from simulator.questions.reachability import message_of, reached_by, unclear_exchanges
+from simulator.questions.walk import Place, Walk
+from simulator.redrive.address import Address
+from simulator.redrive.waiting import Waiting
+from simulator.scenario.steps import Publish
+
+_DIES = {
+    REJECTED: "rejected",
+    EXPIRED: "expired",
+    MAXLEN: "pushed out by the length limit",
+    DELIVERY_LIMIT: "returned more often than the delivery limit allows",
+}
+
+_Way = tuple[tuple[str, str], ...]
+
+
+class LossAhead(msgspec.Struct, frozen=True):
+    """One way in which a message is lost after it has come back.
+
+    Attributes:
+        after: the deaths before that, each with its queue and its reason; empty where the next death loses it.
+        queue: where it is lost.
+        reasons: the deaths that lose it there; none where the queue itself is deleted.
+        why: by which rule.
+        as_before: whether the message would also be lost on that way as it was first published, or however it is.
+    """
+
+    after: _Way
+    queue: str
+    reasons: tuple[str, ...]
+    why: str
+    as_before: bool
+
+    def __str__(self) -> str:
+        visited = [*(queue for queue, _ in self.after), self.queue]
+        text = ""
+        for (_, reason), onward in zip(self.after, visited[1:], strict=True):
+            there = " there, to" if text else " again, it comes to"
+            text += f"if {_DIES[reason]}{there} '{onward}'; "
+        where = " there" if self.after else " again"
+        dies = f"if {' or '.join(map(_DIES.__getitem__, self.reasons))}{where}, " if self.reasons else ""
+        return f"{text}{dies}lost{', as before' if self.as_before else ''}: {self.why}"
+
+
+class Future(msgspec.Struct, frozen=True):
+    """What can become of a message after it has come back.
+
+    Attributes:
+        losses: each way to lose it, those with fewer deaths first.
+        complete: whether these are all; not where there are more ways than ``simulator.questions.walk`` looks at, or
+            an exchange on the way chooses at random, or is of a plugin's type.
+    """
+
+    losses: tuple[LossAhead, ...] = ()
+    complete: bool = True
+
+    @property
+    def worse(self) -> tuple[LossAhead, ...]:
+        """The losses that the redrive itself would bring about."""
+        return tuple(loss for loss in self.losses if not loss.as_before)
+
+
+class _Ahead(NamedTuple):
+    """What lies ahead of messages, the losses on the way, and their future where it is the same for all of them."""
+
+    walk: Walk
+    losses: tuple[Loss, ...]
+    future: Future | None = None
+
+
+class Futures:
+    """Foresees what becomes of messages in one virtual host. What is alike for the rules is walked through once.
+
+    Args:
+        flow: what can become of messages there.
+        is_unsure: tells of a loss that it cannot be told whether it is one.
+    """
+
+    def __init__(self, flow: MessageFlow, is_unsure: Callable[[Loss], bool]) -> None:
+        self._flow, self._is_unsure = flow, is_unsure
+        self._unclear = unclear_exchanges(flow.topology)
+        self._walked: dict[Hashable, _Ahead] = {}
+
+    def of(self, message: Waiting, address: Address, headers: Mapping[str, Any], own: Mapping[str, Any]) -> Future:
+        """Return the future of a message that is published there.
+
+        Args:
+            message: as it waits.
+            address, headers: where it is published to, and what it carries.
+            own: the headers of its publisher.
+        """
+        ahead = self._ahead(Publish(address.exchange, address.routing_key, headers=headers))
+        if ahead.future is not None:
+            return ahead.future
+        return self._future(ahead, self._as_first_published(message, own))
+
+    def _ahead(self, publish: Publish) -> _Ahead:
+        """Walk through all that can become of what is published so."""
+        message = message_of(publish, self._flow.release)
+        states = self._flow.publish(message)
+        alike = tuple(self._flow.situation(state.queue, state.message) for state in states)
+        if alike not in self._walked:
+            walk = Walk(self._flow, publish.vhost, [publish])
+            losses = [loss for place in walk.places for loss in _lost_at(place, walk)]
+            sure = tuple(loss for loss in losses if not self._is_unsure(loss))
+            at_random = self._unclear and self._unclear & reached_by(self._flow, [message])[1]
+            if at_random or len(sure) < len(losses):
+                walk.complete = False
+            ahead = _Ahead(walk, sure)
+            if all(map(self._is_lost_anyway, ahead.losses)):
+                ahead = ahead._replace(future=self._future(ahead, {}))
+            self._walked[alike] = ahead
+        return self._walked[alike]
+
+    def _future(self, ahead: _Ahead, before: Mapping[str, State]) -> Future:
+        reasons: dict[tuple[_Way, str, str, bool], dict[str, None]] = {}
+        for loss in ahead.losses:
+            after = tuple((hop.queue, hop.reason) for hop in loss.path)
+            as_before = self._is_lost_anyway(loss) or _was_lost(loss, before, ahead.walk)
+            alike = reasons.setdefault((after, loss.queue, _why(loss), as_before), {})
+            if loss.reason:
+                alike[loss.reason] = None
+        shortest: dict[Hashable, LossAhead] = {}
+        for (after, queue, why, as_before), died in reasons.items():
+            found = LossAhead(after, queue, tuple(died), why, as_before)
+            shortest.setdefault((queue, found.reasons, why, as_before), found)
+        return Future(tuple(shortest.values()), ahead.walk.complete)
+
+    def _as_first_published(self, message: Waiting, own: Mapping[str, Any]) -> dict[str, State]:
+        """Return the states of a message as it was first published, by queue; none where no header tells."""
+        first, entry = message.deaths.first, message.first_entry
+        if first is None or entry is None or not entry.routing_keys:
+            return {}
+        key, *copied = entry.routing_keys
+        headers = {**own, "CC": copied} if copied else own
+        try:
+            then = published(entry.exchange, key, headers=headers or None, release=self._flow.release)
+        except PublishRefusedError:
+            return {}
+        return {queue: self._flow.state(queue, then) for queue in (first.queue, *self._flow.entries(then))}
+
+    def _is_lost_anyway(self, loss: Loss) -> bool:
+        """Tell whether any message is lost there, however it was published."""
+        return loss.fate == REMOVED or not self._flow.possible_targets(loss.queue)
+
+
+def _was_lost(loss: Loss, before: Mapping[str, State], walk: Walk) -> bool:
+    """Tell whether a message that is in these states first, by queue, is lost on that way, too."""
+    state = before.get(loss.path[0].queue if loss.path else loss.queue)
+    hop: Hop | None = None
+    for hop in loss.path:
+        onward = () if state is None else walk.flow.hops(state, hop.reason)
+        if state is None or not onward:
+            return state is not None and _is_lost(Place(state, loss.publish, hop=hop), hop.reason, walk)
+        state = next((there for way, there in onward if way.to_queue == hop.to_queue), None)
+    return state is not None and _is_lost(Place(state, loss.publish, hop=hop), loss.reason, walk)
+
+
+def _lost_at(place: Place, walk: Walk) -> Iterator[Loss]:
+    """Yield the losses there that leave no copy of the dead letter."""
+    for loss in losses_at(place, walk, parked=False):
+        if loss.fate == REFUSED:
+            copies = walk.flow.copies(place.state, loss.reason)
+            if all(copy.outcome != "dead-lettered" for copy in copies):
+                yield loss
+        elif loss.whole and loss.fate != HELD:
+            yield loss
+
+
+def _is_lost(place: Place, reason: str, walk: Walk) -> bool:
+    return any(loss.reason == reason for loss in _lost_at(place, walk))
+
+
+def _why(loss: Loss) -> str:
+    if loss.fate == "no dead-letter exchange":
+        return f"queue '{loss.queue}' has no dead-letter exchange"
+    return loss.rule.text
