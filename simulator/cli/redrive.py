@@ -193,7 +193,9 @@ def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pac
     allows_kills = Kind.EXCEEDS_LIMIT in wanted.allowed
     found = look_into(server, on_server, "consume", pace.limit, allows_kills=allows_kills)
     with exit_codes():
-        planner = Planner(on_server.flow, held_now(server, on_server), wanted, pace.rate, is_unsure=on_server.is_unsure)
+        planner = Planner(
+            on_server.flow, held_now(server, on_server), wanted, pace.rate, of_plugins=on_server.of_plugins
+        )
     planned = [
         planner.planned(message, exceeds_limit=would_die(on_server, message, pace)) for message in found.messages
     ]

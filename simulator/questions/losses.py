@@ -112,7 +112,7 @@ def find_losses(snapshot: Snapshot, about: Collection[tuple[str, str]] | None = 
     partial: list[Loss] = []
     unproven: list[Loss] = []
     held: list[Loss] = []
-    unsure = Unsure(snapshot)
+    unsure = _Unsure(snapshot)
     for walk in walks.values():
         for alike in _alike(walk, parking):
             if unsure.about(alike[0]):
@@ -233,12 +233,12 @@ def _end_of(queue: str, flow: MessageFlow) -> Rule | None:
     return None
 
 
-class Unsure:
+class _Unsure:
     """Knows which losses cannot be told: of dead letters that go to what the broker refuses, or knows by a plugin."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._flows = snapshot.flows
-        self._refused = {each.about for each in snapshot.refused if each.kept == "no"}
+        self._refused = {each.about for each in snapshot.refused if each.kept == "no"} | snapshot.of_plugins.keys()
         self._behind = {
             (vhost, str(item.get("source", "")))
             for item, vhost in snapshot.items("bindings")
@@ -252,7 +252,7 @@ class Unsure:
             return False
         flow = self._flows[loss.vhost]
         dlx = flow.settings(loss.queue).dead_letter_exchange or ""
-        if ObjectName("exchange", loss.vhost, dlx) in self._refused:
+        if any(ObjectName("exchange", loss.vhost, name) in self._refused for name in flow.passed({dlx})):
             return True
         if not dlx and any(ObjectName("queue", loss.vhost, key) in self._refused for key in loss.keys):
             return True

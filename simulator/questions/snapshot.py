@@ -107,6 +107,11 @@ class Snapshot:
         return {ObjectName("exchange", *at): kind for at, kind in self._completed.exchanges.items()}
 
     @property
+    def of_plugins(self) -> dict[ObjectName, tuple[str, str]]:
+        """The types of exchanges that only plugins know, each with the type as which it is taken."""
+        return {ObjectName("exchange", *at): types for at, types in self._completed.of_plugins.items()}
+
+    @property
     def left_out(self) -> frozenset[ObjectName]:
         """The queues that only bindings name: exports leave out exclusive ones, but not what binds them."""
         return frozenset(ObjectName("queue", *at) for at in self._completed.queues)
@@ -117,8 +122,8 @@ class Snapshot:
         routed = [f"how {about} routes, which the export leaves out: here as a {kind} exchange" for about, kind in
                   self.stand_ins.items()]  # fmt: skip
         by_plugin = [
-            f"how {ObjectName('exchange', *at)} routes, which the plugin of {kind} decides: here as a {here} exchange"
-            for at, (kind, here) in self._completed.of_plugins.items()
+            f"how {about} routes, which the plugin of {kind} decides: here as a {here} exchange"
+            for about, (kind, here) in self.of_plugins.items()
         ]
         elsewhere = [
             f"virtual host '{name}', which the definitions do not declare: here it has what they say of it"

@@ -61,7 +61,7 @@ def bring_back(
     """
     assert server.amqp_url is not None
     url, queue = server.amqp_url, on_server.settings.queue.name
-    planner = Planner(on_server.flow, held_now(server, on_server), wanted, pace.rate, is_unsure=on_server.is_unsure)
+    planner = Planner(on_server.flow, held_now(server, on_server), wanted, pace.rate, of_plugins=on_server.of_plugins)
     how = how_to_peek(on_server.settings, "consume")
 
     def may(done: Done) -> str:

@@ -10,7 +10,7 @@ Which deaths are possible, and where they lead, ``simulator.questions.walk`` kno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -94,12 +94,12 @@ class Futures:
 
     Args:
         flow: what can become of messages there.
-        is_unsure: tells of a loss that it cannot be told whether it is one.
+        of_plugins: the exchanges of which only a plugin knows how they route.
     """
 
-    def __init__(self, flow: MessageFlow, is_unsure: Callable[[Loss], bool]) -> None:
-        self._flow, self._is_unsure = flow, is_unsure
-        self._unclear = unclear_exchanges(flow.topology)
+    def __init__(self, flow: MessageFlow, of_plugins: frozenset[str] = frozenset()) -> None:
+        self._flow, self._of_plugins = flow, of_plugins
+        self._unclear = unclear_exchanges(flow.topology) | of_plugins
         self._walked: dict[Hashable, _Ahead] = {}
 
     def of(self, message: Waiting, address: Address, headers: Mapping[str, Any], own: Mapping[str, Any]) -> Future:
@@ -123,7 +123,7 @@ class Futures:
         if alike not in self._walked:
             walk = Walk(self._flow, publish.vhost, [publish])
             losses = [loss for place in walk.places for loss in _lost_at(place, walk)]
-            sure = tuple(loss for loss in losses if not self._is_unsure(loss))
+            sure = tuple(loss for loss in losses if not self._is_by_plugin(loss))
             at_random = self._unclear and self._unclear & reached_by(self._flow, [message])[1]
             if at_random or len(sure) < len(losses):
                 walk.complete = False
@@ -159,6 +159,11 @@ class Futures:
         except PublishRefusedError:
             return {}
         return {queue: self._flow.state(queue, then) for queue in (first.queue, *self._flow.entries(then))}
+
+    def _is_by_plugin(self, loss: Loss) -> bool:
+        """Tell whether the dead letter goes through an exchange of a plugin, which may do with it something else."""
+        exchange = self._flow.settings(loss.queue).dead_letter_exchange or ""
+        return bool(self._of_plugins and self._of_plugins & self._flow.passed({exchange}))
 
     def _is_lost_anyway(self, loss: Loss) -> bool:
         """Tell whether any message is lost there, however it was published."""

@@ -43,11 +43,12 @@ class OtherAddresses:
     Args:
         flow: what can become of messages there.
         future_of: returns the future of a message at an address, with the headers that it carries.
+        of_plugins: the exchanges of which only a plugin knows how they route.
     """
 
-    def __init__(self, flow: MessageFlow, future_of: FutureOf) -> None:
+    def __init__(self, flow: MessageFlow, future_of: FutureOf, of_plugins: frozenset[str] = frozenset()) -> None:
         self._flow, self._future_of = flow, future_of
-        self._unclear = unclear_exchanges(flow.topology)
+        self._unclear = unclear_exchanges(flow.topology) | of_plugins
 
     def instead_of(self, address: Address, message: Waiting, headers: Mapping[str, Any]) -> Instead:
         """Return what to do instead of publishing a message to an address with these headers."""
@@ -76,10 +77,10 @@ class OtherAddresses:
         """Return what speaks against an address; empty where nothing does."""
         exchange = self._flow.topology.exchanges.get(address.exchange)
         if exchange is None or exchange.internal:
-            why = "is internal" if exchange else "does not exist, or is of a plugin's type"
+            why = "is internal" if exchange else "does not exist"
             return f"needs the exchange '{address.exchange}', which {why}"
         if self._unclear & self._flow.passed({address.exchange}):
-            return "goes through an exchange that chooses at random"
+            return "goes through an exchange that chooses at random, or as a plugin does"
         reached = self._reached(address, headers)
         if reached != wanted:
             return f"reaches {_named(reached) or 'no queue'}"

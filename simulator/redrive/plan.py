@@ -10,7 +10,6 @@ import msgspec
 from dlx.message import Message, PublishRefusedError, published
 from dlx.message_flow import MessageFlow
 from dlx.property_size import properties_size
-from simulator.questions.losses import Loss
 from simulator.redrive.address import Address, Origin, address_of
 from simulator.redrive.carried import Headers, carried
 from simulator.redrive.fate import APART_US, ARRIVING, Fate, Fates, Kind
@@ -69,7 +68,7 @@ class Planner:
         held: what each queue holds now.
         wanted: what is asked for.
         rate: messages that are sent in a second, at most.
-        is_unsure: tells of a later loss that it cannot be told whether it is one.
+        of_plugins: the exchanges of which only a plugin knows how they route.
     """
 
     def __init__(
@@ -79,12 +78,12 @@ class Planner:
         wanted: Wanted,
         rate: float | None = None,
         *,
-        is_unsure: Callable[[Loss], bool] = lambda loss: False,
+        of_plugins: frozenset[str] = frozenset(),
     ) -> None:
         self._flow, self._wanted = flow, wanted
         self._fates = Fates(flow, held, APART_US if rate is None else max(APART_US, 1_000_000 / rate))
-        self._futures = Futures(flow, is_unsure)
-        self._other_addresses = OtherAddresses(flow, self._future_of)
+        self._futures = Futures(flow, of_plugins)
+        self._other_addresses = OtherAddresses(flow, self._future_of, of_plugins)
         self._counts_bytes = any(flow.settings(queue).max_length_bytes is not None for queue in flow.topology.queues)
         self._counts_carried = flow.release.delivery_count_carried != "never"
 

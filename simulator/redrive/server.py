@@ -18,7 +18,6 @@ from simulator.capture.management_api import ManagementError, credentials, fetch
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.json_reading import read_json
 from simulator.nearest_names import suggestion
-from simulator.questions.losses import Loss, Unsure
 from simulator.questions.snapshot import Snapshot
 from simulator.redrive.held import Held
 
@@ -72,10 +71,10 @@ class QueueOnServer(msgspec.Struct, frozen=True):
         chosen = choose_policy(self.settings.queue, topology.policies, self.release).policy
         return None if chosen is None else chosen.name
 
-    def is_unsure(self, loss: Loss) -> bool:
-        """Tell whether the dead letter goes to an exchange or a queue that is not simulated, such as a plugin's."""
-        vhost = next(name for name, flow in self.snapshot.flows.items() if flow is self.flow)
-        return Unsure(self.snapshot).about(msgspec.structs.replace(loss, vhost=vhost))
+    @property
+    def of_plugins(self) -> frozenset[str]:
+        """The exchanges of its virtual host of which only a plugin knows how they route."""
+        return frozenset(at.name for at in self.snapshot.of_plugins if self.snapshot.flows[at.vhost] is self.flow)
 
     @property
     def release(self) -> Release:

@@ -210,7 +210,7 @@ def test_what_a_plugin_s_exchange_does_is_not_foreseen() -> None:
     on_server = QueueOnServer(snapshot, flow, flow.settings("rejected"), 0, ())
     delivery = pika.spec.Basic.Deliver("", 1, False, "later", "order.paid")
     message = waiting(delivered_row("rejected", delivery, pika.BasicProperties(), b"order"))
-    planner = Planner(flow, {}, Wanted(to=Address("", "main")), is_unsure=on_server.is_unsure)
+    planner = Planner(flow, {}, Wanted(to=Address("", "main")), of_plugins=on_server.of_plugins)
     fate = planner.planned(message).fate
     assert (fate.kind, fate.future.losses, fate.future.complete, fate.is_safe) == (Kind.ARRIVES, (), False, False)
 
