@@ -48,6 +48,8 @@ _EXPECTED = {
 }  # fmt: skip
 _REQUIRED = object()
 _DESTINATIONS = ("queue", "exchange")
+_NO_KEY = "undefined"
+"""The routing key with which servers bind where a document names none."""
 
 
 class DefinitionsError(Exception):
@@ -274,11 +276,11 @@ class _Reader:
         return {self._get(host, at, "name", str): self._default_type(host, at) for at, host in hosts}
 
     def _default_type(self, host: dict[str, Any], where: str) -> str:
-        metadata = self._get(host, where, "metadata", dict, {})
-        named = host.get("default_queue_type", metadata.get("default_queue_type"))
+        """Return the default queue type in the metadata; servers read it nowhere else, though some export it twice."""
+        named = self._get(host, where, "metadata", dict, {}).get("default_queue_type")
         if named in (None, "undefined"):
             return CLASSIC
-        type_: str = self._checked(named, _path(where, "default_queue_type"), str)
+        type_: str = self._checked(named, _path(where, "metadata.default_queue_type"), str)
         return type_
 
     def _exchange(self, item: dict[str, Any], where: str) -> Exchange:
@@ -315,12 +317,14 @@ class _Reader:
         vhost = item.get("vhost") if self.only_vhost is None else self.only_vhost
         if binding.arguments or binding.destination_type not in _DESTINATIONS or type(vhost) is not str:
             return None
-        return vhost, binding
+        return (vhost, binding) if "routing_key" in item and "destination_type" in item else None
 
     def _binding(self, given: Any, where: str) -> tuple[str, Binding]:
         item = self._checked(given, where, dict)
         vhost = self._vhost(item, where)
-        kind = self._get(item, where, "destination_type", str, "queue")
+        if "destination_type" not in item:
+            raise DefinitionsError(self.source, f"{where}.destination_type", "missing; expected queue or exchange")
+        kind = self._get(item, where, "destination_type", str)
         if kind not in _DESTINATIONS:
             problem = f"expected queue or exchange, got {kind!r}"
             raise DefinitionsError(self.source, f"{where}.destination_type", problem)
@@ -329,7 +333,7 @@ class _Reader:
             source=self._get(item, where, "source", str),
             destination=self._get(item, where, "destination", str),
             destination_type=kind,
-            routing_key=self._get(item, where, "routing_key", str, ""),
+            routing_key=self._get(item, where, "routing_key", str, _NO_KEY),
             # An argument without a value, which matches any header of that name, is exported as "undefined".
             arguments={k: None if v == "undefined" else v for k, v in arguments.items()} if arguments else {},
         )

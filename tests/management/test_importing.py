@@ -125,6 +125,10 @@ def test_wrong_types_are_named_with_their_place() -> None:
     assert refusal({"queues": [QUEUE | {"durable": "yes"}]}) == (
         'definitions: queues[0].durable: expected true or false, got "yes"'
     )
+    binding = {"source": "amq.direct", "destination": "q", "routing_key": "k", "arguments": {}}
+    assert refusal({"queues": [QUEUE], "bindings": [binding]}) == (
+        "definitions: bindings[0].destination_type: missing; expected queue or exchange"
+    )
     assert refusal({"queues": "none"}) == 'definitions: queues: expected a list, got "none"'
     assert refusal({"permissions": [{"user": 5}]}, vhost=None) == "function_clause"
 

@@ -15,7 +15,8 @@ from simulator.broker.operations import administration, parameters
 from simulator.broker.operations.import_items import UNDEFINED, At, Item, text, vhost_at
 from simulator.broker.state import NodeState, VirtualHost
 
-# Components that plugins bring; nothing here heeds them.
+# Components that plugins bring. A document that a broker starts with may have them, and nothing here heeds them;
+# over HTTP they are refused, as by a server without the plugins.
 _UNHEEDED_COMPONENTS = frozenset({"shovel", "federation-upstream", "federation-upstream-set"})
 
 
@@ -39,9 +40,9 @@ def add_policy(node: NodeState, at: At, item: Item) -> None:
 
 
 def add_parameter(node: NodeState, at: At, item: Item) -> None:
-    """Add a runtime parameter; those of plugins are left out."""
+    """Add a runtime parameter; a broker that starts leaves out those of plugins."""
     vhost, component, name = vhost_at(node, at), text(item, "component", UNDEFINED), text(item, "name", UNDEFINED)
-    if component not in _UNHEEDED_COMPONENTS:
+    if at.user is not None or component not in _UNHEEDED_COMPONENTS:
         with _refused_at(node, vhost, component=component, key=name):
             parameters.keep(node, vhost, component, name, item.get("value", UNDEFINED))
 
