@@ -51,7 +51,6 @@ BESIDE: Mapping[str, str] = {
     "non_numeric_max_age": _WORDS,
     "unknown_exchange_type_code": _WORDS,
     "policy_check_order": _WORDS,
-    "regex_errors": _WORDS,
     "access_refusal_names_permission": _WORDS,
     "channel_limit_refusal": _WORDS,
     "definitions_refusal_texts": _WORDS,
