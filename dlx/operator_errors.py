@@ -55,6 +55,15 @@ def no_vhost(name: str) -> OperatorError:
     return OperatorError(f"vhost '{name}' not found", 404)
 
 
+def no_vhost_to_protect(name: str) -> OperatorError:
+    return OperatorError(f"Cannot enable deletion protection of virtual host '{name}' because it does not exist", 404)
+
+
+def protected_from_deletion(vhost: str) -> OperatorError:
+    """Refuse to delete a virtual host that is protected from that."""
+    return OperatorError(f"Refusing to delete virtual host '{vhost}' because it is protected from deletion", 412)
+
+
 def no_user(name: str) -> OperatorError:
     return OperatorError(f"user '{name}' not found", 404)
 

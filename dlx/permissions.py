@@ -86,7 +86,7 @@ def check(
     """
     if resource_kind == "exchange" and not name:
         name = "amq.default"
-    if permissions is None or not _allows(getattr(permissions, what), name):
+    if permissions is None or not _allows(getattr(permissions, what), name, release):
         verb = f"{what} access" if release.access_refusal_names_permission else "access"
         raise Refusal(403, f"{verb} to {resource(resource_kind, name, vhost)} refused for user '{user}'")
 
@@ -109,7 +109,7 @@ def check_topic(
     for key, value in (("username", user), ("vhost", vhost)):
         literal = re.escape(value) if release.topic_permission_expansion == "escaped" else value
         pattern = pattern.replace("{" + key + "}", literal)
-    if not _allows(pattern, routing_key):
+    if not _allows(pattern, routing_key, release):
         verb = f"{what} access" if release.access_refusal_names_permission else "access"
         raise Refusal(
             403,
@@ -117,5 +117,5 @@ def check_topic(
         )
 
 
-def _allows(pattern: str, name: str) -> bool:
-    return pattern == ".*" or pattern_found(pattern or "^$", name)
+def _allows(pattern: str, name: str, release: Release) -> bool:
+    return pattern == ".*" or pattern_found(pattern or "^$", name, release.regex_library)

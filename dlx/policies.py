@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dlx.patterns import PatternError, compiled
+from dlx.patterns import Library, PatternError, compiled
 from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange, Policy, Queue
 
@@ -104,7 +104,7 @@ def _precedence(policy: Policy) -> tuple[float, str]:
 
 def why_not(policy: Policy, target: Queue | Exchange, release: Release, *, at_declaration: bool = False) -> str | None:
     """Tell why the policy cannot apply to the target, whatever its priority; ``None`` when it can."""
-    if not pattern_found(policy.pattern, target.name):
+    if not pattern_found(policy.pattern, target.name, release.regex_library):
         return f"pattern {policy.pattern!r} is not found in the name"
     if policy.apply_to not in _selectors(target, release):
         return f"apply-to is {policy.apply_to!r}"
@@ -133,9 +133,14 @@ def unsupported_keys(queue: Queue, release: Release) -> frozenset[str]:
     return release.classic_unsupported_policy_keys
 
 
-def pattern_found(pattern: str, name: str) -> bool:
-    """Tell whether the regular expression is found anywhere in the name; a broken one is never found."""
+def pattern_found(pattern: str, name: str, library: Library | None = None) -> bool:
+    """Tell whether the regular expression is found anywhere in the name; a broken one is never found.
+
+    ``library`` is that of the release, ``release.regex_library``; without it, one of the libraries finding it will do.
+    """
+    if library is None:
+        return pattern_found(pattern, name, "PCRE2") or pattern_found(pattern, name, "PCRE")
     try:
-        return compiled(pattern).search(name, _MATCH_SECONDS) is not None
+        return compiled(pattern, library).search(name, _MATCH_SECONDS) is not None
     except (TimeoutError, PatternError):
         return False

@@ -98,7 +98,7 @@ def _wrong_pattern(pattern: Any, release: Release) -> str | None:
 def pattern_error(pattern: str, release: Release) -> tuple[list[int], int] | None:
     """Return the error in a regular expression, as an Erlang term of words and place; ``None`` if it has no error."""
     try:
-        compiled(pattern)
+        compiled(pattern, release.regex_library)
     except PatternError as error:
         words, at = _pattern_error(error, pattern, release)
         return list(map(ord, words)), at
@@ -125,6 +125,7 @@ _PATTERN_ERRORS = {
         ("two named subpatterns have the same name", 0),
         ("two named subpatterns have the same name (PCRE2_DUPNAMES not set)", 1),
     ),
+    "unknown group": (("reference to non-existent subpattern", 1),) * 2,
     "invalid group reference": (("reference to non-existent subpattern", 0),) * 2,
 }
 
@@ -132,11 +133,11 @@ _PATTERN_ERRORS = {
 def _pattern_error(error: PatternError, pattern: str, release: Release) -> tuple[str, int]:
     """Return PCRE's words for an error and the byte where it is; for rare errors, Python's words."""
     position = error.position
-    at_end = release.regex_errors == "PCRE2" and error.why == "unknown extension" and position == len(pattern)
+    at_end = release.regex_library == "PCRE2" and error.why == "unknown extension" and position == len(pattern)
     both = _PATTERN_ERRORS.get("missing )" if at_end else error.why)
     if both is None:
         return error.why, position
-    words, behind = both[release.regex_errors == "PCRE2"]
+    words, behind = both[release.regex_library == "PCRE2"]
     return words, position + behind
 
 

@@ -127,6 +127,8 @@ def take_definitions(
 
 
 def _import(broker: Broker, definitions: Definitions, now_us: int) -> None:
+    if not definitions.is_strict and not broker.release.json_lenient:
+        raise DefinitionsError(definitions.source, "", definitions.remarks[0])
     only = _only_vhost(definitions)
     if only is not None:
         broker.handle(AddVhost(only), now_us)
@@ -146,10 +148,10 @@ def _where(error: OperatorError, definitions: Definitions) -> str:
     """Return the place of the item that is refused, with its name, such as ``queues[3] 'orders'``."""
     if error.item is None:
         return ""
-    return place_of(definitions, *error.item)
+    return item_place(definitions, *error.item)
 
 
-def place_of(definitions: Definitions, section: str, place: int) -> str:
+def item_place(definitions: Definitions, section: str, place: int) -> str:
     """Return a place in definitions, with the name of what is there: ``queues[3] 'orders'``."""
     name = definitions.document[section][place].get("name")
     return f"{section}[{place}] '{name}'" if isinstance(name, str) else f"{section}[{place}]"

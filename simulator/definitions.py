@@ -17,9 +17,19 @@ from typing import Any, TypeGuard
 import msgspec
 
 from dlx.parameter_validation import is_number
+from dlx.releases import DEFAULT, known_release, release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
 from simulator.files import write_whole
-from simulator.json_reading import UTF8_MARK, NestedTooDeeplyError, read_json, where_broken, why_not_utf8
+from simulator.json_reading import (
+    UTF8_MARK,
+    NestedTooDeeplyError,
+    place_of,
+    read_first_of_equal_keys,
+    read_json,
+    strict_json,
+    where_broken,
+    why_not_utf8,
+)
 from simulator.nearest_names import suggestion
 
 # Sections whose items belong to one virtual host.
@@ -49,6 +59,8 @@ _EXPECTED = {
 }  # fmt: skip
 _REQUIRED = object()
 _DESTINATIONS = ("queue", "exchange")
+NO_KEY = "undefined"
+"""The routing key with which servers bind where a document names none."""
 
 
 class DefinitionsError(Exception):
@@ -71,7 +83,12 @@ class Definitions:
         vhost_named: false for an export of one virtual host that does not say which (before RabbitMQ 4);
             its topology is then served under any name.
         vhosts: names of the virtual hosts.
+        remarks: what to say of the text that it was read from, in sentences.
+        is_strict: whether the text is JSON as servers from 3.11 on read it.
     """
+
+    remarks: tuple[str, ...] = ()
+    is_strict = True
 
     def __init__(self, document: dict[str, Any], source: str, vhost: str | None = None) -> None:
         """Check the document. ``vhost`` names the virtual host of an export that does not.
@@ -93,8 +110,7 @@ class Definitions:
     @property
     def rabbitmq_version(self) -> str | None:
         """Return the version of the exporting server, such as ``4.0.5``, if the export has it."""
-        version = self.document.get("rabbitmq_version", self.document.get("rabbit_version"))
-        return version if isinstance(version, str) else None
+        return _version(self.document)
 
     def topology(self, vhost: str) -> Topology:
         """Return the topology of one virtual host.
@@ -146,6 +162,11 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "exchanges": {"durable": True, "auto_delete": False, "arguments": {}},
     "bindings": {"arguments": {}},
 }
+
+
+def _version(document: Mapping[str, Any]) -> str | None:
+    version = document.get("rabbitmq_version", document.get("rabbit_version"))
+    return version if isinstance(version, str) else None
 
 
 def importable(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,19 +239,49 @@ def parse_definitions(data: bytes, source: str, vhost: str | None = None) -> Def
         why = "it is empty; expected a definitions export"
     if why is not None:
         raise DefinitionsError(source, "", why)
+    remarks: tuple[str, ...] = ()
     try:
         document = read_json(data, _DEPTH_MAX)
     except NestedTooDeeplyError as error:
         raise DefinitionsError(source, "", _TOO_DEEP) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DefinitionsError(source, where_broken(data, error), f"not JSON: {error}") from error
+        try:
+            document, remarks = _lenient(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise DefinitionsError(source, where_broken(data, error), f"not JSON: {error}") from error
     if not isinstance(document, dict):
         raise DefinitionsError(source, "", f"not a definitions export: {_wrong(dict, document)}")
     if _KNOWN.isdisjoint(document):
         raise DefinitionsError(source, "", _NOT_AN_EXPORT)
+    is_strict = not remarks
+    if is_strict:
+        document, remarks = _with_counting_keys(data, document)
     definitions = Definitions(document, source, vhost)
+    definitions.remarks, definitions.is_strict = remarks, is_strict
     _check_arguments(document, source)
     return definitions
+
+
+def _lenient(data: bytes) -> tuple[Any, tuple[str, ...]]:
+    """Read what JSON does not allow and servers until 3.10 do, and return it with what to say."""
+    strict, places = strict_json(data)
+    document = read_json(strict, _DEPTH_MAX)
+    return document, tuple(
+        f"{place_of(data, at)}: the file has {what}: servers take them until 3.10, and refuse the file from 3.11 on"
+        for what, at in places.items()
+    )
+
+
+def _with_counting_keys(data: bytes, document: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the document with those of equal keys that count for the server that exported it, and what to say."""
+    first = read_first_of_equal_keys(data, document)
+    if first == document:
+        return document, ()
+    own = release(known_release(_version(document) or "") or DEFAULT)
+    told = "a key stands twice in an object: servers take the last one until 3.10, the first from 3.11 on; here the {}"
+    if own.json_equal_keys == "first":
+        return first, (told.format("first"),)
+    return document, (told.format("last"),)
 
 
 def write_definitions(definitions: Definitions, path: str | os.PathLike[str], vhost: str | None = None) -> None:
@@ -278,11 +329,11 @@ class _Reader:
         return {self._get(host, at, "name", str): self._default_type(host, at) for at, host in hosts}
 
     def _default_type(self, host: dict[str, Any], where: str) -> str:
-        metadata = self._get(host, where, "metadata", dict, {})
-        named = host.get("default_queue_type", metadata.get("default_queue_type"))
+        """Return the default queue type in the metadata; servers read it nowhere else, though some export it twice."""
+        named = self._get(host, where, "metadata", dict, {}).get("default_queue_type")
         if named in (None, "undefined"):
             return CLASSIC
-        type_: str = self._checked(named, _path(where, "default_queue_type"), str)
+        type_: str = self._checked(named, _path(where, "metadata.default_queue_type"), str)
         return type_
 
     def _exchange(self, item: dict[str, Any], where: str) -> Exchange:
@@ -319,12 +370,14 @@ class _Reader:
         vhost = item.get("vhost") if self.only_vhost is None else self.only_vhost
         if binding.arguments or binding.destination_type not in _DESTINATIONS or type(vhost) is not str:
             return None
-        return vhost, binding
+        return (vhost, binding) if "routing_key" in item and "destination_type" in item else None
 
     def _binding(self, given: Any, where: str) -> tuple[str, Binding]:
         item = self._checked(given, where, dict)
         vhost = self._vhost(item, where)
-        kind = self._get(item, where, "destination_type", str, "queue")
+        if "destination_type" not in item:
+            raise DefinitionsError(self.source, f"{where}.destination_type", "missing; expected queue or exchange")
+        kind = self._get(item, where, "destination_type", str)
         if kind not in _DESTINATIONS:
             problem = f"expected queue or exchange, got {kind!r}"
             raise DefinitionsError(self.source, f"{where}.destination_type", problem)
@@ -333,7 +386,7 @@ class _Reader:
             source=self._get(item, where, "source", str),
             destination=self._get(item, where, "destination", str),
             destination_type=kind,
-            routing_key=self._get(item, where, "routing_key", str, ""),
+            routing_key=self._get(item, where, "routing_key", str, NO_KEY),
             # An argument without a value, which matches any header of that name, is exported as "undefined".
             arguments={k: None if v == "undefined" else v for k, v in arguments.items()} if arguments else {},
         )

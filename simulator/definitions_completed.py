@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from dlx.releases import Release
 from dlx.topology import STOCK_EXCHANGES
+from simulator.definitions import NO_KEY
 
 _STOCK = {exchange.name for exchange in STOCK_EXCHANGES}
 _OF_A_VHOST = ("policies", "parameters", "queues", "exchanges", "bindings")
@@ -97,7 +98,7 @@ def _internal_exchanges(
 
 def _fitting_type(bindings: Iterable[Mapping[str, Any]]) -> str:
     """Return the type of an exchange that such bindings make sense for."""
-    keys = [str(each.get("routing_key", "")) for each in bindings]
+    keys = [str(each.get("routing_key", NO_KEY)) for each in bindings]
     if any(each.get("arguments") for each in bindings):
         return "headers"
     if any({"*", "#"} & set(key.split(".")) for key in keys):

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from simulator.definitions import Definitions, DefinitionsError
+from simulator.definitions import NO_KEY, Definitions, DefinitionsError
 
 NAMED_BY: dict[str, tuple[str, ...]] = {
     "users": ("name",),
@@ -22,7 +22,7 @@ NAMED_BY: dict[str, tuple[str, ...]] = {
     "bindings": ("vhost", "source", "destination_type", "destination", "routing_key", "arguments"),
 }
 """What tells the objects of each section apart. A binding has no name: all of it does."""
-_SAME_BINDING = {"destination_type": "queue", "routing_key": "", "arguments": {}}  # what these are where left out
+_SAME_BINDING = {"destination_type": "queue", "routing_key": NO_KEY, "arguments": {}}  # what these are where left out
 
 
 def laid_over(above: Definitions, below: Definitions) -> Definitions:

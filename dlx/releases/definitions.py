@@ -15,6 +15,24 @@ _TOPOLOGY = ("global_parameters", "policies", "parameters", "queues", "bindings"
 class Definitions:
     """The import of a definitions document."""
 
+    json_lenient: bool = since(
+        "3.11", False, before=True,
+        meaning=(
+            "JSON may have trailing commas, comments, strings in single quotes, escapes that JSON does not have,"
+            " control characters in strings, bytes that are not UTF-8, and a byte-order mark."
+        ),
+        evidence="four live; rabbit_json.erl decode (by jsx until 3.10.25, by Thoas from 3.11.0)",
+    )
+    json_equal_keys: Literal["last", "first"] = since(
+        "3.11", "first", before="last",
+        meaning="Which one of equal keys in a JSON object counts.",
+        evidence="four live; rabbit_json.erl decode (by jsx until 3.10.25, by Thoas from 3.11.0)",
+    )
+    definitions_byte_order_mark: Literal["taken", "refused"] = changed(
+        {"3.11": "refused", "4.2.5": "taken"}, before="taken",
+        meaning="A definitions document that begins with a byte-order mark is taken, or refused.",
+        evidence="four live; rabbit_mgmt_wm_definitions.erl decode (strip_bom from 4.2.5)",
+    )
     definitions_order: tuple[str, ...] = changed(
         {
             "3.9": (*_ACCESS, "exchanges", *_TOPOLOGY),
@@ -31,6 +49,20 @@ class Definitions:
             " or crashes."
         ),
         evidence="live; rabbit_definitions.erl any_orphaned_in_doc (3.13.7)",
+    )
+    definitions_default_queue_type: bool = since(
+        "3.11", True, before=False,
+        meaning="An imported queue that names no type has the default queue type of its virtual host.",
+        evidence="four live; rabbit_definitions.erl add_queue_int (augment_declare_args from 3.11.0)",
+    )
+    definitions_topic_binding_without_key: Literal["function_clause", "badarg"] = since(
+        "4.3", "badarg", before="function_clause",
+        meaning="How an import of a topic exchange's binding without a routing key is refused.",
+        evidence=(
+            "four live; 3.8 and 3.10 answer 500 to an import for the whole broker, and 4.0 keeps the binding, which"
+            " routes nothing: neither is done here"
+        ),
+        undecided=("4.1", "4.2"),
     )
     definitions_required_fields: frozenset[str] = changed(
         {"3.9": _REQUIRED - _ARGUMENTS, "3.11": frozenset({"exchanges.durable"}), "4.2.2": frozenset()},

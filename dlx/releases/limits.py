@@ -15,6 +15,11 @@ class Limits:
         meaning="Users have limits.",
         evidence="live",
     )
+    vhost_deletion_protection: bool = since(
+        "4.1", True, before=False,
+        meaning="Virtual hosts may be protected from deletion, and show whether they are: protected_from_deletion.",
+        evidence="four live; vhost.erl info_keys, rabbit_vhost.erl delete (4.1.8, 4.2.9)",
+    )
     queue_limit_checked: Literal["by the channel", "by every declaration"] = since(
         "3.13", "by every declaration", before="by the channel",
         meaning=(

@@ -172,9 +172,12 @@ class PolicyContents:
         meaning="The longest pattern that a policy may have, in bytes.",
         evidence="live; rabbit_re.erl",
     )
-    regex_errors: Literal["PCRE", "PCRE2"] = since(
+    regex_library: Literal["PCRE", "PCRE2"] = since(
         "4.3", "PCRE2", before="PCRE",
-        meaning="The library whose words say what is wrong with a pattern: Erlang has PCRE until OTP 27, then PCRE2.",
+        meaning=(
+            "The library that reads patterns, and whose words say what is wrong with one: Erlang has PCRE until OTP 27,"
+            " then PCRE2."
+        ),
         evidence="live; 4.1 and 4.2 were seen on OTP 27",
         undecided=("4.1", "4.2"),
     )

@@ -387,6 +387,13 @@ class SetTracing(Command):
     active: bool
 
 
+class ProtectVhost(Command):
+    """A virtual host is protected from deletion, or no longer. Only releases that know of it give this command."""
+
+    vhost: str
+    active: bool
+
+
 class ResetCounters(Command):
     """The counters of all queues and exchanges start again at zero."""
 

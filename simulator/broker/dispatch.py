@@ -114,6 +114,7 @@ OPERATIONS: dict[type, Callable[[NodeState, Any], Steps | None]] = {
     commands.SetGlobalParameter: administration.set_global_parameter,
     commands.ClearGlobalParameter: administration.clear_global_parameter,
     commands.SetTracing: administration.set_tracing,
+    commands.ProtectVhost: administration.protect_vhost,
     commands.ResetCounters: administration.reset_counters,
     commands.PassTime: _pass_time,
 }

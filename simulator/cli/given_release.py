@@ -47,6 +47,8 @@ def chosen_release(definitions: Definitions, given: str | None) -> str:
 
     A note on standard error tells which, unless it is the release that anybody would expect.
     """
+    for said in definitions.remarks:
+        _note(said)
     own = own_release(definitions)
     rules = given or own or DEFAULT
     if given is None and own not in (None, DEFAULT):

@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from dlx.releases import DEFAULT
-from simulator.bootstrap import place_of, start_broker
+from simulator.bootstrap import item_place, start_broker
 from simulator.broker import Broker
 from simulator.broker.replies import NotImported
 from simulator.cli.command_parts import DataError, Unavailable, example
@@ -187,7 +187,7 @@ def _broker(
     release = chosen_release(read, given)
 
     def note(refused: NotImported) -> None:
-        where = place_of(read, refused.section, refused.place)
+        where = item_place(read, refused.section, refused.place)
         kept = "the broker has it" if refused.taken == refused.item else "the broker has the rest of it"
         so = kept if refused.taken is not None else "the broker does not have it"
         click.echo(f"note: an import refuses {where}: {refused.plain} ({so})", err=True)

@@ -17,6 +17,7 @@ from simulator.definitions import (
 )
 from tests.capture.sample_logs import RELEASES, SAMPLES
 
+BINDING = {"source": "a", "destination": "b", "destination_type": "queue", "routing_key": "k", "arguments": {}}
 FORMS = ("ctl", "http", "vhost")
 
 
@@ -120,13 +121,13 @@ def test_internal_exchanges_are_read_where_they_are_exported() -> None:
     ("queue", "vhost", "expected"),
     [
         ({"type": "stream"}, {}, "classic"),
-        ({"type": "stream"}, {"default_queue_type": "quorum"}, "quorum"),
+        ({"type": "stream"}, {"metadata": {"default_queue_type": "quorum"}}, "quorum"),
         ({"type": "quorum", "arguments": {"x-queue-type": "classic"}}, {}, "classic"),
-        ({"arguments": {"x-queue-type": "quorum"}}, {"default_queue_type": "stream"}, "quorum"),
-        ({}, {"default_queue_type": "quorum"}, "quorum"),
-        ({}, {"default_queue_type": "rabbit_quorum_queue"}, "quorum"),
+        ({"arguments": {"x-queue-type": "quorum"}}, {"metadata": {"default_queue_type": "stream"}}, "quorum"),
+        ({}, {"default_queue_type": "quorum"}, "classic"),
+        ({}, {"metadata": {"default_queue_type": "rabbit_quorum_queue"}}, "quorum"),
         ({}, {"metadata": {"default_queue_type": "quorum"}}, "quorum"),
-        ({}, {"default_queue_type": "undefined"}, "classic"),
+        ({}, {"metadata": {"default_queue_type": "undefined"}}, "classic"),
         ({}, {}, "classic"),
     ],
 )
@@ -135,6 +136,12 @@ def test_a_queue_type_comes_from_where_the_server_takes_it(queue: Any, vhost: An
     assert parse(document).topology("v").queues["q"].type == expected
     alone = {"rabbitmq_definition_format": "single_virtual_host", **vhost, "queues": [{"name": "q", **queue}]}
     assert parse(alone).topology("/").queues["q"].type == expected
+
+
+def test_a_binding_without_a_routing_key_has_the_key_that_servers_give_it() -> None:
+    keyless = {name: value for name, value in BINDING.items() if name != "routing_key"}
+    (binding,) = parse({"bindings": [keyless]}).topology("/").bindings["a"]
+    assert binding.routing_key == "undefined"
 
 
 def test_a_priority_may_lie_between_two_others() -> None:
@@ -179,7 +186,7 @@ def test_an_empty_virtual_host_has_what_every_one_has() -> None:
             "queues[1].arguments.x-dead-letter-exchange: expected a value, got null; leave out what has none",
         ),
         (
-            {"bindings": [{"source": "a", "destination": "b", "arguments": {"x": [1, {"y": None}]}}]},
+            {"bindings": [BINDING | {"arguments": {"x": [1, {"y": None}]}}]},
             "bindings[0].arguments.x[1].y: expected a value, got null",
         ),
         (
@@ -203,10 +210,14 @@ def test_an_empty_virtual_host_has_what_every_one_has() -> None:
             {"policies": [{"name": "p", "pattern": "", "definition": [["a"]]}]},
             "policies[0].definition: expected an object or a list of [key, value] pairs",
         ),
+        (
+            {"bindings": [{name: value for name, value in BINDING.items() if name != "destination_type"}]},
+            "bindings[0].destination_type: missing; expected queue or exchange",
+        ),
         ({"queues": [], "original_vhost_name": 1}, "original_vhost_name: expected a string, got 1"),
         (
-            {"vhosts": [{"name": "v", "default_queue_type": 1}]},
-            "vhosts[0].default_queue_type: expected a string",
+            {"vhosts": [{"name": "v", "metadata": {"default_queue_type": 1}}]},
+            "vhosts[0].metadata.default_queue_type: expected a string",
         ),
     ],
 )

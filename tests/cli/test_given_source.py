@@ -26,7 +26,7 @@ DEFINITIONS = {
         {"name": "orders", "vhost": "shop", "arguments": {"x-message-ttl": 500}},
         {"name": "rest", "vhost": "shop"},
     ],
-    "bindings": [{"vhost": "shop", "source": "dlx", "destination": "rest"}],
+    "bindings": [{"vhost": "shop", "source": "dlx", "destination": "rest", "destination_type": "queue"}],
     "policies": [{"vhost": "shop", "name": "limits", "pattern": "^orders$", "definition": {"max-length": 5}}],
     "users": [
         {"name": "guest", "password": "guest", "tags": ["administrator"]},

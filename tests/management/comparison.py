@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from tests.management.client import Answer, Caller
 _STATISTICS_SECONDS = 20.0
 # Values that differ from server to server, or from run to run.
 _VOLATILE = frozenset({"password_hash", "user_who_performed_action", "garbage_collection", "message_stats"})
+
+# An Erlang error with the stack that led to it.
+_CRASH = re.compile(r"\{(\w+),\s*\[\{rabbit_\w+,[\w'/-]+,")
 
 
 class Session:
@@ -142,9 +146,10 @@ def _readable(value: Any) -> Any:
 
 def _without_stack(value: Any) -> Any:
     """The value without the stack that RabbitMQ shows of a crash."""
-    if isinstance(value, dict) and str(value.get("reason")).startswith("Request to node "):
-        return value | {"reason": value["reason"].partition(" failed with ")[0]}
-    return value
+    reason = str(value.get("reason")) if isinstance(value, dict) else ""
+    if reason.startswith("Request to node "):
+        return value | {"reason": reason.partition(" failed with ")[0]}
+    return value | {"reason": crash[1]} if (crash := _CRASH.match(reason)) else value
 
 
 def _sorted(value: Any) -> Any:

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.management.calls import (
     POLICY,
     USER,
     Call,
     binding,
     delete,
+    exchange,
     get,
     import_,
+    import_all,
     policy,
     post,
     put,
+    queue,
 )
 from tests.management.limit_calls import user
+
+_WITHOUT_KEY = {name: value for name, value in binding("").items() if name != "routing_key"}
+_PROTECTION = get("/api/vhosts/{v}-p?columns=name,protected_from_deletion")
+_LENIENT = (
+    '{"queues":[],}', '{"queues":[,]}', '{"queues":[],,}', "{,}", '/* c */ {"queues":[]}', '{"queues":[]} // c',
+    '{"queues" // c\n :[/*,*/]}', '/* c {"queues":[]}', '# c\n{"queues":[]}', "{'queues':[]}", '{"zz":"a\tb"}',
+    '{"zz":"\\x"}', '{"zz":"\\ud800"}', '{"zz":"\\u12"}', '{"zz":"\\\'"}', '{"zz":1.0e400}', '{"zz":NaN}',
+    "{queues:[]}", '{"zz":01}', '{"queues":[]}]', '\ufeff{"queues":[]}', "\ufeff", ' \ufeff{"queues":[]}', "\f{}",
+    "[1,]",
+)  # fmt: skip
+_QUEUE_IN_QUOTES = (
+    "{'name': 'q', 'durable': true, 'auto_delete': false, /* c */"
+    " 'arguments': {'x-dead-letter-exchange': 'a\"\\'b\\x\tc'}}"
+)
+_EXCHANGE = '{"name":"x","type":"topic","durable":true,"auto_delete":false,"internal":false,"arguments":{}}'
+_TWICE = '"arguments":{"x-max-length":1,"x-max-length":2,"x-max-length":3}'
+
+
+def _protected(metadata: dict[str, bool]) -> dict[str, Any]:
+    return {"vhosts": [{"name": "{v}-p", "metadata": metadata}]}
+
 
 SCENARIOS: dict[str, list[Call]] = {
     "content types": [
@@ -169,6 +195,103 @@ SCENARIOS: dict[str, list[Call]] = {
         get("/api/queues/{v}?columns=name,type,arguments"),
         get("/api/exchanges/{v}?columns=name,type,durable,auto_delete,internal"),
         get("/api/bindings/{v}?columns=source,destination,routing_key,arguments"),
+    ],
+    "imported bindings without a routing key": [
+        import_(queues=[queue("dq")], exchanges=[exchange("d", "direct"), exchange("t", "topic"), exchange("h")]),
+        *(import_(bindings=[_WITHOUT_KEY | {"source": name}]) for name in ("d", "h", "", "no", "t")),
+        put("/api/exchanges/{v}/t2", {"type": "topic"}),
+        import_all(bindings=[_WITHOUT_KEY | {"source": "h"}]),
+        get("/api/bindings/{v}/e/d/q/dq"),
+        get("/api/bindings/{v}/e/h/q/dq"),
+        post("/api/bindings/{v}/e/t2/q/dq", {}),
+        get("/api/bindings/{v}/e/t2/q/dq"),
+    ],
+    "imported default queue types": [
+        *(
+            call
+            for name, item in (
+                ("1", {"default_queue_type": "quorum"}),
+                ("2", {"metadata": {"default_queue_type": "quorum"}}),
+                ("3", {"metadata": {"default_queue_type": "quorum"}, "default_queue_type": "stream"}),
+            )
+            for call in (
+                post(
+                    "/api/definitions",
+                    {
+                        "vhosts": [{"name": "{v}-" + name} | item],
+                        "queues": [queue("q") | {"vhost": "{v}-" + name}],
+                    },
+                ),
+                get("/api/queues/{v}-" + name + "/q?columns=type,arguments"),
+                get("/api/vhosts/{v}-" + name + "?columns=default_queue_type"),
+                delete("/api/vhosts/{v}-" + name),
+            )
+        ),
+        post("/api/definitions/{v}", {"default_queue_type": "quorum", "queues": [queue("q")]}),
+        post("/api/definitions/{v}", {"metadata": {"default_queue_type": "quorum"}, "queues": [queue("r")]}),
+        get("/api/queues/{v}?columns=name,type,arguments"),
+    ],
+    "virtual hosts protected from deletion": [
+        post("/api/definitions", _protected({"protected_from_deletion": True})),
+        _PROTECTION,
+        get("/api/definitions/{v}-p", "metadata"),
+        delete("/api/vhosts/{v}-p"),
+        put("/api/vhosts/{v}-p", {}),
+        _PROTECTION,
+        post("/api/definitions", _protected({})),
+        _PROTECTION,
+        post("/api/definitions", _protected({"protected_from_deletion": False})),
+        _PROTECTION,
+        delete("/api/vhosts/{v}-p"),
+        post("/api/definitions", {"vhosts": [{"name": "{v}-p", "protected_from_deletion": True}]}),
+        _PROTECTION,
+        post("/api/vhosts/{v}-p/deletion/protection", {}),
+        post("/api/vhosts/{v}-p/deletion/protection", {}),
+        _PROTECTION,
+        delete("/api/vhosts/{v}-p"),
+        delete("/api/vhosts/{v}-p/deletion/protection"),
+        delete("/api/vhosts/{v}-p/deletion/protection"),
+        _PROTECTION,
+        post("/api/vhosts/{v}-no/deletion/protection", {}),
+        delete("/api/vhosts/{v}-no/deletion/protection"),
+        delete("/api/vhosts/{v}-p"),
+    ],
+    "JSON that is none": [
+        *(
+            call
+            for text in _LENIENT
+            for call in (post("/api/definitions/{v}", text), put("/api/exchanges/{v}/x", text))
+        ),
+        post("/api/definitions/{v}", "{'queues': [" + _QUEUE_IN_QUOTES + ",]}"),
+        get("/api/queues/{v}?columns=name,arguments"),
+    ],
+    "equal keys": [
+        post("/api/definitions/{v}", '{"exchanges":[' + _EXCHANGE + '],"queues":[],"exchanges":[]}'),
+        get("/api/exchanges/{v}/x", "name"),
+        post("/api/definitions/{v}", '{"queues":[{"name":"a","durable":true,"auto_delete":false,' + _TWICE + "}]}"),
+        put("/api/queues/{v}/b", '{"durable":true,"auto_delete":true,"durable":false,' + _TWICE + "}"),
+        put("/api/queues/{v}/c", '{"arguments":{"x-max-length":1,"x-max-lengt\\u0068":2}}'),
+        get("/api/queues/{v}?columns=name,arguments,durable"),
+    ],
+    "parameters of plugins": [
+        *(
+            call
+            for component in ("shovel", "federation-upstream", "federation-upstream-set")
+            for call in (
+                put("/api/parameters/" + component + "/{v}/s", {"value": {}}),
+                import_(parameters=[{"component": component, "name": "s", "value": {}}], queues=[queue("q")]),
+                import_all(parameters=[{"component": component, "name": "s", "value": {}}], queues=[queue("q")]),
+                get("/api/queues/{v}?columns=name"),
+            )
+        ),
+        import_(policies=[policy("f", definition={"federation-upstream-set": "all"})]),
+        import_(exchanges=[exchange("x", "x-delayed-message")]),
+    ],
+    "bindings with many wildcards": [
+        import_(queues=[queue("dq")], bindings=[binding("amq.topic", routing_key="#.#.#")]),
+        import_all(bindings=[binding("amq.topic", routing_key="#.a.#.#")]),
+        post("/api/bindings/{v}/e/amq.topic/q/dq", {"routing_key": "#.#.#"}),
+        get("/api/bindings/{v}/e/amq.topic/q/dq"),
     ],
     "deprecated features": [
         Call("GET", "/api/deprecated-features", unordered=True),

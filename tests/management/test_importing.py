@@ -97,11 +97,7 @@ def test_what_a_document_does_not_say_of_a_virtual_host_stays() -> None:
 @pytest.mark.parametrize("release", RELEASES)
 def test_operator_policies_may_be_pairs_only_where_a_server_starts(release: str) -> None:
     value = {"pattern": ".*", "definition": [["max-length", 3]], "priority": 0, "apply-to": "queues"}
-    parameters = [
-        {"component": "shovel", "name": "s", "value": {}},
-        {"component": "operator_policy", "name": "op", "value": value},
-    ]
-    document = {"parameters": parameters, "queues": [QUEUE]}
+    document = {"parameters": [{"component": "operator_policy", "name": "op", "value": value}], "queues": [QUEUE]}
     assert start_broker(release, definitions=document).vhosts["/"].queues["q"].settings.max_length == 3
     assert "definition must be a dictionary: [[" in refusal(document, release)
 
@@ -124,6 +120,10 @@ def test_everything_else_of_a_section_is_tried_before_it_fails() -> None:
 def test_wrong_types_are_named_with_their_place() -> None:
     assert refusal({"queues": [QUEUE | {"durable": "yes"}]}) == (
         'definitions: queues[0].durable: expected true or false, got "yes"'
+    )
+    binding = {"source": "amq.direct", "destination": "q", "routing_key": "k", "arguments": {}}
+    assert refusal({"queues": [QUEUE], "bindings": [binding]}) == (
+        "definitions: bindings[0].destination_type: missing; expected queue or exchange"
     )
     assert refusal({"queues": "none"}) == 'definitions: queues: expected a list, got "none"'
     assert refusal({"permissions": [{"user": 5}]}, vhost=None) == "function_clause"

@@ -156,6 +156,49 @@ def test_serve_has_what_the_server_has_or_refuses_as_it_does(
         assert "queues[1] 'amq.gen-1': an import leaves it out without a word: its name begins with amq." in err
 
 
+# -- files as people write them -----------------------------------------------------
+
+
+def told(text: str, path: Path, capsys: Capture, *, of: str = "4.3") -> tuple[int, str]:
+    path.write_text(text)
+    status = main(["lint", str(path), "--release", of])
+    out, err = capsys.readouterr()
+    return status, out + err
+
+
+def test_what_only_older_servers_read_as_json_is_answered_and_told(tmp_path: Path, capsys: Capture) -> None:
+    text = '{"vhosts": [{"name": "/"}], // one\n"queues": [{"vhost": "/", "name": \'work\', "durable": true,}]}'
+    status, said = told(text, tmp_path / "definitions.json", capsys)
+    assert status == 0
+    assert "line 2, column 58: the file has trailing commas: servers take them until 3.10, and refuse" in said
+    assert main(["serve", "--definitions", str(tmp_path / "definitions.json"), "--strict-import"]) == 65
+    assert "from 3.11 on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("version", "status"), [("3.10.8", 0), ("4.3.6", 1)])
+def test_which_of_equal_keys_counts_is_told_and_is_that_of_the_exporting_server(
+    version: str, status: int, tmp_path: Path, capsys: Capture
+) -> None:
+    first, last = (json.dumps([queue("work", message_ttl=1)]), json.dumps([queue("work")]))
+    text = f'{{"rabbit_version": "{version}", "vhosts": [{{"name": "/"}}], "queues": {first}, "queues": {last}}}'
+    found, said = told(text, tmp_path / "definitions.json", capsys)
+    assert found == status
+    assert "a key stands twice in an object: servers take the last one until 3.10, the first from 3.11 on" in said
+
+
+def test_a_binding_without_a_key_has_the_key_undefined() -> None:
+    work = queue("work", message_ttl=1, dead_letter_exchange="dlx", dead_letter_routing_key="")
+    binding = {name: value for name, value in bound("dlx", "dead").items() if name != "routing_key"}
+    report = linted(topology([work, queue("dead")], {"dlx": "direct"}) | {"bindings": [binding]})
+    assert [each.name for each in report.findings] == ["unroutable-dead-letter"]
+
+
+def test_parameters_of_plugins_are_not_checked() -> None:
+    shovel = {"vhost": "/", "component": "shovel", "name": "s", "value": {"src-uri": "amqp://"}}
+    report = linted(topology([queue("work")]) | {"parameters": [shovel]})
+    assert (report.findings, report.unchecked) == ((), ("what a plugin does by parameter 's' of shovel",))
+
+
 # -- random states of servers, with clients ----------------------------------------
 
 

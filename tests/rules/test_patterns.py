@@ -103,6 +103,68 @@ SEEN = [
     (r"(*UTF8)^\x{e9}$", "é", "found"),
     (r"^orders\.1\n?$", "orders.1", "found"),
     ("", "orders.1", "found"),
+    (r"^(?U)or+", "orders.1", "found"),
+    ("^(?i-)ORDERS", "orders.1", "found"),
+    ("^(?i-i)ORDERS", "orders.1", "absent"),
+    (r"\cA", "orders.1", "absent"),
+    (r"\cA", "a\x01", "found"),
+    (r"^[\ca]$", "\x01", "found"),
+    (r"\e", "\x1b", "found"),
+    (r"^\x6\x4f", "\x06O", "found"),
+    (r"\10", "\x08", "found"),
+    (r"^[\8]$", "8", "found"),
+    (r"\400", "orders.1", "refused"),
+    (r"^\C{8}$", "orders.1", "found"),
+    (r"^[\H]+$", "orders.1", "found"),
+    (r"^(o)r\g{1}", "oro", "found"),
+    (r"^(o)r\g-1$", "oro", "found"),
+    (r"^(o|r)\g<1>d", "ord", "found"),
+    (r"^(?<n>o|r)\g'n'd", "ord", "found"),
+    (r"\g1", "orders.1", "refused"),
+    (r"(a)\g{+1}", "orders.1", "refused"),
+    (r"^(?<n>o)?(?(<n>)r|x)", "orders.1", "found"),
+    ("^or(?C1)d", "orders.1", "found"),
+    ("(?C256)", "orders.1", "refused"),
+    ("(?<=orders|s)\\.", "orders.1", "found"),
+    (r"(?<=\w{6})\.", "orders.1", "found"),
+    ("(?<=o+)r", "orders.1", "refused"),
+    ("(?<![^.]*)r", "orders.1", "refused"),
+    ("[:lower:]", "orders.1", "refused"),
+    ("[[.o.]]", "orders.1", "refused"),
+    (r"\u006f", "orders.1", "refused"),
+    (r"\N{U+6f}", "orders.1", "refused"),
+    (r"\p", "orders.1", "refused"),
+    (r"[o-\d]", "orders.1", "refused"),
+    (r"[\N]", "orders.1", "refused"),
+    ("^*orders", "orders.1", "refused"),
+    (r"orders\b+", "orders.1", "refused"),
+    ("(?f)orders", "orders.1", "refused"),
+    ("(?V1)orders", "orders.1", "refused"),
+    ("a&&o|o", "orders.1", "found"),
+]  # fmt: skip
+# What PCRE, of Erlang until OTP 27, makes of a pattern, and PCRE2.
+DIFFERING = [
+    ("^a{,3}$", "aa", "absent", "found"),
+    ("^a{,3}$", "a{,3}", "found", "absent"),
+    ("^a{1, 2}$", "aa", "absent", "found"),
+    ("{,3}", "{,3}", "found", "refused"),
+    ("^(?^)orders", "orders.1", "refused", "found"),
+    ("(?i)^(?^:o)R", "orders.1", "refused", "found"),
+    ("(?n)^(o)r", "orders.1", "refused", "found"),
+    ("(?X)^o", "orders.1", "found", "refused"),
+    (r"(?<!\.(dlq|dead))$", "orders.dlq", "refused", "absent"),
+    (r"(?<!\.(dlq|dead))$", "orders", "refused", "found"),
+    (r"(?<=o?)r", "orders.1", "refused", "found"),
+    (r"(?<=o{1,256})r", "orders.1", "refused", "refused"),
+    (r"(?<=o{1,255})r", "orders.1", "refused", "found"),
+    (r"^[\w-.]+$", "or-ders.1", "found", "refused"),
+    (r"^[[:lower:]-.]+1$", "or-ders.1", "found", "refused"),
+    (r"^\y", "yes", "found", "refused"),
+    (r"\8", "8", "found", "refused"),
+    (r"\x", "orders.1", "absent", "refused"),
+    (r"^[\Z]$", "Z", "found", "refused"),
+    ("(?<n123456789012345678901234567890123>o)", "orders.1", "refused", "found"),
+    ("(*NO_JIT)orders", "orders.1", "refused", "found"),
 ]  # fmt: skip
 
 
@@ -111,7 +173,13 @@ def outcome(pattern: str, name: str, server: str) -> str:
         check_policy("p", pattern, {"expires": 1}, "all", 0, operator=False, release=release(server))
     except PolicyRefusedError:
         return "refused"
-    return "found" if pattern_found(pattern, name) else "absent"
+    return "found" if pattern_found(pattern, name, release(server).regex_library) else "absent"
+
+
+@pytest.mark.parametrize(("pattern", "name", "by_pcre", "by_pcre2"), DIFFERING)
+def test_a_pattern_is_read_by_the_library_of_the_release(pattern: str, name: str, by_pcre: str, by_pcre2: str) -> None:
+    assert {outcome(pattern, name, server) for server in ("3.8", "4.0")} == {by_pcre}
+    assert outcome(pattern, name, "4.3") == by_pcre2
 
 
 @pytest.mark.parametrize(("pattern", "name", "told"), SEEN)

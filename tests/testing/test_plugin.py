@@ -295,7 +295,7 @@ def test_one_of_many_virtual_hosts_can_be_meant(inner: pytest.Pytester) -> None:
 
 
 def test_the_default_queue_type_is_imported(inner: pytest.Pytester) -> None:
-    (inner.path / "quorum.json").write_text(exported("orders", default_queue_type="quorum"))
+    (inner.path / "quorum.json").write_text(exported("orders", metadata={"default_queue_type": "quorum"}))
     inner.makepyfile("""
         import pytest
 

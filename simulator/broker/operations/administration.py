@@ -23,6 +23,7 @@ from simulator.broker.commands import (
     ClearGlobalParameter,
     ClearPolicy,
     DeleteVhost,
+    ProtectVhost,
     ResetCounters,
     SetGlobalParameter,
     SetPolicy,
@@ -60,8 +61,10 @@ def add_vhost(node: NodeState, command: AddVhost) -> None:
 
 
 def delete_vhost(node: NodeState, command: DeleteVhost) -> None:
-    """Delete a virtual host with all that is in it; its connections are closed."""
+    """Delete a virtual host with all that is in it; its connections are closed. Raises ``OperatorError``."""
     vhost = node.known_vhost(command.name)
+    if vhost.protected_from_deletion:
+        raise operator_errors.protected_from_deletion(vhost.name)
     for connection in [c for c in node.connections.values() if c.vhost is vhost]:
         connections.force_close(node, connection, amqp_errors.vhost_deleted(vhost.name))
     for queue in list(vhost.queues.values()):
@@ -71,6 +74,11 @@ def delete_vhost(node: NodeState, command: DeleteVhost) -> None:
         user.permissions.pop(command.name, None)
         for key in [key for key in user.topic_permissions if key[0] == command.name]:
             del user.topic_permissions[key]
+
+
+def protect_vhost(node: NodeState, command: ProtectVhost) -> None:
+    """Protect a virtual host from deletion, or no longer."""
+    node.known_vhost(command.vhost).protected_from_deletion = command.active
 
 
 def set_tracing(node: NodeState, command: SetTracing) -> None:

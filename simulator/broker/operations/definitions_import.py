@@ -22,6 +22,7 @@ from dlx.topology import Binding, Exchange
 from simulator.broker.commands import (
     AddVhost,
     ImportDefinitions,
+    ProtectVhost,
     PutUser,
     SetPermissions,
     SetTopicPermissions,
@@ -188,6 +189,8 @@ def _add_vhost(node: NodeState, at: At, item: Item) -> None:
     description = str(said.get("description", known.description) or "")
     kind = None if kind == UNDEFINED else kind
     administration.add_vhost(node, AddVhost(name, kind, description, tags, at.user))
+    if node.release.vhost_deletion_protection and isinstance(metadata.get("protected_from_deletion"), bool):
+        administration.protect_vhost(node, ProtectVhost(name, metadata["protected_from_deletion"]))
     if "tracing" in item:
         if not isinstance(item["tracing"], bool):
             raise operator_errors.unforeseen_case(item["tracing"])
@@ -237,7 +240,7 @@ def _add_queue(node: NodeState, at: At, item: Item) -> None:
         auto_delete=item.get("auto_delete", False),
         arguments=arguments_of(item),
         release=release,
-        default_queue_type=vhost.default_queue_type,
+        default_queue_type=vhost.default_queue_type if release.definitions_default_queue_type else None,
         limit_reached=limits.queue_limit_reached(vhost),
     )
     if queue is not None and not exists:
@@ -273,6 +276,9 @@ def _add_binding(node: NodeState, at: At, item: Item) -> None:
         if node.release.definitions_impossible_bindings == "refused":
             raise
         return
+    if "routing_key" not in item and node.vhosts[str(at.vhost)].exchanges[binding.source].type == "topic":
+        unsplit = node.release.definitions_topic_binding_without_key
+        raise operator_errors.wrong_type() if unsplit == "function_clause" else operator_errors.bad_argument()
     if binding.source:  # every queue has one from the default exchange, which routes by no other
         exchanges.add_binding(node.vhosts[str(at.vhost)], binding)
 
@@ -282,8 +288,8 @@ def binding_of(item: Item) -> Binding:
     return Binding(
         source=item["source"],
         destination=item["destination"],
-        destination_type=item.get("destination_type", "queue"),
-        routing_key=item.get("routing_key", ""),
+        destination_type=item["destination_type"],
+        routing_key=item.get("routing_key", str(UNDEFINED)),
         arguments=arguments_of(item),
     )
 

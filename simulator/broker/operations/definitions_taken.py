@@ -122,7 +122,7 @@ def _take_queue(node: NodeState, vhost: VirtualHost, item: Item, error: Operator
             auto_delete=item.get("auto_delete", False),
             arguments=arguments,
             release=node.release,
-            default_queue_type=vhost.default_queue_type,
+            default_queue_type=vhost.default_queue_type if node.release.definitions_default_queue_type else None,
         )
 
     arguments = arguments_of(item)

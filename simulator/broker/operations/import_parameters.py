@@ -15,9 +15,6 @@ from simulator.broker.operations import administration, parameters
 from simulator.broker.operations.import_items import UNDEFINED, At, Item, text, vhost_at
 from simulator.broker.state import NodeState, VirtualHost
 
-# Components that plugins bring; nothing here heeds them.
-_UNHEEDED_COMPONENTS = frozenset({"shovel", "federation-upstream", "federation-upstream-set"})
-
 
 def add_policy(node: NodeState, at: At, item: Item) -> None:
     """Add a policy, or change one; the queues learn of it later."""
@@ -39,11 +36,10 @@ def add_policy(node: NodeState, at: At, item: Item) -> None:
 
 
 def add_parameter(node: NodeState, at: At, item: Item) -> None:
-    """Add a runtime parameter; those of plugins are left out."""
+    """Add a runtime parameter; those of plugins are refused, as by a server without the plugins."""
     vhost, component, name = vhost_at(node, at), text(item, "component", UNDEFINED), text(item, "name", UNDEFINED)
-    if component not in _UNHEEDED_COMPONENTS:
-        with _refused_at(node, vhost, component=component, key=name):
-            parameters.keep(node, vhost, component, name, item.get("value", UNDEFINED))
+    with _refused_at(node, vhost, component=component, key=name):
+        parameters.keep(node, vhost, component, name, item.get("value", UNDEFINED))
 
 
 def add_global_parameter(node: NodeState, _at: At, item: Item) -> None:

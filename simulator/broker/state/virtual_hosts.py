@@ -50,7 +50,8 @@ class VirtualHost(msgspec.Struct, eq=False):
     ``topology`` shows the rules the same dictionaries (``definitions`` are its queues), and has the
     indexes of the bindings; ``show_policies`` renews it. ``generation`` counts what changes routes,
     settings or permissions, so that whoever remembers a result knows it is stale.
-    ``known_flow`` is such a result, with its generation. ``limits`` are ``None`` until some are set.
+    ``known_flow`` is such a result, with its generation. ``limits`` are ``None`` until some are set, and so is
+    ``protected_from_deletion``.
     """
 
     name: str
@@ -65,6 +66,7 @@ class VirtualHost(msgspec.Struct, eq=False):
     operator_policies: dict[str, Policy] = msgspec.field(default_factory=dict)
     limits: dict[str, int] | None = None
     tracing: bool = False
+    protected_from_deletion: bool | None = None
     routes_at_random: bool = False
     definitions: dict[str, Queue] = msgspec.field(default_factory=dict)
     topology: Topology = msgspec.field(default_factory=Topology)

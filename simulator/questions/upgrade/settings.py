@@ -123,6 +123,7 @@ def what_counts(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
     "quorum_expires",
     "consumer_timeout_setting",
     "policy_applies_to_queue_types",
+    "regex_library",
     "operator_overflow",
     "classic_unsupported_policy_keys",
     "quorum_unsupported_policy_keys",

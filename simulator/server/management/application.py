@@ -157,7 +157,10 @@ def _refusal(error: ApiError | Crash) -> Response:
 
 def _as_api_error(error: OperatorError) -> ApiError:
     reason = error.text if error.term is None else json_form(error.term)
-    return ApiError(error.status, "not_found" if error.status == 404 else "bad_request", reason)
+    return ApiError(error.status, _ERRORS.get(error.status, "bad_request"), reason)
+
+
+_ERRORS = {404: "not_found", 412: "precondition_failed"}
 
 
 async def _body(received: HTTPRequest) -> bytes:

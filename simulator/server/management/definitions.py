@@ -15,7 +15,7 @@ from starlette.responses import Response
 from dlx.topology import STOCK_EXCHANGES, Exchange
 from simulator.broker import OperatorError, QueueState, VirtualHost
 from simulator.broker.commands import ImportDefinitions
-from simulator.json_reading import UTF8_MARK, NestedTooDeeplyError, read_json
+from simulator.json_reading import UTF8_MARK, NestedTooDeeplyError, read_json_as
 from simulator.json_values import plain
 from simulator.server.management import access, listing
 from simulator.server.management.bindings import all_bindings
@@ -184,8 +184,11 @@ def _binding_json(vhost: VirtualHost) -> list[dict[str, Any]]:
 
 async def _import(request: Request) -> None:
     body = _uploaded(request) if FORM.fullmatch(request.headers["content-type"]) else request.body
+    release = request.api.broker
+    if release.definitions_byte_order_mark == "taken":
+        body = body.removeprefix(UTF8_MARK) or body
     try:
-        document = read_json(body.removeprefix(UTF8_MARK)) if body else {}
+        document = read_json_as(body, release) if body else {}
     except NestedTooDeeplyError as error:
         raise TooDeepError from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

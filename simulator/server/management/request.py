@@ -11,7 +11,7 @@ import msgspec
 from dlx.erlang_printing import Atom, printed
 from simulator.broker import Broker, Copy, QueueState, User, VirtualHost
 from simulator.broker.commands import Command
-from simulator.json_reading import NestedTooDeeplyError, read_json
+from simulator.json_reading import NestedTooDeeplyError, read_json_as
 from simulator.server.management.http_errors import Crash, TooDeepError, bad_request, not_found
 from simulator.server.management.management_releases import Api
 from simulator.server.management.management_state import ManagementState
@@ -145,7 +145,7 @@ class Request:
         if not self.body or self.body.decode("latin-1") in self.api.empty_bodies:
             return {}
         try:
-            document = read_json(self.body)
+            document = read_json_as(self.body, self.api.broker)
         except NestedTooDeeplyError as error:
             raise TooDeepError from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -9,9 +9,10 @@ from typing import Any
 
 from dlx import operator_errors
 from simulator.broker import VirtualHost, tag_names
-from simulator.broker.commands import AddVhost, DeleteVhost, SetTracing
+from simulator.broker.commands import AddVhost, DeleteVhost, ProtectVhost, SetTracing
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import ApiError, Crash, bad_request
+from simulator.server.management.management_releases import Api
 from simulator.server.management.message_stats import overall_stats, with_rates
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
@@ -22,14 +23,16 @@ _FAILED = list(b"Error occured while adding vhost")  # RabbitMQ shows this text 
 
 
 def metadata(vhost: VirtualHost, request: Request) -> dict[str, Any]:
-    """Return description, tags and default queue type, as far as the release keeps them."""
+    """Return description, tags, default queue type and protection, as far as the release keeps them."""
     facts: dict[str, Any] = {"description": vhost.description, "tags": list(vhost.tags)}
     kind = vhost.default_queue_type
     if kind is None and request.api.vhost_default_queue_type == "shown":
         kind = "classic"
     if kind is None and vhost.name in request.management.vhosts_put_again:
         kind = "undefined"
-    return facts | ({} if kind is None else {"default_queue_type": kind})
+    facts |= {} if kind is None else {"default_queue_type": kind}
+    protected = vhost.protected_from_deletion
+    return facts | ({} if protected is None else {"protected_from_deletion": protected})
 
 
 def _vhost_json(vhost: VirtualHost, request: Request) -> dict[str, Any]:
@@ -37,8 +40,8 @@ def _vhost_json(vhost: VirtualHost, request: Request) -> dict[str, Any]:
     facts: dict[str, Any] = {"name": vhost.name, "description": vhost.description, "tags": list(vhost.tags)}
     if request.api.vhost_default_queue_type != "not shown":
         facts["default_queue_type"] = kept.get("default_queue_type", "undefined")
-    if request.api.vhost_deletion_protection:
-        facts["protected_from_deletion"] = False
+    if _can_be_protected(request.api):
+        facts["protected_from_deletion"] = bool(vhost.protected_from_deletion)
     facts |= {"metadata": kept, "tracing": vhost.tracing, "cluster_state": {request.broker.node: "running"}}
     return facts | _stats(vhost)
 
@@ -111,6 +114,24 @@ def _delete(request: Request) -> None:
     request.run(DeleteVhost(name))
 
 
+def _can_be_protected(api: Api) -> bool:
+    return api.broker.vhost_deletion_protection
+
+
+def _protect(request: Request) -> None:
+    if request.vhost is None:
+        raise operator_errors.no_vhost_to_protect(request.name("vhost"))
+    request.run(ProtectVhost(request.vhost.name, True))
+
+
+def _unprotect(request: Request) -> None:
+    request.run(ProtectVhost(request.name("vhost"), False))
+
+
+def _crash(_request: Request) -> None:
+    raise Crash
+
+
 def _started(request: Request) -> None:
     if request.name("node") != request.broker.node:
         raise bad_request(f"node {request.name('node')} is not running")
@@ -119,5 +140,14 @@ def _started(request: Request) -> None:
 RESOURCES = (
     Resource("/vhosts", _all),
     Resource("/vhosts/:vhost", _one, put=_put, delete=_delete, allow=access.administrators, exists=vhost_exists),
+    Resource(
+        "/vhosts/:vhost/deletion/protection",
+        _crash,
+        post=_protect,
+        delete=_unprotect,
+        allow=access.administrators,
+        exists=vhost_exists,
+        offered=_can_be_protected,
+    ),
     Resource("/vhosts/:vhost/start/:node", post=_started, allow=access.administrators, exists=vhost_exists),
 )

@@ -30,8 +30,7 @@ class OneTopology:
     @property
     def default_queue_type(self) -> str | None:
         """The type of queues that are declared without one, where the export says."""
-        metadata = self.document.get("metadata") or {}
-        kind = self.document.get("default_queue_type", metadata.get("default_queue_type"))
+        kind = (self.document.get("metadata") or {}).get("default_queue_type")
         return None if kind == "undefined" else kind
 
 

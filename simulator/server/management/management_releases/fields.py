@@ -40,11 +40,6 @@ class Fields:
         ),
         evidence="live; rabbit_vhost.erl info",
     )
-    vhost_deletion_protection: bool = since(
-        "4.1", True, before=False,
-        meaning="Virtual hosts show protected_from_deletion.",
-        evidence="four live; vhost.erl info_keys",
-    )
     state_without_stats: Literal["live", "running"] = since(
         "3.13", "running", before="live",
         meaning="A queue's state in answers with disable_stats=true.",
