@@ -147,7 +147,11 @@ def _check_consumers(queue: QueueState, broker: Broker) -> None:
     assert queue.exclusive_consumer is None or queue.exclusive_consumer in queue.consumers
     assert queue.active_single is None or queue.active_single in queue.consumers
     if queue.single_active and queue.definition.type != STREAM:
-        assert (queue.active_single is None) == (not queue.consumers), "nobody is active"
+        able = [each for each in queue.consumers if not each.timed_out]
+        if queue.active_single is None:
+            assert all(each.quiescing for each in able), "nobody is active"
+        else:
+            assert queue.active_single in able, "a late consumer is active"
         assert not queue.blocked
 
 
