@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from simulator.replay.balance import Balance
 from simulator.replay.check_texts import moment
+from simulator.replay.lateness import LateStretch
 from simulator.replay.summary import Summary
 from simulator.replay.unchecked import What
 
@@ -95,11 +96,19 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
     if summary.ambiguous:
         came = _number(summary.ambiguous, "delivery", "deliveries")
         found.append(f"{came} may have come by any of several paths, and nothing tells by which")
+    found += [_late(stretch) for stretch in summary.late]
     for what, count in summary.unchecked.items():
         found.append(_not_checked(what, count))
     if summary.broken_lines:
         found.append(f"{_number(summary.broken_lines, 'line', 'lines')} of the log could not be read")
     return found
+
+
+def _late(stretch: LateStretch) -> str:
+    begin, end = moment(stretch.from_us), moment(stretch.until_us)
+    least, most = (f"{duration_us // 1_000:,} ms" for duration_us in (stretch.least_us, stretch.most_us))
+    late = f"Rows from {begin} to {end} were written late: some by {least} or more, none by more than {most}"
+    return f"{late}; what this explains is held against no setting"
 
 
 def _not_checked(what: What, count: int) -> str:

@@ -26,6 +26,7 @@ from simulator.replay.alike import Ints, alike_rows, alike_sequences, alike_with
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.bodies import BODY, Bodies
 from simulator.replay.coverage.paths import Shown
+from simulator.replay.lateness import Lateness
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.memory import NO_VERDICT, Memory
 from simulator.replay.message_rows import Fits
@@ -83,6 +84,15 @@ class Kernel:
     def signatures(self) -> Signatures:
         """Those seen, by number: others after some batches, and of another ``generation``, where there are many."""
         return self._memory.signatures
+
+    @property
+    def lateness(self) -> Lateness:
+        """How late rows may be: at first as the assumptions say."""
+        return self._memory.lateness
+
+    @lateness.setter
+    def lateness(self, lateness: Lateness) -> None:
+        self._memory.lateness = lateness
 
     def replay(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield one output batch for each input batch of a partition, when the next one has come.

@@ -2,15 +2,15 @@
 
 A replay takes rows for prompt at first. If no delivery differs by time, they are. Otherwise some may be late, which
 shows in two ways: a death is later in the rows than ``x-death`` says, or a queue, in which many messages waited for
-their TTL, seems to have let go of some too early, before and after others that waited. Where definitions are wrong, all
-messages of a queue are too early, or all until a moment. What the broker's clock rules out (``BrokerClock``) is no
-lateness either.
+their TTL, seems to have let go of some too early, before and after others that waited, or as several queues did. Where
+definitions are wrong, all messages of a queue are too early, or all until a moment. What the broker's clock rules out
+(``BrokerClock``) is no lateness either.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ AROUND_US = 10_000_000
 """Around a row that is certainly late others may be."""
 BEFORE_US = 60_000_000
 """Deaths longer than that before the first row are not taken for a sign that it is late."""
+SEVERAL = 3
+"""So many queues do not have other definitions for a while at the same time."""
 MIXED_SHARE = 0.75
 """The share of a queue's messages that may seem to have left it too early where rows are late."""
 _SECOND_US = 1_000_000
@@ -42,7 +44,7 @@ _WAITED = f"""
     FROM {{hops}} WHERE reason = '{EXPIRED}' AND first_copy AND verdict IN ('agree', 'ambiguous')
     GROUP BY vhost, queue"""
 
-_Row = dict[str, Any]
+Row = Mapping[str, Any]
 
 
 def lateness(captured: Table, replayed: Table) -> Lateness:
@@ -51,20 +53,36 @@ def lateness(captured: Table, replayed: Table) -> Lateness:
     if not misfits:
         return NOT_LATE
     (span,) = rows(_SPAN, replayed=replayed)
-    clocks = _clocks(rows(_SHOWN, captured=captured), span["from_us"])
+    shown, waited = rows(_SHOWN, captured=captured), rows(_WAITED, hops=hops(replayed))
+    return estimated(misfits, shown, waited, (span["from_us"], span["until_us"]))
+
+
+def estimated(
+    misfits: Iterable[Row], shown: Iterable[Row], waited: Iterable[Row], ends_us: tuple[int, int]
+) -> Lateness:
+    """Return how late rows may be.
+
+    Args:
+        misfits: what times refute: ``file``, ``vhost``, ``time_us`` and the fields of ``schema.MISFIT``.
+        shown: when each file first showed a death in a second: ``file``, ``died_s``, ``shown_us``.
+        waited: of each queue (``vhost``, ``queue``) how many ``deaths`` by expiry fit, ``from_us`` and ``until_us``.
+        ends_us: when the log begins and ends.
+    """
+    clocks = _clocks(shown, ends_us[0])
     known = [row for row in misfits if row["by_us"] <= _late_us(clocks, row)]
     proofs = [row for row in known if row["kind"] == "x-death"]
     early = defaultdict(list)
     for row in known:
         if row["kind"] == "early":
             early[row["vhost"], row["queue"]].append(row)
-    if early:
-        waited = {(row["vhost"], row["queue"]): row for row in rows(_WAITED, hops=hops(replayed))}
-        proofs += [row for queue, found in early.items() if _is_mixed(found, waited.get(queue)) for row in found]
-    return Lateness(tuple(_stretches(proofs, clocks, span["until_us"])), clocks)
+    fitting = {(row["vhost"], row["queue"]): row for row in waited}
+    for queue, found in early.items():
+        if _is_mixed(found, fitting.get(queue), several=len(early) >= SEVERAL):
+            proofs += found
+    return Lateness(tuple(_stretches(proofs, clocks, ends_us)), clocks)
 
 
-def _clocks(shown: list[_Row], begins_us: int) -> dict[str, BrokerClock]:
+def _clocks(shown: Iterable[Row], begins_us: int) -> dict[str, BrokerClock]:
     """Return what each file tells of the broker's clock; deaths long before the log tell nothing."""
     by_file = defaultdict(list)
     for row in shown:
@@ -77,21 +95,24 @@ def _clocks(shown: list[_Row], begins_us: int) -> dict[str, BrokerClock]:
     return clocks
 
 
-def _late_us(clocks: Mapping[str, BrokerClock], row: _Row) -> int:
+def _late_us(clocks: Mapping[str, BrokerClock], row: Row) -> int:
     """Return how late the row may be that the path of a misfit starts from."""
     clock = clocks.get(row["file"])
     return 0 if clock is None else int(clock.late_us(np.array([row["since_us"]]))[0])
 
 
-def _is_mixed(early: list[_Row], waited: _Row | None) -> bool:
-    """Tell whether many messages of a queue waited long enough, some of them before and some after one that did not."""
+def _is_mixed(early: list[Row], waited: Row | None, *, several: bool) -> bool:
+    """Tell whether many messages of a queue waited long enough, some of them before and some after one that did not.
+
+    The latter does not matter where ``several`` queues have such messages.
+    """
     if waited is None or len(early) > MIXED_SHARE * (len(early) + waited["deaths"]):
         return False
     times = [row["time_us"] for row in early]
-    return bool(waited["from_us"] < max(times) and min(times) < waited["until_us"])
+    return several or bool(waited["from_us"] < max(times) and min(times) < waited["until_us"])
 
 
-def _stretches(proofs: list[_Row], clocks: Mapping[str, BrokerClock], ends_us: int) -> Iterator[LateStretch]:
+def _stretches(proofs: list[Row], clocks: Mapping[str, BrokerClock], ends_us: tuple[int, int]) -> Iterator[LateStretch]:
     """Yield the times around rows that are late, those that meet as one."""
     spans = sorted((row["since_us"] - AROUND_US, row["since_us"] + AROUND_US, row["by_us"]) for row in proofs)
     while spans:
@@ -99,7 +120,7 @@ def _stretches(proofs: list[_Row], clocks: Mapping[str, BrokerClock], ends_us: i
         while spans and spans[0][0] <= until_us:
             _, until_us, other_us = spans.pop(0)
             least_us = max(least_us, other_us)
-        until_us = min(until_us, ends_us)
+        from_us, until_us = max(from_us, ends_us[0]), min(until_us, ends_us[1])
         yield LateStretch(from_us, until_us, least_us, _most_us(clocks, from_us, until_us))
 
 

@@ -31,6 +31,7 @@ from simulator.replay.path_times import UNKNOWN
 from simulator.replay.sequences_on_ways import Found, OnWaysOf, SequencesOnWays
 from simulator.replay.signatures import AlikeKeysOf, Signatures
 from simulator.replay.times import Clock, Fault, HopMarks
+from simulator.replay.unchecked import Unchecked
 from simulator.replay.verdicts import Verdict
 
 T = TypeVar("T")
@@ -196,7 +197,8 @@ class Memory:
             return lineage.step(row, content, headers, fits)
         if row.event != Event.DELIVERED:
             return Step(None, UNKNOWN)
-        return Step(Verdict("unexplained", f"virtual host '{row.vhost}' is not in the definitions"), UNKNOWN)
+        why = f"virtual host '{row.vhost}' is not in the definitions"
+        return Step(Verdict("agree", unchecked=(Unchecked("queue", row.queue or "", why),)), UNKNOWN)
 
     # -- coverage ----------------------------------------------------------------
 

@@ -88,6 +88,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def as_json(self) -> bytes:
         """Return the totals as JSON."""
         document = msgspec.to_builtins(self.summary)
+        if not self.summary.late:
+            del document["late"]
         document["coverage"] = self.coverage
         if self.balance is not None:
             document["counters"] = as_json(self.balance)
