@@ -128,10 +128,24 @@ def replay_files(
 def replayed_message(
     captured: LocalTable, message: str, definitions: Definitions, rules: str, assumptions: Assumptions
 ) -> list[dict[str, Any]]:
-    """Return the rows of one message, as ``replay_files`` has them: the rest of the capture is only counted."""
+    """Return the rows of one message, as ``replay_files`` has them: the rest of the capture is only counted.
+
+    If its times do not fit, the rest is replayed, too: rows may be late.
+    """
     own = select(f"SELECT * FROM {{captured}} WHERE message = {text(message)}", captured=captured)
     kernel = kernel_of(captured, definitions, rules, assumptions)
-    return [row for batch in kernel.replay(_in_order(own)) for row in batch.to_pylist()]
+
+    def replayed() -> list[dict[str, Any]]:
+        return [row for batch in kernel.replay(_in_order(own)) for row in batch.to_pylist()]
+
+    found = replayed()
+    if all(row["misfit"] is None for row in found):
+        return found
+    with tempfile.TemporaryDirectory() as work:
+        verdicts = Path(work) / "verdicts.parquet"
+        whole = replay_files(captured, definitions, rules, assumptions, verdicts=verdicts)
+        kernel.lateness = lateness(captured, whole)
+    return replayed()
 
 
 def kernel_of(
