@@ -15,6 +15,11 @@ from simulator.replay.lateness import LateStretch
 from simulator.replay.summary import Summary
 from simulator.replay.unchecked import What
 
+_LACKING: dict[What, str] = {
+    "queue": "the definitions lack the queue, or one that the message died in",
+    "publish": "the log does not have the publish of the message before",
+}
+
 Tone = Literal["good", "open", "bad"]
 
 
@@ -114,6 +119,8 @@ def _late(stretch: LateStretch) -> str:
 def _not_checked(what: What, count: int) -> str:
     if what == "shared-rows":
         return f"{_number(count, 'row', 'rows')} of one moment may stand in two of the logs"
+    if what in _LACKING:
+        return f"{_number(count, 'delivery was', 'deliveries were')} not checked: {_LACKING[what]}"
     rows = ("row", "rows") if what == "routing" else ("delivery", "deliveries")  # publishes are routed, too
     return f"{what} was not checked in {_number(count, *rows)}"
 
