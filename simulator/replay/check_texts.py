@@ -11,6 +11,7 @@ from dlx.settings import MESSAGE_TTL, Settings
 from simulator.replay.differences import ABSENT
 from simulator.replay.lengths import limit_text
 from simulator.replay.times import (
+    DIED_EARLY,
     HOPS_MARKED_MAX,
     NOT_AGAIN,
     NOT_NEW,
@@ -50,7 +51,8 @@ def difference(fault: Fault, hop: Hop | None, settings: Settings) -> Difference:
         what = "messages" if settings.max_length is not None else "bytes"
         expected = f"more than {fault.asked:,} ({limit_text(settings)})"
         return Difference(f"{what} in '{queue}'", expected, f"at most {fault.found:,}")
-    first, then = ("at least", "at most") if fault.kind == TOO_EARLY else ("at most", "at least")
+    early = fault.kind in (TOO_EARLY, DIED_EARLY)
+    first, then = ("at least", "at most") if early else ("at most", "at least")
     expected = f"{first} {_ms(fault.asked)} ({_which(settings, fault.asked)})"
     return Difference(f"time in '{queue}'", expected, f"{then} {_ms(max(fault.found, 0))}")
 
@@ -68,6 +70,8 @@ def unchecked(
             short = of_queue.message_ttl_ms is not None and of_queue.message_ttl_ms <= tolerance_ms
             ttl = _ttl(of_queue) if short else OWN_TTL
             yield Unchecked("message-ttl", hop.queue, f"{ttl}, not above the tolerance of {tolerance_ms:g} ms")
+        if marks.hidden & bit:
+            yield Unchecked("message-ttl", hop.queue, f"{_ttl(of_queue)}; the rows may be too late to tell")
         if marks.late & bit:
             yield Unchecked("message-ttl", hop.queue, f"{_ttl(of_queue)}; it died later than that")
         if marks.unfilled & bit:

@@ -11,8 +11,14 @@ from typing import Literal, NamedTuple
 
 from simulator.replay.balance import Balance
 from simulator.replay.check_texts import moment
+from simulator.replay.lateness import LateStretch
 from simulator.replay.summary import Summary
 from simulator.replay.unchecked import What
+
+_LACKING: dict[What, str] = {
+    "queue": "the definitions lack the queue, or one that the message died in",
+    "publish": "the log does not have the publish of the message before",
+}
 
 Tone = Literal["good", "open", "bad"]
 
@@ -95,6 +101,7 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
     if summary.ambiguous:
         came = _number(summary.ambiguous, "delivery", "deliveries")
         found.append(f"{came} may have come by any of several paths, and nothing tells by which")
+    found += [_late(stretch) for stretch in summary.late]
     for what, count in summary.unchecked.items():
         found.append(_not_checked(what, count))
     if summary.broken_lines:
@@ -102,9 +109,18 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
     return found
 
 
+def _late(stretch: LateStretch) -> str:
+    begin, end = moment(stretch.from_us), moment(stretch.until_us)
+    least, most = (f"{duration_us // 1_000:,} ms" for duration_us in (stretch.least_us, stretch.most_us))
+    late = f"Rows from {begin} to {end} were written late: some by {least} or more, none by more than {most}"
+    return f"{late}; what this explains is held against no setting"
+
+
 def _not_checked(what: What, count: int) -> str:
     if what == "shared-rows":
         return f"{_number(count, 'row', 'rows')} of one moment may stand in two of the logs"
+    if what in _LACKING:
+        return f"{_number(count, 'delivery was', 'deliveries were')} not checked: {_LACKING[what]}"
     rows = ("row", "rows") if what == "routing" else ("delivery", "deliveries")  # publishes are routed, too
     return f"{what} was not checked in {_number(count, *rows)}"
 

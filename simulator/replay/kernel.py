@@ -26,17 +26,18 @@ from simulator.replay.alike import Ints, alike_rows, alike_sequences, alike_with
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.bodies import BODY, Bodies
 from simulator.replay.coverage.paths import Shown
+from simulator.replay.lateness import Lateness
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.memory import NO_VERDICT, Memory
 from simulator.replay.message_rows import Fits
 from simulator.replay.open_message import OpenMessage
-from simulator.replay.output import dead_end_column, shown_column, verdict_columns
+from simulator.replay.output import dead_end_column, misfit_column, shown_column, verdict_columns
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, looked_at
 from simulator.replay.row_times import RowTimes
 from simulator.replay.schema import OUTPUT
 from simulator.replay.sequences_on_ways import Found, OnWaysOf, RowsOnWay
 from simulator.replay.signatures import AlikeKeysOf, Signatures
-from simulator.replay.times import FLAG_UNKNOWN, Facts
+from simulator.replay.times import FLAG_UNKNOWN, Facts, Fault, HopMarks
 
 REMEMBERED_ROWS_MAX = 256
 """Messages with more rows are stepped, not remembered."""
@@ -84,6 +85,15 @@ class Kernel:
         """Those seen, by number: others after some batches, and of another ``generation``, where there are many."""
         return self._memory.signatures
 
+    @property
+    def lateness(self) -> Lateness:
+        """How late rows may be: at first as the assumptions say."""
+        return self._memory.lateness
+
+    @lateness.setter
+    def lateness(self, lateness: Lateness) -> None:
+        self._memory.lateness = lateness
+
     def replay(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield one output batch for each input batch of a partition, when the next one has come.
 
@@ -121,7 +131,10 @@ class _Batch:
         self._verdicts = np.full(batch.num_rows, NO_VERDICT, dtype=np.int32)
         self._dead_ends = np.zeros(batch.num_rows, dtype=np.int32)
         self._deliveries = np.zeros(batch.num_rows, dtype=np.int32)
-        self._times = RowTimes(memory.clock, _facts(batch, memory.signatures.expirations_us(self._numbers)))
+        self._misfits: dict[int, tuple[Fault, str]] = {}
+        late_us = memory.lateness.of(batch.column("file"), batch.column("time_us").to_numpy())
+        facts = _facts(batch, late_us, memory.signatures.expirations_us(self._numbers))
+        self._times = RowTimes(memory.clock, facts)
         self._replay()
         self._tell_times()
 
@@ -319,7 +332,7 @@ class _Batch:
         memory, marks = self._memory, self._times.marks
         rows = marks.unchecked()
         if len(rows):
-            told = (self._verdicts, self._templates, marks.untested, marks.late, marks.unfilled, marks.flag)
+            told = (self._verdicts, self._templates, *marks[: len(HopMarks._fields)])
             numbers = alike_rows(*(each[rows] for each in told))
             marked = [
                 memory.marked(int(self._verdicts[row]), self._vhost(row), self._queue(row), marks.unchecked_at(row))
@@ -327,8 +340,10 @@ class _Batch:
             ]
             self._verdicts[rows] = np.array(marked, np.int32)[numbers]
         for row in self._times.refuted(finally_=True).tolist():
-            of_row = int(self._verdicts[row]), self._vhost(row), self._queue(row)
-            self._verdicts[row] = memory.refuted(*of_row, marks.fault_at(row))
+            fault = marks.fault_at(row)
+            number, queue = int(self._verdicts[row]), self._queue(row)
+            self._misfits[row] = fault, memory.queue_of(fault, number, queue)
+            self._verdicts[row] = memory.refuted(number, self._vhost(row), queue, fault)
 
     def _vhost(self, row: int) -> str:
         return self._memory.signatures.example(int(self._templates[row])).vhost
@@ -356,6 +371,7 @@ class _Batch:
         columns |= verdict_columns(verdicts, verdict_index, self._times.bounds())
         columns["source"] = pa.array(self._times.sources(), pa.int32())
         columns["dead_ends"] = dead_end_column(memory.dead_ends.values, self._dead_ends)
+        columns["misfit"] = misfit_column(self._misfits, batch.num_rows)
         columns["shown"] = shown_column(self._newly_shown(), batch.num_rows)
         return columns
 
@@ -392,12 +408,13 @@ def _used(numbers: npt.NDArray[np.int32]) -> tuple[list[int], Ints]:
     return numbers[firsts(which)].tolist(), which
 
 
-def _facts(batch: pa.RecordBatch, expirations_us: npt.NDArray[np.int64]) -> Facts:
+def _facts(batch: pa.RecordBatch, late_us: Ints, expirations_us: npt.NDArray[np.int64]) -> Facts:
     times = batch.column("x_death_times")
     offsets = times.offsets.to_numpy().astype(np.int64)
     known = times.values.fill_null(-1).to_numpy(zero_copy_only=False)
     flags = batch.column("redelivered").cast(pa.int8()).fill_null(FLAG_UNKNOWN).to_numpy(zero_copy_only=False)
-    return Facts(batch.column("time_us").to_numpy(), expirations_us, offsets[:-1], np.diff(offsets), known, flags)
+    times_us = batch.column("time_us").to_numpy()
+    return Facts(times_us, late_us, expirations_us, offsets[:-1], np.diff(offsets), known, flags)
 
 
 def _starts(keys: Any) -> Ints:

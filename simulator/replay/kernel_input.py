@@ -41,10 +41,10 @@ _CODED_PUBLISHES = f"""
     FROM {{{{captured}}}} WHERE event = '{Event.PUBLISHED.value}'
     GROUP BY 1, 2, time_us DIV {SECOND_US}"""
 _WITH_VERDICTS = f"""
-    SELECT file, line, time_us, verdict, differences, {_WRITTEN}
+    SELECT file, line, time_us, verdict, differences, unchecked, {_WRITTEN}
     FROM {{captured}}
     JOIN (
-        SELECT vhost, message, file, line, time_us, verdict, differences
+        SELECT vhost, message, file, line, time_us, verdict, differences, unchecked
         FROM {{replayed}} JOIN {{chosen}} USING (vhost, message)
     ) USING (vhost, message, file, line, time_us)"""
 

@@ -5,10 +5,12 @@ The kernel is the same, and so are the columns; only the sorting is done here, o
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +26,8 @@ from simulator.replay.bodies import BODY, PAYLOAD, body_of
 from simulator.replay.definitions import exporting_release, topologies
 from simulator.replay.kernel import Kernel
 from simulator.replay.kernel_input import ORDER, in_order, kernel_rows, publishes, rows_with_verdicts
+from simulator.replay.late_rows import lateness
+from simulator.replay.lateness import NOT_LATE, Lateness
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.repair.chosen_messages import chosen_messages
 from simulator.replay.repair.repairing import Repairing
@@ -41,7 +45,7 @@ from simulator.replay.row_codec import (
 from simulator.replay.schema import INPUT, OUTPUT
 from simulator.replay.sequences_on_ways import OnWaysOf
 from simulator.replay.signatures import AlikeKeysOf
-from simulator.replay.tables import LocalTable, select, text
+from simulator.replay.tables import Database, LocalTable, select, text
 
 REPLAYED = pa.schema([field for field in OUTPUT if field.name != LINEAGE] + [("message", pa.string())])
 """The columns of ``replay_files``: ``OUTPUT``, with messages instead of lineages."""
@@ -54,13 +58,33 @@ def replay_table(
     rules: str = DEFAULT,
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
 ) -> pa.Table:
-    """Replay captured batches (``simulator.capture.SCHEMA``); the columns are ``schema.OUTPUT``, sorted."""
+    """Replay captured batches (``simulator.capture.SCHEMA``); the columns are ``schema.OUTPUT``, sorted.
+
+    If rows were written late, they are replayed once more, as ``dlx replay`` does (``simulator.replay.late_rows``).
+    """
     batches = [batch for batch in captured if batch.num_rows]
     hosts, judge = topologies(definitions), release(rules)
     arrivals = _arrivals(batches, ArrivalsCounter(hosts, judge)) if may_matter(hosts, judge) else NO_ARRIVALS
-    kernel = Kernel(hosts, judge, exporting_release(definitions), assumptions, arrivals)
     rows = arranged_table(batches)
-    return pa.Table.from_batches(list(kernel.replay(iter(rows.to_batches()))), schema=OUTPUT)
+
+    def replayed(assumptions: Assumptions) -> pa.Table:
+        kernel = Kernel(hosts, judge, exporting_release(definitions), assumptions, arrivals)
+        return pa.Table.from_batches(list(kernel.replay(iter(rows.to_batches()))), schema=OUTPUT)
+
+    found = replayed(assumptions)
+    late = _lateness(batches, found)
+    return replayed(msgspec.structs.replace(assumptions, lateness=late)) if late.stretches else found
+
+
+def _lateness(captured: list[pa.RecordBatch], replayed: pa.Table) -> Lateness:
+    """Return how late rows in memory may be."""
+    if replayed["misfit"].null_count == replayed.num_rows:
+        return NOT_LATE
+    with tempfile.TemporaryDirectory() as work, Database(Path(work)) as database:
+        messages = pa.Table.from_batches(map(_with_message, replayed.to_batches()))
+        return lateness(
+            database.arrow("captured", pa.Table.from_batches(captured)), database.arrow("replayed", messages)
+        )
 
 
 def repair_table(
@@ -104,10 +128,24 @@ def replay_files(
 def replayed_message(
     captured: LocalTable, message: str, definitions: Definitions, rules: str, assumptions: Assumptions
 ) -> list[dict[str, Any]]:
-    """Return the rows of one message, as ``replay_files`` has them: the rest of the capture is only counted."""
+    """Return the rows of one message, as ``replay_files`` has them: the rest of the capture is only counted.
+
+    If its times do not fit, the rest is replayed, too: rows may be late.
+    """
     own = select(f"SELECT * FROM {{captured}} WHERE message = {text(message)}", captured=captured)
     kernel = kernel_of(captured, definitions, rules, assumptions)
-    return [row for batch in kernel.replay(_in_order(own)) for row in batch.to_pylist()]
+
+    def replayed() -> list[dict[str, Any]]:
+        return [row for batch in kernel.replay(_in_order(own)) for row in batch.to_pylist()]
+
+    found = replayed()
+    if all(row["misfit"] is None for row in found):
+        return found
+    with tempfile.TemporaryDirectory() as work:
+        verdicts = Path(work) / "verdicts.parquet"
+        whole = replay_files(captured, definitions, rules, assumptions, verdicts=verdicts)
+        kernel.lateness = lateness(captured, whole)
+    return replayed()
 
 
 def kernel_of(

@@ -14,6 +14,7 @@ from simulator.events import Event
 from simulator.replay.coverage.totals import Place
 from simulator.replay.summary import hops
 from simulator.replay.tables import Table, rows
+from simulator.replay.unchecked import IS_LACKING, LACKING
 
 
 class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +26,7 @@ class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
         expiring: copies that publishes put into a queue with an expiration of their own.
         delivered: deliveries from a queue.
         deaths: deaths in a queue, by reason, that the replay reconstructed.
-        unexplained: deliveries from a queue that the replay does not explain.
+        unexplained: deliveries from a queue that the replay does not explain, or of which the log lacks the beginning.
         ambiguous: deliveries with several explanations; ``deaths`` are those of the first.
         vhosts: the virtual hosts that the log names.
         first_us, last_us: the times of its first and last rows, ``None`` without rows.
@@ -50,9 +51,10 @@ _BY_QUEUE = f"""
         FROM {{captured}} WHERE event = '{Event.PUBLISHED.value}'
     )
     GROUP BY 1, 2"""
-_BY_VERDICT = """
-    SELECT vhost, queue, event, verdict, count(*) AS count, min(time_us) AS first_us, max(time_us) AS last_us
-    FROM {replayed} GROUP BY 1, 2, 3, 4"""
+_BY_VERDICT = f"""
+    SELECT vhost, queue, event, CASE WHEN {IS_LACKING} THEN 'unexplained' ELSE verdict END AS verdict,
+        count(*) AS count, min(time_us) AS first_us, max(time_us) AS last_us
+    FROM {{replayed}} GROUP BY 1, 2, 3, 4"""
 _BY_DEATH = """
     SELECT vhost, queue, reason, to_queue, count(*) AS count, count_if(first_copy) AS deaths
     FROM {hops} GROUP BY 1, 2, 3, 4"""
@@ -77,8 +79,10 @@ def log_counts_of_tables(replayed: pa.Table, captured: Iterable[pa.RecordBatch])
     times = pc.min_max(replayed.column("time_us")).as_py()
     copies: Counter[tuple[Any, ...]] = Counter()
     deaths: Counter[tuple[Any, ...]] = Counter()
-    for row in replayed.select(["vhost", "queue", "event", "verdict", "hops", "new_hops", "new_deaths"]).to_pylist():
-        verdicts[row["vhost"], row["queue"], row["event"], row["verdict"]] += 1
+    names = ["vhost", "queue", "event", "verdict", "hops", "new_hops", "new_deaths", "unchecked"]
+    for row in replayed.select(names).to_pylist():
+        lacking = any(each["what"] in LACKING for each in row["unchecked"] or ())
+        verdicts[row["vhost"], row["queue"], row["event"], "unexplained" if lacking else row["verdict"]] += 1
         for step, hop in enumerate((row["hops"] or [])[-row["new_hops"] :] if row["new_hops"] else ()):
             death = row["vhost"], hop["queue"], hop["reason"], hop["to_queue"]
             copies[death] += 1

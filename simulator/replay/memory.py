@@ -31,6 +31,7 @@ from simulator.replay.path_times import UNKNOWN
 from simulator.replay.sequences_on_ways import Found, OnWaysOf, SequencesOnWays
 from simulator.replay.signatures import AlikeKeysOf, Signatures
 from simulator.replay.times import Clock, Fault, HopMarks
+from simulator.replay.unchecked import Unchecked
 from simulator.replay.verdicts import Verdict
 
 T = TypeVar("T")
@@ -70,6 +71,7 @@ class Memory:
     """What has been worked out for one log under the rules of one release.
 
     Attributes:
+        lateness: how late the rows may be.
         signatures: the signatures and their templates.
         clock: judges the times of rows.
         dead_ends: the ways in which messages may be lost; 0 is none.
@@ -90,6 +92,7 @@ class Memory:
         alike_keys: AlikeKeysOf | None = None,
         on_ways_of: OnWaysOf | None = None,
     ) -> None:
+        self.lateness = assumptions.lateness
         self._topologies = topologies
         self._rules = rules
         self._captured_on = captured_on
@@ -194,7 +197,8 @@ class Memory:
             return lineage.step(row, content, headers, fits)
         if row.event != Event.DELIVERED:
             return Step(None, UNKNOWN)
-        return Step(Verdict("unexplained", f"virtual host '{row.vhost}' is not in the definitions"), UNKNOWN)
+        why = f"virtual host '{row.vhost}' is not in the definitions"
+        return Step(Verdict("agree", unchecked=(Unchecked("queue", row.queue or "", why),)), UNKNOWN)
 
     # -- coverage ----------------------------------------------------------------
 
@@ -256,9 +260,14 @@ class Memory:
         """
         verdict = self._verdicts.values[number]
         hop = verdict.hops[fault.place] if fault.place < len(verdict.hops) else None
-        settings = self._flow(vhost).settings(queue if hop is None else hop.queue)
+        settings = self._flow(vhost).settings(self.queue_of(fault, number, queue))
         found = check_texts.difference(fault, hop, settings)
         return self.number(msgspec.structs.replace(verdict, name="differ", alternatives=(), differences=(found,)))
+
+    def queue_of(self, fault: Fault, number: int, queue: str) -> str:
+        """Return the queue that a fault is about, in the verdict with that number on a delivery from ``queue``."""
+        hops = self._verdicts.values[number].hops
+        return hops[fault.place].queue if fault.place < len(hops) else queue
 
     def _flow(self, vhost: str) -> MessageFlow:
         explainer = self.explainer(vhost)

@@ -31,12 +31,13 @@ from simulator.replay.open_copies import How, OpenCopies
 from simulator.replay.path_times import ANY_NUMBER, UNKNOWN, PathTimes
 from simulator.replay.sources import LOOKED_AT_MAX, Claims, Source
 from simulator.replay.states import Row
-from simulator.replay.unchecked import Unchecked
+from simulator.replay.unchecked import Unchecked, What
 from simulator.replay.verdicts import Difference, Verdict, path_text
 
 UNKNOWN_OFFSET = "the log does not show where its consumer began to read"
 UNTYPED = "a header that a headers exchange compares may be a timestamp, which the log shows as an integer"
 UNSEEN = "the log lacks the delivery that was rejected"
+UNPUBLISHED = "the log has no publish of the message before: it may have begun later, or have a gap"
 SLIGHT = 2
 """Differing fields up to which a delivery counts as altered, not as unexplained."""
 SOURCES_MAX = 64
@@ -258,7 +259,7 @@ class Lineage:
         queue = row.queue or ""
         why = self._explainer.why_unknown(row.vhost, queue)
         if why is not None:
-            return Explained(Verdict("unexplained", why), None)
+            return Explained(_not_checked("queue", queue, why), None)
         target = Target(queue, row.visible)
         constraints = self._freedom()
         first: tuple[_Candidate, PathTimes] | None = None
@@ -417,17 +418,19 @@ class Lineage:
         self, target: Target, row: Row, content: str, headers: Mapping[str, Any], constraints: ConsumerConstraints
     ) -> Explained:
         explainer = self._explainer
-        if not self._publishes and not self._sources:
+        if not self._publishes:
             observed = explainer.observed(row, None, headers)
-            return Explained(Verdict("unexplained", "no publish of this message in the log before it"), observed)
+            return Explained(_not_checked("publish", target.queue, UNPUBLISHED), observed)
         latest = list(islice(reversed(self._sources.values()), SOURCES_MAX))
         nearest = explainer.nearest(latest, target, content, constraints)
         ruled_out = explainer.ruled_out(latest, target, content, constraints)
         parent = nearest.found.state.message if nearest else None
         observed = explainer.observed(row, parent, headers)
         unknown = explainer.why_unknown_death(row.vhost, target, nearest.found.state.counts if nearest else {})
-        if nearest is None or unknown or self._is_far(nearest, ruled_out):
-            return Explained(Verdict("unexplained", unknown or ruled_out or self._no_path(target)), observed)
+        if unknown:
+            return Explained(_not_checked("queue", target.queue, unknown), observed)
+        if nearest is None or self._is_far(nearest, ruled_out):
+            return Explained(Verdict("unexplained", ruled_out or self._no_path(target)), observed)
         chosen = _Candidate(nearest.source, [nearest.found])
         reached = Target(target.queue, explainer.visible(nearest.found.state))
         new = self._claims.claim(nearest.source, reached, nearest.found.hops)
@@ -442,11 +445,9 @@ class Lineage:
             return False
         fields = {difference.field for difference in nearest.differences}
         unmoved = not nearest.found.hops and bool(fields & {"x-death", "x-death length"})
-        return unmoved or ruled_out is not None or not self._publishes
+        return unmoved or ruled_out is not None
 
     def _no_path(self, target: Target) -> str:
-        if not self._publishes:
-            return "no publish of this message in the log before it, and no path from its earlier deliveries"
         start = "the publish"
         if len(self._sources) > LOOKED_AT_MAX:
             start = f"the latest {LOOKED_AT_MAX} of {len(self._sources):,} situations of this message"
@@ -455,3 +456,8 @@ class Lineage:
     def _freedom(self) -> ConsumerConstraints:
         settled = frozenset(queue for queue, states in self._rejectable.items() if not states)
         return ConsumerConstraints(frozenset(self._rejectable), settled)
+
+
+def _not_checked(what: What, queue: str, why: str) -> Verdict:
+    """Return the verdict on a delivery of which nothing is known but that the broker made it."""
+    return Verdict("agree", unchecked=(Unchecked(what, queue, why),))

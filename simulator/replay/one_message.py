@@ -23,6 +23,7 @@ from simulator.replay.definitions import topologies
 from simulator.replay.graph import with_stand_ins
 from simulator.replay.local import replayed_message
 from simulator.replay.tables import LocalTable, rows, text
+from simulator.replay.unchecked import LACKING
 from simulator.replay.verdicts import VERDICTS
 from simulator.rule_sources import sources, with_origin
 from simulator.time_spans import span
@@ -294,6 +295,8 @@ def _verdict(row: Mapping[str, Any]) -> str:
     if name == "differ":
         parts = (f"{each['field']}: expected {each['expected']}, seen {each['seen']}" for each in row["differences"])
         return f"not as predicted: {'; '.join(parts)}"
+    if any(each["what"] in LACKING for each in row["unchecked"]):
+        return "not checked"
     return "as predicted"
 
 

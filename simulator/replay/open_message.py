@@ -29,7 +29,7 @@ class OpenMessage:
         self._memory = memory
         self._lineage = memory.lineage(vhost)
         self._stays: list[tuple[int, ...]] = []
-        self._facts: list[tuple[int, tuple[int, ...]]] = []  # small: there may be very many
+        self._facts: list[tuple[int, int, tuple[int, ...]]] = []  # small: there may be very many
 
     def step(self, times: RowTimes, row: int, number: int, content: str, headers: Mapping[str, Any]) -> Step:
         """Take a row of a batch, and put what its times say into ``times``."""

@@ -13,8 +13,11 @@ from simulator.replay.alike import alike_rows, firsts
 from simulator.replay.coverage.paths import Shown
 from simulator.replay.dead_ends import DeadEnd
 from simulator.replay.row_times import Bounds
-from simulator.replay.schema import DEAD_END, SHOWN, TIMED_HOP, VERDICT, as_struct
+from simulator.replay.schema import DEAD_END, MISFIT, SHOWN, TIMED_HOP, VERDICT, as_struct
+from simulator.replay.times import DIED_EARLY, TOO_EARLY, TOO_LATE, WRONG_TIME, Fault
 from simulator.replay.verdicts import Verdict
+
+_MISFITS = {TOO_EARLY: "early", DIED_EARLY: "x-death", WRONG_TIME: "x-death", TOO_LATE: "late"}
 
 
 def verdict_columns(
@@ -57,6 +60,16 @@ def dead_end_column(values: Sequence[tuple[DeadEnd, ...]], number: npt.NDArray[n
 
 def _dead_end(end: DeadEnd) -> dict[str, Any]:
     return {**end._asdict(), "way": [death._asdict() for death in end.way]}
+
+
+def misfit_column(found: Mapping[int, tuple[Fault, str]], rows: int) -> Any:
+    """Return the column of what times refute, from each fault and its queue; few rows have one."""
+    values: list[dict[str, Any] | None] = [None] * rows
+    for row, (fault, queue) in found.items():
+        if fault.kind in _MISFITS:
+            by_us = abs(fault.asked - fault.found)
+            values[row] = {"kind": _MISFITS[fault.kind], "queue": queue, "by_us": by_us, "since_us": fault.since_us}
+    return pa.array(values, MISFIT) if found else pa.nulls(rows, MISFIT)
 
 
 def shown_column(found: Mapping[int, Sequence[Shown]], rows: int) -> Any:

@@ -111,7 +111,7 @@ def overfull_queues(
     }
     return tuple(
         OverfullQueue(**row, limit=limit_text(settings))
-        for row in rows(_MOST % {**named, "tolerance_us": assumptions.tolerance_us}, replayed=replayed)
+        for row in rows(_MOST % {**named, "tolerance_us": assumptions.slack_us}, replayed=replayed)
         if (settings := limited.get((row["vhost"], row["queue"]), limited.get((None, row["queue"]))))
         and settings.max_length is not None
         and row["messages"] > settings.max_length

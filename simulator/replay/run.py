@@ -24,6 +24,7 @@ from simulator.replay.balance_texts import as_json
 from simulator.replay.copied_logs import check_no_copies
 from simulator.replay.coverage.totals import Coverage, coverage
 from simulator.replay.definitions import topologies
+from simulator.replay.late_rows import lateness
 from simulator.replay.log_counts import log_counts
 from simulator.replay.overfull import overfull_queues
 from simulator.replay.readings_fit import readings_fit
@@ -87,6 +88,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def as_json(self) -> bytes:
         """Return the totals as JSON."""
         document = msgspec.to_builtins(self.summary)
+        if not self.summary.late:
+            del document["late"]
         document["coverage"] = self.coverage
         if self.balance is not None:
             document["counters"] = as_json(self.balance)
@@ -188,7 +191,14 @@ def run_replay(
 
     done(0)
     captured = engine.read(prepared.captures)
-    replayed = engine.replay(captured, definitions, rules, assumptions, work / "verdicts.parquet", done)
+    folder = work / "verdicts.parquet"
+    replayed = engine.replay(captured, definitions, rules, assumptions, folder, done)
+    late = lateness(captured, replayed)
+    if late.stretches:
+        progress("allowing for late rows", prepared.rows, None)
+        shutil.rmtree(folder)
+        assumptions = msgspec.structs.replace(assumptions, lateness=late)
+        replayed = engine.replay(captured, definitions, rules, assumptions, folder, done)
     progress("adding up", prepared.rows, None)
     hosts, judge = topologies(definitions), release(rules)
     books = None

@@ -66,6 +66,10 @@ DEAD_END = pa.struct(
         ("way", pa.list_(LAST_DEATH)),
     ]
 )
+MISFIT = pa.struct([("kind", pa.string()), ("queue", pa.string()), ("by_us", pa.int64()), ("since_us", pa.int64())])
+"""What refutes a delivery by time alone: ``early``, a death before its TTL; ``x-death``, one at a time that does not
+fit though the times of the rows do; ``late``, a delivery after the TTL. By how much, and when the row was written that
+its path starts from."""
 SHOWN = pa.struct([("rule", pa.string()), ("queue", pa.string())])
 OUTPUT = pa.schema(
     [
@@ -82,12 +86,14 @@ OUTPUT = pa.schema(
         *(pa.field("hops", pa.list_(TIMED_HOP)) if field.name == "hops" else field for field in VERDICT),
         ("source", pa.int32()),
         ("dead_ends", pa.list_(DEAD_END)),
+        ("misfit", MISFIT),
         ("shown", pa.list_(SHOWN)),
     ]
 )
 """The columns that come out. ``first`` and ``last`` mark the rows of a message; ``source`` is how many of its rows back
 the path starts, 0 where that is not known; ``dead_ends`` say how it may be lost if it is not seen again, and on which
-``way``; ``shown`` are the rules that no row before it in its partition has shown."""
+``way``; ``misfit`` is for deliveries that times refute; ``shown`` are the rules that no row before it in its partition
+has shown."""
 
 
 def as_struct(verdict: Verdict) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import msgspec
 from simulator.definitions import Definitions
 from simulator.events import Event
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.lateness import LateStretch
 from simulator.replay.overfull import OverfullQueue
 from simulator.replay.tables import Table, rows, select
 from simulator.replay.unchecked import MEANINGS, What
@@ -102,6 +103,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         misrouted: how many publishes the broker routed to other queues than the rules and definitions do.
         overfull: the queues that held more messages at once than the definitions allow.
         unfilled: the queues in which more messages died of a length limit than can have been too many.
+        late: when rows were written late, and by how much.
         untested: the settings in force that the log did not put to the test, by queue; ``None``: nobody looked.
         untested_more: how many there are in further queues.
     """
@@ -122,6 +124,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     unfilled: tuple[UnfilledQueue, ...] = ()
     untested: dict[str, tuple[str, ...]] | None = None
     untested_more: int = 0
+    late: tuple[LateStretch, ...] = ()
 
     @property
     def explained(self) -> bool:
@@ -248,6 +251,7 @@ def summarize(
         unfilled=unfilled,
         untested=untested.by_queue,
         untested_more=untested.more,
+        late=assumptions.lateness.stretches,
         misrouted=sum(
             part["rows"] for part in parts if part["event"] == Event.PUBLISHED and part["verdict"] == "differ"
         ),

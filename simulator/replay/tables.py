@@ -80,6 +80,12 @@ class Database:
     def __exit__(self, *error: object) -> None:
         self.connection.close()
 
+    def arrow(self, name: str, table: pa.Table) -> LocalTable:
+        """Return a table that is in memory, by that name."""
+        self.connection.register(f"given_{name}", table)
+        self.connection.execute(f"CREATE TABLE {name} AS FROM given_{name}")  # cursors do not see what is registered
+        return LocalTable(self, name)
+
     def parquet(self, files: Sequence[str | Path]) -> LocalTable:
         """Return the table in Parquet files of the same columns."""
         names = ", ".join(_quoted(_no_pattern(str(file))) for file in files)

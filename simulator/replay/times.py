@@ -6,8 +6,9 @@ delivery: a death by expiry is a TTL later than the entry, a death that ``x-deat
 the time of lies in that second, and all deaths lie before the delivery. Bounds that cross
 by more than the tolerance refute the path.
 
-Rows are late, never early: the broker writes a trace after the fact. All is arithmetic on
-columns; row by row only where a path is refuted.
+Rows are late, never early: the broker writes a trace after the fact. By how much, where that is more than the
+tolerance, ``simulator.replay.lateness`` tells of each row: what a row shows happened between then and its time. All is
+arithmetic on columns; row by row only where a path is refuted.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ NO_LIMIT = -1
 HOPS_MARKED_MAX = 62
 """Hops of one path of which each can be marked as unchecked; those behind share the last mark."""
 
-NO_FAULT, TOO_EARLY, WRONG_TIME, TOO_LATE, TOO_FEW, NOT_NEW, NOT_AGAIN, OTHER_TIME = range(8)
+NO_FAULT, TOO_EARLY, WRONG_TIME, TOO_LATE, TOO_FEW, NOT_NEW, NOT_AGAIN, OTHER_TIME, DIED_EARLY = range(9)
 """What refutes a path: a death before its TTL, one at a time that does not fit, a delivery after the TTL, a death
 by a length limit that the queue was not over, a delivery that is said to be the first and cannot be, a redelivery
-without the count that its queue adds, or a death at another time than an earlier delivery shows."""
+without the count that its queue adds, a death at another time than an earlier delivery shows, or one that is before
+its TTL by ``x-death`` alone, and not by the times of the rows."""
 FLAG_UNKNOWN = -1
 """The flag ``redelivered`` of a row that has none; otherwise 0 or 1."""
 
@@ -65,10 +67,12 @@ class Stays(NamedTuple):
 class Facts(NamedTuple):
     """What rows tell of times: when they were written, the expirations (``NO_TTL`` without), the times of x-death.
 
-    Also the flag ``redelivered``, which belongs to a delivery and not to the state that it shows.
+    ``late_us`` is how late they may have been written. Also the flag ``redelivered``, which belongs to a delivery and
+    not to the state that it shows.
     """
 
     time_us: Ints
+    late_us: Ints
     expiration_us: Ints
     death_start: Ints
     death_count: Ints
@@ -79,23 +83,26 @@ class Facts(NamedTuple):
         """Return the facts of these rows."""
         return self._replace(
             time_us=self.time_us[rows],
+            late_us=self.late_us[rows],
             expiration_us=self.expiration_us[rows],
             death_start=self.death_start[rows],
             death_count=self.death_count[rows],
             redelivered=self.redelivered[rows],
         )
 
-    def kept(self, row: int) -> tuple[int, tuple[int, ...]]:
-        """Return what later rows ask of one row: its expiration, and the times of its x-death."""
+    def kept(self, row: int) -> tuple[int, int, tuple[int, ...]]:
+        """Return what later rows ask of one row: how late it may be, its expiration, and the times of its x-death."""
         start, count = int(self.death_start[row]), int(self.death_count[row])
-        return int(self.expiration_us[row]), tuple(self.death_times[start : start + count].tolist())
+        times = tuple(self.death_times[start : start + count].tolist())
+        return int(self.late_us[row]), int(self.expiration_us[row]), times
 
     @classmethod
-    def of_kept(cls, expiration_us: int, death_times: tuple[int, ...]) -> Facts:
+    def of_kept(cls, late_us: int, expiration_us: int, death_times: tuple[int, ...]) -> Facts:
         """Return the facts of one row from what was ``kept`` of it."""
         one = np.zeros(1, np.int64)
         times = np.array(death_times, np.int64)
-        return cls(one, np.array([expiration_us]), one, np.array([len(times)]), times, one.astype(np.int8))
+        late, expiration = np.array([late_us]), np.array([expiration_us])
+        return cls(one, late, expiration, one, np.array([len(times)]), times, one.astype(np.int8))
 
     def died_us(self, index: Ints) -> Ints:
         """Return the times of deaths by their index in ``x-death``, ``NEVER_US`` where there is none."""
@@ -123,19 +130,22 @@ class Fault(NamedTuple):
     """What refutes a path: at which of its hops, or behind the last one for the delivery, and two numbers.
 
     The one that is asked for, and the one that was found: two moments, for a TTL two durations, in
-    microseconds, and for a limit two numbers of messages or bytes.
+    microseconds, and for a limit two numbers of messages or bytes. ``since_us`` is when the row was written from which
+    the path starts.
     """
 
     kind: int
     place: int
     asked: int
     found: int
+    since_us: int
 
 
 class HopMarks(NamedTuple):
-    """The first four of ``Marks``, of one row."""
+    """The first five of ``Marks``, of one row."""
 
     untested: int
+    hidden: int
     late: int
     unfilled: int
     flag: int
@@ -145,13 +155,15 @@ class Marks(NamedTuple):
     """What the times say of paths, by row.
 
     ``untested`` and ``late`` have a bit for each death by expiry whose TTL is not above the
-    tolerance, and for each that came later than its TTL; ``unfilled`` for each death by a
+    tolerance, and for each that came later than its TTL; ``hidden`` for each that fits its TTL only if the rows are
+    late, or would if they were; ``unfilled`` for each death by a
     limit that the messages of the log do not fill. ``late`` has one more for the delivery,
     behind those of the deaths. ``flag`` is 1 where the flag of the delivery may be wrong. The others are those of
     ``Fault``.
     """
 
     untested: Ints
+    hidden: Ints
     late: Ints
     unfilled: Ints
     flag: Ints
@@ -159,6 +171,7 @@ class Marks(NamedTuple):
     fault_hop: Ints
     asked: Ints
     found: Ints
+    since: Ints
 
     @classmethod
     def none(cls, rows: int) -> Marks:
@@ -167,7 +180,7 @@ class Marks(NamedTuple):
 
     def unchecked(self) -> Ints:
         """Return the rows of whose paths something is unchecked."""
-        return np.flatnonzero((self.untested | self.late | self.unfilled | self.flag) != 0)
+        return np.flatnonzero((self.untested | self.hidden | self.late | self.unfilled | self.flag) != 0)
 
     def unchecked_at(self, row: int) -> HopMarks:
         """Return what is unchecked of the path of one row."""
@@ -175,7 +188,7 @@ class Marks(NamedTuple):
 
     def fault_at(self, row: int) -> Fault:
         """Return what refutes the path of one row."""
-        return Fault(int(self.fault[row]), int(self.fault_hop[row]), int(self.asked[row]), int(self.found[row]))
+        return Fault(*(int(mark[row]) for mark in self[len(HopMarks._fields) :]))
 
     def put(self, rows: Ints, marks: Marks) -> None:
         """Set the marks of these rows."""
@@ -283,15 +296,16 @@ class Clock:
         columns = _columns([self._paths[number] for number in used.tolist()])
         first = columns.source[numbers] == 0
         known = columns.judged[numbers]
+        was = facts.time_us - facts.late_us
         start = Stays(
-            np.where(first, np.where(known, facts.time_us, NEVER_US), source.from_us),
+            np.where(first, np.where(known, was, NEVER_US), source.from_us),
             np.where(first, np.where(columns.held[numbers], FOREVER_US, facts.time_us), source.by_us),
-            np.where(first, np.where(known, facts.time_us, NEVER_US), source.seen_us),
+            np.where(first, np.where(known, was, NEVER_US), source.seen_us),
             np.where(columns.earlier[numbers] > 0, earlier.firsts, 0) + (facts.redelivered == 0),
         )
         work = _Work(columns, self._terms, rows, numbers, facts, start)
         for place in range(int(columns.hops[numbers].max(initial=0))):
-            work.hop(place, of_source.expiration_us)
+            work.hop(place, of_source)
         work.delivery()
         work.flag()
         work.kept_deaths(of_source)
@@ -319,19 +333,21 @@ class _Work:
         self._facts = facts
         self._judged = columns.judged[numbers]
         self._came, self._until, self._seen, self._firsts = start
+        self._since = start.seen_us
         self.hops: list[Hop] = []
         self.marks = Marks.none(len(rows))
 
-    def hop(self, place: int, expiration_us: Ints) -> None:
+    def hop(self, place: int, source: Facts) -> None:
         """Take the paths that are long enough over their next death."""
         columns, tolerance_us = self._columns, self._tolerance_us
         has = columns.hops[self._numbers] > place
         hop = np.where(has, columns.first_hop[self._numbers] + place, 0)
         expired = columns.hop_expired[hop]
-        ttl = _smaller(columns.hop_ttl_us[hop], columns.hop_own[hop], expiration_us)
+        ttl = _smaller(columns.hop_ttl_us[hop], columns.hop_own[hop], source.expiration_us)
         wait = np.where(expired & (ttl != NO_TTL), ttl, 0)
         possible = np.maximum(self._came, self._seen) if place == 0 else self._came
         earliest, latest = np.maximum(possible, self._came + wait), self._facts.time_us
+        rows_fit = earliest <= latest + tolerance_us
         died = self._facts.died_us(columns.hop_time[hop])
         known = died != NEVER_US
         if known.any():
@@ -341,9 +357,16 @@ class _Work:
             self._mark(self.marks.late, expired & late, place)
         self._mark(self.marks.untested, expired & (wait <= tolerance_us), place)
         crossed = has & (earliest > latest + tolerance_us)
+        late_us = source.late_us
+        if late_us.any():
+            hidden = (wait > tolerance_us) & (
+                (wait <= late_us + tolerance_us) | (earliest + late_us > latest + tolerance_us)
+            )
+            self._mark(self.marks.hidden, has & expired & hidden & (late_us > 0) & ~crossed, place)
         if crossed.any():
-            too_early = expired & (possible <= latest + tolerance_us)
-            self._blame(crossed & too_early, TOO_EARLY, place, wait, latest - self._came)
+            too_early = crossed & expired & (possible <= latest + tolerance_us)
+            self._blame(too_early & rows_fit, DIED_EARLY, place, wait, latest - self._came)
+            self._blame(too_early & ~rows_fit, TOO_EARLY, place, wait, latest - self._came)
             self._blame(crossed & ~too_early, WRONG_TIME, place, earliest, latest)
         limits = columns.hop_limit[hop]
         for limit in np.unique(limits).tolist() if columns.limits else ():
@@ -373,13 +396,14 @@ class _Work:
 
     def delivery(self) -> None:
         """Hold the delivery itself against the TTL of its queue."""
-        columns, time_us = self._columns, self._facts.time_us
+        columns, time_us = self._columns, self._facts.time_us - self._facts.late_us
         own = columns.last_own[self._numbers]
         ttl = _smaller(columns.last_ttl_us[self._numbers], own, self._facts.expiration_us)
         known, due = ttl != NO_TTL, ttl + self._tolerance_us
         late = known & (time_us > self._until + due)
         excused = late & columns.last_overtakes[self._numbers]
         excused |= known & (self._until == FOREVER_US) & (time_us > self._came + due)
+        excused |= known & ~late & (self._facts.time_us > self._until + due)
         place = columns.hops[self._numbers]
         if excused.any():
             self._mark(self.marks.late, excused, place)
@@ -413,7 +437,8 @@ class _Work:
         columns, time_us = self._columns, self._facts.time_us
         sure = self._judged & ~columns.refuted[self._numbers]
         until = np.where(columns.held[self._numbers], self._until, np.minimum(self._until, time_us))
-        return Stays(np.where(sure, self._came, NEVER_US), np.where(sure, until, time_us), time_us, self._firsts)
+        seen_us = time_us - self._facts.late_us
+        return Stays(np.where(sure, self._came, NEVER_US), np.where(sure, until, time_us), seen_us, self._firsts)
 
     def _mark(self, marks: Ints, rows: Flags, place: int | Ints) -> None:
         marks |= (rows & self._judged).astype(np.int64) << np.minimum(place, HOPS_MARKED_MAX)
@@ -421,7 +446,8 @@ class _Work:
     def _blame(self, rows: Flags, fault: int, place: int | Ints, asked: Ints, found: Ints) -> None:
         """Note what refutes these rows, unless something else has refuted them."""
         rows = rows & self._judged & (self.marks.fault == NO_FAULT)
-        for mark, value in zip(self.marks[len(HopMarks._fields) :], (fault, place, asked, found), strict=True):
+        values = (fault, place, asked, found, self._since)
+        for mark, value in zip(self.marks[len(HopMarks._fields) :], values, strict=True):
             np.copyto(mark, value, where=rows)
 
 

@@ -23,7 +23,13 @@ What = Literal[
     "routing",
     "search",
     "shared-rows",
+    "queue",
+    "publish",
 ]
+LACKING: tuple[What, ...] = ("queue", "publish")
+"""What is unchecked altogether, for want of a beginning: nothing is known of how the delivery came about."""
+IS_LACKING = f"size(filter(unchecked, one -> one.what IN ({', '.join(map(repr, LACKING))}))) > 0"
+"""The same of a row, in Spark's SQL."""
 
 MEANINGS: dict[What, str] = {
     "message-ttl": "a death by expiry whose TTL the times of the log do not test, or that came long after the TTL,"
@@ -40,6 +46,9 @@ MEANINGS: dict[What, str] = {
     "payload": "the body of a message that was published with several under one message_id",
     "routing": "a way through an exchange whose routing is not known: of a plugin's type, or not exported",
     "search": "a delivery with more possible paths than the search looks at, none of which fits in time",
+    "queue": "a delivery from a queue that the definitions lack, or of a message that died there",
+    "publish": "a delivery of a message whose publish is not in the log before it: it was published before the log"
+    " began, in a gap of the log, or past the trace",
     "shared-rows": "rows of one moment that two of the logs have alike: they may be the same rows, and count twice",
 }
 """What each word stands for, in the order in which reports list them."""

@@ -45,7 +45,7 @@ def test_without_a_publish_the_first_delivery_shows_the_body(tmp_path: Path) -> 
 
 
 def test_a_message_without_an_id_is_another_message_then(tmp_path: Path) -> None:
-    assert told(tmp_path, with_bodies(delivered(1, None), "one", "two"))[0][0] == "unexplained"
+    assert told(tmp_path, with_bodies(delivered(1, None), "one", "two")) == [("agree", [], ["publish"])]
 
 
 def test_of_several_published_bodies_it_is_unchecked_which_one_a_copy_has(tmp_path: Path) -> None:

@@ -186,15 +186,19 @@ def test_a_queue_that_the_definitions_lack_is_said(tmp_path):
     log = Log().publish("", "amq.gen-1").deliver("amq.gen-1", "", ["amq.gen-1"])
     log.publish("", "work", message_id="m2").deliver("work", "", ["work"], message_id="m2")
     rows = log.replay(tmp_path, LADDER)
-    assert verdicts(rows) == ["unexplained", "agree"]
-    assert "exports omit exclusive queues" in rows[0]["why"]
+    assert verdicts(rows) == ["agree", "agree"]
+    (unchecked,) = rows[0]["unchecked"]
+    assert (unchecked["what"], unchecked["name"]) == ("queue", "amq.gen-1")
+    assert "exports omit exclusive queues" in unchecked["why"]
+    assert rows[1]["unchecked"] == []
 
 
 def test_a_log_that_begins_mid_stream(tmp_path):
     log = Log().deliver("work", "", ["work"], headers=lap(1)).deliver("work", "", ["work"], headers=lap(2))
     rows = log.replay(tmp_path, LADDER)
-    assert verdicts(rows) == ["unexplained", "agree"], "what comes after is explained from what was seen"
-    assert "no publish" in rows[0]["why"]
+    assert verdicts(rows) == ["agree", "agree"]
+    assert [each["what"] for each in rows[0]["unchecked"]] == ["publish"]
+    assert "publish" not in [each["what"] for each in rows[1]["unchecked"]], "it is explained from what was seen"
 
 
 def test_equal_messages_without_an_id_are_counted_one_by_one(tmp_path):

@@ -91,7 +91,7 @@ def test_ends_change_the_verdict_of_their_own_message_only(tmp_path: Path) -> No
 
 def test_rows_of_an_unknown_virtual_host_have_no_verdict_but_deliveries(tried_again: list[Observation]) -> None:
     elsewhere = [msgspec.structs.replace(row, vhost="elsewhere") for row in tried_again]
-    assert [verdict for verdict, _ in verdicts(with_ends(elsewhere, {1: REJECTED}))] == ["unexplained"] * 2
+    assert [verdict for verdict, _ in verdicts(with_ends(elsewhere, {1: REJECTED}))] == ["agree"] * 2
 
 
 # -- from a consumer to its replay ---------------------------------------------

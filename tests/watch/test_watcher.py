@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from simulator.capture import SCHEMA, open_log
+from simulator.definitions import read_definitions
 from simulator.replay.watch.watcher import Wish
 from tests.replay.logs import Log, definitions_of, write_log
-from tests.watch.logs import CAPTURED, log_of, replayed, said, watcher, wish_for
+from tests.watch.logs import CAPTURED, ROOT, log_of, replayed, said, watcher, wish_for
 
 
 def fed(log: bytes, path: Path, slices: int, seed: int) -> list[bytes]:
@@ -59,3 +61,24 @@ def test_the_flag_redelivered_is_held_against_the_log(tmp_path: Path) -> None:
         while each.step(100, settled=True).more:
             pass
         assert (each.status(100).agree, each.status(100).differ) == (1, 1)
+
+
+@pytest.mark.slow
+def test_a_watch_notices_that_rows_are_late_and_still_knows_when_it_goes_on(tmp_path: Path) -> None:
+    busy = ROOT / "tests" / "replay" / "late"
+    log, growing = gzip.decompress((busy / "trace.log.gz").read_bytes()), tmp_path / "trace.log"
+    lines = log.splitlines(keepends=True)
+    wish = Wish(definitions=read_definitions(busy / "definitions.json"), rules="4.3")
+    size = len(lines) // 12
+    for number, begin in enumerate(range(0, len(lines), size)):
+        each, state = watcher(growing, wish, tmp_path / "state")
+        with state:
+            with growing.open("ab") as stream:
+                stream.writelines(lines[begin : begin + size])
+            while each.step(10 * number).more:
+                pass
+            while each.step(10 * number + 5).more:
+                pass
+            status = each.status(10 * number + 5)
+    assert status.deliveries > 4_000
+    assert (status.agree, status.differ) == (status.deliveries, 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from simulator.events import Event
 from simulator.replay.tables import Table, rows, select
+from simulator.replay.unchecked import IS_LACKING
 
 BAD_MAX = 100_000
 """Messages with such deliveries that are looked at."""
@@ -15,7 +16,9 @@ OTHERS_MAX = 20_000
 """Other messages that come along."""
 _MESSAGES = f"""
     SELECT vhost, message,
-        coalesce(bool_or(event = '{Event.DELIVERED.value}' AND verdict IN ('differ', 'unexplained')), false) AS bad
+        coalesce(
+            bool_or(event = '{Event.DELIVERED.value}' AND (verdict IN ('differ', 'unexplained') OR {IS_LACKING})), false
+        ) AS bad
     FROM {{replayed}}
     GROUP BY 1, 2"""
 _SOME = """

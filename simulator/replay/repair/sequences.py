@@ -25,12 +25,13 @@ from simulator.replay.row_codec import (
     without_expirations,
 )
 from simulator.replay.states import Row, row_of
+from simulator.replay.unchecked import LACKING
 
 ROWS_MAX = 256
 """Messages with more rows are not looked at."""
 SEQUENCES_MAX = 20_000
 """Different sequences that are kept; messages of further ones are only counted."""
-COLUMNS = (LINEAGE, SIGNATURE, CONTENT, "file", "line", "time_us", "verdict", "differences")
+COLUMNS = (LINEAGE, SIGNATURE, CONTENT, "file", "line", "time_us", "verdict", "differences", "unchecked")
 """The columns that sequences are gathered from: of the kernel's input, and of what it makes of it."""
 _BAD = ("differ", "unexplained")
 _DELIVERED = f"{Event.DELIVERED.value}\n"
@@ -63,7 +64,7 @@ class Sequence(msgspec.Struct, frozen=True, kw_only=True):
         vhost: the virtual host.
         message: the identity of the first of these messages.
         signatures, contents: the rows of that one, in order (``row_codec``).
-        bad: the deliveries that are not as predicted, by index.
+        bad: the deliveries that are not as predicted, or of which the log shows nothing before, by index.
         differing: of each of these the first field that differs, its expected and its seen value, or empty strings.
         places: where the log has the rows.
         count: how many such messages there are.
@@ -141,6 +142,7 @@ class _Row(NamedTuple):
     time_us: int
     verdict: str | None
     differences: list[dict[str, Any]] | None
+    unchecked: list[dict[str, Any]] | None
 
 
 def _rows(replayed: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
@@ -178,7 +180,8 @@ def _sequence(lineage: str, rows: list[_Row], names: Names, by_release: bool) ->
 
 
 def _is_bad(row: _Row, by_release: bool) -> bool:
-    if row.verdict not in _BAD or not row.signature.startswith(_DELIVERED):
+    lacking = any(each["what"] in LACKING for each in row.unchecked or ())
+    if not (lacking or row.verdict in _BAD) or not row.signature.startswith(_DELIVERED):
         return False
     return not (by_release and any(difference["behaviours"] for difference in row.differences or ()))
 

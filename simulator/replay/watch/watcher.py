@@ -34,6 +34,7 @@ from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE
 from simulator.replay.schema import INPUT
 from simulator.replay.summary import MatchesNothingError, check_match
 from simulator.replay.watch.growing import CHUNK_BYTES, GrowingFile, Position, files_of, read_again
+from simulator.replay.watch.late_signs import LateSigns
 from simulator.replay.watch.state import KeptRow, State
 from simulator.replay.watch.status import Status, read_paths, read_queues
 from simulator.replay.watch.verdict_lines import standing, totals_of, verdict_line
@@ -51,6 +52,7 @@ LAGS_MAX = 10_000
 
 _encode = msgspec.json.Encoder().encode
 _decode_shared = msgspec.json.Decoder(dict[str, list[int]]).decode
+_decode_signs = msgspec.json.Decoder(LateSigns).decode
 _decode_places = msgspec.json.Decoder(set[tuple[str, str | None]]).decode
 
 
@@ -97,6 +99,7 @@ class Watcher:
         self._files = {path: GrowingFile(path, position) for path, position in state.positions().items()}
         self._until_us = int(state.about("until_us", 0))
         self._places = None if state.fits else _decode_places(state.about("places", b"[]"))
+        self._signs = _decode_signs(state.about("late", b"{}"))
         self._shared = _decode_shared(state.about("shared", b"{}"))
         self._forget_after_s = wish.forget_after_s
         self._last_read_s: float | None = None
@@ -174,6 +177,7 @@ class Watcher:
     def _add(self, batch: pa.RecordBatch, now_s: float) -> None:
         rows = arranged_table([batch]).to_pylist()
         writers = _writers(batch)
+        self._signs.read(rows)
         self._state.totals["rows"] += len(rows)
         if rows:
             self._until_us = max(self._until_us, *(row["time_us"] for row in rows))
@@ -238,7 +242,7 @@ class Watcher:
             self._arrivals.update(collected(pa.Table.from_batches([self._arrived()], schema=ARRIVALS)))
         said, ended = [], {}
         totals = self._state.totals
-        for row, verdict in zip(kept, self._judged(kept), strict=True):
+        for row, verdict in zip(kept, self._judged_as_late(kept), strict=True):
             ended[row.lineage] = (row.lineage, *standing(verdict, row.signature))
             if not (row.final or settled or row.read_s <= now_s - self._wish.settle_s):
                 continue
@@ -257,6 +261,18 @@ class Watcher:
                 yield verdict_line(verdict, corrects=bool(row.final))
         self._state.said(said)
         self._state.ended(ended.values())
+
+    def _judged_as_late(self, kept: list[KeptRow]) -> list[dict[str, Any]]:
+        """Return the same as ``_judged``; where times refute some, once more if that shows that rows are late."""
+        self._kernel.lateness = self._signs.lateness()
+        found = self._judged(kept)
+        new = (verdict for row, verdict in zip(kept, found, strict=True) if not row.final)
+        if self._signs.judged(new):
+            self._kernel.lateness = self._signs.lateness()
+            if self._kernel.lateness.stretches:
+                found = self._judged(kept)
+        self._state.keep("late", _encode(self._signs))
+        return found
 
     def _judged(self, kept: list[KeptRow]) -> list[dict[str, Any]]:
         """Return the rows of a replay for rows in its order."""
