@@ -165,11 +165,14 @@ def _wrong_policy(where: str, item: Mapping[str, Any], operator: bool, release: 
         return _Wrong(f"{where}.pattern", why)
     if _refusal(".*", _TAKEN, apply_to, 0, operator, release):
         return _Wrong(f"{where}.apply-to", why + _nearest_word("apply-to", apply_to))
+    keys = release.operator_policy_keys if operator else release.policy_keys
     for key, value in definition.items() if isinstance(definition, Mapping) else ():
-        if key not in DEFINABLE:
+        if key not in keys:
             near = nearest(key, DEFINABLE, _NEAR)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            return _Wrong(f"{where}.definition.{key}", why + meant, for_plugin=is_for_plugin(key))
+            meant = f"; did you mean {near[0]!r}?" if near and key not in _policy_keys() else ""
+            return _Wrong(
+                f"{where}.definition.{key}", f"it does not know {key!r}{meant}", for_plugin=is_for_plugin(key)
+            )
         if _refusal(".*", {key: value}, "all", 0, operator, release) == why:
             return _Wrong(f"{where}.definition.{key}", why + _nearest_word(key, value))
     return _Wrong(f"{where}.definition", why)

@@ -190,7 +190,8 @@ def _broker(
         where = item_place(read, refused.section, refused.place)
         kept = "the broker has it" if refused.taken == refused.item else "the broker has the rest of it"
         so = kept if refused.taken is not None else "the broker does not have it"
-        click.echo(f"note: an import refuses {where}: {refused.plain} ({so})", err=True)
+        verb = "an import refuses " if refused.text else ""
+        click.echo(f"note: {verb}{where}: {refused.plain} ({so})", err=True)
 
     return start_broker(release, definitions=read, users=users, now_us=now_us, strict_import=strict, not_imported=note)
 
