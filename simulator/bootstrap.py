@@ -34,7 +34,7 @@ def start_broker(
     node: str = "rabbit@localhost",
     now_us: int | None = None,
     strict_import: bool = False,
-    not_imported: Callable[[NotImported], object] = lambda refused: None,
+    not_imported: Callable[[NotImported], object] | None = None,
 ) -> Broker:
     """Start a broker of that release.
 
@@ -46,7 +46,7 @@ def start_broker(
         node: the node's name.
         now_us: the time at which it starts, microseconds since 1970.
         strict_import: whether definitions are imported as by that server; else the broker has all that they have.
-        not_imported: told what the broker has of the definitions, and an import would not take.
+        not_imported: told what an import of the definitions would not take, though the broker may have it.
 
     Raises:
         UnknownReleaseError: there are no rules for that release.
@@ -55,8 +55,7 @@ def start_broker(
     broker = Broker(release, node=node)
     now_us = time.time_ns() // 1000 if now_us is None else now_us
     if definitions is not None:
-        for each in import_definitions(broker, definitions, now_us, strict=strict_import):
-            not_imported(each)
+        import_definitions(broker, definitions, now_us, strict=strict_import, not_imported=not_imported)
         broker.handle(AddUser("guest", "guest", broker.users["guest"].tags), now_us)
     for name, password in (users or {}).items():
         add_user(broker, name, now_us, password=password, tags=ADMINISTRATOR)
@@ -73,9 +72,14 @@ def add_user(broker: Broker, name: str, now_us: int, *, password: str = "", tags
 
 
 def import_definitions(
-    broker: Broker, source: DefinitionsSource | Definitions, now_us: int, *, strict: bool = False
-) -> list[NotImported]:
-    """Give a broker what the server has that exported these definitions, and return what an import would not take.
+    broker: Broker,
+    source: DefinitionsSource | Definitions,
+    now_us: int,
+    *,
+    strict: bool = False,
+    not_imported: Callable[[NotImported], object] | None = None,
+) -> None:
+    """Give a broker what the server has that exported these definitions.
 
     Definitions of one virtual host create it. Where they give nobody permissions, administrators get them all.
 
@@ -84,24 +88,24 @@ def import_definitions(
         source: the definitions, or where they are.
         now_us: the time, microseconds since 1970.
         strict: whether to import them as the server would, which refuses what its release does not know.
+        not_imported: told what an import would not take, though the broker may have it.
 
     Raises:
-        DefinitionsError: they cannot be used: with ``strict``, the server refuses them; else, no release takes a queue
-            or a policy in them, so that no server can have it.
+        DefinitionsError: they cannot be used: with ``strict``, the server refuses them; else, where nobody is told
+            what is not imported, no release takes a queue or a policy in them, so that no server can have it.
     """
     definitions = _read(source)
     if strict:
         _import(broker, definitions, now_us)
-        refused = []
     else:
-        refused = take_definitions(broker, definitions.document, _only_vhost(definitions), now_us)
-        for each in refused:
-            if each.taken != each.item:
+        for each in take_definitions(broker, definitions.document, _only_vhost(definitions), now_us):
+            if not_imported is not None:
+                not_imported(each)
+            elif each.taken != each.item:
                 check_some_release_takes(definitions, each.section, each.place, each.item, broker.release)
     if not definitions.document.get("permissions"):
         for vhost in broker.vhosts:
             broker.grant_everything(vhost)
-    return refused
 
 
 def _read(source: DefinitionsSource | Definitions) -> Definitions:

@@ -27,7 +27,7 @@ class Completed(NamedTuple):
         document: the export, as plain JSON values; items keep their places.
         exchanges: the types of the stand-ins for internal exchanges. Bindings tell them: it is a guess.
         of_plugins: the declared types of exchanges that only plugins know, with those that they are taken as.
-        queues: the stand-ins for queues that only bindings name.
+        queues: the stand-ins for queues that only bindings name, or dead-letter routing keys.
         vhosts: the virtual hosts that only items name.
     """
 
@@ -46,7 +46,7 @@ def completed(document: Mapping[str, Any], release: Release, only_vhost: str | N
     }
     bindings = [(_vhost(item, only_vhost), item) for item in document.get("bindings", ())]
     exchanges = dict(_internal_exchanges(bindings, known["exchanges"]))
-    queues = _exclusive_queues(bindings, known["queues"])
+    queues = (_bound(bindings) | _addressed(document, only_vhost)) - known["queues"]
     of_plugins = dict(_of_plugins(document, release, only_vhost))
     found = dict(document)
 
@@ -97,8 +97,11 @@ def _internal_exchanges(
 
 
 def _fitting_type(bindings: Iterable[Mapping[str, Any]]) -> str:
-    """Return the type of an exchange that such bindings make sense for."""
-    keys = [str(each.get("routing_key", NO_KEY)) for each in bindings]
+    """Return the type of an exchange that such bindings make sense for.
+
+    Clients bind by the queue's own name where they are told no key, so that says nothing of the type.
+    """
+    keys = [str(each.get("routing_key", NO_KEY)) for each in bindings if each.get("routing_key") != each["destination"]]
     if any(each.get("arguments") for each in bindings):
         return "headers"
     if any({"*", "#"} & set(key.split(".")) for key in keys):
@@ -106,13 +109,20 @@ def _fitting_type(bindings: Iterable[Mapping[str, Any]]) -> str:
     return "direct" if any(keys) else "fanout"
 
 
-def _exclusive_queues(bindings: Iterable[tuple[str, Mapping[str, Any]]], known: set[Named]) -> frozenset[Named]:
-    """Return the queues that only bindings name."""
+def _bound(bindings: Iterable[tuple[str, Mapping[str, Any]]]) -> frozenset[Named]:
+    """Return the queues that bindings name."""
     return frozenset(
-        (vhost, item["destination"])
-        for vhost, item in bindings
-        if item.get("destination_type", "queue") == "queue" and (vhost, item["destination"]) not in known
+        (vhost, item["destination"]) for vhost, item in bindings if item.get("destination_type", "queue") == "queue"
     )
+
+
+def _addressed(document: Mapping[str, Any], only: str | None) -> frozenset[Named]:
+    """Return the queues of names that a server has made up to which other queues send dead letters by the name."""
+    keys = (
+        (_vhost(item, only), (item.get("arguments") or {}).get("x-dead-letter-routing-key"))
+        for item in document.get("queues", ())
+    )
+    return frozenset((vhost, key) for vhost, key in keys if isinstance(key, str) and key.startswith("amq.gen-"))
 
 
 def _of_plugins(

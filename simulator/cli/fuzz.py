@@ -174,6 +174,8 @@ def _definitions(source: Source, over: ServerURL | None, given: str | None) -> t
         )
     for guess in snapshot.guesses:
         click.echo(f"note: not known: {guess}", err=True)
+    if any(each.kept != "whole" for each in snapshot.refused):
+        return snapshot.document, release
     return (source if isinstance(source, Path) and over is None else read.document), release
 
 

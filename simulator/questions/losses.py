@@ -234,11 +234,12 @@ def _end_of(queue: str, flow: MessageFlow) -> Rule | None:
 
 
 class _Unsure:
-    """Knows which losses cannot be told: of dead letters that go to what the broker refuses, or knows by a plugin."""
+    """Knows which losses cannot be told: of dead letters that go to what the broker refuses, or is guessed at."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._flows = snapshot.flows
-        self._refused = {each.about for each in snapshot.refused if each.kept == "no"} | snapshot.of_plugins.keys()
+        refused = {each.about for each in snapshot.refused if each.kept == "no"}
+        self._refused = {*refused, *snapshot.of_plugins, *snapshot.stand_ins}
         self._behind = {
             (vhost, str(item.get("source", "")))
             for item, vhost in snapshot.items("bindings")

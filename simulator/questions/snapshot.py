@@ -81,7 +81,9 @@ class Snapshot:
         taken = take_definitions(self.broker, document, self.only_vhost, START_US)
         self.plugins = list(map(self._of_plugin, filter(self._is_of_plugin, taken)))
         self.refused = tuple(
-            self._refused(each) for each in taken if (each.text or each.taken is None) and not self._is_of_plugin(each)
+            self._refused(each)
+            for each in taken
+            if (each.text or each.taken != each.item) and not self._is_of_plugin(each)
         )
         self.document = _as_taken(document, taken)
         self.flows = {name: vhost.flow(release) for name, vhost in self.broker.vhosts.items()}

@@ -35,7 +35,6 @@ class Player:
         broker: the broker; read it, but give it commands through the steps.
         history: the steps so far, without those that were refused.
         events: what happened in the last step.
-        not_imported: what of the definitions an import into a server would not take.
 
     Args:
         definitions: an export of RabbitMQ's definitions, or the path of the file that holds one.
@@ -52,7 +51,7 @@ class Player:
         self.broker = Broker(release, observer=self._observe)
         self.history: list[AnyStep] = []
         self.events: list[Seen] = []
-        self.not_imported = import_definitions(self.broker, definitions, start_us)
+        import_definitions(self.broker, definitions, start_us)
         self._clients = Clients(self.broker, start_us)
 
     @property

@@ -128,6 +128,35 @@ def test_a_part_of_an_export_is_answered(who: dict[str, Any], tmp_path: Path) ->
     start_broker("4.3", definitions=path)
 
 
+@pytest.mark.parametrize("key", ["dead", "other", "a.#"])
+def test_no_loss_rests_on_the_guessed_type_of_an_internal_exchange(key: str) -> None:
+    work = queue("work", message_ttl=1, dead_letter_exchange="inside")
+    report = linted(topology([work, queue("dead")]) | {"bindings": [bound("inside", "dead", key)]})
+    assert [each.name for each in report.findings if each.severity == "error"] == []
+    assert "how exchange 'inside' routes, which the export leaves out" in "".join(report.unchecked)
+
+
+def test_a_dead_letter_goes_to_a_queue_of_a_client_by_its_name() -> None:
+    work = queue("work", message_ttl=1, dead_letter_exchange="", dead_letter_routing_key="amq.gen-AAAA")
+    report = linted(topology([work]))
+    assert report.findings == ()
+    assert "what becomes of messages in queue 'amq.gen-AAAA'" in "".join(report.unchecked)
+
+
+def test_a_queue_with_an_argument_of_an_earlier_release_is_there(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "definitions.json"
+    path.write_text(json.dumps(topology([queue("work", message_ttl=1, queue_master_locator="min-masters")])))
+    assert [main([command, str(path)]) for command in ("lint", "fuzz")] == [1, 1]
+    assert "it does not take 'x-queue-master-locator' (here without what is refused)" in capsys.readouterr().out
+
+
+def test_what_no_release_takes_is_a_finding_of_every_question(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "definitions.json"
+    path.write_text(json.dumps(topology([queue("work", message_ttl=1, max_priority=300)])))
+    assert [main([command, str(path)]) for command in ("lint", "fuzz", "settings", "graph")] == [1, 1, 0, 0]
+    start_broker("4.3", definitions=path, not_imported=lambda refused: None)
+
+
 def test_what_no_release_takes_is_wrong_input_for_a_trial() -> None:
     with pytest.raises(DefinitionsError, match=r"queues\[0\]\.arguments\.x-max-priority: no RabbitMQ takes this"):
         import_definitions(Broker("4.3"), topology([queue("work", max_priority=300)]), 0)

@@ -29,6 +29,7 @@ def taken(binding: dict[str, Any]) -> Snapshot:
     [
         ({}, "fanout"),
         ({"routing_key": "orders"}, "direct"),
+        ({"routing_key": "dead"}, "fanout"),
         ({"routing_key": "orders.#"}, "topic"),
         ({"routing_key": "a#b"}, "direct"),
         ({"arguments": {"x-match": "all", "region": "eu"}}, "headers"),

@@ -173,7 +173,7 @@ def test_a_lost_publish_and_a_foreign_one_cannot_be_told_apart(tmp_path: Path) -
         "The log lacks the row of the publish to the default exchange with the key 'work':"
         " check whether tracing was on then, and whether rows were lost.",
         "A publish to the default exchange with the key 'work' that the trace does not show put a copy into 'work':"
-        " check for a shovel, or for a publisher that tracing does not cover.",
+        " check for lost rows first, then for a shovel, or for a publisher that tracing does not cover.",
     ]
 
 

@@ -8,7 +8,6 @@ names begin with ``amq.``, policies from before an upgrade, and more queues than
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from dlx import declarations
@@ -115,43 +114,36 @@ def _take_queue(node: NodeState, vhost: VirtualHost, item: Item, error: Operator
         return item, ""
 
     def declared(arguments: Arguments) -> Queue | None:
-        return declarations.imported_queue(
-            item["name"],
-            vhost=vhost.name,
-            durable=item.get("durable", True),
-            auto_delete=item.get("auto_delete", False),
-            arguments=arguments,
-            release=node.release,
-            default_queue_type=vhost.default_queue_type if node.release.definitions_default_queue_type else None,
-        )
+        try:
+            return declarations.imported_queue(
+                item["name"],
+                vhost=vhost.name,
+                durable=item.get("durable", True),
+                auto_delete=item.get("auto_delete", False),
+                arguments=arguments,
+                release=node.release,
+                default_queue_type=vhost.default_queue_type if node.release.definitions_default_queue_type else None,
+            )
+        except Refusal:
+            return None
 
     arguments = arguments_of(item)
-    taken = item
-    try:
-        queue = declared(arguments)
-    except Refusal:
-        kind = {name: value for name, value in arguments.items() if name == "x-queue-type"}
-        known = [name for name, value in arguments.items() if _is_taken(partial(declared, {**kind, name: value}))]
-        taken = {**item, "arguments": {name: item["arguments"][name] for name in known}}
-        try:
-            queue = declared(arguments_of(taken))
-        except Refusal:
-            return None, ""
+    taken, queue, unknown = item, declared(arguments), list[str]()
     if queue is None:
-        return None, _LEFT_OUT
+        kind = {name: value for name, value in arguments.items() if name == "x-queue-type"}
+        unknown = [name for name, value in arguments.items() if declared({**kind, name: value}) is None]
+        taken = {**item, "arguments": {name: value for name, value in arguments.items() if name not in unknown}}
+        queue = declared(taken["arguments"])
+    if queue is None:
+        return None, "" if error is not None else _LEFT_OUT
     queue_lifecycle.add(node, vhost, queue, None, policies_as_declared=False)
+    if error is None and unknown:
+        return taken, f"{_LEFT_OUT}: it does not take {_listed(unknown)}"
     if error is None:
         reserved = item["name"].startswith("amq.")
         why = "its name begins with amq." if reserved else "the queue limit of its virtual host is reached"
         return item, f"{_LEFT_OUT}: {why}"
     return taken, ""
-
-
-def _is_taken(declare: Callable[[], Queue | None]) -> bool:
-    try:
-        return declare() is not None
-    except Refusal:
-        return False
 
 
 def _take_exchange(node: NodeState, vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:

@@ -222,7 +222,7 @@ def undeclared_name(subject: Subject) -> Iterator[Found]:
         declared = [name for name in names if ObjectName(about.kind, about.vhost, name) not in
                     {*snapshot.stand_ins, *snapshot.left_out}]  # fmt: skip
         near = nearest(about.name, declared, _NEAR if exported else 0.6)
-        if exported and (not near or about.name.startswith("amq.")):
+        if about.name.startswith("amq.") or (exported and not near):
             continue
         meant = f"; did you mean {near[0]!r}?" if near else ""
         yield Found(

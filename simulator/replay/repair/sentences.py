@@ -139,12 +139,12 @@ def unseen_publish(hypothesis: Hypothesis) -> str:
     to = _address(hypothesis)
     if hypothesis.kind == FORGED_HEADERS:
         return (
-            f"A client published the message again to {to}, {_changed(hypothesis)}, and the trace does not show it:"
-            " check which consumers republish what they were delivered."
+            f"A client published the message again to {to}, {_changed(hypothesis)}, and the trace does not show it, or"
+            " the log lacks rows of its way: check for lost rows first, then which consumers republish what they get."
         )
     return (
         f"A publish to {to} that the trace does not show put a copy into '{hypothesis.queue}':"
-        " check for a shovel, or for a publisher that tracing does not cover."
+        " check for lost rows first, then for a shovel, or for a publisher that tracing does not cover."
     )
 
 

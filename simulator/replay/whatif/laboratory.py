@@ -150,15 +150,9 @@ class Laboratory:
         reached = (story.vhost, name) in self.runs.reaches.of(story).queues
         if reached or is_there:
             return reached
-        if any(self._has_limits(side, story.vhost) for side in self._sides):
-            return True  # another queue may have its place
         about = ObjectName("queue", story.vhost, name)
         bound = any(about in side.snapshot.left_out for side in self._sides)
         return bound or any(name in message.routing_keys for message in self._sent_to(story, DEFAULT_EXCHANGE))
-
-    def _has_limits(self, side: Prepared, vhost: str) -> bool:
-        there = side.snapshot.broker.vhosts.get(vhost)
-        return there is not None and bool(there.limits)
 
     def _meets_binding(self, story: Story, binding: Binding) -> bool:
         for side in self._sides:
