@@ -99,10 +99,10 @@ class Explainer:
             return None
         return f"queue '{queue}' of '{vhost}' is not in the definitions (exports omit exclusive queues)"
 
-    def why_unknown_death(self, vhost: str, target: Target, explained: Mapping[tuple[str, str], int]) -> str | None:
-        """Tell which queue the message died in that the definitions lack, besides the deaths ``explained``."""
-        died = (queue for queue, _ in target.death_counts().keys() - explained.keys())
-        return next((why for queue in sorted(died) if (why := self.why_unknown(vhost, queue))), None)
+    def why_unknown_death(self, vhost: str, target: Target) -> str | None:
+        """Tell which queue the message died in that the definitions lack: nobody knows where it went from there."""
+        died = sorted({queue for queue, _ in target.death_counts()})
+        return next((why for queue in died if (why := self.why_unknown(vhost, queue))), None)
 
     def entries(self, row: Row, headers: Mapping[str, Any]) -> tuple[State, ...]:
         """Return the states into which the publish in ``row`` is routed. Raises ``PublishRefusedError``."""

@@ -426,7 +426,7 @@ class Lineage:
         ruled_out = explainer.ruled_out(latest, target, content, constraints)
         parent = nearest.found.state.message if nearest else None
         observed = explainer.observed(row, parent, headers)
-        unknown = explainer.why_unknown_death(row.vhost, target, nearest.found.state.counts if nearest else {})
+        unknown = explainer.why_unknown_death(row.vhost, target)
         if unknown:
             return Explained(_not_checked("queue", target.queue, unknown), observed)
         if nearest is None or self._is_far(nearest, ruled_out):

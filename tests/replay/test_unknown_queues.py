@@ -27,6 +27,21 @@ def log(reason: str) -> Log:
     return found
 
 
+@pytest.mark.parametrize("rules", ["3.10", "4.3"])
+def test_a_loop_through_a_queue_that_is_not_exported_is_unchecked_in_every_round(tmp_path: Path, rules: str) -> None:
+    loop = Log().publish("", "work").deliver("work", "", ["work"])
+    for number in (1, 2, 3):
+        deaths = [
+            death("wait", "expired", count=number, keys=["wait"]),
+            death("work", "rejected", count=number, keys=["work"]),
+        ]
+        loop.deliver("work", "", ["work"], headers=died(*deaths))
+    defined = definitions_of({"work": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "wait"}})
+    rows = loop.replay(tmp_path, defined, rules)
+    assert [row["verdict"] for row in rows] == ["agree"] * 4
+    assert [[each["what"] for each in row["unchecked"]] for row in rows[1:]] == [["queue"]] * 3
+
+
 @pytest.mark.parametrize("reason", ["rejected", "expired"])
 def test_what_died_in_a_queue_that_is_not_exported_is_unchecked(tmp_path: Path, capsys: Any, reason: str) -> None:
     path = tmp_path / "definitions.json"
