@@ -274,11 +274,23 @@ class Lineage:
                 return explained._replace(delivery=delivery)
             first = first or (candidate, times)
         if first is None:
-            return self._inexact(target, row, content, headers, constraints)
+            lost = self._with_lost_rows(target, row, content, constraints)
+            return lost or self._inexact(target, row, content, headers, constraints)
         alike = self._alike(content, queue)
         if any(self._explainer.may_have_more(source.roots, target, constraints) for source in alike):
             return self._unsearched(self._accepted(first[0], target, row, first[1]._replace(judged=False)), queue)
         return self._accepted(first[0], target, row, first[1]._replace(refuted=True))
+
+    def _with_lost_rows(
+        self, target: Target, row: Row, content: str, constraints: ConsumerConstraints
+    ) -> Explained | None:
+        """Explain a delivery by a way on which the log lacks deliveries: nobody rejects what was not delivered."""
+        anywhere = constraints._replace(delivered_in=frozenset(self._explainer.topology.queues))
+        candidates = self._candidates(target, row, content, anywhere)
+        found = next((each for each in candidates if each.counts_fit), None)
+        if found is None:
+            return None
+        return self._accepted(found, target, row, self._path_times(found, row)._replace(judged=False))
 
     def _unsearched(self, explained: Explained, queue: str) -> Explained:
         """Return the explanation, though no path that was looked at fits the times: there may be one that does."""

@@ -45,10 +45,10 @@ def test_the_hops_of_a_retry_ladder_are_reconstructed(tmp_path):
     assert [row["new_hops"] for row in rows] == [0, 2, 2]
 
 
-def test_a_rejection_needs_a_delivery_before_it(tmp_path):
+def test_a_rejection_without_a_delivery_before_it_means_that_the_log_lacks_that(tmp_path):
     (row,) = Log().publish("", "work").deliver("work", "", ["work"], headers=lap(1)).replay(tmp_path, LADDER)
-    assert row["verdict"] == "unexplained"
-    assert row["why"] == "rejected in 'work': the message was not delivered there before"
+    assert (row["verdict"], reasons(row)) == ("agree", [("work", "rejected"), ("wait", "expired")])
+    assert [each["what"] for each in row["unchecked"]] == ["rejection"]
 
 
 def test_no_expiry_without_a_ttl(tmp_path):
