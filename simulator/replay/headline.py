@@ -113,7 +113,7 @@ def _late(stretch: LateStretch) -> str:
     begin, end = moment(stretch.from_us), moment(stretch.until_us)
     least, most = (f"{duration_us // 1_000:,} ms" for duration_us in (stretch.least_us, stretch.most_us))
     late = f"Rows from {begin} to {end} were written late: some by {least} or more, none by more than {most}"
-    return f"{late}; what this explains is held against no setting"
+    return f"{late}; what this explains is held against no setting, though a TTL that is too long looks the same"
 
 
 def _not_checked(what: What, count: int) -> str:
