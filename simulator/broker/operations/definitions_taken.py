@@ -132,8 +132,8 @@ def _take_queue(node: NodeState, vhost: VirtualHost, item: Item, error: Operator
     if queue is None:
         kind = {name: value for name, value in arguments.items() if name == "x-queue-type"}
         unknown = [name for name, value in arguments.items() if declared({**kind, name: value}) is None]
-        taken = {**item, "arguments": {name: value for name, value in arguments.items() if name not in unknown}}
-        queue = declared(taken["arguments"])
+        taken = {**item, "arguments": {name: item["arguments"][name] for name in arguments if name not in unknown}}
+        queue = declared({name: value for name, value in arguments.items() if name not in unknown})
     if queue is None:
         return None, "" if error is not None else _LEFT_OUT
     queue_lifecycle.add(node, vhost, queue, None, policies_as_declared=False)
