@@ -75,7 +75,9 @@ def passing_time(bench: Bench, timers: int) -> None:
         given = {
             "exchanges": [{"name": "all", "type": "fanout"}],
             "queues": [*queues, {"name": "dead", "arguments": {}}],
-            "bindings": [{"source": "all", "destination": name, "routing_key": ""} for name in names],
+            "bindings": [
+                {"source": "all", "destination": name, "destination_type": "queue", "routing_key": ""} for name in names
+            ],
         }
         complete = {section: [defaults(item) for item in items] for section, items in given.items()}
         bench.api("POST", f"definitions/{vhost}", json.dumps(complete).encode())

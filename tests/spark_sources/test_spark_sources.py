@@ -110,7 +110,9 @@ def shop(tmp_path_factory) -> Path:
             {"vhost": "shop", "name": "in", "type": "topic", "arguments": {"alternate-exchange": "unrouted"}},
         ],
         "queues": queues,
-        "bindings": [{"vhost": "shop", "source": "in", "destination": "orders", "routing_key": "#"}],
+        "bindings": [
+            {"vhost": "shop", "source": "in", "destination": "orders", "destination_type": "queue", "routing_key": "#"}
+        ],
         "policies": [{"vhost": "shop", "name": "short", **ttl}],
     }
     path.write_text(json.dumps(document))
