@@ -110,7 +110,7 @@ class Definitions:
     @property
     def rabbitmq_version(self) -> str | None:
         """Return the version of the exporting server, such as ``4.0.5``, if the export has it."""
-        return _version(self.document)
+        return version_of(self.document)
 
     def topology(self, vhost: str) -> Topology:
         """Return the topology of one virtual host.
@@ -164,7 +164,8 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-def _version(document: Mapping[str, Any]) -> str | None:
+def version_of(document: Mapping[str, Any]) -> str | None:
+    """Return the version of the server that exported a document, such as ``4.0.5``, if it says so."""
     version = document.get("rabbitmq_version", document.get("rabbit_version"))
     return version if isinstance(version, str) else None
 
@@ -277,7 +278,7 @@ def _with_counting_keys(data: bytes, document: dict[str, Any]) -> tuple[dict[str
     first = read_first_of_equal_keys(data, document)
     if first == document:
         return document, ()
-    own = release(known_release(_version(document) or "") or DEFAULT)
+    own = release(known_release(version_of(document) or "") or DEFAULT)
     told = "a key stands twice in an object: servers take the last one until 3.10, the first from 3.11 on; here the {}"
     if own.json_equal_keys == "first":
         return first, (told.format("first"),)

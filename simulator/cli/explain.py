@@ -136,9 +136,7 @@ def explain(
     step = Publish(exchange, key, headers=_headers(headers), expiration_ms=expiration, vhost=host)
     found = live(snapshot.document, step, _stated(outcomes, topology), release=rules)
     for each in snapshot.refused:
-        click.echo(
-            f"note: an import into RabbitMQ {rules} refuses {each.about}: {each.why} ({each.consequence})", err=True
-        )
+        click.echo(f"note: {each.sentence(rules)}", err=True)
     for guess in snapshot.guesses:
         click.echo(f"note: not known: {guess}", err=True)
     title = f"A message under RabbitMQ {rules}: {found.fate}"

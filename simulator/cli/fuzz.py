@@ -169,9 +169,7 @@ def _definitions(source: Source, over: ServerURL | None, given: str | None) -> t
     release = chosen_release(read, given)
     snapshot = Snapshot(read, release_named(release))
     for each in snapshot.refused:
-        click.echo(
-            f"note: an import into RabbitMQ {release} refuses {each.about}: {each.why} ({each.consequence})", err=True
-        )
+        click.echo(f"note: {each.sentence(release)}", err=True)
     for guess in snapshot.guesses:
         click.echo(f"note: not known: {guess}", err=True)
     if any(each.kept != "whole" for each in snapshot.refused):

@@ -52,6 +52,10 @@ class Refused(msgspec.Struct, frozen=True):
             return "a server may have it, and so it is here"
         return "here without what is refused" if self.kept == "in part" else "left out here"
 
+    def sentence(self, release: str) -> str:
+        """Say what an import into the release refuses, why, and what questions do with it."""
+        return f"an import into RabbitMQ {release} refuses {self.about}: {self.why} ({self.consequence})"
+
 
 def queue_left_out(about: ObjectName) -> str:
     """Say in a phrase that a queue is not looked into which only bindings name."""
@@ -66,8 +70,8 @@ class Snapshot:
         definitions, release: as given.
         refused: what an import into that release would refuse.
         plugins: what a plugin does with the definitions, in phrases: nobody knows here.
-        completed: the whole export, with stand-ins for what it leaves out.
-        document: the same as far as a broker of the release has it, without who may do what.
+        document: the export, with stand-ins for what it leaves out, as far as a broker of the release has it, and
+            without who may do what.
         broker: a broker that has it. Whoever plays on it leaves its exchanges, queues and bindings alone,
             since the flows read them there.
         flows: what the rules say of each virtual host, by name.
@@ -97,11 +101,6 @@ class Snapshot:
     def topologies(self) -> dict[str, Topology]:
         """The virtual hosts by name."""
         return {vhost: flow.topology for vhost, flow in self.flows.items()}
-
-    @property
-    def completed(self) -> dict[str, Any]:
-        """The whole export, with stand-ins for what it leaves out."""
-        return self._completed.document
 
     @property
     def stand_ins(self) -> dict[ObjectName, str]:

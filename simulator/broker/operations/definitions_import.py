@@ -36,10 +36,10 @@ from simulator.broker.operations import (
     queue_lifecycle,
     users,
 )
-from simulator.broker.operations.import_items import UNDEFINED, At, Item, text, version_of, vhost_at
+from simulator.broker.operations.import_items import UNDEFINED, At, Item, text, vhost_at
 from simulator.broker.state import NodeState, VirtualHost
 from simulator.broker.tags import tag_names
-from simulator.definitions import DefinitionsError, checking
+from simulator.definitions import DefinitionsError, checking, version_of
 from simulator.json_values import NoFieldValueError, field_value
 
 _OF_A_VHOST = frozenset({"parameters", "policies", "queues", "exchanges", "bindings"})

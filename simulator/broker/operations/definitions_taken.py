@@ -25,9 +25,10 @@ from simulator.broker.operations.definitions_import import (
     objects_in,
     sections_of,
 )
-from simulator.broker.operations.import_items import At, Item, version_of
+from simulator.broker.operations.import_items import At, Item
 from simulator.broker.replies import NotImported
 from simulator.broker.state import NodeState, VirtualHost
+from simulator.definitions import version_of
 from simulator.json_values import NoFieldValueError, field_value
 
 Taken = Item | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dlx import operator_errors
@@ -20,12 +19,6 @@ class At(NamedTuple):
     vhost: str | None
     user: str | None
     version: str | None
-
-
-def version_of(document: Mapping[str, Any]) -> str | None:
-    """Return the version of the server that exported the document, if it says so."""
-    version = document.get("rabbitmq_version", document.get("rabbit_version"))
-    return version if isinstance(version, str) else None
 
 
 def vhost_at(node: NodeState, at: At) -> VirtualHost:
