@@ -1,0 +1,1 @@
+"""Checks of the project itself, not of what it answers."""
