@@ -188,11 +188,11 @@ def refused_object(subject: Subject) -> Iterator[Found]:
 
     Why: the import fails there. A running server may have the object all the same, such as a policy from before an
     upgrade; so questions are asked of it as far as the release knows it.
-    Example: a queue with x-max-priority 300, a policy with ha-mode under 4.0, a topic binding with three #.
+    Example: a queue with x-max-priority 300, a policy with ha-mode under 4.0, permissions of an absent user.
     Fix: correct what is refused, or take it out, before you import the definitions.
     """
     named = (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, OVERFLOW, *_DEAD_LETTER_KEYS)
-    for each in subject.snapshot.refused:
+    for each in (*subject.snapshot.refused, *subject.snapshot.refused_users):
         if not any(f"'x-{key}'" in each.why for key in named):
             words = f"the server says: {each.words}" if each.words not in ("", each.why) else "the import's own checks"
             yield Found(
