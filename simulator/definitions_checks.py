@@ -9,7 +9,7 @@ Source: live servers (imports over HTTP, and declarations).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -155,10 +155,8 @@ def _wrong_queue(where: str, vhost: str, item: Mapping[str, Any], release: Relea
 def _ignored(where: str, item: Mapping[str, Any], kind: str) -> Iterator[str]:
     """Yield what servers take of a queue and do not look at."""
     arguments = item.get("arguments") or {}
-    for name in arguments:
-        near = [] if name in ARGUMENTS else nearest(name, ARGUMENTS, _NEAR)
-        if near:
-            yield f"{where}.arguments.{name}: RabbitMQ takes this and ignores it; did you mean {near[0]!r}?"
+    for name, meant in misspelt(arguments, ARGUMENTS):
+        yield f"{where}.arguments.{name}: RabbitMQ takes this and ignores it; did you mean {meant!r}?"
     limit = arguments.get(f"x-{DELIVERY_LIMIT}")
     if kind == QUORUM and limit is not None and not isinstance(limit, int):
         yield f"{where}.arguments.x-{DELIVERY_LIMIT}: RabbitMQ takes {limit!r} and reads no limit from it: no integer"
@@ -168,6 +166,21 @@ def _ignored(where: str, item: Mapping[str, Any], kind: str) -> Iterator[str]:
         if "x-queue-type" not in arguments:
             by = "the default: it has no argument x-queue-type, which exports of servers always have for other types"
         yield f"{where}.type: RabbitMQ ignores {shown!r}; the queue is of type {kind}, by {by}"
+
+
+def misspelt(names: Iterable[str], known: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield each name that is not known and comes very near one that is, with that one."""
+    for name in names:
+        near = [] if name in known else nearest(name, known, _NEAR)
+        if near:
+            yield name, near[0]
+
+
+def unknown_keys(keys: Iterable[str]) -> str:
+    """Say that a release does not know keys of a policy, with the name that may be meant where none knows one."""
+    listed = list(keys)
+    meant = [near for _, near in misspelt(listed, _policy_keys())]
+    return f"it does not know {', '.join(map(repr, listed))}" + (f"; did you mean {meant[0]!r}?" if meant else "")
 
 
 def _wrong_policy(where: str, item: Mapping[str, Any], operator: bool, release: Release) -> _Wrong | None:
@@ -185,11 +198,7 @@ def _wrong_policy(where: str, item: Mapping[str, Any], operator: bool, release: 
     keys = release.operator_policy_keys if operator else release.policy_keys
     for key, value in definition.items() if isinstance(definition, Mapping) else ():
         if key not in keys:
-            near = nearest(key, DEFINABLE, _NEAR)
-            meant = f"; did you mean {near[0]!r}?" if near and key not in _policy_keys() else ""
-            return _Wrong(
-                f"{where}.definition.{key}", f"it does not know {key!r}{meant}", for_plugin=is_for_plugin(key)
-            )
+            return _Wrong(f"{where}.definition.{key}", unknown_keys([key]), for_plugin=is_for_plugin(key))
         if _refusal(".*", {key: value}, "all", 0, operator, release) == why:
             return _Wrong(f"{where}.definition.{key}", why + _nearest_word(key, value))
     return _Wrong(f"{where}.definition", why)
