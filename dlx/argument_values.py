@@ -168,7 +168,7 @@ _IN_WORDS = {
     "value_zero": "it is 0, and must be more",
     "value_too_large": "{} ms is more than ten years",
     "max_value_exceeded": f"{{}} is more than {_MAX_PRIORITY}",
-    "unacceptable_type": "a value of the type {} does not fit",
+    "unacceptable_type": "{} does not fit",
     "routing_key_but_no_dlx_defined": "there is no x-dead-letter-exchange beside it",
     "invalid_dlx_strategy": f"expected {' or '.join(STRATEGIES)}",
     "invalid_overflow": f"expected {' or '.join(OVERFLOWS)}",
@@ -179,12 +179,22 @@ _IN_WORDS = {
 }
 
 
+_KINDS = {
+    "longstr": "a string",
+    "bool": "true or false",
+    "array": "a list",
+    "table": "an object",
+    "double": "a number with a fraction",
+}
+
+
 def in_words(wrong: Any) -> str:
     """Return what a check has found wrong with an argument of a queue, for a person."""
     if isinstance(wrong, list):
         return "".join(map(chr, wrong))
     name, value = wrong if isinstance(wrong, tuple) else (wrong, "")
-    return _IN_WORDS[str(name)].format(value)
+    kind = "an integer" if value in _INTEGERS else _KINDS.get(value, value)
+    return _IN_WORDS[str(name)].format(kind)
 
 
 def _one_of(known: Any, value: Any, otherwise: Any) -> Any:

@@ -118,8 +118,9 @@ def printed(term: Any, column: int = 0, line: int = LINE) -> str:
 
 
 def in_plain_text(text: str) -> str:
-    """Return an error text with strings in quotes, where it has binaries, and errors in patterns in words."""
-    return _ERROR_IN_TEXT.sub(r"\1 at character \2", _BINARY_IN_TEXT.sub(r"\1", text))
+    """Return an error text with JSON's strings and objects for binaries and maps, and errors in patterns in words."""
+    text = _BINARY_IN_TEXT.sub(r"\1", text).replace("#{", "{").replace(" => ", ": ")
+    return _ERROR_IN_TEXT.sub(r"\1 at character \2", text)
 
 
 def _flat(term: Any) -> str:

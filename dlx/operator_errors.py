@@ -30,7 +30,7 @@ class OperatorError(Exception):
     def __init__(self, text: str, status: int = 400, term: Any = None, plain: str = "") -> None:
         super().__init__(text)
         self.text = text
-        self.plain = plain or text
+        self.plain = plain or in_plain_text(text)
         self.status = status
         self.term = term
         self.item: tuple[str, int] | None = None
@@ -117,7 +117,8 @@ def no_policy() -> OperatorError:
 
 def invalid_parameter(problem: str, status: int = 400) -> OperatorError:
     """Refuse a policy or parameter whose validation found ``problem``."""
-    return OperatorError(f"Validation failed\n\n{problem}\n", status, plain=in_plain_text(problem))
+    plain = "; ".join(line.strip() for line in in_plain_text(problem).splitlines())
+    return OperatorError(f"Validation failed\n\n{problem}\n", status, plain=plain)
 
 
 def unknown_component(component: str) -> OperatorError:

@@ -239,7 +239,7 @@ def test_a_question_about_a_log_is_answered_without_what_no_release_takes(tmp_pa
         ({"dead_letter_routing_key": "k"}, "no x-dead-letter-exchange beside it", ""),
         ({"overflow": "drop"}, "expected drop-head or reject-publish or reject-publish-dlx", ""),
         ({"max_age": "7"}, "expected a number above 0 and one of the units", "invalid_max_age"),
-        ({"single_active_consumer": "yes"}, "a value of the type longstr does not fit", "unacceptable_type"),
+        ({"single_active_consumer": "yes"}, "a string does not fit", "unacceptable_type"),
     ],
 )
 def test_people_read_plain_words_and_the_server_s_beside_them(arguments: Any, words: str, server: str) -> None:
@@ -250,6 +250,18 @@ def test_people_read_plain_words_and_the_server_s_beside_them(arguments: Any, wo
     assert server in found.because
     assert not server or "the server says" in found.because
     assert not {"<<", "{", "_age", "no_dlx"} & {part for part in ("<<", "{", "_age", "no_dlx") if part in found.message}
+
+
+def test_values_of_policies_and_limits_are_told_in_plain_words() -> None:
+    policy = {"vhost": "/", "name": "p", "pattern": "(", "apply-to": "all", "definition": {"max-length": {"a": "b"}}}
+    limit = {"component": "vhost-limits", "name": "limits", "vhost": "/", "value": {"max-queues": "a"}}
+    user = {"name": "anna", "tags": "", "password_hash": "", "limits": {"max-connections": "a"}}
+    report = linted(topology([queue("work")]) | {"policies": [policy], "parameters": [limit], "users": [user]})
+    told = {each.about.name: each.message for each in report.findings}
+    assert 'policy \'p\': {"a": "b"} is not a valid maximum length; pattern should be' in told["p"]
+    assert "missing closing parenthesis at character 1" in told["p"]
+    assert 'actually was "a"' in told["limits"]
+    assert 'actually was "a"' in told["anna"]
 
 
 def test_what_an_import_refuses_of_users_is_found() -> None:

@@ -94,8 +94,10 @@ def _is_field_value(value: Any) -> bool:
 
 def _take_user(node: NodeState, _vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:
     """Keep a user whose password was taken out of the export: nobody can log in as that user."""
-    if error is None or not isinstance(item.get("name"), str):
+    if error is None:
         return item, ""
+    if not isinstance(item.get("name"), str):
+        return None, ""
     kept = {"name": item["name"], "password_hash": "", "tags": item.get("tags", "")}
     try:
         users.put_user(node, PutUser(item["name"], kept, None))
