@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dlx.erlang_printing import LINE, Atom, as_octets, printed
+from dlx.erlang_printing import LINE, Atom, as_octets, in_plain_text, printed
 from dlx.releases import Release
 
 NAMES = {
@@ -47,16 +47,18 @@ class Refusal(Exception):
 
     ``code`` is the AMQP reply code, ``explanation`` the text without its prefix;
     ``text`` is what a client sees, unless ``silent``, such as ``NOT_FOUND - no queue 'q' in vhost '/'``.
+    ``plain`` says to a person what the explanation says, which may hold Erlang terms.
     """
 
     encoding = "utf-8"
     silent = False  # whether the connection ends without a word
     reason: Any = None  # the term that says why a server crashed, for imports, which show it
 
-    def __init__(self, code: int, explanation: str = "") -> None:
+    def __init__(self, code: int, explanation: str = "", plain: str = "") -> None:
         super().__init__(explanation)
         self.code = code
         self.explanation = explanation
+        self.plain = plain or in_plain_text(explanation)
 
     @property
     def text(self) -> str:

@@ -163,6 +163,40 @@ def is_stream_offset(value: Any) -> bool:
     return kind in _INTEGERS or kind in ("longstr", "timestamp") or field_term(value) in _NAMED_OFFSETS_IN_BYTES
 
 
+_IN_WORDS = {
+    "value_negative": "{} is less than 0",
+    "value_zero": "it is 0, and must be more",
+    "value_too_large": "{} ms is more than ten years",
+    "max_value_exceeded": f"{{}} is more than {_MAX_PRIORITY}",
+    "unacceptable_type": "{} does not fit",
+    "routing_key_but_no_dlx_defined": "there is no x-dead-letter-exchange beside it",
+    "invalid_dlx_strategy": f"expected {' or '.join(STRATEGIES)}",
+    "invalid_overflow": f"expected {' or '.join(OVERFLOWS)}",
+    "invalid_queue_locator_arg": "there is no such leader locator",
+    "invalid_queue_mode": "expected default or lazy",
+    "invalid_queue_type": "there is no such queue type",
+    "invalid_max_age": "expected a number above 0 and one of the units Y, M, D, h, m and s, such as 7D",
+}
+
+
+_KINDS = {
+    "longstr": "a string",
+    "bool": "true or false",
+    "array": "a list",
+    "table": "an object",
+    "double": "a number with a fraction",
+}
+
+
+def in_words(wrong: Any) -> str:
+    """Return what a check has found wrong with an argument of a queue, for a person."""
+    if isinstance(wrong, list):
+        return "".join(map(chr, wrong))
+    name, value = wrong if isinstance(wrong, tuple) else (wrong, "")
+    kind = "an integer" if value in _INTEGERS else _KINDS.get(value, value)
+    return _IN_WORDS[str(name)].format(kind)
+
+
 def _one_of(known: Any, value: Any, otherwise: Any) -> Any:
     if type_name(value) != "longstr":
         return _unacceptable(value)

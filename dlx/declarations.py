@@ -280,7 +280,7 @@ def _check_value(key: str, check: Check, name: str, vhost: str, arguments: Argum
     why = check(arguments[key], arguments, release)
     if why is not None:
         text = f"invalid arg '{key}' for {resource('queue', name, vhost)}: "
-        raise Refusal(406, explained(text, why, release, values.LINE))
+        raise Refusal(406, explained(text, why, release, values.LINE), text + values.in_words(why))
 
 
 def _check_declarable(queue: Queue, vhost: str, release: Release) -> None:

@@ -18,6 +18,8 @@ from dlx.releases import Release
 from dlx.topology import Arguments, Exchange
 
 _ALTERNATE_EXCHANGE = "alternate-exchange"
+ARGUMENTS = frozenset({_ALTERNATE_EXCHANGE})
+"""The names of all arguments that mean something to an exchange, besides those of plugins."""
 # Names that Erlang knows for other reasons are called invalid; of all others it says that they are unknown.
 _KNOWN_WORDS = frozenset(
     (

@@ -12,7 +12,7 @@ from typing import Any
 
 from dlx.amqp_errors import NAMES, Refusal
 from dlx.bindings import BindingRefusal
-from dlx.erlang_printing import Atom, json_term, printed
+from dlx.erlang_printing import Atom, in_plain_text, json_term, printed
 from dlx.releases import Release
 
 OBJECT_NOT_FOUND = "Object Not Found"
@@ -30,7 +30,7 @@ class OperatorError(Exception):
     def __init__(self, text: str, status: int = 400, term: Any = None, plain: str = "") -> None:
         super().__init__(text)
         self.text = text
-        self.plain = plain or text
+        self.plain = plain or in_plain_text(text)
         self.status = status
         self.term = term
         self.item: tuple[str, int] | None = None
@@ -117,7 +117,8 @@ def no_policy() -> OperatorError:
 
 def invalid_parameter(problem: str, status: int = 400) -> OperatorError:
     """Refuse a policy or parameter whose validation found ``problem``."""
-    return OperatorError(f"Validation failed\n\n{problem}\n", status, plain=problem)
+    plain = "; ".join(line.strip() for line in in_plain_text(problem).splitlines())
+    return OperatorError(f"Validation failed\n\n{problem}\n", status, plain=plain)
 
 
 def unknown_component(component: str) -> OperatorError:
@@ -202,7 +203,7 @@ def wrong_type() -> UnforeseenError:
 
 def unreadable_argument(problem: str) -> OperatorError:
     """Refuse an imported argument that is not an AMQP value."""
-    return _only_term(Atom(problem), f"an argument cannot be read: {problem}")
+    return _only_term(Atom(problem), f"an argument cannot be read: {problem.replace('_', ' ')}")
 
 
 def resources_missing(vhost: str, missing: list[tuple[str, str]]) -> OperatorError:
@@ -217,7 +218,7 @@ def resources_missing(vhost: str, missing: list[tuple[str, str]]) -> OperatorErr
 def invalid_binding(refusal: BindingRefusal) -> OperatorError:
     """Refuse an imported binding; a server prints the words and the terms for them apart."""
     term = (Atom("binding_invalid"), list(map(ord, refusal.words)), list(refusal.terms))
-    return _only_term(term, refusal.explanation)
+    return _only_term(term, refusal.plain)
 
 
 def imported(refusal: Refusal) -> OperatorError:
@@ -227,7 +228,7 @@ def imported(refusal: Refusal) -> OperatorError:
         return _unforeseen(reason, "its arguments make a server's import crash")
     name, explanation = NAMES[refusal.code].lower(), refusal.explanation
     term = (Atom("amqp_error"), Atom(name), list(map(ord, explanation)), Atom("none"))
-    return OperatorError(f"{name}: {explanation}", term=term, plain=explanation)
+    return OperatorError(f"{name}: {explanation}", term=term, plain=refusal.plain)
 
 
 def imported_parameter(error: OperatorError, place: str, release: Release) -> OperatorError:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from dlx.releases import Release
 from simulator.broker import Broker, OperatorError
 from simulator.broker.commands import (
     AddUser,
@@ -18,7 +19,7 @@ from simulator.broker.commands import (
 )
 from simulator.broker.replies import NotImported
 from simulator.definitions import Definitions, DefinitionsError, importable, read_definitions
-from simulator.definitions_checks import check_some_release_takes
+from simulator.definitions_checks import check_some_release_takes, impossible_places
 from simulator.definitions_completed import completed
 
 DefinitionsSource = Mapping[str, Any] | str | os.PathLike[str]
@@ -128,6 +129,26 @@ def take_definitions(
     replies = broker.handle(TakeDefinitions(whole, only_vhost), now_us)
     told = [reply for reply in replies if isinstance(reply, NotImported)]
     return [each for each in told if each.place < len(document.get(each.section, ()))]  # stand-ins come behind
+
+
+def as_taken(document: Mapping[str, Any], taken: Iterable[NotImported]) -> dict[str, Any]:
+    """Return a document as a broker has taken it: without what it left out, and the rest as it has that."""
+    found, taken = dict(document), list(taken)
+    for section in {each.section for each in taken}:
+        here = {each.place: each.taken for each in taken if each.section == section}
+        kept = [here.get(place, item) for place, item in enumerate(document[section])]
+        found[section] = [item for item in kept if item is not None]
+    return found
+
+
+def as_server_has_it(definitions: Definitions, rules: Release) -> Definitions:
+    """Return definitions without what no release takes: no server has that, whatever the file says."""
+    impossible = impossible_places(definitions, rules)
+    if not impossible:
+        return definitions
+    taken = take_definitions(Broker(rules), definitions.document, _only_vhost(definitions), 0)
+    kept = as_taken(definitions.document, (each for each in taken if (each.section, each.place) in impossible))
+    return Definitions(kept, definitions.source, _only_vhost(definitions) if definitions.vhost_named else None)
 
 
 def _import(broker: Broker, definitions: Definitions, now_us: int) -> None:

@@ -30,7 +30,7 @@ from simulator.json_reading import (
     where_broken,
     why_not_utf8,
 )
-from simulator.nearest_names import suggestion
+from simulator.nearest_names import nearest, suggestion
 
 # Sections whose items belong to one virtual host.
 _PER_VHOST = ("permissions", "topic_permissions", "parameters", "policies", "queues", "exchanges", "bindings")
@@ -38,7 +38,8 @@ _PER_VHOST = ("permissions", "topic_permissions", "parameters", "policies", "que
 _UNNAMED_IN_SINGLE = ("queues", "exchanges", "bindings")
 _READ_BY_SERVERS = ("users", "permissions", "topic_permissions", "global_parameters")
 _WITH_ARGUMENTS = ("queues", "exchanges", "bindings")
-_KNOWN = frozenset({*_PER_VHOST, "users", "vhosts", "global_parameters"})
+SECTIONS = frozenset({*_PER_VHOST, "users", "vhosts", "global_parameters"})
+"""The sections of an export that hold objects."""
 _NOT_AN_EXPORT = (
     "not a definitions export: it has none of queues, exchanges, bindings, policies, vhosts; "
     "write one with `rabbitmqctl export_definitions FILE` or GET /api/definitions"
@@ -59,6 +60,8 @@ _EXPECTED = {
 }  # fmt: skip
 _REQUIRED = object()
 _DESTINATIONS = ("queue", "exchange")
+FIRST_COUNTS = ("queues", "exchanges")
+"""The sections of which an import takes the first of several items with the same name; of others it takes the last."""
 NO_KEY = "undefined"
 """The routing key with which servers bind where a document names none."""
 
@@ -144,7 +147,7 @@ class Definitions:
 
     def _one_vhost(self, vhost: str) -> dict[str, Any]:
         """Return the export that the server would make of this virtual host."""
-        kept = {key: value for key, value in self.document.items() if key not in _KNOWN}
+        kept = {key: value for key, value in self.document.items() if key not in SECTIONS}
         kept |= {"rabbitmq_definition_format": "single_virtual_host", "original_vhost_name": vhost}
         for host in self.document.get("vhosts", []):
             if host.get("name") == vhost:
@@ -252,8 +255,9 @@ def parse_definitions(data: bytes, source: str, vhost: str | None = None) -> Def
             raise DefinitionsError(source, where_broken(data, error), f"not JSON: {error}") from error
     if not isinstance(document, dict):
         raise DefinitionsError(source, "", f"not a definitions export: {_wrong(dict, document)}")
-    if _KNOWN.isdisjoint(document):
-        raise DefinitionsError(source, "", _NOT_AN_EXPORT)
+    if SECTIONS.isdisjoint(document):
+        near = (f". Of {key!r}: did you mean {near[0]!r}?" for key in document if (near := nearest(key, SECTIONS)))
+        raise DefinitionsError(source, "", _NOT_AN_EXPORT + next(near, ""))
     is_strict = not remarks
     if is_strict:
         document, remarks = _with_counting_keys(data, document)
@@ -303,7 +307,10 @@ class _Reader:
         found: dict[str, dict[str, list[Any]]] = {vhost: {} for vhost in self._default_types()}
         for vhost, kind, part in self.parts():
             found.setdefault(vhost, {}).setdefault(kind, []).append(part)
-        return {vhost: Topology.of(**kinds) for vhost, kinds in found.items()}
+        return {
+            vhost: Topology.of(**{kind: _counting(kind, parts) for kind, parts in kinds.items()})
+            for vhost, kinds in found.items()
+        }
 
     def parts(self) -> Iterator[tuple[str, str, object]]:
         """Yield each part of a topology, with its virtual host and its kind."""
@@ -446,6 +453,20 @@ class _Reader:
         if not fits or (kind is int and isinstance(value, bool)):
             raise DefinitionsError(self.source, place, _wrong(kind, value))
         return value
+
+
+def _counting(kind: str, parts: list[Any]) -> list[Any]:
+    """Return the parts that count where some have the same name: the first queue and exchange, the last policy.
+
+    Source: live servers of 3.8, 3.10, 4.0 and 4.3.
+    """
+    if kind == "bindings":
+        return parts
+    counting: dict[str, Any] = {}
+    for part in parts:
+        if kind not in FIRST_COUNTS or part.name not in counting:
+            counting[part.name] = part
+    return list(counting.values())
 
 
 def _check_arguments(document: dict[str, Any], source: str) -> None:

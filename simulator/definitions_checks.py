@@ -1,22 +1,24 @@
-"""Holds definitions against what servers take: what none imports is an error, what some ignore is told.
+"""Holds definitions against what servers take: what none imports, and what some ignore, is told.
 
-A server checks each queue and policy when it is declared or imported. So an export cannot have what every release
-refuses: the file was altered, and answers from it would be about a broker that does not exist. What one release
-refuses and another takes may be left from before an upgrade.
+A server checks each queue and policy when it is declared or imported. So a server cannot have what every release
+refuses: the file was altered, and questions are asked without it. What one release refuses and another takes may be
+left from before an upgrade.
 Source: live servers (imports over HTTP, and declarations).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 from dlx.amqp_errors import Refusal
 from dlx.declarations import ARGUMENTS, imported_queue
+from dlx.erlang_printing import in_plain_text
 from dlx.exchange_declarations import check_type
 from dlx.nearest_names import nearest
+from dlx.operator_errors import imported
 from dlx.policies import TYPE_SELECTORS
 from dlx.policy_validation import DEFINABLE, PolicyRefusedError, check_policy
 from dlx.releases import RELEASES, Release, known_release, release, stand_in_remark
@@ -26,6 +28,7 @@ from simulator.definitions import Definitions, DefinitionsError
 
 _ARGUMENT = re.compile(r"'(x-[a-z-]+)'")
 _TAKEN = {"max-length": 1}
+_CHECKED = ("queues", "policies", "parameters")
 _NEAR = 0.8
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "apply-to": ("all", "exchanges", "queues", *TYPE_SELECTORS.values()),
@@ -37,11 +40,15 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 
 
 class _Wrong(NamedTuple):
-    """A part that a release does not take: its place, the reason, and whether it may be for a plugin."""
+    """A part that a release does not take: its place, the reason, and whether it may be for a plugin.
+
+    ``impossible``: no release takes it.
+    """
 
     where: str
     why: str
     for_plugin: bool = False
+    impossible: bool = False
 
 
 def is_declared(kind: str, vhost: str, item: Mapping[str, Any], release: Release) -> bool:
@@ -63,7 +70,7 @@ def is_declared(kind: str, vhost: str, item: Mapping[str, Any], release: Release
 def check_taken(definitions: Definitions, rules: Release) -> tuple[str, ...]:
     """Return what a server of that release refuses or ignores of an export, in sentences.
 
-    Raises ``DefinitionsError`` for a queue or policy that no release takes, and for a part of another virtual host.
+    Raises ``DefinitionsError`` for a part of another virtual host.
     """
     _check_vhosts(definitions)
     return tuple(_notes(definitions, rules))
@@ -89,59 +96,67 @@ def check_some_release_takes(
 ) -> None:
     """Raise ``DefinitionsError`` for a queue or policy at that place of a section that no release takes."""
     vhost = definitions.vhosts[0] if definitions.single_vhost else str(item.get("vhost"))
-    for _ in _refused(definitions.source, rules, section, f"{section}[{place}]", vhost, item):
-        pass
+    wrong = _refused(rules, section, f"{section}[{place}]", vhost, item)
+    if wrong is not None and wrong.impossible:
+        raise DefinitionsError(definitions.source, wrong.where, f"no RabbitMQ takes this: {wrong.why}")
+
+
+def impossible_places(definitions: Definitions, rules: Release) -> frozenset[tuple[str, int]]:
+    """Return the sections and places of queues and policies in which something is that no release takes."""
+    refused = {
+        (section, place): _refused(rules, section, where, vhost, item)
+        for section in _CHECKED
+        for place, (where, vhost, item) in enumerate(_items(definitions, section))
+    }
+    return frozenset(at for at, wrong in refused.items() if wrong is not None and wrong.impossible)
 
 
 def _notes(definitions: Definitions, rules: Release) -> Iterator[str]:
-    for section in ("queues", "policies", "parameters"):
+    for section in _CHECKED:
         for where, vhost, item in _items(definitions, section):
-            yield from _refused(definitions.source, rules, section, where, vhost, item)
+            wrong = _refused(rules, section, where, vhost, item)
+            if wrong is not None and wrong.impossible:
+                yield f"{wrong.where}: no RabbitMQ takes this, so it is left out here: {wrong.why}"
+            elif wrong is not None:
+                yield f"{wrong.where}: RabbitMQ {rules.name} refuses this: {wrong.why}"
             if section == "queues":
                 yield from _ignored(where, item, definitions.topology(vhost).queues[item["name"]].type)
 
 
-def _refused(
-    source: str, rules: Release, section: str, where: str, vhost: str, item: Mapping[str, Any]
-) -> Iterator[str]:
+def _refused(rules: Release, section: str, where: str, vhost: str, item: Mapping[str, Any]) -> _Wrong | None:
+    """Return what of an item the release refuses, if anything."""
     if section == "queues":
-        yield from _told(source, rules, partial(_wrong_queue, where, vhost, item))
+        wrong = partial(_wrong_queue, where, vhost, item)
     elif section == "policies":
-        yield from _told(source, rules, partial(_wrong_policy, where, item, False))
+        wrong = partial(_wrong_policy, where, item, False)
     elif section == "parameters" and item.get("component") == "operator_policy":
-        yield from _told(source, rules, partial(_wrong_policy, f"{where}.value", item["value"], True))
-
-
-def _told(source: str, rules: Release, wrong: Callable[[Release], _Wrong | None]) -> Iterator[str]:
-    """Yield what the release refuses, if others take it. Raises ``DefinitionsError`` if none does."""
+        wrong = partial(_wrong_policy, f"{where}.value", item["value"], True)
+    else:
+        return None
     found = wrong(rules)
-    if found is None:
-        return
-    everywhere = all(wrong(release(name)) is not None for name in RELEASES)
-    if everywhere and not found.for_plugin:
-        raise DefinitionsError(source, found.where, f"no RabbitMQ takes this: {found.why}")
-    yield f"{found.where}: RabbitMQ {rules.name} refuses this: {found.why}"
+    if found is None or found.for_plugin:
+        return found
+    return found._replace(impossible=all(wrong(release(name)) is not None for name in RELEASES))
 
 
 def _wrong_queue(where: str, vhost: str, item: Mapping[str, Any], release: Release) -> _Wrong | None:
     try:
         is_declared("queue", vhost, item, release)
     except Refusal as refusal:
-        named = _ARGUMENT.search(refusal.text)
+        why = imported(refusal).plain
+        named = _ARGUMENT.search(why)
         if named is None or named[1] not in item.get("arguments", {}):
-            return _Wrong(where, refusal.text)
+            return _Wrong(where, why)
         value = item["arguments"][named[1]]
-        return _Wrong(f"{where}.arguments.{named[1]}", refusal.text + _nearest_word(named[1].removeprefix("x-"), value))
+        return _Wrong(f"{where}.arguments.{named[1]}", why + _nearest_word(named[1].removeprefix("x-"), value))
     return None
 
 
 def _ignored(where: str, item: Mapping[str, Any], kind: str) -> Iterator[str]:
     """Yield what servers take of a queue and do not look at."""
     arguments = item.get("arguments") or {}
-    for name in arguments:
-        near = [] if name in ARGUMENTS else nearest(name, ARGUMENTS, _NEAR)
-        if near:
-            yield f"{where}.arguments.{name}: RabbitMQ takes this and ignores it; did you mean {near[0]!r}?"
+    for name, meant in misspelt(arguments, ARGUMENTS):
+        yield f"{where}.arguments.{name}: RabbitMQ takes this and ignores it; did you mean {meant!r}?"
     limit = arguments.get(f"x-{DELIVERY_LIMIT}")
     if kind == QUORUM and limit is not None and not isinstance(limit, int):
         yield f"{where}.arguments.x-{DELIVERY_LIMIT}: RabbitMQ takes {limit!r} and reads no limit from it: no integer"
@@ -151,6 +166,21 @@ def _ignored(where: str, item: Mapping[str, Any], kind: str) -> Iterator[str]:
         if "x-queue-type" not in arguments:
             by = "the default: it has no argument x-queue-type, which exports of servers always have for other types"
         yield f"{where}.type: RabbitMQ ignores {shown!r}; the queue is of type {kind}, by {by}"
+
+
+def misspelt(names: Iterable[str], known: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield each name that is not known and comes very near one that is, with that one."""
+    for name in names:
+        near = [] if name in known else nearest(name, known, _NEAR)
+        if near:
+            yield name, near[0]
+
+
+def unknown_keys(keys: Iterable[str]) -> str:
+    """Say that a release does not know keys of a policy, with the name that may be meant where none knows one."""
+    listed = list(keys)
+    meant = [near for _, near in misspelt(listed, _policy_keys())]
+    return f"it does not know {', '.join(map(repr, listed))}" + (f"; did you mean {meant[0]!r}?" if meant else "")
 
 
 def _wrong_policy(where: str, item: Mapping[str, Any], operator: bool, release: Release) -> _Wrong | None:
@@ -168,11 +198,7 @@ def _wrong_policy(where: str, item: Mapping[str, Any], operator: bool, release: 
     keys = release.operator_policy_keys if operator else release.policy_keys
     for key, value in definition.items() if isinstance(definition, Mapping) else ():
         if key not in keys:
-            near = nearest(key, DEFINABLE, _NEAR)
-            meant = f"; did you mean {near[0]!r}?" if near and key not in _policy_keys() else ""
-            return _Wrong(
-                f"{where}.definition.{key}", f"it does not know {key!r}{meant}", for_plugin=is_for_plugin(key)
-            )
+            return _Wrong(f"{where}.definition.{key}", unknown_keys([key]), for_plugin=is_for_plugin(key))
         if _refusal(".*", {key: value}, "all", 0, operator, release) == why:
             return _Wrong(f"{where}.definition.{key}", why + _nearest_word(key, value))
     return _Wrong(f"{where}.definition", why)
@@ -196,7 +222,7 @@ def _refusal(
     try:
         check_policy("", pattern, definition, apply_to, priority, operator=operator, release=release)
     except PolicyRefusedError as refused:
-        return str(refused)
+        return in_plain_text(str(refused))
     return None
 
 

@@ -1,4 +1,4 @@
-"""The rows about the import of a definitions document."""
+"""The rows about the import and the export of a definitions document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TOPOLOGY = ("global_parameters", "policies", "parameters", "queues", "bindings"
 
 
 class Definitions:
-    """The import of a definitions document."""
+    """The import of a definitions document, and its export over HTTP: by ``rabbitmqctl`` it is the same in all."""
 
     json_lenient: bool = since(
         "3.11", False, before=True,
@@ -114,4 +114,14 @@ class Definitions:
         "4.0", (("cluster_tags", ()),), before=(),
         meaning="The global parameters of a fresh node.",
         evidence="four live; rabbit.erl (cluster_tags)",
+    )
+    definitions_internal_exchanges: bool = changed(
+        {"4.2.9": False, "4.3": True, "4.3.3": False}, before=True,
+        meaning="Exports over HTTP contain internal exchanges, and the field internal.",
+        evidence="four live; rabbit_mgmt_wm_definitions.erl (4.1.0 to 4.3.5); rabbit_definitions.erl list_exchanges",
+    )
+    definitions_exclusive_bindings: bool = changed(
+        {"4.2.9": True, "4.3": False, "4.3.3": True}, before=False,
+        meaning="Exports over HTTP contain the bindings of exclusive queues, though not these queues.",
+        evidence="four live; rabbit_mgmt_wm_definitions.erl export_binding (4.1.0 to 4.3.5); rabbit_definitions.erl",
     )

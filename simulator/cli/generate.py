@@ -9,8 +9,8 @@ import click
 import msgspec
 
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_logs import definitions_option
-from simulator.cli.given_release import chosen_release, release_option
+from simulator.cli.given_logs import definitions_option, read_noted
+from simulator.cli.given_release import release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
 
@@ -69,12 +69,11 @@ def generate(
     rules of the release prescribe, except for the rows altered with --faults.
     """
     from simulator.capture import CaptureError
-    from simulator.definitions import DefinitionsError, read_definitions
+    from simulator.definitions import DefinitionsError
     from simulator.generate.log import NothingHappensError, Wish
 
     try:
-        definitions = read_definitions(definitions_path)
-        rules = chosen_release(definitions, rules)
+        definitions, rules = read_noted(definitions_path, rules, ())
         _write(Wish(definitions.to_json(), events, rules, seed, diversity, faults), out, master)
     except (CaptureError, DefinitionsError, NothingHappensError) as error:
         raise DataError(str(error)) from error

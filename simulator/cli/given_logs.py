@@ -36,11 +36,11 @@ def definitions_option(  # as click calls it
 def read_noted(path: Path, given: str | None, logs: Sequence[Path]) -> tuple[Definitions, str]:
     """Read definitions, and return them with the release to follow, which may be ``given``.
 
-    Notes on standard error tell if another release has exported them, and what servers ignore.
-    Raises ``DataError``: they cannot be used, or no server takes them.
+    Notes on standard error tell if another release has exported them, and what servers refuse or ignore. What no
+    release takes is left out. Raises ``DataError``: they cannot be used.
     """
     from simulator.definitions import DefinitionsError, read_definitions
-    from simulator.definitions_checks import check_taken, own_release
+    from simulator.definitions_checks import own_release
 
     try:
         definitions = read_definitions(path)
@@ -50,14 +50,29 @@ def read_noted(path: Path, given: str | None, logs: Sequence[Path]) -> tuple[Def
             raise DataError(f"{error}. {problem}") from error
         raise DataError(str(error)) from error
     rules = chosen_release(definitions, given)
+    own = stand_in_remark(definitions.rabbitmq_version or "") if own_release(definitions) == rules else None
+    if own:
+        click.echo(f"note: {own}", err=True)
+    return taken_noted(definitions, rules), rules
+
+
+def taken_noted(definitions: Definitions, rules: str) -> Definitions:
+    """Return definitions without what no release takes.
+
+    Notes on standard error tell what servers of the release ``rules`` refuse or ignore.
+    Raises ``DataError`` for a part of another virtual host.
+    """
+    from simulator.bootstrap import as_server_has_it
+    from simulator.definitions import DefinitionsError
+    from simulator.definitions_checks import check_taken
+
     try:
         notes = check_taken(definitions, release(rules))
     except DefinitionsError as error:
         raise DataError(str(error)) from error
-    own = stand_in_remark(definitions.rabbitmq_version or "") if own_release(definitions) == rules else None
-    for note in (*([own] if own else []), *notes):
+    for note in notes:
         click.echo(f"note: {note}", err=True)
-    return definitions, rules
+    return as_server_has_it(definitions, release(rules))
 
 
 def _holds_definitions(path: Path) -> bool:

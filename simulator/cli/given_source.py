@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import click
 import msgspec
@@ -27,14 +27,23 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class ServerURL(msgspec.Struct, frozen=True):
-    """The management API of a running server; ``url`` may hold a password and is not for printing."""
+    """The management API of a running server; ``url`` may hold a password and is not for printing.
+
+    ``vhost`` is the only virtual host that is meant, if one is.
+    """
 
     url: str
+    vhost: str | None = None
 
     def __str__(self) -> str:
         from simulator.capture.management_api import server_of  # imported here: few sources are servers
 
-        return f"{server_of(self.url)}/api/definitions"
+        return f"{server_of(self.url)}/api/{self.path}"
+
+    @property
+    def path(self) -> str:
+        """Where the definitions are, below ``/api/``."""
+        return "definitions" if self.vhost is None else f"definitions/{quote(self.vhost, safe='')}"
 
 
 class StandardInput(msgspec.Struct, frozen=True):
@@ -64,7 +73,7 @@ class _GivenURL(click.ParamType):  # type: ignore[type-arg]  # which takes an ar
         problem = _wrong(value)
         if problem:
             self.fail(f"{problem}; {_EXPECTED}", param, ctx)
-        return ServerURL(_without_page(value))
+        return _without_page(value)
 
 
 class _GivenSource(click.Path):
@@ -113,7 +122,7 @@ def read_source(source: Source, over: ServerURL | None = None) -> Definitions:
 
 def _read(source: Source) -> Definitions:
     if isinstance(source, ServerURL):
-        return parse_definitions(_fetched(source), str(source))
+        return parse_definitions(_fetched(source), str(source), source.vhost)
     if isinstance(source, StandardInput):
         return parse_definitions(sys.stdin.buffer.read(), str(source))
     return read_definitions(source)
@@ -123,8 +132,10 @@ def _fetched(server: ServerURL) -> bytes:
     from simulator.capture.management_api import ManagementError, credentials, fetched
 
     try:
-        return fetched(server.url, "definitions")
+        return fetched(server.url, server.path)
     except ManagementError as error:
+        if server.vhost is not None and error.reason == "vhost_not_found":
+            raise Unavailable(f"{server}: the server has no virtual host {server.vhost!r}") from error
         raise Unavailable(f"{server}: {_refused(error.status, error.reason, credentials(server.url)[0])}") from error
     except OSError as error:
         problem = getattr(error, "reason", error)
@@ -155,7 +166,9 @@ def _wrong(url: str) -> str:
     return ""
 
 
-def _without_page(url: str) -> str:
-    """Return the URL without what leads to a page or to the definitions, so that it may come from a browser."""
+def _without_page(url: str) -> ServerURL:
+    """Return the server of a URL that may lead to a page or to definitions, as one from a browser does."""
     parts = urlsplit(url)
-    return parts._replace(path=parts.path.rstrip("/").removesuffix("/definitions"), query="", fragment="").geturl()
+    before, one, vhost = parts.path.rstrip("/").partition("/api/definitions/")
+    server = parts._replace(path=before.removesuffix("/definitions"), query="", fragment="").geturl()
+    return ServerURL(server, unquote(vhost) if one else None)

@@ -14,7 +14,7 @@ from dlx.releases import release
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_engine import GivenEngine, engine_options, given_engine
 from simulator.cli.given_files import DEFINITIONS, LOG
-from simulator.cli.given_logs import definitions_option, must_exist, prepared_logs, read_noted
+from simulator.cli.given_logs import definitions_option, must_exist, prepared_logs, read_noted, taken_noted
 from simulator.cli.given_release import RELEASE, release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
@@ -150,7 +150,7 @@ def _asked(
     from simulator.replay.whatif.what_if import side_of
 
     try:
-        other = definitions if against_path is None else read_definitions(against_path)
+        other = definitions if against_path is None else taken_noted(read_definitions(against_path), against)
         before, after = side_of(definitions, rules), side_of(_with(other, settings, against), against)
         must_exist((*logs, *left))
         with workplace(out) as work, progress("reading the logs") as show:

@@ -23,6 +23,7 @@ from dlx.releases import DEFAULT, release
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, alternate_exchange
 from dlx.topology import STOCK_EXCHANGES, Exchange, Queue
 from simulator.definitions import Definitions, read_definitions
+from simulator.definitions_checks import own_release
 from simulator.questions.answer import Answer, Found, Matches, Row, compared, matching
 from simulator.questions.findings import ObjectName
 from simulator.questions.lint_rules.linting import ALWAYS_ASSUMED, promises
@@ -46,15 +47,18 @@ class Question:
         self._name, self._definitions, self._look = name, definitions, look
 
     def answer(
-        self, release: str = DEFAULT, *, against: Given | None = None, against_release: str | None = None
+        self, release: str | None = None, *, against: Given | None = None, against_release: str | None = None
     ) -> Answer:
         """Return the rows under a release; with ``against`` or ``against_release``, what differs from there.
+
+        Without a release, it is that of the server which exported the definitions, if they say so, else the latest.
 
         Raises:
             UnknownReleaseError: there are no rules for that release.
             TypeError: a release that is no text, such as 4.3 for "4.3".
             DefinitionsError: the definitions cannot be used.
         """
+        release = own_release(self._definitions) or DEFAULT if release is None else release
         here = self._found(self._definitions, release)
         if against is None and against_release is None:
             return Answer(self._name, here)
@@ -145,8 +149,8 @@ def _losses(subject: Subject, fits: Matches) -> Found:
         for loss in subject.losses.lost
         if fits(loss.queue)
     ]
-    assumed = (*promises(loss for loss in subject.losses.promised if fits(loss.queue)), *ALWAYS_ASSUMED)
-    return Found(tuple(rows), assumed, subject.losses.unchecked)
+    promised = promises(loss for loss in subject.losses.promised if fits(loss.queue))
+    return Found(tuple(rows), (*subject.losses.assumed, *promised, *ALWAYS_ASSUMED), subject.losses.unchecked)
 
 
 def _paths(subject: Subject, fits: Matches) -> Iterator[Row]:

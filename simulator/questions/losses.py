@@ -18,8 +18,9 @@ from dlx.deaths import DELIVERY_LIMIT, MAXLEN, REJECTED
 from dlx.letter_copies import CopyOutcome
 from dlx.message_flow import Hop, MessageFlow
 from dlx.possible_deaths import Rule
-from dlx.settings import AT_LEAST_ONCE, EXPIRES
-from dlx.topology import STREAM
+from dlx.releases import rules_of
+from dlx.settings import AT_LEAST_ONCE, EXPIRES, alternate_exchange
+from dlx.topology import STREAM, Exchange
 from simulator.questions.findings import ObjectName
 from simulator.questions.parking import parked_in
 from simulator.questions.proofs import Budget, loses, proof
@@ -39,6 +40,8 @@ TRIED_MAX = 4
 _ACTIONS_PER_QUEUE = 8
 """A queue that is declared takes as long as so many actions, with what is bound to it and happens in it."""
 HELD = "held"
+MISSING = "dead-letter exchange missing"
+UNROUTABLE = "unroutable"
 NOT_LOST = frozenset({"dead-lettered"})
 
 
@@ -83,6 +86,7 @@ class Losses(msgspec.Struct, frozen=True):
         unproven: what the rules make possible, while no history of it was found.
         walks: the walks behind it, by virtual host.
         parking: queues that take dead letters and send none, as pairs of virtual host and name.
+        assumed: what the export leaves out and is taken not to be there, in phrases.
         unchecked: what was not looked at, in sentences.
     """
 
@@ -93,6 +97,7 @@ class Losses(msgspec.Struct, frozen=True):
     held: tuple[Loss, ...]
     walks: dict[str, Walk]
     parking: frozenset[tuple[str, str]]
+    assumed: tuple[str, ...]
     unchecked: tuple[str, ...]
 
 
@@ -132,7 +137,15 @@ def find_losses(snapshot: Snapshot, about: Collection[tuple[str, str]] | None = 
         *(f"more ways than {len(walk.places):,}" for walk in walks.values() if not walk.complete),
     ]
     return Losses(
-        tuple(lost), tuple(promised), tuple(partial), tuple(unproven), tuple(held), walks, parking, tuple(unchecked)
+        lost=tuple(lost),
+        promised=tuple(promised),
+        partial=tuple(partial),
+        unproven=tuple(unproven),
+        held=tuple(held),
+        walks=walks,
+        parking=parking,
+        assumed=tuple(dict.fromkeys(said for loss in (*lost, *unproven, *held) for said in unsure.assumed(loss))),
+        unchecked=tuple(unchecked),
     )
 
 
@@ -145,7 +158,7 @@ def _alike(walk: Walk, parking: frozenset[tuple[str, str]]) -> Iterable[list[Los
     found: dict[Hashable, list[Loss]] = defaultdict(list)
     for place in walk.places:
         for loss in losses_at(place, walk, (walk.vhost, place.queue) in parking):
-            keys = loss.keys if loss.fate == "unroutable" else ()
+            keys = loss.keys if loss.fate == UNROUTABLE else ()
             found[loss.queue, loss.reason, loss.fate, _end(loss), loss.whole, keys].append(loss)
     return found.values()
 
@@ -234,10 +247,19 @@ def _end_of(queue: str, flow: MessageFlow) -> Rule | None:
 
 
 class _Unsure:
-    """Knows which losses cannot be told: of dead letters that go to what the broker refuses, or is guessed at."""
+    """Knows which losses cannot be told: of dead letters that go to what the broker refuses, or is guessed at.
+
+    And it knows what would take a dead letter and is in no export of that server. It is taken not to be there: an
+    exchange that no binding names loses nearly all, internal or not, and a client's queue is gone with the client.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._flows = snapshot.flows
+        document, self._version = snapshot.definitions.document, snapshot.definitions.rabbitmq_version
+        own = snapshot.release if self._version is None else rules_of("", self._version)
+        by_rabbitmqctl = not snapshot.definitions.single_vhost and "product_name" not in document
+        self._omits_internal = by_rabbitmqctl or not own.definitions_internal_exchanges
+        self._omits_bindings = not own.definitions_exclusive_bindings
         refused = {each.about for each in snapshot.refused if each.kept == "no"}
         self._refused = {*refused, *snapshot.of_plugins, *snapshot.stand_ins}
         self._behind = {
@@ -249,15 +271,38 @@ class _Unsure:
 
     def about(self, loss: Loss) -> bool:
         """Tell whether a refused object would take the dead letter, or may do so."""
-        if not self._refused or loss.fate not in ("unroutable", "dead-letter exchange missing", HELD):
+        if loss.fate not in (UNROUTABLE, MISSING, HELD):
             return False
         flow = self._flows[loss.vhost]
         dlx = flow.settings(loss.queue).dead_letter_exchange or ""
+        if loss.fate == MISSING and self._version is not None and self._omits_internal:
+            inside = Exchange(name=dlx, internal=True)
+            if alternate_exchange(inside, flow.topology, flow.release) is not None:
+                return True
         if any(ObjectName("exchange", loss.vhost, name) in self._refused for name in flow.passed({dlx})):
             return True
         if not dlx and any(ObjectName("queue", loss.vhost, key) in self._refused for key in loss.keys):
             return True
         return any((loss.vhost, name) in self._behind for name in flow.passed({dlx}))
+
+    def assumed(self, loss: Loss) -> Iterator[str]:
+        """Yield what is taken not to be there, since the export would not have it, in phrases."""
+        if self._version is None or loss.fate not in (UNROUTABLE, MISSING, HELD):
+            return
+        export, dlx = f"an export of RabbitMQ {self._version} omits", self._flows[loss.vhost].settings(loss.queue)
+        about = ObjectName("exchange", loss.vhost, dlx.dead_letter_exchange or "")
+        if loss.fate == MISSING and self._omits_internal:
+            yield (
+                f"{export} internal exchanges: if {about} is one, dead letters leave it by an alternate exchange alone"
+            )
+        elif loss.fate != MISSING and not about.name:
+            named = " or ".join(f"'{key}'" for key in loss.keys)
+            yield f"{export} exclusive queues: a client that has queue {named} gets dead letters while it is connected"
+        elif loss.fate != MISSING and self._omits_bindings:
+            yield (
+                f"{export} exclusive queues and what binds them: a client that has one behind {about} gets dead letters"
+                " while it is connected"
+            )
 
 
 class _Prover:

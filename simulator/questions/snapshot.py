@@ -15,7 +15,7 @@ from dlx.limits import MAX_CONNECTIONS
 from dlx.releases import Release
 from dlx.settings import Settings
 from dlx.topology import Topology
-from simulator.bootstrap import take_definitions
+from simulator.bootstrap import as_taken, take_definitions
 from simulator.broker import Broker
 from simulator.broker.replies import NotImported
 from simulator.definitions import Definitions, importable
@@ -26,7 +26,16 @@ from simulator.questions.findings import ObjectName
 from simulator.scenario.player import START_US
 
 _WHO = ("users", "permissions", "topic_permissions")  # a trial's clients may do everything
-_KINDS = {"queues": "queue", "exchanges": "exchange", "policies": "policy", "vhosts": "virtual host"}
+_WITH_WHO = (*_WHO, "vhosts", "exchanges", "rabbit_version", "rabbitmq_version")
+_KINDS = {
+    "queues": "queue",
+    "exchanges": "exchange",
+    "policies": "policy",
+    "vhosts": "virtual host",
+    "users": "user",
+    "permissions": "permissions of user",
+    "topic_permissions": "topic permissions of user",
+}
 Kept = Literal["whole", "in part", "no"]
 
 
@@ -89,8 +98,15 @@ class Snapshot:
             for each in taken
             if (each.text or each.taken != each.item) and not self._is_of_plugin(each)
         )
-        self.document = _as_taken(document, taken)
+        self.document = as_taken(document, taken)
         self.flows = {name: vhost.flow(release) for name, vhost in self.broker.vhosts.items()}
+
+    @cached_property
+    def refused_users(self) -> tuple[Refused, ...]:
+        """What an import would refuse of users, and of what they may do; no message goes another way by that."""
+        document = {key: value for key, value in self._completed.document.items() if key in _WITH_WHO}
+        taken = take_definitions(Broker(self.release), document, self.only_vhost, START_US)
+        return tuple(self._refused(each) for each in taken if each.section in _WHO)
 
     @property
     def only_vhost(self) -> str | None:
@@ -164,7 +180,9 @@ class Snapshot:
         return Refused(self._about(told.section, item), told.plain, told.text, kept)
 
     def _about(self, section: str, item: Mapping[str, Any]) -> ObjectName:
-        name, kind = str(item.get("name", "")), _KINDS.get(section, "parameter")
+        name, kind = str(item.get("name", item.get("user", ""))), _KINDS.get(section, "parameter")
+        if section == "users":
+            return ObjectName(kind, "", name)
         if section == "bindings":
             key = f" by '{item['routing_key']}'" if item.get("routing_key") else ""
             return ObjectName("binding", self._vhost(item), f"{item['source']} → {item['destination']}{key}")
@@ -198,13 +216,3 @@ def _without(policy: Mapping[str, Any], told: NotImported) -> bool:
     """Tell whether a policy was kept but for the keys of plugins."""
     gone = policy["definition"].keys() - (told.taken or {}).get("definition", {}).keys()
     return told.taken is not None and gone <= set(_keys_of_plugins(policy))
-
-
-def _as_taken(document: Mapping[str, Any], taken: list[NotImported]) -> dict[str, Any]:
-    """Return a document as a broker has taken it: without what it left out, and the rest as it has that."""
-    found = dict(document)
-    for section in {each.section for each in taken}:
-        here = {each.place: each.taken for each in taken if each.section == section}
-        kept = [here.get(place, item) for place, item in enumerate(document[section])]
-        found[section] = [item for item in kept if item is not None]
-    return found

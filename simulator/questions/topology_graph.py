@@ -16,7 +16,7 @@ from dlx.topology import CLASSIC, STOCK_EXCHANGES, Binding
 from simulator.definitions import Definitions
 from simulator.pictures.graph import Edge, Graph, Node, at_most, shortened
 from simulator.pictures.html import as_fragment
-from simulator.questions.losses import Loss, find_losses
+from simulator.questions.losses import MISSING, Loss, find_losses
 from simulator.questions.snapshot import Snapshot
 from simulator.questions.walk import Walk
 from simulator.time_spans import span
@@ -24,7 +24,6 @@ from simulator.time_spans import span
 KEYS_SHOWN = 3
 NODES_SHOWN = 60
 """Boxes of a picture, unless somebody asks for more."""
-MISSING = "dead-letter exchange missing"
 _STOCK = {exchange.name for exchange in STOCK_EXCHANGES}
 
 

@@ -85,6 +85,17 @@ def test_the_url_may_come_from_a_browser_and_name_a_user(page: str, running: str
     assert set(queues(capsys, login(running, "admin") + page)) == {"orders", "rest"}
 
 
+def test_the_url_may_name_one_virtual_host(running: str, capsys: Capture) -> None:
+    admin = login(running, "admin")
+    found = queues(capsys, f"{admin}api/definitions/shop")
+    assert {each["vhost"] for each in found.values()} == {"shop"}
+    assert queues(capsys, f"{admin}api/definitions/%2F/") == {}
+    assert main(["lint", f"{admin}api/definitions/shop"]) == 1
+    out = capsys.readouterr().out
+    assert f"{running}api/definitions/shop: 1 error in 2 queues under 4.3" in out
+    assert "the server has no virtual host 'none'" in failing(capsys, 69, f"{admin}api/definitions/none")
+
+
 def test_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     piped = io.TextIOWrapper(io.BytesIO(json.dumps(DEFINITIONS).encode()))
     monkeypatch.setattr("sys.stdin", piped)
@@ -183,5 +194,8 @@ def test_a_real_server_and_its_export_say_the_same(
         over = queues(capsys, file({"vhosts": [], "policies": [policy]}), "--over", url, "--vhost", vhost)
         assert over["orders"]["settings"]["max-length"]["value"] == 3
         assert over["orders"]["settings"]["message-ttl"]["value"] == 500
+        one = url.rstrip("/") + f"/api/definitions/{vhost}"
+        assert {name: each["vhost"] for name, each in queues(capsys, one).items()} == {"orders": vhost}
+        assert "the server has no virtual host" in failing(capsys, 69, f"{one}-none")
     finally:
         live_server.api("DELETE", f"vhosts/{vhost}")

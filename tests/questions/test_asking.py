@@ -55,6 +55,20 @@ def test_two_releases_are_compared() -> None:
     assert [row.side for row in back] == ["removed"]
 
 
+def test_without_a_release_it_is_that_of_the_exporting_server() -> None:
+    keys = {"name": "orders", "vhost": "/", "durable": True, "auto_delete": False}
+    document = {"vhosts": [{"name": "/"}], "queues": [{**keys, "arguments": {"x-queue-type": "quorum"}}]}
+
+    def settings(version: str, *release: str) -> set[str]:
+        return {
+            row.fate for row in ask({**document, "rabbit_version": version}).effective_settings().answer(*release).rows
+        }
+
+    assert "delivery-limit 20" in settings("4.3.6")
+    assert "delivery-limit 20" not in settings("3.13.7")
+    assert "delivery-limit 20" in settings("3.13.7", "4.3")
+
+
 def test_what_a_release_changes() -> None:
     answer = ask(QUORUM).release_changes(since="3.13").answer("4.3")
     limit = next(row for row in answer if row.rule.startswith("quorum_default_delivery_limit: "))

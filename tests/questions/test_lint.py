@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from dlx.releases import release
-from simulator.definitions import Definitions, read_definitions
+from dlx.releases import RELEASES, release
+from simulator.definitions import Definitions, DefinitionsError, parse_definitions, read_definitions
 from simulator.questions.findings import Finding
 from simulator.questions.lint_rules.linting import LintReport, lint
 from simulator.questions.lint_rules.rule import RULES, LintRule
+from simulator.questions.snapshot import Snapshot
 from simulator.scenario.properties.promises import Lossless
 from simulator.scenario.trial import Trial
 
@@ -130,6 +131,41 @@ def test_what_an_import_refuses_is_a_finding_and_the_rest_is_answered() -> None:
     assert (lost.name, refused.name, str(refused.about)) == ("no-dlx-on-rejecting", "refused-object", "policy 'typo'")
     assert "it does not know 'message-tll'" in refused.message
     assert names(queue("work"), {**queue("elsewhere", message_ttl=1), "vhost": "nowhere"}) == {"no-dlx-on-rejecting"}
+
+
+def test_names_that_are_slips_of_the_pen_are_told_with_those_that_are_meant() -> None:
+    work = queue("work", dead_leter_exchange="dlx")
+    section, argument = found(work, exchanges=[exchange("dlx", "fanout")], binding=[bound("dlx", "work")])[::-1]
+    assert (
+        argument.message
+        == "servers ignore argument x-dead-leter-exchange of 'work'; did you mean x-dead-letter-exchange?"
+    )
+    assert section.message == "servers ignore section 'binding'; did you mean 'bindings'?"
+    with pytest.raises(DefinitionsError, match="Of 'queus': did you mean 'queues'"):
+        parse_definitions(b'{"queus": []}', "definitions.json")
+    policy = {"vhost": "/", "name": "p", "pattern": ".*", "apply-to": "all", "priority": 0}
+    (refused,) = found(queue("work"), policies=[policy | {"definition": {"mesage-ttl": 5}}])
+    assert "it does not know 'mesage-ttl'; did you mean 'message-ttl'?" in refused.message
+
+
+@pytest.mark.parametrize("of", RELEASES)
+def test_of_equal_names_the_first_queue_and_the_last_policy_count(of: str) -> None:
+    policy = {"vhost": "/", "name": "p", "pattern": ".*", "apply-to": "queues", "priority": 0}
+    document = {
+        "vhosts": [{"name": "/"}],
+        "queues": [queue("work", max_length=1, overflow="reject-publish"), queue("work", max_length=2)],
+        "policies": [policy | {"definition": {"max-length-bytes": size}} for size in (3, 4)],
+    }
+    definitions = Definitions(document, "definitions")
+    topologies = (definitions.topology("/"), Snapshot(definitions, release(of)).topologies["/"])
+    for topology in topologies:
+        assert topology.queues["work"].arguments["x-max-length"] == 1
+        assert [each.definition for each in topology.policies] == [{"max-length-bytes": 4}]
+    told = [each.message for each in lint(definitions, release(of)).findings if each.code == "DLX030"]
+    assert told == [
+        "the definitions have policy 'p' 2 times: servers take the last one.",
+        "the definitions have queue 'work' 2 times: servers take the first one.",
+    ]
 
 
 def test_an_auto_delete_queue_loses_what_it_has() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pika
 import pytest
 
 from dlx.releases import RELEASES, release
@@ -24,6 +25,8 @@ from tests.testing.test_trial import queue
 
 STATES = int(os.environ.get("DLX_STATES", "3"))
 """Random states for each broker."""
+HTTP = {"product_name": "RabbitMQ"}
+"""What exports over HTTP have, and those of rabbitmqctl do not."""
 Capture = pytest.CaptureFixture[str]
 Broker_ = Any
 
@@ -56,6 +59,53 @@ def test_a_queue_that_only_bindings_name_takes_dead_letters_and_is_told(of: str)
     report = linted(document, of)
     assert report.findings == ()
     assert "what becomes of messages in queue 'reader'" in "".join(report.unchecked)
+
+
+def losing_to(exchange: str, version: str, **more: Any) -> LintReport:
+    """Lint an export in which messages expire into an exchange that nothing names, or that nothing is bound to."""
+    work = queue("work", message_ttl=1, dead_letter_exchange=exchange, dead_letter_routing_key="k")
+    return linted(topology([work], {"dlx": "direct"}) | {"rabbit_version": version} | more)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "version", "more", "said"),
+    [
+        ("inside", "4.3.6", HTTP, "omits internal exchanges: if exchange 'inside' is one"),
+        ("inside", "4.3.2", HTTP, ""),
+        ("inside", "4.0.5", HTTP, ""),
+        ("inside", "4.0.5", {}, "omits internal exchanges: if exchange 'inside' is one"),  # rabbitmqctl wrote it
+        ("dlx", "4.0.5", HTTP, "omits exclusive queues and what binds them: a client that has one behind"),
+        ("dlx", "4.3.6", HTTP, ""),
+        ("", "4.3.6", HTTP, "omits exclusive queues: a client that has queue 'k' gets dead letters"),
+    ],
+)  # fmt: skip
+def test_what_an_export_leaves_out_is_assumed_not_to_take_dead_letters(
+    exchange: str, version: str, more: dict[str, Any], said: str
+) -> None:
+    report = losing_to(exchange, version, **more)
+    assert [each.severity for each in report.findings] == ["error"]
+    assumed = [each for each in report.assumed if each.startswith(f"an export of RabbitMQ {version} omits")]
+    assert len(assumed) == bool(said)
+    assert said in "".join(assumed)
+
+
+def test_an_internal_exchange_with_an_alternate_one_by_policy_may_lose_nothing() -> None:
+    policy = {"vhost": "/", "name": "rest", "pattern": "^inside$", "apply-to": "exchanges", "priority": 0,
+              "definition": {"alternate-exchange": "dlx"}}  # fmt: skip
+    (found,) = losing_to("inside", "4.3.6", policies=[policy]).findings
+    assert (found.name, found.severity) == ("missing-dlx", "warning")
+
+
+@pytest.mark.parametrize("of", ["4.0", "4.3"])
+def test_a_simulated_export_has_of_exclusive_queues_what_a_server_exports(of: str) -> None:
+    with Simulator(of, only=True).broker(None, None) as broker:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.amqp_url))
+        connection.channel().queue_declare("reader", exclusive=True)
+        connection.channel().queue_bind("reader", "amq.fanout")
+        document = broker.api("GET", "definitions")
+        connection.close()
+    assert document["queues"] == []
+    assert [each["destination"] for each in document["bindings"]] == (["reader"] if of == "4.3" else [])
 
 
 # -- what a release would not import -----------------------------------------------
@@ -150,11 +200,94 @@ def test_a_queue_with_an_argument_of_an_earlier_release_is_there(tmp_path: Path,
     assert "it does not take 'x-queue-master-locator' (here without what is refused)" in capsys.readouterr().out
 
 
+IMPOSSIBLE = topology([queue("work", message_ttl=1, max_priority=300)]) | {
+    "policies": [{"vhost": "/", "name": "p", "pattern": "work", "apply-to": "all", "definition": {"max-length": "3"}}]
+}
+
+
 def test_what_no_release_takes_is_a_finding_of_every_question(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "definitions.json"
-    path.write_text(json.dumps(topology([queue("work", message_ttl=1, max_priority=300)])))
+    path.write_text(json.dumps(IMPOSSIBLE))
     assert [main([command, str(path)]) for command in ("lint", "fuzz", "settings", "graph")] == [1, 1, 0, 0]
     start_broker("4.3", definitions=path, not_imported=lambda refused: None)
+
+
+def test_a_question_about_a_log_is_answered_without_what_no_release_takes(tmp_path: Path, capsys: Capture) -> None:
+    path, log = tmp_path / "definitions.json", tmp_path / "log"
+    path.write_text(json.dumps(IMPOSSIBLE))
+    definitions = ["--definitions", str(path)]
+    assert main(["generate", *definitions, "--events", "60", "--out", str(log)]) == 0
+    captures = [str(each) for each in log.glob("*.parquet")]
+    asked = (["replay"], ["whatif", "--against", str(path)], ["watch", "--once"])
+    capsys.readouterr()
+    for command in asked:
+        assert main([command[0], *captures, *definitions, *command[1:]]) == 0, capsys.readouterr()
+        err = capsys.readouterr().err
+        assert (
+            "note: queues[0].arguments.x-max-priority: no RabbitMQ takes this, so it is left out here: invalid arg "
+            "'x-max-priority' for queue 'work' in vhost '/': 300 is more than 255\n"
+        ) in err
+        assert 'note: policies[0].definition.max-length: no RabbitMQ takes this, so it is left out here: "3" is' in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words", "server"),
+    [
+        ({"message_ttl": -1}, "-1 is less than 0", "{value_negative,-1}"),
+        ({"expires": 0}, "it is 0, and must be more", "{value_zero,0}"),
+        ({"expires": True}, "expected integer, got bool", "expected integer, got bool"),
+        ({"dead_letter_routing_key": "k"}, "no x-dead-letter-exchange beside it", ""),
+        ({"overflow": "drop"}, "expected drop-head or reject-publish or reject-publish-dlx", ""),
+        ({"max_age": "7"}, "expected a number above 0 and one of the units", "invalid_max_age"),
+        ({"single_active_consumer": "yes"}, "a string does not fit", "unacceptable_type"),
+    ],
+)
+def test_people_read_plain_words_and_the_server_s_beside_them(arguments: Any, words: str, server: str) -> None:
+    kind = {"queue_type": "stream"} if "max_age" in arguments else {}
+    (found, *_) = [
+        each for each in linted(topology([queue("work", **arguments, **kind)])).findings if words in each.message
+    ]
+    assert server in found.because
+    assert not server or "the server says" in found.because
+    assert not {"<<", "{", "_age", "no_dlx"} & {part for part in ("<<", "{", "_age", "no_dlx") if part in found.message}
+
+
+def test_values_of_policies_and_limits_are_told_in_plain_words() -> None:
+    policy = {"vhost": "/", "name": "p", "pattern": "(", "apply-to": "all", "definition": {"max-length": {"a": "b"}}}
+    limit = {"component": "vhost-limits", "name": "limits", "vhost": "/", "value": {"max-queues": "a"}}
+    user = {"name": "anna", "tags": "", "password_hash": "", "limits": {"max-connections": "a"}}
+    report = linted(topology([queue("work")]) | {"policies": [policy], "parameters": [limit], "users": [user]})
+    told = {each.about.name: each.message for each in report.findings}
+    assert 'policy \'p\': {"a": "b"} is not a valid maximum length; pattern should be' in told["p"]
+    assert "missing closing parenthesis at character 1" in told["p"]
+    assert 'actually was "a"' in told["limits"]
+    assert 'actually was "a"' in told["anna"]
+
+
+def test_what_an_import_refuses_of_users_is_found() -> None:
+    everything = {"vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}
+    document = topology([queue("work")]) | {
+        "users": [{"name": "anna", "tags": "", "password_hash": "removed!"}, {"name": "bert", "tags": ""}],
+        "permissions": [
+            {**everything, "user": "bert"},
+            {**everything, "user": "carl"},
+            {**everything, "user": "bert", "write": "("},
+        ],
+        "topic_permissions": [{"user": "dora", "vhost": "/", "exchange": "amq.topic", "write": ".*", "read": ".*"}],
+    }  # fmt: skip
+    report = linted(document)
+    assert {(each.code, each.severity) for each in report.findings} == {("DLX025", "warning")}
+    found = {str(each.about): each for each in report.findings}
+    assert list(found) == [
+        "permissions of user 'bert'",
+        "permissions of user 'carl'",
+        "topic permissions of user 'dora'",
+        "user 'anna'",
+    ]
+    assert "password_hash is not base64" in found["user 'anna'"].message
+    assert "user 'carl' is missing (left out here)" in found["permissions of user 'carl'"].message
+    assert found["permissions of user 'carl'"].because == 'the server says: {no_such_user,<<"carl">>}'
+    assert report.unchecked == ()
 
 
 def test_what_no_release_takes_is_wrong_input_for_a_trial() -> None:

@@ -159,12 +159,14 @@ def test_exact_versions_find_their_release():
         ("3.13.0", "3.13", "the rules of RabbitMQ 3.13.7 stand in for those of 3.13.0: death_order changed in 3.13.3"),
         ("3.13.3", "3.13", "the rules of RabbitMQ 3.13.7 stand in for those of 3.13.3"),
         ("4.3.0-rc.1", "4.3", "the rules of RabbitMQ 4.3.6 stand in for those of 4.3.0-rc.1:"
-         " topic_hash_wildcards_max changed in 4.3.5"),
+         " topic_hash_wildcards_max changed in 4.3.5; definitions_internal_exchanges changed in 4.3.3;"
+         " definitions_exclusive_bindings changed in 4.3.3"),
         ("4.3.5", "4.3", "the rules of RabbitMQ 4.3.6 stand in for those of 4.3.5"),
         ("4.0.9", "4.0", "the rules of RabbitMQ 4.0.5 stand in for those of 4.0.9"),
         ("4.2.3", "4.2", "the rules of RabbitMQ 4.2.9 stand in for those of 4.2.3:"
          " channel_limit_refusal changed in 4.2.6; definitions_byte_order_mark changed in 4.2.5;"
-         " definitions_unknown_queue_type changed in 4.2.8"),
+         " definitions_unknown_queue_type changed in 4.2.8; definitions_internal_exchanges changed in 4.2.9;"
+         " definitions_exclusive_bindings changed in 4.2.9"),
         ("3.12.0", "3.12", "the rules of RabbitMQ 3.12.14 stand in for those of 3.12.0:"
          " operator_overflow changed in 3.12.8; operator_policy_keys changed in 3.12.8;"
          " channel_limit_refusal changed in 3.12.13"),

@@ -115,7 +115,27 @@ def test_the_simulator_is_chosen_once_for_all_tests(inner: pytest.Pytester, monk
         def test_it(run, dlx_broker): pass
     """)
     inner.runpytest().assert_outcomes(passed=3)
-    assert chosen == ["4.3"]
+    assert len(chosen) == 1
+
+
+def test_the_release_is_that_of_the_exporting_server_unless_somebody_names_one(inner: pytest.Pytester) -> None:
+    inner.makefile(".json", definitions='{"rabbit_version": "3.10.8", "vhosts": [{"name": "/"}], "queues": []}')
+    inner.makepyfile("""
+        import pytest
+
+        @pytest.mark.dlx_topology("definitions.json")
+        def test_of_the_file(dlx_broker, pytestconfig):
+            assert dlx_broker.release == (pytestconfig.getoption("dlx_release") or "3.10")
+
+        @pytest.mark.dlx_topology("definitions.json", release="4.0")
+        def test_of_the_marker(dlx_broker):
+            assert dlx_broker.release == "4.0"
+
+        def test_without_a_file(dlx_broker, pytestconfig):
+            assert dlx_broker.release == (pytestconfig.getoption("dlx_release") or "4.3")
+    """)
+    inner.runpytest().assert_outcomes(passed=3)
+    inner.runpytest("--dlx-release", "3.13").assert_outcomes(passed=3)
 
 
 def test_a_broker_costs_a_test_little() -> None:

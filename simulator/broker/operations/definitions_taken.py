@@ -29,6 +29,7 @@ from simulator.broker.operations.import_items import At, Item
 from simulator.broker.replies import NotImported
 from simulator.broker.state import NodeState, VirtualHost
 from simulator.definitions import version_of
+from simulator.definitions_checks import unknown_keys
 from simulator.json_values import NoFieldValueError, field_value
 
 Taken = Item | None
@@ -93,8 +94,10 @@ def _is_field_value(value: Any) -> bool:
 
 def _take_user(node: NodeState, _vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:
     """Keep a user whose password was taken out of the export: nobody can log in as that user."""
-    if error is None or not isinstance(item.get("name"), str):
+    if error is None:
         return item, ""
+    if not isinstance(item.get("name"), str):
+        return None, ""
     kept = {"name": item["name"], "password_hash": "", "tags": item.get("tags", "")}
     try:
         users.put_user(node, PutUser(item["name"], kept, None))
@@ -215,7 +218,7 @@ def _known_policy(node: NodeState, name: str, value: Item, *, operator: bool) ->
     unknown = [key for key in whole["definition"] if key not in keys]
     kept = {key: each for key, each in whole["definition"].items() if refusal({key: each}) is None}
     only_unknown = unknown and len(unknown) + len(kept) == len(whole["definition"])
-    return {**value, "definition": kept}, f"it does not know {_listed(unknown)}" if only_unknown else ""
+    return {**value, "definition": kept}, unknown_keys(unknown) if only_unknown else ""
 
 
 _OF_A_POLICY = ("pattern", "definition", "priority", "apply-to")

@@ -32,7 +32,7 @@ from simulator.questions.lint_rules.subject import (
     said_by,
     shown,
 )
-from simulator.questions.losses import REFUSED, REMOVED, Loss
+from simulator.questions.losses import MISSING, REFUSED, REMOVED, UNROUTABLE, Loss
 
 NAMED_MAX = 3
 HOW = {
@@ -61,6 +61,8 @@ def missing_dlx(subject: Subject) -> Iterator[Found]:
 
     Why: RabbitMQ looks the exchange up when a message dies, not when the queue is declared. Nobody is told when it
     is not there: every dead letter of the queue is gone, or held in the queue if it dead-letters at least once.
+    Some servers leave internal exchanges out of their exports, and not what binds them. It is an error all the same:
+    an exchange without bindings loses what it gets. It is a warning where a policy may give it an alternate exchange.
     Example: queue 'billing' has x-dead-letter-exchange 'billing.dxl', while the exchange is called 'billing.dlx'.
     Fix: correct the name, or declare the exchange and bind a queue to it.
     """
@@ -69,7 +71,7 @@ def missing_dlx(subject: Subject) -> Iterator[Found]:
         exchanges = subject.snapshot.flows[vhost].topology.exchanges
         if is_stream(settings) or dlx is None or dlx in exchanges or subject.is_left_out("exchange", vhost, dlx):
             continue
-        lost = [each for each in subject.lost_at.get((vhost, name), ()) if each.fate == "dead-letter exchange missing"]
+        lost = [each for each in subject.lost_at.get((vhost, name), ()) if each.fate == MISSING]
         held = settings.dead_letter_strategy == AT_LEAST_ONCE
         fate = "dead letters wait in the queue until it does" if held else "every dead letter is lost"
         near = _near(dlx, [each for each in exchanges if each and not each.startswith("amq.")])
@@ -132,7 +134,7 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
     Example: dead-letter exchange 'orders.dlx' is direct and bound with 'orders'; messages come with 'order.paid'.
     Fix: bind a queue for these keys, or set a dead-letter routing key that is bound.
     """
-    for queue, settings, lost in _losses(subject, "unroutable"):
+    for queue, settings, lost in _losses(subject, UNROUTABLE):
         name, dlx = settings.queue.name, settings.dead_letter_exchange
         keys = list(dict.fromkeys(key for loss in lost for key in loss.keys))
         told = ", ".join(f"'{key}'" for key in keys[:NAMED_MAX])

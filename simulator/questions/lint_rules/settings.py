@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from dlx.declarations import ARGUMENTS
+from dlx.exchange_declarations import ARGUMENTS as EXCHANGE_ARGUMENTS
 from dlx.nearest_names import nearest
 from dlx.settings import (
     AT_LEAST_ONCE,
@@ -16,6 +20,8 @@ from dlx.settings import (
     Settings,
 )
 from dlx.topology import QUORUM
+from simulator.definitions import FIRST_COUNTS, SECTIONS
+from simulator.definitions_checks import misspelt
 from simulator.questions.findings import Fix, ObjectName
 from simulator.questions.lint_rules.rule import Found, rule
 from simulator.questions.lint_rules.subject import Subject, change, is_stream, queue_name, said_by
@@ -188,11 +194,11 @@ def refused_object(subject: Subject) -> Iterator[Found]:
 
     Why: the import fails there. A running server may have the object all the same, such as a policy from before an
     upgrade; so questions are asked of it as far as the release knows it.
-    Example: a queue with x-max-priority 300, a policy with ha-mode under 4.0, a topic binding with three #.
+    Example: a queue with x-max-priority 300, a policy with ha-mode under 4.0, permissions of an absent user.
     Fix: correct what is refused, or take it out, before you import the definitions.
     """
     named = (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, OVERFLOW, *_DEAD_LETTER_KEYS)
-    for each in subject.snapshot.refused:
+    for each in (*subject.snapshot.refused, *subject.snapshot.refused_users):
         if not any(f"'x-{key}'" in each.why for key in named):
             words = f"the server says: {each.words}" if each.words not in ("", each.why) else "the import's own checks"
             yield Found(
@@ -232,3 +238,59 @@ def undeclared_name(subject: Subject) -> Iterator[Found]:
             because="servers import a binding only between what is declared",
             fix=Fix(True, f"declare {about}, or correct its name in the binding"),
         )
+
+
+@rule("DLX029", "misspelt-name")
+def misspelt_name(subject: Subject) -> Iterator[Found]:
+    """An argument of a queue or an exchange, or a section of the document, has a name that servers nearly know.
+
+    Why: servers take arguments and sections of any name, and look only at those they know. Nobody is told: the queue
+    does not have the setting, and what stands in the section is not imported.
+    Example: queue 'orders' with x-dead-leter-exchange 'dlx': what dies in it is dropped.
+    Fix: correct the name.
+    """
+    because = "servers look only at names that they know"
+    for name, meant in misspelt(subject.snapshot.definitions.document, SECTIONS):
+        yield Found(
+            severity="warning",
+            about=ObjectName("section", "", name),
+            message=f"servers ignore section '{name}'; did you mean '{meant}'?",
+            because=because,
+            fix=Fix(True, f"call the section {meant}"),
+        )
+    for section, kind, known in (("queues", "queue", ARGUMENTS), ("exchanges", "exchange", EXCHANGE_ARGUMENTS)):
+        for item, vhost in subject.snapshot.items(section):
+            for name, meant in misspelt(item.get("arguments") or (), known):
+                yield Found(
+                    severity="warning",
+                    about=ObjectName(kind, vhost, item["name"]),
+                    message=f"servers ignore argument {name} of '{item['name']}'; did you mean {meant}?",
+                    because=because,
+                    fix=Fix(False, f"delete {kind} '{item['name']}' and declare it with {meant}"),
+                )
+
+
+@rule("DLX030", "duplicate-object")
+def duplicate_object(subject: Subject) -> Iterator[Found]:
+    """Several queues, exchanges or policies of the definitions have one name in one virtual host.
+
+    Why: there can be only one. An import takes the first queue or exchange and the last policy of that name, and is
+    silent about the others.
+    Example: two queues 'orders', the second one with a dead-letter exchange: the queue has none.
+    Fix: keep one of them.
+    """
+    kinds = {"queues": "queue", "exchanges": "exchange", "policies": "policy"}
+    for section, kind in kinds.items():
+        same: defaultdict[ObjectName, list[Mapping[str, Any]]] = defaultdict(list)
+        for item, vhost in subject.snapshot.items(section):
+            same[ObjectName(kind, vhost, item["name"])].append(item)
+        counts = "first" if section in FIRST_COUNTS else "last"
+        for about, items in same.items():
+            if len(items) > 1:
+                yield Found(
+                    severity="warning" if any(each != items[0] for each in items) else "note",
+                    about=about,
+                    message=f"the definitions have {about} {len(items)} times: servers take the {counts} one.",
+                    because=f"an import takes the {counts} {kind} of a name",
+                    fix=Fix(True, f"keep one {kind} '{about.name}'"),
+                )

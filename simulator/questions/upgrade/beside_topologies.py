@@ -12,6 +12,7 @@ _PUBLISHED = "publishers decide it; definitions do not tell what they send"
 _CONSUMED = "consumers decide it; definitions do not tell with which arguments they subscribe"
 _WORDS = "only the words or the code of an answer change"
 _IMPORT = "it decides how a document is imported, and what is exported from the new server is in its form"
+_EXPORT = "it decides what an export tells of a topology"
 _NEW = "it is about new declarations; the queues of definitions have their type"
 _CLIENTS = "it is about clients and connections"
 
@@ -86,6 +87,8 @@ BESIDE: Mapping[str, str] = {
     "definitions_impossible_queues": _IMPORT,
     "definitions_impossible_bindings": _IMPORT,
     "definitions_unknown_queue_type": _IMPORT,
+    "definitions_internal_exchanges": _EXPORT,
+    "definitions_exclusive_bindings": _EXPORT,
     "initial_global_parameters": _IMPORT,
     "dead_letters_counted": "it is what monitoring sees",
     "counted_protocols": "it is what monitoring sees",

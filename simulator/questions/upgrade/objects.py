@@ -115,7 +115,7 @@ def _refusal(kind: str, vhost: str, item: dict[str, Any], release: Release) -> s
         if not is_declared(kind, vhost, item, release):
             return "a queue of its type cannot be like that"
     except Refusal as refusal:
-        return refusal.text
+        return refusal.plain
     return None
 
 
@@ -135,8 +135,8 @@ def bindings(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
                         severity="warning",
                         about=ObjectName("exchange", vhost, name),
                         message=f"{upgrade.after.name} refuses the binding of '{name}' to '{binding.destination}' with"
-                        f" key '{binding.routing_key}', which {upgrade.before.name} takes: {refusal.text}. Clients that"
-                        " bind on start fail, and so does an import.",
+                        f" key '{binding.routing_key}', which {upgrade.before.name} takes: {refusal.plain}. Clients"
+                        " that bind on start fail, and so does an import.",
                         fix=Fix(True, "bind with a key that is taken before unbinding this one"),
                         traffic=Traffic("any message", vhost),
                     )

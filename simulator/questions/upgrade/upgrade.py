@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dlx.binding_index import INDEXES
+from dlx.erlang_printing import in_plain_text
 from dlx.message_flow import MessageFlow
 from dlx.policy_validation import PolicyRefusedError, check_policy
 from dlx.releases import Release, Row, with_behaviour
@@ -142,7 +143,7 @@ class Upgrade:
                 release=release,
             )
         except PolicyRefusedError as refused:
-            return str(refused)
+            return in_plain_text(str(refused))
         return None
 
 

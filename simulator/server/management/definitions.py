@@ -130,13 +130,13 @@ def _sections(vhost: VirtualHost, request: Request) -> dict[str, list[dict[str, 
     """Return what a virtual host declares, without exclusive queues and the exchanges that every one has."""
     queues = [queue for queue in vhost.queues.values() if queue.owner is None]
     exchanges = [x for x in vhost.exchanges.values() if x.name not in _STOCK]
-    if not request.api.definitions_internal_exchanges:
+    if not request.api.broker.definitions_internal_exchanges:
         exchanges = [x for x in exchanges if not x.internal]
     return {
         "policies": [policy_json(policy, vhost.name) for policy in vhost.policies.values()],
         "queues": [_queue_json(queue, request) for queue in queues],
         "exchanges": [_exchange_json(exchange, vhost, request) for exchange in exchanges],
-        "bindings": _binding_json(vhost),
+        "bindings": _binding_json(vhost, request),
     }
 
 
@@ -159,12 +159,13 @@ def _exchange_json(exchange: Exchange, vhost: VirtualHost, request: Request) -> 
         "durable": exchange.durable,
         "auto_delete": exchange.auto_delete,
     }
-    facts |= {"internal": exchange.internal} if request.api.definitions_internal_exchanges else {}
+    facts |= {"internal": exchange.internal} if request.api.broker.definitions_internal_exchanges else {}
     return facts | {"arguments": plain(exchange.arguments)}
 
 
-def _binding_json(vhost: VirtualHost) -> list[dict[str, Any]]:
+def _binding_json(vhost: VirtualHost, request: Request) -> list[dict[str, Any]]:
     exclusive = {queue.name for queue in vhost.queues.values() if queue.owner is not None}
+    left_out = set() if request.api.broker.definitions_exclusive_bindings else exclusive
     return [
         {
             "source": binding.source,
@@ -175,7 +176,7 @@ def _binding_json(vhost: VirtualHost) -> list[dict[str, Any]]:
             "arguments": plain(binding.arguments),
         }
         for binding in all_bindings(vhost)
-        if binding.source and not (binding.destination_type == "queue" and binding.destination in exclusive)
+        if binding.source and not (binding.destination_type == "queue" and binding.destination in left_out)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from dlx.releases import DEFAULT, RELEASES, release
+from dlx.releases import RELEASES, release
 from simulator.nearest_names import suggestion
 from simulator.testing.brokers.broker_under_test import Backend
 from simulator.testing.brokers.containers import Container
@@ -29,7 +29,7 @@ def backend(named: str, release_name: str | None = None) -> Backend:
         BrokerUnavailableError: no server answers there, or one of another release.
     """
     if named == _SIMULATOR:
-        return Simulator(release(release_name or DEFAULT).name)
+        return Simulator(release_name and release(release_name).name)
     if named[:1].isdigit():
         return Simulator(release(named).name, only=True)
     if named.startswith(_CONTAINER) and named != _CONTAINER:

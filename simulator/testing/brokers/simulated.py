@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from dlx.releases import DEFAULT
+from dlx.releases import DEFAULT, known_release
 from simulator import serve
 from simulator.bootstrap import import_definitions
 from simulator.broker.commands import AddVhost
 from simulator.clock import duration_us
-from simulator.definitions import Definitions
+from simulator.definitions import Definitions, version_of
 from simulator.message_history import MessageHistories, RecordingBroker
 from simulator.server.in_process import Server, ServerFaults
 from simulator.server.node import Node
@@ -99,20 +99,22 @@ class Simulator:
     """Makes brokers in this process, on virtual time.
 
     Args:
-        release_name: the release that they are.
+        release_name: the release that they are; by default that of the server which exported the definitions of
+            the test, if they say so, else the latest.
         only: whether they are of that release whatever a test wants, as servers are.
     """
 
     simulated = True
 
-    def __init__(self, release_name: str = DEFAULT, *, only: bool = False) -> None:
+    def __init__(self, release_name: str | None = None, *, only: bool = False) -> None:
         self._release, self._only = release_name, only
-        self.id = release_name if only else "simulator"
+        self.id = release_name if release_name and only else "simulator"
 
     @contextlib.contextmanager
     def broker(self, release: str | None, topology: OneTopology | None) -> Iterator[SimulatedBroker]:
         """Yield a new broker."""
-        chosen = self._release if self._only else release or self._release
+        own = None if topology is None else known_release(version_of(topology.document) or "")
+        chosen = (None if self._only else release) or self._release or own or DEFAULT
         with serve(chosen, management_port=0) as server:
             server.run(_record_all)
             broker = SimulatedBroker(server, chosen, topology)

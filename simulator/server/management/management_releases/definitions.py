@@ -36,11 +36,6 @@ class Definitions:
             "four live; rabbit_mgmt_wm_definitions.erl rw_state (until 4.1), rabbit_definitions.erl vhost_definition"
         ),
     )
-    definitions_internal_exchanges: bool = since(
-        "4.2", False, before=True,
-        meaning="Exports contain internal exchanges, and the field internal.",
-        evidence="live; rabbit_definitions.erl list_exchanges",
-    )
     definitions_queue_type: bool = since(
         "4.2", True, before=False,
         meaning="Exported queues have a field type.",
