@@ -114,7 +114,7 @@ def test_another_time_to_live_is_read_off_the_clock(tmp_path: Path) -> None:
     work = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "wait"}
     slow = definitions_of({"work": work, "wait": {**WAIT, "x-message-ttl": 60_000}})
     (text,) = texts(only(repairs(tmp_path, messages(Log(), "wait", "a", "b"), slow)))
-    assert text.startswith("Queue 'wait' had a message-ttl of at most 999 ms throughout this log")
+    assert text.startswith("Queue 'wait' had a message-ttl of at most 1,099 ms throughout this log")
     assert "it has 60000 (by argument)" in text
 
 
