@@ -15,6 +15,8 @@ from simulator.events import Event
 from simulator.replay.tables import Table, rows
 from simulator.replay.verdicts import BAD
 
+SEVERAL = 3
+"""So many deliveries show a gap; fewer may belong to one message that is odd for another reason."""
 SOON_US = 1_000_000
 """So soon after a gap messages show that they lack rows, be the time between theirs ever so short."""
 _LACKING = """
@@ -42,7 +44,7 @@ class LostRows(NamedTuple):
             np.searchsorted(self.found_us, moment, side="right")
             for moment in (since_us - 2 * long_us, since_us - long_us, until_us + long_us)
         )
-        lacking: npt.NDArray[np.bool_] = (after > at) & (before == at)
+        lacking: npt.NDArray[np.bool_] = (after - at >= SEVERAL) & (before == at)
         return lacking
 
 
