@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from simulator.definitions import Definitions
+    from simulator.replay.lateness import Lateness
     from simulator.replay.whatif.answer import Answer
     from simulator.replay.whatif.asked import AnyAsked
     from simulator.replay.whatif.coupling import Unit
@@ -112,8 +115,6 @@ def whatif(
     asked = _asked(logs, definitions, rules, against_path, against or rules, settings, unseen, left, where, out)
     answer = asked.answer
     if as_json:
-        import msgspec
-
         click.echo(msgspec.json.encode(answer).decode())
     else:
         console = Console(highlight=False)
@@ -142,6 +143,8 @@ def _asked(
     """Ask. Raises ``DataError`` for what cannot be used, and a usage error for settings that there are not."""
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError, read_definitions
+    from simulator.replay.late_rows import lateness
+    from simulator.replay.local import replay_files
     from simulator.replay.local_engine import local_engine
     from simulator.replay.run import workplace
     from simulator.replay.summary import MatchesNothingError
@@ -166,8 +169,9 @@ def _asked(
 
             def here() -> AnyAsked:
                 with local_engine(work) as engine:
-                    return what_if_files(
-                        engine.read(log.captures),
+                    captured = engine.read(log.captures)
+                    asked = what_if_files(
+                        captured,
                         before,
                         after,
                         left=engine.read(held) if held else None,
@@ -175,6 +179,10 @@ def _asked(
                         examples=out is not None,
                         progress=show,
                     )
+                    show("looking for late rows", log.rows, None)
+                    verdicts = work / "verdicts.parquet"
+                    late = lateness(captured, replay_files(captured, definitions, rules, verdicts=verdicts))
+                    return _said_late(asked, late) if late.stretches else asked
 
             def there(spark: SparkSession) -> AnyAsked:
                 from simulator.replay.whatif.spark import what_if_on_spark
@@ -202,6 +210,14 @@ def _asked(
             return asked
     except (CaptureError, DefinitionsError, MatchesNothingError) as error:
         raise DataError(str(error)) from error
+
+
+def _said_late(asked: AnyAsked, late: Lateness) -> AnyAsked:
+    """Return what was asked, with a word on rows that were written late: the answer takes all for prompt."""
+    most_ms = late.most_us // 1_000
+    said = f"how late rows were written: all are taken for prompt, though some may come up to {most_ms:,} ms late"
+    answer = msgspec.structs.replace(asked.answer, unchecked=(*asked.answer.unchecked, said))
+    return replace(asked, answer=answer)
 
 
 def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> Definitions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from simulator.replay.lateness import NOT_LATE, Lateness
+from simulator.replay.lost_rows import NO_LOST_ROWS, LostRows
 
 TOLERANCE_MS = 100.0
 
@@ -18,12 +19,14 @@ class Assumptions(msgspec.Struct, frozen=True):
         complete: whether the log has every publish since the queues were empty, with its whole payload.
         until_us: until when the trace went on, where something tells that besides its last row.
         lateness: how late rows may have been written, beyond the tolerance.
+        lost_rows: where the log lacks rows.
     """
 
     tolerance_ms: float = TOLERANCE_MS
     complete: bool = False
     until_us: int = 0
     lateness: Lateness = NOT_LATE
+    lost_rows: LostRows = NO_LOST_ROWS
 
     @property
     def tolerance_us(self) -> int:

@@ -22,22 +22,26 @@ import pyarrow.compute as pc
 
 from dlx.releases import Release
 from dlx.topology import Topology
+from simulator.events import Event
 from simulator.replay.alike import Ints, alike_rows, alike_sequences, alike_within, firsts, places_of
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.bodies import BODY, Bodies
 from simulator.replay.coverage.paths import Shown
 from simulator.replay.lateness import Lateness
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
+from simulator.replay.lost_rows import LostRows
 from simulator.replay.memory import NO_VERDICT, Memory
-from simulator.replay.message_rows import Fits
+from simulator.replay.message_rows import LOST, Fits, not_checked
 from simulator.replay.open_message import OpenMessage
 from simulator.replay.output import dead_end_column, misfit_column, shown_column, verdict_columns
+from simulator.replay.path_times import UNKNOWN
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, looked_at
 from simulator.replay.row_times import RowTimes
 from simulator.replay.schema import OUTPUT
 from simulator.replay.sequences_on_ways import Found, OnWaysOf, RowsOnWay
 from simulator.replay.signatures import AlikeKeysOf, Signatures
-from simulator.replay.times import FLAG_UNKNOWN, Facts, Fault, HopMarks
+from simulator.replay.times import FLAG_UNKNOWN, NO_FAULT, Facts, Fault, HopMarks
+from simulator.replay.verdicts import BAD
 
 REMEMBERED_ROWS_MAX = 256
 """Messages with more rows are stepped, not remembered."""
@@ -94,6 +98,15 @@ class Kernel:
     def lateness(self, lateness: Lateness) -> None:
         self._memory.lateness = lateness
 
+    @property
+    def lost_rows(self) -> LostRows:
+        """Where the log lacks rows: at first as the assumptions say."""
+        return self._memory.lost_rows
+
+    @lost_rows.setter
+    def lost_rows(self, lost_rows: LostRows) -> None:
+        self._memory.lost_rows = lost_rows
+
     def replay(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield one output batch for each input batch of a partition, when the next one has come.
 
@@ -136,6 +149,7 @@ class _Batch:
         facts = _facts(batch, late_us, memory.signatures.expirations_us(self._numbers))
         self._times = RowTimes(memory.clock, facts)
         self._replay()
+        self._tell_lost_rows()
         self._tell_times()
 
     def _replay(self) -> None:
@@ -326,6 +340,22 @@ class _Batch:
             self._dead_ends[row] = self._memory.dead_ends.number(step.dead_ends)
             self._deliveries[row] = self._memory.delivery_number(step.delivery)
         self._tell_bodies(self._rows(group), self.open.bodies)
+
+    def _tell_lost_rows(self) -> None:
+        """Leave unchecked what is not as predicted, but not by time, where the log may lack rows of the message."""
+        memory, marks = self._memory, self._times.marks
+        if not len(memory.lost_rows.found_us):
+            return
+        used, index = _used(self._verdicts)
+        bad = np.array([(found := memory.verdict(each)) is not None and found.name in BAD for each in used])
+        rows = np.flatnonzero(bad[index] & (marks.fault == NO_FAULT))
+        first = self._starts[np.searchsorted(self._starts, rows, side="right") - 1]
+        times_us = self._times.facts.time_us
+        for row in rows[memory.lost_rows.between(times_us[first], times_us[rows])].tolist():
+            if memory.signatures.example(int(self._templates[row])).event == Event.DELIVERED:
+                self._verdicts[row] = memory.number(not_checked("publish", self._queue(row), LOST))
+                self._deliveries[row] = memory.delivery_number(None)
+                self._times.numbers[row] = memory.clock.number(UNKNOWN)
 
     def _tell_times(self) -> None:
         """Put into the verdicts what times and lengths leave unchecked or refute."""

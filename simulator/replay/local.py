@@ -29,6 +29,7 @@ from simulator.replay.kernel_input import ORDER, in_order, kernel_rows, publishe
 from simulator.replay.late_rows import lateness
 from simulator.replay.lateness import NOT_LATE, Lateness
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
+from simulator.replay.lost_rows import NO_LOST_ROWS, LostRows, lost_rows
 from simulator.replay.repair.chosen_messages import chosen_messages
 from simulator.replay.repair.repairing import Repairing
 from simulator.replay.repair.sequences import Gathered
@@ -46,6 +47,7 @@ from simulator.replay.schema import INPUT, OUTPUT
 from simulator.replay.sequences_on_ways import OnWaysOf
 from simulator.replay.signatures import AlikeKeysOf
 from simulator.replay.tables import Database, LocalTable, select, text
+from simulator.replay.verdicts import BAD
 
 REPLAYED = pa.schema([field for field in OUTPUT if field.name != LINEAGE] + [("message", pa.string())])
 """The columns of ``replay_files``: ``OUTPUT``, with messages instead of lineages."""
@@ -60,7 +62,8 @@ def replay_table(
 ) -> pa.Table:
     """Replay captured batches (``simulator.capture.SCHEMA``); the columns are ``schema.OUTPUT``, sorted.
 
-    If rows were written late, they are replayed once more, as ``dlx replay`` does (``simulator.replay.late_rows``).
+    If rows were written late, or some are lost, they are replayed once more, as ``dlx replay`` does
+    (``simulator.replay.late_rows``, ``lost_rows``).
     """
     batches = [batch for batch in captured if batch.num_rows]
     hosts, judge = topologies(definitions), release(rules)
@@ -72,19 +75,20 @@ def replay_table(
         return pa.Table.from_batches(list(kernel.replay(iter(rows.to_batches()))), schema=OUTPUT)
 
     found = replayed(assumptions)
-    late = _lateness(batches, found)
-    return replayed(msgspec.structs.replace(assumptions, lateness=late)) if late.stretches else found
+    late, lost = _late_and_lost(batches, found)
+    if late.stretches or len(lost.found_us):
+        found = replayed(msgspec.structs.replace(assumptions, lateness=late, lost_rows=lost))
+    return found
 
 
-def _lateness(captured: list[pa.RecordBatch], replayed: pa.Table) -> Lateness:
-    """Return how late rows in memory may be."""
-    if replayed["misfit"].null_count == replayed.num_rows:
-        return NOT_LATE
+def _late_and_lost(captured: list[pa.RecordBatch], replayed: pa.Table) -> tuple[Lateness, LostRows]:
+    """Return how late rows in memory may be, and where they lack others."""
+    if all(verdict not in BAD for verdict in pc.unique(replayed["verdict"]).to_pylist()):
+        return NOT_LATE, NO_LOST_ROWS
     with tempfile.TemporaryDirectory() as work, Database(Path(work)) as database:
         messages = pa.Table.from_batches(map(_with_message, replayed.to_batches()))
-        return lateness(
-            database.arrow("captured", pa.Table.from_batches(captured)), database.arrow("replayed", messages)
-        )
+        found = database.arrow("replayed", messages)
+        return lateness(database.arrow("captured", pa.Table.from_batches(captured)), found), lost_rows(found)
 
 
 def repair_table(
@@ -130,7 +134,7 @@ def replayed_message(
 ) -> list[dict[str, Any]]:
     """Return the rows of one message, as ``replay_files`` has them: the rest of the capture is only counted.
 
-    If its times do not fit, the rest is replayed, too: rows may be late.
+    If something is not as predicted, the rest is replayed, too: rows may be late, or lost.
     """
     own = select(f"SELECT * FROM {{captured}} WHERE message = {text(message)}", captured=captured)
     kernel = kernel_of(captured, definitions, rules, assumptions)
@@ -139,12 +143,12 @@ def replayed_message(
         return [row for batch in kernel.replay(_in_order(own)) for row in batch.to_pylist()]
 
     found = replayed()
-    if all(row["misfit"] is None for row in found):
+    if all(row["verdict"] not in BAD for row in found):
         return found
     with tempfile.TemporaryDirectory() as work:
         verdicts = Path(work) / "verdicts.parquet"
         whole = replay_files(captured, definitions, rules, assumptions, verdicts=verdicts)
-        kernel.lateness = lateness(captured, whole)
+        kernel.lateness, kernel.lost_rows = lateness(captured, whole), lost_rows(whole)
     return replayed()
 
 

@@ -72,6 +72,7 @@ class Memory:
 
     Attributes:
         lateness: how late the rows may be.
+        lost_rows: where the log lacks rows.
         signatures: the signatures and their templates.
         clock: judges the times of rows.
         dead_ends: the ways in which messages may be lost; 0 is none.
@@ -93,6 +94,7 @@ class Memory:
         on_ways_of: OnWaysOf | None = None,
     ) -> None:
         self.lateness = assumptions.lateness
+        self.lost_rows = assumptions.lost_rows
         self._topologies = topologies
         self._rules = rules
         self._captured_on = captured_on

@@ -38,6 +38,7 @@ UNKNOWN_OFFSET = "the log does not show where its consumer began to read"
 UNTYPED = "a header that a headers exchange compares may be a timestamp, which the log shows as an integer"
 UNSEEN = "the log lacks the delivery that was rejected"
 UNPUBLISHED = "the log has no publish of the message before: it may have begun later, or have a gap"
+LOST = "the log has a gap since the message was seen before, and may lack a publish of it"
 SLIGHT = 2
 """Differing fields up to which a delivery counts as altered, not as unexplained."""
 SOURCES_MAX = 64
@@ -125,6 +126,7 @@ class Lineage:
         self._showing: defaultdict[Target, set[Source]] = defaultdict(set)
         self._copies: Counter[Target] = Counter()
         self._publishes = 0
+        self._lacks_publish = False
         self._at = 0
 
     def step(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits = always) -> Step:
@@ -259,7 +261,7 @@ class Lineage:
         queue = row.queue or ""
         why = self._explainer.why_unknown(row.vhost, queue)
         if why is not None:
-            return Explained(_not_checked("queue", queue, why), None)
+            return Explained(not_checked("queue", queue, why), None)
         target = Target(queue, row.visible)
         constraints = self._freedom()
         first: tuple[_Candidate, PathTimes] | None = None
@@ -430,9 +432,10 @@ class Lineage:
         self, target: Target, row: Row, content: str, headers: Mapping[str, Any], constraints: ConsumerConstraints
     ) -> Explained:
         explainer = self._explainer
-        if not self._publishes:
+        if not self._publishes or self._lacks_publish:
+            self._lacks_publish = True
             observed = explainer.observed(row, None, headers)
-            return Explained(_not_checked("publish", target.queue, UNPUBLISHED), observed)
+            return Explained(not_checked("publish", target.queue, UNPUBLISHED), observed)
         latest = list(islice(reversed(self._sources.values()), SOURCES_MAX))
         nearest = explainer.nearest(latest, target, content, constraints)
         ruled_out = explainer.ruled_out(latest, target, content, constraints)
@@ -440,7 +443,7 @@ class Lineage:
         observed = explainer.observed(row, parent, headers)
         unknown = explainer.why_unknown_death(row.vhost, target)
         if unknown:
-            return Explained(_not_checked("queue", target.queue, unknown), observed)
+            return Explained(not_checked("queue", target.queue, unknown), observed)
         if nearest is None or self._is_far(nearest, ruled_out):
             return Explained(Verdict("unexplained", ruled_out or self._no_path(target)), observed)
         chosen = _Candidate(nearest.source, [nearest.found])
@@ -470,6 +473,6 @@ class Lineage:
         return ConsumerConstraints(frozenset(self._rejectable), settled)
 
 
-def _not_checked(what: What, queue: str, why: str) -> Verdict:
+def not_checked(what: What, queue: str, why: str) -> Verdict:
     """Return the verdict on a delivery of which nothing is known but that the broker made it."""
     return Verdict("agree", unchecked=(Unchecked(what, queue, why),))

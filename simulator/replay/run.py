@@ -26,6 +26,7 @@ from simulator.replay.coverage.totals import Coverage, coverage
 from simulator.replay.definitions import topologies
 from simulator.replay.late_rows import lateness
 from simulator.replay.log_counts import log_counts
+from simulator.replay.lost_rows import lost_rows
 from simulator.replay.overfull import overfull_queues
 from simulator.replay.readings_fit import readings_fit
 from simulator.replay.repair.told import NO_REPAIRS, Repairs
@@ -193,11 +194,11 @@ def run_replay(
     captured = engine.read(prepared.captures)
     folder = work / "verdicts.parquet"
     replayed = engine.replay(captured, definitions, rules, assumptions, folder, done)
-    late = lateness(captured, replayed)
-    if late.stretches:
-        progress("allowing for late rows", prepared.rows, None)
+    late, lost = lateness(captured, replayed), lost_rows(replayed)
+    if late.stretches or len(lost.found_us):
+        progress("allowing for late rows, and for lost ones", prepared.rows, None)
         shutil.rmtree(folder)
-        assumptions = msgspec.structs.replace(assumptions, lateness=late)
+        assumptions = msgspec.structs.replace(assumptions, lateness=late, lost_rows=lost)
         replayed = engine.replay(captured, definitions, rules, assumptions, folder, done)
     progress("adding up", prepared.rows, None)
     hosts, judge = topologies(definitions), release(rules)

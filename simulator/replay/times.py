@@ -365,8 +365,9 @@ class _Work:
             self._mark(self.marks.hidden, has & expired & hidden & (late_us > 0) & ~crossed, place)
         if crossed.any():
             too_early = crossed & expired & (possible <= latest + tolerance_us)
-            self._blame(too_early & rows_fit, DIED_EARLY, place, wait, latest - self._came)
-            self._blame(too_early & ~rows_fit, TOO_EARLY, place, wait, latest - self._came)
+            most = latest - self._came + tolerance_us
+            self._blame(too_early & rows_fit, DIED_EARLY, place, wait, most)
+            self._blame(too_early & ~rows_fit, TOO_EARLY, place, wait, most)
             self._blame(crossed & ~too_early, WRONG_TIME, place, earliest, latest)
         limits = columns.hop_limit[hop]
         for limit in np.unique(limits).tolist() if columns.limits else ():
@@ -408,7 +409,7 @@ class _Work:
         if excused.any():
             self._mark(self.marks.late, excused, place)
         if late.any():
-            self._blame(late & ~excused, TOO_LATE, place, ttl, time_us - self._until)
+            self._blame(late & ~excused, TOO_LATE, place, ttl, time_us - self._until - self._tolerance_us)
 
     def flag(self) -> None:
         """Hold the flag of the delivery against whether it can be the first one, or another one."""

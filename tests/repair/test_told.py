@@ -114,17 +114,17 @@ def test_another_time_to_live_is_read_off_the_clock(tmp_path: Path) -> None:
     work = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "wait"}
     slow = definitions_of({"work": work, "wait": {**WAIT, "x-message-ttl": 60_000}})
     (text,) = texts(only(repairs(tmp_path, messages(Log(), "wait", "a", "b"), slow)))
-    assert text.startswith("Queue 'wait' had a message-ttl of at most 999 ms throughout this log")
+    assert text.startswith("Queue 'wait' had a message-ttl of at most 1,099 ms throughout this log")
     assert "it has 60000 (by argument)" in text
 
 
 def test_a_message_that_outlived_its_time_to_live_may_be_another_one(tmp_path: Path) -> None:
     log = Log().publish("", "wait").publish("", "work", message_id="other").deliver("wait", "", ["wait"])
     found = texts(only(repairs(tmp_path, log)))
-    assert [text.partition(" the default exchange")[0].partition(",000 ms")[0] for text in found] == [
+    assert [text.partition(" the default exchange")[0].partition(",900 ms")[0] for text in found] == [
         "The log lacks the row of the publish to",
         "A publish to",
-        "Queue 'wait' had a message-ttl of at least 2",
+        "Queue 'wait' had a message-ttl of at least 1",
     ]
 
 

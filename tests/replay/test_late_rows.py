@@ -19,6 +19,7 @@ from simulator.capture import open_log
 from simulator.cli.main import main
 from simulator.definitions import Definitions, parse_definitions
 from simulator.replay import replay_table
+from simulator.replay.message_rows import LOST
 from tests.long import some_in_ci
 from tests.replay.logs import Log, Record, death, definitions_of, died, example_definitions, example_records, write_log
 
@@ -55,6 +56,14 @@ def test_both_engines_find_the_same_rows_late(capfd: Any, tmp_path: Path) -> Non
         found.append((code, json.loads(out), sorted(map(repr, verdicts))))
     assert found[0] == found[1]
     assert found[0][1]["late"]
+
+
+@pytest.mark.slow
+def test_whatif_says_that_it_takes_late_rows_for_prompt(capsys: Any) -> None:
+    definitions = str(BUSY / "definitions.json")
+    options = ("--definitions", definitions, "--release", "4.3", "--set", "queue:retry.1.x-message-ttl=500")
+    main(["whatif", str(BUSY / "trace.log.gz"), *options])
+    assert "all are taken for prompt, though some may come up to 5,196 ms late" in capsys.readouterr().out
 
 
 def other_ttl(queue: str, ttl_ms: int) -> Definitions:
@@ -171,6 +180,43 @@ def test_what_a_part_of_a_log_does_not_show_is_no_difference(
     assert [row["why"] or row["differences"] for row in found if row["verdict"] not in ("agree", "ambiguous")] == []
     lacking = [row for row in found if "publish" in [each["what"] for each in row["unchecked"]]]
     assert bool(lacking) == (kept_from < 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "begin", "rows"), [("3.10", 3105, 351), ("3.10", 401, 605), ("4.3", 3341, 90)])
+def test_what_consumers_published_in_a_gap_is_no_difference(name: str, begin: int, rows: int, tmp_path: Path) -> None:
+    records = example_records(name)
+    log = write_log(tmp_path / "trace.log", [*records[:begin], *records[begin + rows :]])
+    found = delivered(log, example_definitions(name), name)
+    assert [row["why"] or row["differences"] for row in found if row["verdict"] not in ("agree", "ambiguous")] == []
+    assert LOST in {each["why"] for row in found for each in row["unchecked"]}
+
+
+def test_a_gap_hides_no_wrong_definitions(tmp_path: Path) -> None:
+    records = example_records("3.10")
+    log = write_log(tmp_path / "trace.log", [*records[:3105], *records[3456:]])
+    found = delivered(log, example_definitions("3.10", orders_wait__x_message_ttl=600_000), "3.10")
+    assert len([row for row in found if row["verdict"] == "differ"]) > 100
+
+
+@pytest.mark.parametrize(
+    ("lacking_s", "is_told"), [((), True), ((12.5,), True), ((12.5,) * 3, False), ((9.5, *[12.5] * 3), True)]
+)
+def test_a_delivery_that_nothing_explains_is_told_unless_the_log_has_a_gap(
+    lacking_s: tuple[float, ...], is_told: bool, tmp_path: Path
+) -> None:
+    """A gap is where other messages have no publish, unless some had none before, too."""
+    start = datetime.fromisoformat("2026-01-01T00:00:00.000+00:00")
+    log = Log().publish("", "work").deliver("elsewhere", "", ["elsewhere"])
+    for number, _ in enumerate(lacking_s):
+        log.deliver("work", "", ["work"], message_id=f"other {number}")
+    records = [
+        {**record, "timestamp": (start + timedelta(seconds=at_s)).isoformat(timespec="milliseconds")}
+        for record, at_s in zip(log.records, (11, 12, *lacking_s), strict=True)
+    ]
+    trace = write_log(tmp_path / "trace.log", sorted(records, key=lambda record: str(record["timestamp"])))
+    found = delivered(trace, definitions_of({"work": {}, "elsewhere": {}}), "4.3")
+    assert [row["verdict"] for row in found if row["queue"] == "elsewhere"] == ["unexplained" if is_told else "agree"]
 
 
 def test_a_log_that_begins_on_a_running_system_is_not_red(capsys: Any, tmp_path: Path) -> None:

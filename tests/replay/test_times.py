@@ -54,7 +54,7 @@ def test_a_message_that_died_before_its_ttl_is_told_with_queue_and_setting(repla
     log = Log().publish("", "inbox").deliver("late", "", ["late"], headers=EXPIRED)
     (row,) = replay(log, waiting(60_000))
     assert row["verdict"] == "differ"
-    assert told(row) == [("time in 'inbox'", "at least 60,000 ms (message-ttl 60000 by argument)", "at most 999 ms")]
+    assert told(row) == [("time in 'inbox'", "at least 60,000 ms (message-ttl 60000 by argument)", "at most 1,099 ms")]
     (row,) = replay(log, waiting(900))
     assert (row["verdict"], row["unchecked"]) == ("agree", [])
 
@@ -97,7 +97,7 @@ def test_a_message_is_not_delivered_after_its_ttl(replay: Any) -> None:
     assert [row["verdict"] for row in replay(log, waiting(5000))] == ["agree"]
     (row,) = replay(log, waiting(2000))
     assert row["verdict"] == "differ"
-    assert told(row) == [("time in 'inbox'", "at most 2,000 ms (message-ttl 2000 by argument)", "at least 4,000 ms")]
+    assert told(row) == [("time in 'inbox'", "at most 2,000 ms (message-ttl 2000 by argument)", "at least 3,900 ms")]
 
 
 def test_a_message_with_priority_may_be_delivered_after_its_ttl(replay: Any) -> None:

@@ -25,7 +25,8 @@ from simulator.replay.row_codec import (
     without_expirations,
 )
 from simulator.replay.states import Row, row_of
-from simulator.replay.unchecked import LACKING
+from simulator.replay.unchecked import LACKING, What
+from simulator.replay.verdicts import BAD
 
 ROWS_MAX = 256
 """Messages with more rows are not looked at."""
@@ -33,7 +34,7 @@ SEQUENCES_MAX = 20_000
 """Different sequences that are kept; messages of further ones are only counted."""
 COLUMNS = (LINEAGE, SIGNATURE, CONTENT, "file", "line", "time_us", "verdict", "differences", "unchecked")
 """The columns that sequences are gathered from: of the kernel's input, and of what it makes of it."""
-_BAD = ("differ", "unexplained")
+_TTL: What = "message-ttl"
 _DELIVERED = f"{Event.DELIVERED.value}\n"
 
 Names = Mapping[str | None, frozenset[str]]
@@ -66,6 +67,7 @@ class Sequence(msgspec.Struct, frozen=True, kw_only=True):
         signatures, contents: the rows of that one, in order (``row_codec``).
         bad: the deliveries that are not as predicted, or of which the log shows nothing before, by index.
         differing: of each of these the first field that differs, its expected and its seen value, or empty strings.
+        ttl_untold: the deliveries by index of which the times do not tell whether they fit the TTLs.
         places: where the log has the rows.
         count: how many such messages there are.
         earliest_us, latest_us: of each row, when the first and the last of these messages had it.
@@ -78,6 +80,7 @@ class Sequence(msgspec.Struct, frozen=True, kw_only=True):
     contents: tuple[str, ...]
     bad: tuple[int, ...]
     differing: tuple[tuple[str, str, str], ...]
+    ttl_untold: tuple[int, ...]
     places: tuple[Place, ...]
     count: int
     earliest_us: tuple[int, ...]
@@ -162,16 +165,18 @@ def _sequence(lineage: str, rows: list[_Row], names: Names, by_release: bool) ->
     vhost = read_signature(signatures[0]).vhost
     bad = tuple(at for at, row in enumerate(rows) if _is_bad(row, by_release))
     differing = tuple(_first_difference(rows[at]) for at in bad)
+    untold = tuple(at for at, row in enumerate(rows) if any(each["what"] == _TTL for each in row.unchecked or ()))
     of_vhost = names.get(vhost, names.get(None, frozenset()))
     times = tuple(row.time_us for row in rows)
     return Sequence(
-        key=_key(vhost, signatures, contents, of_vhost, (bad, [field for field, _, _ in differing])),
+        key=_key(vhost, signatures, contents, of_vhost, (bad, [field for field, _, _ in differing], untold)),
         vhost=vhost,
         message=lineage[len(vhost) + 1 :],
         signatures=signatures,
         contents=contents,
         bad=bad,
         differing=differing,
+        ttl_untold=untold,
         places=tuple(Place(row.file, row.line, row.time_us) for row in rows),
         count=1,
         earliest_us=times,
@@ -181,7 +186,7 @@ def _sequence(lineage: str, rows: list[_Row], names: Names, by_release: bool) ->
 
 def _is_bad(row: _Row, by_release: bool) -> bool:
     lacking = any(each["what"] in LACKING for each in row.unchecked or ())
-    if not (lacking or row.verdict in _BAD) or not row.signature.startswith(_DELIVERED):
+    if not (lacking or row.verdict in BAD) or not row.signature.startswith(_DELIVERED):
         return False
     return not (by_release and any(difference["behaviours"] for difference in row.differences or ()))
 

@@ -20,10 +20,8 @@ from simulator.replay.graph import ConsumerConstraints, Found, Target
 from simulator.replay.message_rows import Explained, Fits, Lineage
 from simulator.replay.repair.sequences import Seen
 from simulator.replay.states import Row
-from simulator.replay.verdicts import Verdict
+from simulator.replay.verdicts import BAD, Verdict
 
-BAD = ("differ", "unexplained")
-"""The verdicts on deliveries that are not as predicted."""
 _UNEXPLAINED = Verdict("unexplained")
 
 

@@ -149,7 +149,8 @@ class VhostLog:
             for at, text in enumerate(() if sequence.bad else sequence.signatures):
                 again = text in sequence.signatures[:at]
                 latest = () if again else stops(read_signature(text).x_death)[:1]
-                if any(death.queue in queues and death.reason == EXPIRED for death in latest):
+                untold = at in sequence.ttl_untold
+                if not untold and any(death.queue in queues and death.reason == EXPIRED for death in latest):
                     yield sequence, at
 
 
