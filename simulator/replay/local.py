@@ -60,7 +60,7 @@ def replay_table(
 ) -> pa.Table:
     """Replay captured batches (``simulator.capture.SCHEMA``); the columns are ``schema.OUTPUT``, sorted.
 
-    If rows were written late, they are replayed once more, as ``dlx replay`` does (``simulator.replay.late_rows``).
+    If rows were written late, they are replayed once more, as ``dlx replay`` does (``late_rows``).
     """
     batches = [batch for batch in captured if batch.num_rows]
     hosts, judge = topologies(definitions), release(rules)
