@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def show_balance(console: Console, balance: Balance) -> None:
     """Print the accounts, losses first, a sentence for each residual, and what was not checked."""
-    from simulator.replay.balance_texts import sentences, unchecked
+    from simulator.replay.balance_texts import remarks, sentences
 
     table = Table(title="Dead letters that the broker counted", title_justify="left")
     for name in ("died", "in", "strategy"):
@@ -28,5 +28,5 @@ def show_balance(console: Console, balance: Balance) -> None:
         for sentence in sentences(entry, balance) if entry.residual else ():
             console.print(f"* {sentence}", soft_wrap=True, highlight=False, markup=False)
     console.print("Not checked:")
-    for remark in unchecked(balance):
+    for remark in remarks(balance):
         console.print(f"* {remark}", soft_wrap=True, highlight=False, markup=False)

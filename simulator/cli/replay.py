@@ -293,13 +293,13 @@ def _show_untested(console: Console, result: Result) -> None:
 
 
 def _show_coverage(console: Console, found: Coverage, *, every: bool) -> None:
-    from simulator.replay.coverage.catalogue import MEANINGS
-    from simulator.replay.coverage.words import headline, queue_line, unchecked
+    from simulator.replay.coverage.catalogue import RULE_MEANINGS
+    from simulator.replay.coverage.words import headline, queue_line, rules_untried
 
     more = "" if every or not found.missing else " (--coverage lists the others)"
-    lines = [f"{headline(found)}{more}.{unchecked(found)}"]
+    lines = [f"{headline(found)}{more}.{rules_untried(found)}"]
     if every:
-        lines += [f"  not exercised: {name}: {MEANINGS[name]}" for name in found.missing]
+        lines += [f"  not exercised: {name}: {RULE_MEANINGS[name]}" for name in found.missing]
         told = ((each, queue_line(each)[1]) for each in found.by_queue)
         lines += [f"  not seen in queue {each.queue}: {missing}" for each, missing in told if missing]
     for line in lines:

@@ -72,7 +72,7 @@ def _unexplained(entry: Entry, balance: Balance) -> str:
     return f"{beyond} (perhaps {perhaps}): unexplained: {entry.unexplained:,}"
 
 
-def unchecked(balance: Balance) -> Iterator[str]:
+def remarks(balance: Balance) -> Iterator[str]:
     """Yield what the balance takes for granted, or cannot know."""
     yield from (f"{doubt}." for doubt in (balance.other_time, *balance.misfits) if doubt)
     nodes = ", ".join(balance.nodes)
@@ -99,4 +99,4 @@ def as_json(balance: Balance) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(balance)
     for entry, shown in zip(balance.entries, document["entries"], strict=True):
         shown["says"] = list(sentences(entry, balance)) if entry.residual else []
-    return {**document, "lost": balance.lost, "unexplained": balance.unexplained, "unchecked": [*unchecked(balance)]}
+    return {**document, "lost": balance.lost, "unexplained": balance.unexplained, "unchecked": [*remarks(balance)]}

@@ -62,8 +62,8 @@ def replay_table(
 ) -> pa.Table:
     """Replay captured batches (``simulator.capture.SCHEMA``); the columns are ``schema.OUTPUT``, sorted.
 
-    If rows were written late, or some are lost, they are replayed once more, as ``dlx replay`` does
-    (``simulator.replay.late_rows``, ``lost_rows``).
+    If rows were written late, or some are lost, they are replayed once more, as ``dlx replay`` does (``late_rows``,
+    ``lost_rows``).
     """
     batches = [batch for batch in captured if batch.num_rows]
     hosts, judge = topologies(definitions), release(rules)

@@ -139,7 +139,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         """Return the totals as notebooks show them."""
-        shown: str = import_module("simulator.replay.notebook").summary_html(self)  # few look at it in a notebook
+        # Few look at it in a notebook.
+        shown: str = import_module("simulator.replay.notebook").summary_html(self)
         return shown
 
 

@@ -7,8 +7,8 @@ the time of lies in that second, and all deaths lie before the delivery. Bounds 
 by more than the tolerance refute the path.
 
 Rows are late, never early: the broker writes a trace after the fact. By how much, where that is more than the
-tolerance, ``simulator.replay.lateness`` tells of each row: what a row shows happened between then and its time. All is
-arithmetic on columns; row by row only where a path is refuted.
+tolerance, ``Lateness`` says for each row: what a row shows happened between then and its time. All is arithmetic on
+columns; row by row only where a path is refuted.
 """
 
 from __future__ import annotations

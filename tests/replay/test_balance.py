@@ -19,7 +19,7 @@ from simulator.capture.counters import CounterReadings, NodeReadings, reading
 from simulator.cli.books import show_balance
 from simulator.cli.main import main
 from simulator.replay.balance import Balance, Entry, balance
-from simulator.replay.balance_texts import as_json, sentences, unchecked
+from simulator.replay.balance_texts import as_json, remarks, sentences
 from simulator.replay.headline import headline
 from simulator.replay.log_counts import LogCounts
 from simulator.replay.report import page
@@ -170,7 +170,7 @@ def test_what_is_held_is_known_from_the_confirmations() -> None:
     found = books(counted, log, holds, queue("b"), bound={"x": "b"})
     assert (found.held, found.lost, found.unexplained) == (3, 0, 0)
     assert said(found).startswith("3 messages were rejected in quorum queues with a dead letter sent at least once")
-    assert "3 at-least-once dead letters were not confirmed" in " ".join(unchecked(found))
+    assert "3 at-least-once dead letters were not confirmed" in " ".join(remarks(found))
 
 
 CONFIRMATIONS = Account(CONFIRMED, "quorum", "at_least_once")
@@ -263,7 +263,7 @@ def test_it_says_what_was_not_checked() -> None:
     log = LogCounts(published=8, ambiguous=1, vhosts=frozenset({"/"}))
     topologies = {"/": topology(NO_EXCHANGE), "other": topology()}
     found = balance(readings({}, received=10), log, topologies, release("4.3"))
-    assert list(unchecked(found)) == [
+    assert list(remarks(found)) == [
         "The counters are of node rabbit@a and of all virtual hosts there; the log is of /. What other nodes of a"
         " cluster counted is not among them.",
         "The log shows nothing of virtual host other, which the nodes count as well.",

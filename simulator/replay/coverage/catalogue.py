@@ -122,7 +122,7 @@ RULES: tuple[str, ...] = (
 )
 """The names of all rules that a trace can show."""
 
-MEANINGS: Mapping[str, str] = {
+RULE_MEANINGS: Mapping[str, str] = {
     **{name: meaning for rules in PATH_RULES.values() for name, meaning in rules.items()},
     **{row.name: row.meaning for row in RELEASE_ROWS},
 }

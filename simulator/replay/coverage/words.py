@@ -11,7 +11,7 @@ def headline(coverage: Coverage) -> str:
     return f"This log exercised {coverage.exercised} of {coverage.of} rules that a trace can show, and {deaths}"
 
 
-def unchecked(coverage: Coverage) -> str:
+def rules_untried(coverage: Coverage) -> str:
     """Return what was not looked at, as a sentence after another; empty if everything was."""
     if not coverage.rows_untried:
         return ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from simulator.replay.repair.sequences import Sequence
+from simulator.replay.repair.sequences import RowSequence
 
 
 class Moment(NamedTuple):
@@ -35,7 +35,7 @@ class _Bounds(NamedTuple):
 class Died(NamedTuple):
     """Says when a message died: after the row ``after`` of its sequence, and before the delivery ``by``."""
 
-    sequence: Sequence
+    sequence: RowSequence
     after: int
     by: int
 

@@ -20,8 +20,7 @@ from simulator.replay.repair.either_flow import EitherFlow
 from simulator.replay.repair.hypotheses import Hypothesis
 from simulator.replay.repair.other_definitions import pairs_for, singles_for
 from simulator.replay.repair.other_limits import other_limits
-from simulator.replay.repair.sequences import Seen
-from simulator.replay.repair.sequences import Sequence as RowSequence
+from simulator.replay.repair.sequences import RowSequence, Seen
 from simulator.replay.repair.trials import Case, replay_rows
 from simulator.replay.repair.unseen_rows import Addresses, Suggestion, UnseenRows
 

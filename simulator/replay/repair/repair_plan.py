@@ -17,7 +17,7 @@ from simulator.definitions import Definitions, parse_definitions
 from simulator.replay.kernel_input import ORDER, rows_with_verdicts
 from simulator.replay.repair.chosen_messages import chosen_messages
 from simulator.replay.repair.repairing import Repairing
-from simulator.replay.repair.sequences import Gathered, Sequence, gathered
+from simulator.replay.repair.sequences import Gathered, RowSequence, gathered
 from simulator.replay.repair.told import Repairs
 from simulator.replay.row_codec import LINEAGE
 
@@ -53,12 +53,12 @@ def repair(captured: DataFrame, replayed: DataFrame, definitions: Definitions, r
 def _gathered(parts: Iterator[object], passed_over: int) -> Gathered:
     left_out = passed_over
 
-    def sequences() -> Iterator[Sequence]:
+    def sequences() -> Iterator[RowSequence]:
         nonlocal left_out
         for part in parts:
             left_out += part["left_out"]  # type: ignore[index]
             if part["sequence"] is not None:  # type: ignore[index]
-                yield msgspec.msgpack.decode(part["sequence"], type=Sequence)  # type: ignore[index]
+                yield msgspec.msgpack.decode(part["sequence"], type=RowSequence)  # type: ignore[index]
 
     found = gathered(sequences())
     return Gathered(found.sequences, found.left_out + left_out)

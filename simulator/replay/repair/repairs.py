@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dlx.releases import Release
 from dlx.topology import Topology
-from simulator.replay.repair import costs, sentences
+from simulator.replay.repair import costs
 from simulator.replay.repair.hypotheses import Hypothesis
 from simulator.replay.repair.other_definitions import stops
-from simulator.replay.repair.sequences import Seen
-from simulator.replay.repair.sequences import Sequence as RowSequence
+from simulator.replay.repair.sentences import say_log_cut, say_other_definitions, say_rows_missing, say_unseen_publish
+from simulator.replay.repair.sequences import RowSequence, Seen
 from simulator.replay.repair.together import Chooser, Chosen, Group, Item, grouped
 from simulator.replay.repair.told import Likely, Repair, Repairs, ShownRow
 from simulator.replay.repair.vhost_log import VhostLog
@@ -80,12 +80,12 @@ def _likely(cost: float, group: Group, items: tuple[Item, ...], log: VhostLog) -
 
 def _text(group: Group, forms: list[Hypothesis], messages: int, log: VhostLog) -> str:
     if group.kind == costs.OTHER_DEFINITIONS:
-        return sentences.other_definitions(group.change, log.flow.topology, log.settings, group.moment)
+        return say_other_definitions(group.change, log.flow.topology, log.settings, group.moment)
     if group.kind == costs.LOG_CUT:
-        return sentences.log_cut(messages)
+        return say_log_cut(messages)
     if group.kind == costs.ROWS_MISSING:
-        return sentences.rows_missing(forms, messages)
-    return sentences.unseen_publish(forms[0])
+        return say_rows_missing(forms, messages)
+    return say_unseen_publish(forms[0])
 
 
 def _shown(sequence: RowSequence, seen: tuple[Seen, ...], at: int) -> tuple[ShownRow, ...]:

@@ -32,7 +32,7 @@ class _Text(NamedTuple):
     check: str
 
 
-def other_definitions(
+def say_other_definitions(
     change: Change, topology: Topology, settings: Mapping[str, Settings], moment: Moment | None
 ) -> str:
     """Return the sentence on other definitions; ``settings`` are those of the queues of the ``topology``."""
@@ -117,7 +117,7 @@ def _quoted(value: object) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
-def rows_missing(forms: Sequence[Hypothesis], messages: int) -> str:
+def say_rows_missing(forms: Sequence[Hypothesis], messages: int) -> str:
     """Return the sentence on rows that the log has lost; ``forms`` are the hypothesis as each message has it."""
     first = forms[0]
     if first.exchange is None:
@@ -128,13 +128,13 @@ def rows_missing(forms: Sequence[Hypothesis], messages: int) -> str:
     return f"The log lacks the {rows}{to}: check whether tracing was on then, and whether rows were lost."
 
 
-def log_cut(messages: int) -> str:
+def say_log_cut(messages: int) -> str:
     """Return the sentence on a log that begins late."""
     were = "message was" if messages == 1 else "messages were"
     return f"The log begins after {messages:,} {were} published: look for the log before this one."
 
 
-def unseen_publish(hypothesis: Hypothesis) -> str:
+def say_unseen_publish(hypothesis: Hypothesis) -> str:
     """Return the sentence on a publish that was not traced."""
     to = _address(hypothesis)
     if hypothesis.kind == FORGED_HEADERS:

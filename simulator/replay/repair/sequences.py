@@ -57,7 +57,7 @@ class Place(NamedTuple):
     time_us: int
 
 
-class Sequence(msgspec.Struct, frozen=True, kw_only=True):
+class RowSequence(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of ``count`` messages that look alike to the rules.
 
     Attributes:
@@ -95,7 +95,7 @@ class Sequence(msgspec.Struct, frozen=True, kw_only=True):
 class Gathered(msgspec.Struct, frozen=True):
     """The sequences of a log, and how many messages are in none of them, being too long or one too many."""
 
-    sequences: tuple[Sequence, ...]
+    sequences: tuple[RowSequence, ...]
     left_out: int
 
 
@@ -107,9 +107,9 @@ def gather(replayed: Iterable[pa.RecordBatch], names: Names, *, by_release: bool
     return gathered(_sequences(replayed, names, by_release))
 
 
-def gathered(sequences: Iterable[Sequence | None]) -> Gathered:
+def gathered(sequences: Iterable[RowSequence | None]) -> Gathered:
     """Bring equal sequences together; ``None`` stands for a message that is too long."""
-    found: dict[bytes, Sequence] = {}
+    found: dict[bytes, RowSequence] = {}
     left_out = 0
     for sequence in sequences:
         if sequence is None:
@@ -123,7 +123,7 @@ def gathered(sequences: Iterable[Sequence | None]) -> Gathered:
     return Gathered(tuple(found.values()), left_out)
 
 
-def merged(one: Sequence, other: Sequence) -> Sequence:
+def merged(one: RowSequence, other: RowSequence) -> RowSequence:
     """Return two counts of the same sequence as one."""
     first = min(one, other, key=lambda sequence: (sequence.places[0].time_us, sequence.places))
     return msgspec.structs.replace(
@@ -153,14 +153,14 @@ def _rows(replayed: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
         yield from map(_Row._make, zip(*(batch.column(name).to_pylist() for name in COLUMNS), strict=True))
 
 
-def _sequences(replayed: Iterable[pa.RecordBatch], names: Names, by_release: bool) -> Iterator[Sequence | None]:
+def _sequences(replayed: Iterable[pa.RecordBatch], names: Names, by_release: bool) -> Iterator[RowSequence | None]:
     """Yield a sequence for each message, ``None`` for one that is too long."""
     for lineage, group in groupby(_rows(replayed), key=itemgetter(0)):
         rows = list(group)
         yield _sequence(lineage, rows, names, by_release) if len(rows) <= ROWS_MAX else None
 
 
-def _sequence(lineage: str, rows: list[_Row], names: Names, by_release: bool) -> Sequence:
+def _sequence(lineage: str, rows: list[_Row], names: Names, by_release: bool) -> RowSequence:
     signatures, contents = tuple(row.signature for row in rows), tuple(row.content for row in rows)
     vhost = read_signature(signatures[0]).vhost
     bad = tuple(at for at, row in enumerate(rows) if _is_bad(row, by_release))
@@ -168,7 +168,7 @@ def _sequence(lineage: str, rows: list[_Row], names: Names, by_release: bool) ->
     untold = tuple(at for at, row in enumerate(rows) if any(each["what"] == _TTL for each in row.unchecked or ()))
     of_vhost = names.get(vhost, names.get(None, frozenset()))
     times = tuple(row.time_us for row in rows)
-    return Sequence(
+    return RowSequence(
         key=_key(vhost, signatures, contents, of_vhost, (bad, [field for field, _, _ in differing], untold)),
         vhost=vhost,
         message=lineage[len(vhost) + 1 :],

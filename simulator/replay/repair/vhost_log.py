@@ -21,8 +21,7 @@ from simulator.replay.repair.hypotheses import Hypothesis
 from simulator.replay.repair.moments import Died, Moment, moment
 from simulator.replay.repair.one_sequence import Repairer
 from simulator.replay.repair.other_definitions import stops
-from simulator.replay.repair.sequences import Seen
-from simulator.replay.repair.sequences import Sequence as RowSequence
+from simulator.replay.repair.sequences import RowSequence, Seen
 from simulator.replay.repair.together import Group, Item
 from simulator.replay.repair.trials import bad_rows, replay_rows
 from simulator.replay.row_codec import read_signature

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulator.markup import Html, details, element, join, plural, section, table
 from simulator.replay.balance import Balance, Entry
-from simulator.replay.balance_texts import sentences, unchecked
+from simulator.replay.balance_texts import remarks, sentences
 
 
 def books_section(balance: Balance | None) -> Html:
@@ -18,7 +18,7 @@ def books_section(balance: Balance | None) -> Html:
         "The broker counts every message that dies. The log shows a death only if a later delivery has it in its"
         " history. The residual is what no delivery shows."
     )
-    assumed = element("ul", join(element("li", line) for line in unchecked(balance)))
+    assumed = element("ul", join(element("li", line) for line in remarks(balance)))
     return section(
         _title(balance),
         element("p", note, class_="note"),
@@ -37,11 +37,11 @@ def _title(balance: Balance) -> str:
 
 
 def _row(entry: Entry, balance: Balance) -> tuple[object, ...]:
-    says = join(map(_line, sentences(entry, balance))) if entry.residual else "every one is in the log"
+    says = join(map(_sentence, sentences(entry, balance))) if entry.residual else "every one is in the log"
     strategy = "none" if entry.lost else entry.strategy.replace("_", " ")
     where = f"{entry.queue_type} queues"
     return entry.reason, where, strategy, entry.counted, entry.reconstructed, entry.residual, says
 
 
-def _line(sentence: str) -> Html:
+def _sentence(sentence: str) -> Html:
     return element("div", sentence)

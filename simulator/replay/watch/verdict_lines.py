@@ -17,13 +17,13 @@ COLUMNS = (
 )  # fmt: skip
 """The columns of a replay (``simulator.replay.schema.OUTPUT``) that a line has, besides ``message``."""
 
-_encode = msgspec.json.Encoder().encode
+_as_json = msgspec.json.Encoder().encode
 
 
 def verdict_line(row: Mapping[str, Any], *, corrects: bool = False) -> bytes:
     """Return the line for a row of a replay. ``corrects``: it takes the place of an earlier line on the same row."""
     found = {"message": read_message(row[LINEAGE], row["vhost"])} | {name: row[name] for name in COLUMNS}
-    return _encode(found | {"corrects": True} if corrects else found) + b"\n"
+    return _as_json(found | {"corrects": True} if corrects else found) + b"\n"
 
 
 def totals_of(row: Mapping[str, Any]) -> Counter[str]:
@@ -37,7 +37,7 @@ def totals_of(row: Mapping[str, Any]) -> Counter[str]:
         found["dead_letters"] = row["new_deaths"]
     for hop in (row["hops"] or [])[-row["new_hops"] :] if row["new_hops"] else []:
         path = (row["vhost"], hop["queue"], hop["reason"], hop["exchange"], hop["to_queue"])
-        found["path " + _encode(path).decode()] += 1
+        found["path " + _as_json(path).decode()] += 1
     return found
 
 
@@ -52,6 +52,6 @@ def standing(row: Mapping[str, Any], signature: str) -> tuple[int, str | None, i
         queues = read_signature(signature).routed_queues or ()
     elif row["event"] == Event.REQUEUED:
         queues = (row["queue"],)
-    waiting = _encode((row["vhost"], *queues)).decode() if queues else None
+    waiting = _as_json((row["vhost"], *queues)).decode() if queues else None
     ends = [row["time_us"] + end["after_ms"] * 1000 for end in row["dead_ends"] or () if end["certain"]]
     return row["time_us"], waiting, min(ends, default=None)
