@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dlx.ibm_mq.constants import FAMILIES as NAMES
-from dlx.ibm_mq.keyword_values import FAMILIES, LENGTHS, NAME_LENGTH, NUMBER_MAX
-from dlx.ibm_mq.rules_table import Action, Control, Pattern, PutAuthority, Rule, RulesTable
+from simulator.systems.ibm_mq.constants import FAMILIES as NAMES
+from simulator.systems.ibm_mq.keyword_values import FAMILIES, LENGTHS, NAME_LENGTH, NUMBER_MAX
+from simulator.systems.ibm_mq.rules_table import Action, Control, Pattern, PutAuthority, Rule, RulesTable
 
 # What is special in a table turns up often: quotes, blanks, marks, wildcards, brackets.
 _CHARACTERS = st.one_of(st.sampled_from("AZaz09./_% '+-*?(),&"), st.characters(codec="latin-1"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dlx.ibm_mq.constants import FAMILIES
-from dlx.ibm_mq.parser import parse
-from dlx.ibm_mq.rules_table import Action, Control, Pattern, PutAuthority, Rule, RulesTable
+from simulator.systems.ibm_mq.constants import FAMILIES
+from simulator.systems.ibm_mq.parser import parse
+from simulator.systems.ibm_mq.rules_table import Action, Control, Pattern, PutAuthority, Rule, RulesTable
 
 
 def rules(text: str) -> tuple[Rule, ...]:

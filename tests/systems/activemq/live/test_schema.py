@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.activemq.xml_names import ELEMENTS, FORMS
-from simulator.activemq.xml_other_names import OTHER_FORMS
+from simulator.systems.activemq.xml_names import ELEMENTS, FORMS
+from simulator.systems.activemq.xml_other_names import OTHER_FORMS
 from tests.systems.activemq.live.player import Player
 
 JAR = Path("/usr/share/java/activemq-spring.jar")

@@ -1,0 +1,44 @@
+"""A message, and the two operations that count.
+
+Source: dead letter queue reference, Behavior.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from simulator.systems.ironmq.settings import Settings
+
+_US = 1_000_000
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A message on a queue.
+
+    Attributes:
+        id: a string of digits, one in its project; it never changes.
+        body: what was posted.
+        expires_us: when it is gone from the queue, microseconds since 1970.
+        reserved_count: how often it was reserved or touched.
+    """
+
+    id: str
+    body: str
+    expires_us: int
+    reserved_count: int = 0
+
+
+def expiry_us(settings: Settings, now_us: int) -> int:
+    """Return when a message that comes to a queue with these settings now is gone."""
+    return now_us + settings.message_expiration_s * _US
+
+
+def posted(id: str, body: str, settings: Settings, now_us: int) -> Message:
+    """Make a new message on a queue with these settings."""
+    return Message(id=id, body=body, expires_us=expiry_us(settings, now_us))
+
+
+def counted(message: Message) -> Message:
+    """Return the message after ``reserve`` or ``touch``; nothing else changes its count."""
+    return replace(message, reserved_count=message.reserved_count + 1)
