@@ -1,7 +1,7 @@
 """Refuses an ``activemq.xml`` that the broker refuses for its names and values, so that a typo is not the default.
 
-Elements of Spring and of others are not checked, and those that neither ``xml_names.py``
-nor ``xml_other_names.py`` describes only by their names.
+Elements of Spring and of others are not checked, and those that ``xml_names.toml`` does
+not describe only by their names.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import re
 
 from simulator.nearest_names import suggestion
 from simulator.systems.activemq.xml_elements import CORE, Element
-from simulator.systems.activemq.xml_names import ELEMENTS, FORMS, Content, Form
-from simulator.systems.activemq.xml_other_names import OTHER_FORMS
+from simulator.systems.activemq.xml_names import Content, Form, xml_names
 
 _BITS = {"short": 16, "integer": 32, "long": 64}
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -36,10 +35,11 @@ def check(element: Element) -> None:
 
     Raises ``ConfigurationError`` with the place, what is wrong there, and the nearest name.
     """
-    form = FORMS.get(element.name) or OTHER_FORMS.get(element.name)
+    names = xml_names()
+    form = names.read.get(element.name) or names.others.get(element.name)
     if form is None:
         return
-    if element.name in FORMS:
+    if element.name in names.read:
         values(element)
     else:
         _typed(element, form)
@@ -52,10 +52,11 @@ def check(element: Element) -> None:
 
 def values(element: Element) -> dict[str, Value]:
     """Return the attributes of an element, each as its type. Raises ``ConfigurationError``."""
+    form = xml_names().read[element.name]
     for name, text in element.attributes.items():
-        if name in FORMS[element.name].attributes and _is_reference(text):
+        if name in form.attributes and _is_reference(text):
             raise element.error(f"expected a value as {name}, got '{text}'; references to beans are not simulated")
-    found = _typed(element, FORMS[element.name])
+    found = _typed(element, form)
     for name in element.spring_properties:
         raise element.error(f"expected '{name}' without Spring's prefix; that way to give it is not simulated")
     return found
@@ -86,7 +87,7 @@ def _check_property(holder: Element, content: Content) -> None:
     _no_text(holder)
     children = list(_checked(holder))
     for child in children:
-        allowed = tuple(sorted(ELEMENTS)) if content.elements is None else content.elements
+        allowed = tuple(sorted(xml_names().elements)) if content.elements is None else content.elements
         if child.name not in allowed:
             raise child.error(_unexpected(child, holder, allowed))
         check(child)

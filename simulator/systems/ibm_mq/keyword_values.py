@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from simulator.systems.ibm_mq.constants import FAMILIES as NAMES
-from simulator.systems.ibm_mq.constants import number_of
+from simulator.systems.ibm_mq.constants import known_names, number_of
 from simulator.systems.ibm_mq.pairs import Pair, did_you_mean
 from simulator.systems.ibm_mq.rules_table import ANY, DEST_Q, DEST_Q_MGR, REPLY_Q, REPLY_Q_MGR, Action, PutAuthority
 from simulator.systems.ibm_mq.rules_table_errors import OUT_OF_RANGE, VALUE_TOO_LONG
@@ -96,10 +95,10 @@ def pattern_number(pair: Pair, families: tuple[str, ...]) -> int | None:
 def meant(text: str, families: tuple[str, ...]) -> str:
     """Return a question for the name that was likely meant: of another family, without its family, or misspelt."""
     own = text.partition("_")[2] if text.startswith("MQ") else text
-    same = [family + own for family in families if family + own in NAMES[family]]
+    same = [family + own for family in families if family + own in known_names()[family]]
     if same:
         return f"did you mean {' or '.join(same)}? "
-    return did_you_mean(text, (name for family in families for name in NAMES[family]), _ALIKE)
+    return did_you_mean(text, (name for family in families for name in known_names()[family]), _ALIKE)
 
 
 def number(pair: Pair, least: int) -> int:
