@@ -6,7 +6,7 @@ from simulator.cli.command_parts import DataError
 from simulator.cli.lint_places import LintedFile, Placed
 from simulator.json_reading import UTF8_MARK
 from simulator.systems.activemq.activemq_xml import ConfigurationError
-from simulator.systems.activemq.xml_lint import lint
+from simulator.systems.activemq.lint import lint
 
 _ASSUMED = ("the broker is ActiveMQ Classic 5.17, and the file is its whole configuration",)
 _UNCHECKED = (

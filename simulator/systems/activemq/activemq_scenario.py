@@ -12,8 +12,14 @@ from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems.activemq import plugins
 from simulator.systems.activemq.activemq_xml import ConfigurationError, broker_settings
 from simulator.systems.activemq.dead_letter_strategies import Strategy
-from simulator.systems.activemq.destination_map import DestinationMap, Entry, entries
-from simulator.systems.activemq.destinations import Destination, parse_destination, split_options
+from simulator.systems.activemq.destinations import (
+    Destination,
+    DestinationMap,
+    Entry,
+    entries,
+    parse_destination,
+    split_options,
+)
 from simulator.systems.activemq.profiles import PROFILES
 from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy
 from simulator.systems.activemq.selectors import Selector, SelectorError, parse_selector

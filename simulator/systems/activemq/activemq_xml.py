@@ -14,8 +14,16 @@ import msgspec
 
 from simulator.systems.activemq import plugins
 from simulator.systems.activemq.dead_letter_strategies import NOWHERE, Discarding, Individual, Shared, Strategy
-from simulator.systems.activemq.destination_map import DestinationMap, Entry, entries
-from simulator.systems.activemq.destinations import KINDS, Destination, Kind, parts, split_options
+from simulator.systems.activemq.destinations import (
+    KINDS,
+    Destination,
+    DestinationMap,
+    Entry,
+    Kind,
+    entries,
+    parts,
+    split_options,
+)
 from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy
 from simulator.systems.activemq.selectors import SelectorError, parse_selector
 from simulator.systems.activemq.settings import BrokerSettings, DestinationPolicy
@@ -26,8 +34,7 @@ from simulator.systems.activemq.virtual_destinations import (
     Virtual,
     VirtualTopic,
 )
-from simulator.systems.activemq.xml_bean_names import check_bean_names
-from simulator.systems.activemq.xml_check import Value, check, check_namespace, values
+from simulator.systems.activemq.xml_check import Value, check, check_bean_names, check_namespace, values
 from simulator.systems.activemq.xml_elements import BYTES_MAX, DEPTH_MAX, ConfigurationError, Element, parse
 from simulator.systems.activemq.xml_not_simulated import not_simulated
 

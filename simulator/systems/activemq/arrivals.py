@@ -10,12 +10,10 @@ import msgspec
 from simulator.events import Event
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems.activemq.broker_state import BrokerState
-from simulator.systems.activemq.choosing import takes
 from simulator.systems.activemq.destinations import COMPOSITE, Destination, matches, parts
-from simulator.systems.activemq.dispatching import Dispatching
-from simulator.systems.activemq.expiry import Expiry
+from simulator.systems.activemq.dispatching import Dispatching, Expiry
 from simulator.systems.activemq.messages import Message, copied
-from simulator.systems.activemq.stores import Held, Store
+from simulator.systems.activemq.stores import Held, Store, takes
 from simulator.systems.activemq.virtual_destinations import VirtualTopic
 
 COPIES_DEPTH_MAX = 100

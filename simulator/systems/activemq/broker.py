@@ -15,16 +15,13 @@ import msgspec
 from simulator.events import Event
 from simulator.systems.activemq.acknowledgements import Acknowledgements
 from simulator.systems.activemq.arrivals import Arrivals
-from simulator.systems.activemq.broker_state import BrokerState
-from simulator.systems.activemq.choosing import join, leave
+from simulator.systems.activemq.broker_state import BrokerState, Scheduler
 from simulator.systems.activemq.dead_letters import DeadLetters
 from simulator.systems.activemq.destinations import Destination, matches, parts
-from simulator.systems.activemq.dispatching import Dispatching
-from simulator.systems.activemq.expiry import Expiry
+from simulator.systems.activemq.dispatching import Dispatching, Expiry
 from simulator.systems.activemq.messages import SCHEDULED_DELAY, Message
-from simulator.systems.activemq.scheduler import Scheduler
 from simulator.systems.activemq.selectors import Selector
-from simulator.systems.activemq.stores import Attached, Held, Receiver, Store, Window
+from simulator.systems.activemq.stores import Attached, Held, Receiver, Store, Window, join, leave
 from simulator.systems.activemq.virtual_destinations import VirtualTopic
 
 LAST_UNKNOWN = None

@@ -29,8 +29,7 @@ from simulator.systems.activemq.dead_letter_strategies import (
     refusal,
     target,
 )
-from simulator.systems.activemq.destination_map import UndefinedError
-from simulator.systems.activemq.destinations import Destination, parse_destination, parts
+from simulator.systems.activemq.destinations import Destination, UndefinedError, parse_destination, parts
 from simulator.systems.activemq.messages import Message
 from simulator.systems.activemq.plugins import Again, DeadLetter, Lost, Verdict, judge
 from simulator.systems.activemq.settings import DEFAULT_STRATEGY, BrokerSettings

@@ -23,8 +23,7 @@ from simulator.systems.activemq.acknowledgements import UncorrelatedError
 from simulator.systems.activemq.broker import LAST_NONE, LAST_UNKNOWN, Broker
 from simulator.systems.activemq.broker_state import Action
 from simulator.systems.activemq.dead_letters import draw_share
-from simulator.systems.activemq.destination_map import DestinationMap
-from simulator.systems.activemq.destinations import Destination
+from simulator.systems.activemq.destinations import Destination, DestinationMap
 from simulator.systems.activemq.messages import REDELIVERY_DELAY, Message
 from simulator.systems.activemq.profiles import Profile
 from simulator.systems.activemq.redelivery_policy import (

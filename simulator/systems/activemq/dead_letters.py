@@ -12,13 +12,11 @@ import msgspec
 
 from simulator.events import Event
 from simulator.systems.activemq import plugins
-from simulator.systems.activemq.audit import Audit
-from simulator.systems.activemq.broker_state import BrokerState
-from simulator.systems.activemq.dead_letter_strategies import Discarding, Individual, Strategy, refusal, target
+from simulator.systems.activemq.broker_state import BrokerState, Scheduler
+from simulator.systems.activemq.dead_letter_strategies import Audit, Discarding, Individual, Strategy, refusal, target
 from simulator.systems.activemq.destinations import Destination
 from simulator.systems.activemq.messages import Message, dead_letter, expiry_cause, rescheduled
 from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy, delay_by_counter_ms
-from simulator.systems.activemq.scheduler import Scheduler
 from simulator.systems.activemq.settings import DEFAULT_STRATEGY, DestinationPolicy
 from simulator.systems.activemq.stores import Held, Store
 

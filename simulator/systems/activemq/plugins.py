@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from simulator.systems.activemq.destination_map import DestinationMap
-from simulator.systems.activemq.destinations import Destination
+from simulator.systems.activemq.destinations import Destination, DestinationMap
 from simulator.systems.activemq.java_patterns import JavaPatternError, compiled
 from simulator.systems.activemq.redelivery_policy import UNLIMITED, RedeliveryPolicy
 

@@ -14,8 +14,7 @@ from simulator.systems.activemq import activemq_scenario as form
 from simulator.systems.activemq.broker import Broker
 from simulator.systems.activemq.broker_state import Action, BrokerState
 from simulator.systems.activemq.client import Connection, Consumer, Delivery, Listener, Session, World
-from simulator.systems.activemq.destination_map import DestinationMap, UndefinedError
-from simulator.systems.activemq.destinations import Destination, parts
+from simulator.systems.activemq.destinations import Destination, DestinationMap, UndefinedError, parts
 from simulator.systems.activemq.messages import SCHEDULED_DELAY, Message, without_expiration
 from simulator.systems.activemq.profiles import PROFILES
 from simulator.systems.activemq.selectors import UnknownSelectionError

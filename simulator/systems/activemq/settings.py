@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from simulator.systems.activemq.dead_letter_strategies import Shared, Strategy
-from simulator.systems.activemq.destination_map import DestinationMap
+from simulator.systems.activemq.destinations import DestinationMap
 from simulator.systems.activemq.plugins import Plugin
 from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy
 from simulator.systems.activemq.virtual_destinations import BY_DEFAULT, Virtual

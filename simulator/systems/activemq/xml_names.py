@@ -1,6 +1,7 @@
 """The names that a broker of 5.17 takes in its configuration: elements, and their attributes by type.
 
 They stand in ``xml_names.toml``.
+
 Source: the schema of activemq-spring 5.17.2.
 """
 

@@ -11,8 +11,7 @@ from typing import Protocol
 
 from dlx.plugins import Registry
 from simulator.systems.compare.neutral_scenario import NeutralScenario
-from simulator.systems.compare.outcome import Outcome, Ran, fates
-from simulator.systems.compare.path import path
+from simulator.systems.compare.outcome import Outcome, Ran, fates, path
 
 
 class Adapter(Protocol):

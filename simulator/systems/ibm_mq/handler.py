@@ -18,8 +18,7 @@ from enum import StrEnum
 import msgspec
 
 from simulator.systems.ibm_mq.handling import Chosen, Put, choose, is_reported, put_of
-from simulator.systems.ibm_mq.message import header_of
-from simulator.systems.ibm_mq.mqdlh import Mqdlh, MqdlhError
+from simulator.systems.ibm_mq.mqdlh import Mqdlh, MqdlhError, header_of
 from simulator.systems.ibm_mq.parser import ParsedTable
 from simulator.systems.ibm_mq.queue import DeadLetterQueue, Position, Queued
 from simulator.systems.ibm_mq.rules_table import Action

@@ -14,10 +14,9 @@ from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems.ibm_mq.character_sets import UTF_8, UnknownCharacterSetError, codec_of
 from simulator.systems.ibm_mq.constants import number_of
 from simulator.systems.ibm_mq.keyword_values import FAMILIES, LENGTHS, meant
-from simulator.systems.ibm_mq.message import DeadMessage
-from simulator.systems.ibm_mq.mqdlh import FORMAT_DEAD, LITTLE_ENDIAN, Mqdlh, MqdlhError, write_mqdlh
+from simulator.systems.ibm_mq.mqdlh import FORMAT_DEAD, LITTLE_ENDIAN, DeadMessage, Mqdlh, MqdlhError, write_mqdlh
 from simulator.systems.ibm_mq.parser import ParsedTable, parse
-from simulator.systems.ibm_mq.rules_table_errors import RulesTableError
+from simulator.systems.ibm_mq.rules_table import RulesTableError
 
 Number = Annotated[int, Meta(ge=0, le=999_999_999)] | str
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]

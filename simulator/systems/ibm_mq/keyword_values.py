@@ -11,9 +11,18 @@ from functools import partial
 from typing import Any
 
 from simulator.systems.ibm_mq.constants import known_names, number_of
-from simulator.systems.ibm_mq.pairs import Pair, did_you_mean
-from simulator.systems.ibm_mq.rules_table import ANY, DEST_Q, DEST_Q_MGR, REPLY_Q, REPLY_Q_MGR, Action, PutAuthority
-from simulator.systems.ibm_mq.rules_table_errors import OUT_OF_RANGE, VALUE_TOO_LONG
+from simulator.systems.ibm_mq.entries import Pair, did_you_mean
+from simulator.systems.ibm_mq.rules_table import (
+    ANY,
+    DEST_Q,
+    DEST_Q_MGR,
+    OUT_OF_RANGE,
+    REPLY_Q,
+    REPLY_Q_MGR,
+    VALUE_TOO_LONG,
+    Action,
+    PutAuthority,
+)
 
 NUMBER_MAX = 999_999_999
 NAME_LENGTH = 48

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from simulator.systems.ibm_mq.entries import LogicalLine, Pair, SyntaxProblem, logical_lines, long_lines, pairs
 from simulator.systems.ibm_mq.keyword_values import (
     ACTION_READERS,
     CONTROL_READERS,
@@ -22,23 +23,19 @@ from simulator.systems.ibm_mq.keyword_values import (
     ValueProblem,
 )
 from simulator.systems.ibm_mq.lint import lint
-from simulator.systems.ibm_mq.logical_lines import LogicalLine, logical_lines, long_lines
-from simulator.systems.ibm_mq.pairs import Pair, SyntaxProblem, pairs
 from simulator.systems.ibm_mq.rules_table import (
     DEST_Q,
+    INVALID_COMBINATION,
+    KEYWORD_REPEATED,
+    NO_INPUT,
     REPLY_Q,
     Action,
     Control,
     Pattern,
+    Problem,
     PutAuthority,
     Rule,
     RulesTable,
-)
-from simulator.systems.ibm_mq.rules_table_errors import (
-    INVALID_COMBINATION,
-    KEYWORD_REPEATED,
-    NO_INPUT,
-    Problem,
     RulesTableError,
 )
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 
 from simulator.systems.ibm_mq.constants import name_of
+from simulator.systems.ibm_mq.entries import LENGTH_MAX
 from simulator.systems.ibm_mq.keyword_values import FAMILIES, LENGTHS
-from simulator.systems.ibm_mq.logical_lines import LENGTH_MAX
 from simulator.systems.ibm_mq.rules_table import ANY, Action, Control, Pattern, PutAuthority, Rule, RulesTable
 
 _INDENT = "  "

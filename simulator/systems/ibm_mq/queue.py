@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from simulator.systems.ibm_mq.message import DeadMessage
+from simulator.systems.ibm_mq.mqdlh import DeadMessage
 
 # What a queue is ordered by: priority, the highest first, and arrival.
 Position = tuple[int, int]

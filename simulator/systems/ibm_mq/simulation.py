@@ -1,9 +1,12 @@
-"""Runs a scenario in virtual time: messages arrive, the handler works, the trace records it."""
+"""Runs a scenario in virtual time: messages arrive, the handler works, the trace records it.
+
+Source: IBM MQ's documentation of runmqdlq and of control data.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,9 +22,9 @@ from simulator.systems.ibm_mq.ibm_mq_scenario import (
     read_scenario,
     read_table,
 )
-from simulator.systems.ibm_mq.invocation import input_queue
-from simulator.systems.ibm_mq.message import DeadMessage
+from simulator.systems.ibm_mq.mqdlh import DeadMessage
 from simulator.systems.ibm_mq.queue import DeadLetterQueue, Queued
+from simulator.systems.ibm_mq.rules_table import Control
 from simulator.systems.ibm_mq.trace import ENDED, STARTED, Trace, put_message
 
 # More steps than these are a message that goes in a circle, or a RETRY without end in sight.
@@ -226,3 +229,24 @@ def _is_out(outage: Outage, put: Put, time_us: int) -> bool:
 
 def _us(seconds: float) -> int:
     return round(seconds * _US)
+
+
+def input_queue(
+    control: Control, arguments: Sequence[str], *, dead_letter_queue: str, queue_manager: str
+) -> tuple[str, str]:
+    """Choose the queue and the queue manager.
+
+    A positional argument wins over the table, the table over the default.
+
+    ``arguments``: queue and queue manager as on the command line, both optional. A queue of blanks stands
+    for ``dead_letter_queue``, whatever the table says. ``queue_manager``: the default one.
+    """
+    named = list(arguments) + [None] * (2 - len(arguments))
+    queue = control.inputq if named[0] is None else _until_blank(named[0])
+    manager = control.inputqm if named[1] is None else _until_blank(named[1])
+    return queue or dead_letter_queue, manager or queue_manager
+
+
+def _until_blank(name: str) -> str:
+    """Return the name, which ends at its first blank."""
+    return name.partition(" ")[0]

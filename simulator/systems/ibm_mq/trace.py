@@ -8,8 +8,7 @@ from simulator.events import Event, Happened
 from simulator.systems.ibm_mq.constants import name_of
 from simulator.systems.ibm_mq.handler import Outcome, Visit
 from simulator.systems.ibm_mq.handling import Put
-from simulator.systems.ibm_mq.message import header_of
-from simulator.systems.ibm_mq.mqdlh import MqdlhError
+from simulator.systems.ibm_mq.mqdlh import MqdlhError, header_of
 from simulator.systems.ibm_mq.queue import Queued
 from simulator.systems.ibm_mq.rules_table import Action
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from simulator.systems.compare.consumer import consume
+from simulator.systems.compare.consumer import PollingSide, consume
 from simulator.systems.compare.neutral_scenario import NeutralScenario, note_rounded, whole_seconds
 from simulator.systems.compare.outcome import Left, Ran, deliveries
-from simulator.systems.compare.polling import PollingSide
 from simulator.systems.ironmq import simulate
 
 VERSIONS = ("v3",)

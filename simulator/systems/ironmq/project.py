@@ -22,12 +22,10 @@ from dlx.deaths import DELIVERY_LIMIT, EXPIRED
 from simulator.events import Event, Happened
 from simulator.systems.ironmq import http_errors
 from simulator.systems.ironmq.configuring import configured
-from simulator.systems.ironmq.dead_letters import dead_letter, is_dead
-from simulator.systems.ironmq.message import Message, counted, posted
-from simulator.systems.ironmq.queues import Queue, Stored
+from simulator.systems.ironmq.message import Message, counted, dead_letter, is_dead, posted
+from simulator.systems.ironmq.queues import Queue, Stored, Then, Timers
 from simulator.systems.ironmq.requests import Delete, Post, Release, Reserve, Touch
 from simulator.systems.ironmq.settings import DeadLetter, Settings
-from simulator.systems.ironmq.timers import Then, Timers
 
 RESERVED_COUNT = "reserved_count"
 """Tells, with each event, the message's count after it."""

@@ -18,7 +18,7 @@ from simulator.systems.zaqar.requests import (
     read_json,
     unavailable,
 )
-from simulator.systems.zaqar.store_errors import Failed, Missing
+from simulator.systems.zaqar.store import Failed, Missing
 
 _SPEC: list[tuple[str, type | None, Any]] = [
     ("ttl", int, limits.DEFAULT_CLAIM_TTL_S),

@@ -38,7 +38,7 @@ def app(
     """Build the API of a Zaqar that has no queues yet.
 
     Args:
-        profile: a name of ``simulator.systems.zaqar.PROFILES``.
+        profile: a name of ``simulator.systems.zaqar.profiles.PROFILES``.
         clock: the time; by default wall time. A ``VirtualClock`` stands still until it is moved over HTTP.
         seed: of the ids of messages and claims.
         tell: is called with everything that happens to a message.

@@ -20,8 +20,7 @@ from simulator.systems.zaqar.requests import (
     read_json,
     unavailable,
 )
-from simulator.systems.zaqar.store import Draft, Page
-from simulator.systems.zaqar.store_errors import Claimed, ClaimMissing, Failed, Missing, NotClaimed
+from simulator.systems.zaqar.store import Claimed, ClaimMissing, Draft, Failed, Missing, NotClaimed, Page
 
 _UNABLE = "Unable to delete"
 

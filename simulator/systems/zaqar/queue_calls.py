@@ -24,7 +24,7 @@ from simulator.systems.zaqar.requests import (
     unforeseen,
     unreadable,
 )
-from simulator.systems.zaqar.store_errors import Failed, Missing
+from simulator.systems.zaqar.store import Failed, Missing
 
 _MEDIA_TYPE = f"Accepted media type for PATCH: {{'Accept-Patch': '{patching.CONTENT_TYPE}'}}."
 _RESOURCES = ("messages", "subscriptions")

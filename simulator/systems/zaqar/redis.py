@@ -21,13 +21,29 @@ import msgspec
 from simulator.events import Event
 from simulator.systems.zaqar import claims
 from simulator.systems.zaqar.claims import Terms
-from simulator.systems.zaqar.endings import Ending, Ends
-from simulator.systems.zaqar.ids import Ids
 from simulator.systems.zaqar.messages import Message
 from simulator.systems.zaqar.metadata import DeadLettering, dead_lettering
 from simulator.systems.zaqar.profiles import REDIS
-from simulator.systems.zaqar.store import SECOND_US, Draft, Page, Shown, Store, Stored, check_storable, created, shown
-from simulator.systems.zaqar.store_errors import Claimed, Failed, NotClaimed, no_claim, no_message, no_queue
+from simulator.systems.zaqar.store import (
+    SECOND_US,
+    Claimed,
+    Draft,
+    Ending,
+    Ends,
+    Failed,
+    Ids,
+    NotClaimed,
+    Page,
+    Shown,
+    Store,
+    Stored,
+    check_storable,
+    created,
+    no_claim,
+    no_message,
+    no_queue,
+    shown,
+)
 
 
 class _Hash(Stored, kw_only=True):

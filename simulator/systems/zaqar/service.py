@@ -15,14 +15,25 @@ import msgspec
 from simulator.systems.zaqar import claim_calls, limits, message_calls, not_simulated, queue_calls
 from simulator.systems.zaqar.calls import Call, Handlers
 from simulator.systems.zaqar.documents import DocumentStore
-from simulator.systems.zaqar.ids import Ids
 from simulator.systems.zaqar.limits import Invalid
-from simulator.systems.zaqar.negotiation import accepts_json, type_of_errors
 from simulator.systems.zaqar.profiles import PROFILES
 from simulator.systems.zaqar.redis import RedisStore
-from simulator.systems.zaqar.requests import JSON, Answer, Refused, Request
-from simulator.systems.zaqar.store import Store
-from simulator.systems.zaqar.versions import versions
+from simulator.systems.zaqar.requests import JSON, Answer, Refused, Request, accepts_json, type_of_errors
+from simulator.systems.zaqar.store import Ids, Store
+
+_VERSION_2 = {
+    "id": "2",
+    "status": "CURRENT",
+    "updated": "2014-9-24T04:06:47Z",
+    "media-types": [{"base": "application/json", "type": "application/vnd.openstack.messaging-v2+json"}],
+    "links": [{"href": "/v2/", "rel": "self"}],
+}
+
+
+def versions(call: Call) -> Answer:
+    """List the versions: there is one."""
+    return Answer(300, {"versions": [_VERSION_2]})
+
 
 _FORM = "application/x-www-form-urlencoded"
 _ABOUT_ACCEPT = {
@@ -74,7 +85,7 @@ class Zaqar:
     """A Zaqar of one profile.
 
     Args:
-        profile: a name of ``simulator.systems.zaqar.PROFILES``.
+        profile: a name of ``simulator.systems.zaqar.profiles.PROFILES``.
         seed: for the ids of messages and claims.
 
     Attributes:

@@ -1,4 +1,7 @@
-"""The interface of Zaqar's storage drivers, and the parts that all of them share: queues, ids, the journal.
+"""The interface of Zaqar's storage drivers, and what all of them share: queues, ids, endings, errors, the journal.
+
+Messages, claims and their hold on messages end by themselves, each at its time. The
+service makes answers of the errors.
 
 ``now_us`` is microseconds since 1970. Zaqar keeps whole seconds, so nearly everything
 happens at the start of one.
@@ -8,22 +11,138 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 
+from simulator.deadlines import Deadlines
 from simulator.events import Event, Happened
 from simulator.systems.zaqar import messages
 from simulator.systems.zaqar.claims import Terms
-from simulator.systems.zaqar.endings import Ending, Endings, Ends
-from simulator.systems.zaqar.ids import Ids
 from simulator.systems.zaqar.limits import DEFAULT_ITEMS
 from simulator.systems.zaqar.messages import Message
 from simulator.systems.zaqar.profiles import Profile
-from simulator.systems.zaqar.store_errors import Failed, Missing, no_queue
+
+
+class Missing(LookupError):
+    """A queue, message or claim that is not there; the text is that of Zaqar's answer."""
+
+
+class ClaimMissing(Missing):
+    """A claim that is not there, or has ended."""
+
+
+class Claimed(PermissionError):
+    """The message is claimed, and not by the claim that was named."""
+
+
+class NotClaimed(PermissionError):
+    """A claim was named for a message that no claim holds."""
+
+
+class Failed(RuntimeError):
+    """The driver itself breaks here; clients see 503. The text says why, for people."""
+
+
+def no_queue(project: str, queue: str) -> Missing:
+    """Return the error for a queue that was never created."""
+    return Missing(f"Queue {queue} does not exist for project {project}")
+
+
+def no_message(project: str, queue: str, message_id: str) -> Missing:
+    """Return the error for a message that does not exist."""
+    return Missing(f"Message {message_id} does not exist in queue {queue} for project {project}")
+
+
+def no_claim(project: str, queue: str, claim_id: str) -> ClaimMissing:
+    """Return the error for a claim that does not exist."""
+    return ClaimMissing(f"Claim {claim_id} does not exist in queue {queue} for project {project}")
+
+
+class Ids:
+    """A source of ids.
+
+    Args:
+        seed: equal seeds give equal ids.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+        self._asked: dict[str, deque[str | None]] = {"message": deque(), "claim": deque()}
+
+    @contextlib.contextmanager
+    def asked(self, kind: str, ids: Iterable[str | None]) -> Iterator[None]:
+        """Use these as the next ids of that kind (``message``, ``claim``) while the context lasts; ``None`` is any."""
+        self._asked[kind].extend(ids)
+        try:
+            yield
+        finally:
+            self._asked[kind].clear()
+
+    def message(self) -> str:
+        """Return the id of a new message."""
+        return self._next("message")
+
+    def claim(self) -> str:
+        """Return the id of a new claim."""
+        return self._next("claim")
+
+    def _next(self, kind: str) -> str:
+        asked = self._asked[kind].popleft() if self._asked[kind] else None
+        return asked or str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+
+class Ends(StrEnum):
+    """The things that end by themselves: a message, a claim's hold on one, or a claim."""
+
+    MESSAGE = "message"
+    HOLD = "hold"
+    CLAIM = "claim"
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """The end of something: the message or claim with that id."""
+
+    at_us: int
+    ends: Ends
+    id: str
+    claim: str | None = None
+
+
+class Endings:
+    """Endings in the order of time; those of one moment in the order in which they were added.
+
+    Attributes:
+        passed_us: the time until which endings have been taken out.
+    """
+
+    def __init__(self) -> None:
+        self.passed_us = 0
+        self._deadlines = Deadlines[Ending]()
+        self._waiting: set[Ending] = set()
+
+    def add(self, ending: Ending) -> None:
+        """Remember an ending, once. An overtaken one stays here: whoever gets it checks whether it still holds."""
+        if ending in self._waiting:
+            return
+        self._waiting.add(ending)
+        self._deadlines.set(ending.at_us, ending)
+
+    def due(self, now_us: int) -> Iterator[Ending]:
+        """Take out and yield what has become due."""
+        self.passed_us = max(self.passed_us, now_us)
+        while (deadline := self._deadlines.pop(now_us)) is not None:
+            ending = deadline[2]
+            self._waiting.discard(ending)
+            yield ending
+
 
 SECOND_US = 1_000_000
 CLAIM = "claim"

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.systems.activemq import plugins
-from simulator.systems.activemq.audit import Audit
-from simulator.systems.activemq.dead_letter_strategies import Discarding, Individual, Shared, refusal, target
-from simulator.systems.activemq.destination_map import DestinationMap, entries
-from simulator.systems.activemq.destinations import Destination
+from simulator.systems.activemq.dead_letter_strategies import Audit, Discarding, Individual, Shared, refusal, target
+from simulator.systems.activemq.destinations import Destination, DestinationMap, entries
 from simulator.systems.activemq.messages import Message, dead_letter, rescheduled, sent_by_scheduler
 from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy
 

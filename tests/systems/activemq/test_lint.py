@@ -10,7 +10,7 @@ import pytest
 
 from simulator.cli.main import main
 from simulator.systems.activemq.activemq_xml import ConfigurationError
-from simulator.systems.activemq.xml_lint import lint
+from simulator.systems.activemq.lint import lint
 from tests.systems.activemq.live.cases import (
     AUDIT_OFF,
     CASES,

@@ -12,9 +12,9 @@ from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems.activemq import simulate
 from simulator.systems.activemq.activemq_xml import ConfigurationError, broker_settings
 from simulator.systems.activemq.destinations import Destination
+from simulator.systems.activemq.lint import lint
 from simulator.systems.activemq.messages import Message
 from simulator.systems.activemq.selectors import SelectorError, parse_selector
-from simulator.systems.activemq.xml_lint import lint
 from tests.systems.activemq.live.agreement import LATE_MS, SCHEDULER_LATE_MS, assert_agreement
 from tests.systems.activemq.live.cases import CASES, REFUSALS, Case, configuration
 from tests.systems.activemq.live.configurations import CONFIGURATIONS, NOT_SIMULATED

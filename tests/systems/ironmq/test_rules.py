@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from simulator.systems.ironmq import configuring, requests
 from simulator.systems.ironmq.configuring import configured
-from simulator.systems.ironmq.dead_letters import dead_letter, is_dead
 from simulator.systems.ironmq.http_errors import Refusal
-from simulator.systems.ironmq.message import Message, counted, posted
+from simulator.systems.ironmq.message import Message, counted, dead_letter, is_dead, posted
 from simulator.systems.ironmq.settings import DeadLetter, Push, Settings, Subscriber
 
 A, B = ({"name": name, "url": f"http://localhost/{name}"} for name in "ab")
