@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -30,6 +29,7 @@ from simulator.json_reading import (
     where_broken,
     why_not_utf8,
 )
+from simulator.markup import drawn
 from simulator.nearest_names import suggestion
 
 # Sections whose items belong to one virtual host.
@@ -139,8 +139,7 @@ class Definitions:
 
     def _repr_html_(self) -> str:
         """Return the topologies as notebooks show them: a picture, with its losses."""
-        shown: str = import_module("simulator.questions.topology_graph").definitions_html(self)  # needs a broker
-        return shown
+        return drawn(self)
 
     def _one_vhost(self, vhost: str) -> dict[str, Any]:
         """Return the export that the server would make of this virtual host."""
