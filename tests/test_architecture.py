@@ -24,9 +24,6 @@ TOOLS = {
     "clock",
     "deadlines",
     "definitions",
-    "definitions_checks",
-    "definitions_completed",
-    "definitions_overlay",
     "events",
     "extras",
     "files",
@@ -76,10 +73,10 @@ WITHOUT_IO = {
     "pictures",
     "questions",
     "deadlines",
+    "definitions",
     "events",
     "json_values",
 }
-WITHOUT_IO |= {"definitions", "definitions_checks", "definitions_overlay"}
 WITHOUT_IO |= {room for room in BELOW if room.partition(".")[0] == "systems"}
 # Those serve a system to network clients.
 SERVING = {"simulator.systems.ironmq.http", "simulator.systems.ironmq.service", "simulator.systems.zaqar.http"}

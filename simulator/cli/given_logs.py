@@ -40,7 +40,7 @@ def read_noted(path: Path, given: str | None, logs: Sequence[Path]) -> tuple[Def
     Raises ``DataError``: they cannot be used, or no server takes them.
     """
     from simulator.definitions import DefinitionsError, read_definitions
-    from simulator.definitions_checks import check_taken, own_release
+    from simulator.definitions.checks import check_taken, own_release
 
     try:
         definitions = read_definitions(path)

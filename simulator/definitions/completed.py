@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from dlx.releases import Release
 from dlx.topology import STOCK_EXCHANGES
-from simulator.definitions import NO_KEY
+from simulator.definitions.reading import NO_KEY
 
 _STOCK = {exchange.name for exchange in STOCK_EXCHANGES}
 _OF_A_VHOST = ("policies", "parameters", "queues", "exchanges", "bindings")

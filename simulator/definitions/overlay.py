@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from simulator.definitions import NO_KEY, Definitions, DefinitionsError
+from simulator.definitions.reading import NO_KEY, Definitions, DefinitionsError
 
 NAMED_BY: dict[str, tuple[str, ...]] = {
     "users": ("name",),

@@ -22,7 +22,7 @@ from dlx.policy_validation import DEFINABLE, PolicyRefusedError, check_policy
 from dlx.releases import RELEASES, Release, known_release, release, stand_in_remark
 from dlx.settings import DELIVERY_LIMIT, OVERFLOWS, STRATEGIES
 from dlx.topology import CLASSIC, QUORUM, STREAM
-from simulator.definitions import Definitions, DefinitionsError
+from simulator.definitions.reading import Definitions, DefinitionsError
 
 _ARGUMENT = re.compile(r"'(x-[a-z-]+)'")
 _TAKEN = {"max-length": 1}
