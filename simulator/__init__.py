@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dlx._lazy import lazy
 from simulator.extras import importing
+from simulator.markup import DRAWN_BY
 
 if TYPE_CHECKING:
     from simulator.broker import Broker, OperatorError
@@ -26,5 +27,8 @@ else:
         },
         load=importing("server"),
     )
+
+# The picture of definitions has their losses, each played on a broker, which is made from definitions.
+DRAWN_BY["Definitions"] = "simulator.questions.topology_graph:definitions_html"
 
 __all__ = ["Broker", "DefinitionsError", "OperatorError", "VirtualClock", "serve"]

@@ -19,8 +19,8 @@ from simulator.broker.commands import (
 )
 from simulator.broker.replies import NotImported
 from simulator.definitions import Definitions, DefinitionsError, importable, read_definitions
-from simulator.definitions_checks import check_some_release_takes, impossible_places
-from simulator.definitions_completed import completed
+from simulator.definitions.checks import check_some_release_takes, impossible_places
+from simulator.definitions.completed import completed
 
 DefinitionsSource = Mapping[str, Any] | str | os.PathLike[str]
 """An export of RabbitMQ's definitions, or the path of the file that holds one."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
+from importlib import import_module
+
+DRAWN_BY: dict[str, str] = {}
+"""For classes whose pictures take more than they know themselves, the function that draws one, ``module:function``."""
 
 
 class Html(str):
@@ -20,6 +24,13 @@ def text(value: object) -> Html:
 def join(parts: Iterable[object], between: str = "") -> Html:
     """Return the parts, one after the other."""
     return Html(between.join(text(part) for part in parts))
+
+
+def drawn(value: object) -> str:
+    """Return the picture of a value, by the function that ``DRAWN_BY`` names for its class."""
+    module, _, name = DRAWN_BY[type(value).__name__].partition(":")
+    picture: str = getattr(import_module(module), name)(value)
+    return picture
 
 
 def element(name: str, /, *content: object, **attributes: object) -> Html:

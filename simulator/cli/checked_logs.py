@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from simulator.replay.checked_log import Checked
+from simulator.systems.checked_log import Checked
 
 EXIT_FINDINGS = 1
 

@@ -18,12 +18,12 @@ from simulator.cli.progress import progress
 from simulator.cli.tables import show, together
 from simulator.cli.times_of_column import column_of_times
 from simulator.cli.wrong_values import in_our_words
-from simulator.compare import ADAPTERS, Fate, NeutralScenario, Outcome, read
-from simulator.compare import compare as run
-from simulator.compare.outcome import End
 from simulator.files import write_whole
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.scenario.scenario_schema import scenario_schema
+from simulator.systems.compare import ADAPTERS, Fate, NeutralScenario, Outcome, read
+from simulator.systems.compare import compare as run
+from simulator.systems.compare.outcome import End
 
 _DELAYS_SHOWN = 4
 _CHARACTERS_SHOWN = 60

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from simulator.compare import Outcome
-from simulator.compare.path import ACKNOWLEDGED, LOST, PUBLISHED, Leg
 from simulator.pictures.dot import as_dot
 from simulator.pictures.graph import Edge, EdgeKind, Graph, Node, NodeKind
 from simulator.pictures.mermaid import as_mermaid
 from simulator.pictures.svg import as_svg
+from simulator.systems.compare import Outcome
+from simulator.systems.compare.outcome import ACKNOWLEDGED, LOST, PUBLISHED, Leg
 
 _WRITERS: Mapping[str, Callable[[Graph], str]] = {".svg": as_svg, ".mmd": as_mermaid, ".dot": as_dot}
 _ENDS: Mapping[str, NodeKind] = {PUBLISHED: "end", ACKNOWLEDGED: "end", LOST: "lost"}

@@ -40,7 +40,7 @@ def read_noted(path: Path, given: str | None, logs: Sequence[Path]) -> tuple[Def
     release takes is left out. Raises ``DataError``: they cannot be used.
     """
     from simulator.definitions import DefinitionsError, read_definitions
-    from simulator.definitions_checks import own_release
+    from simulator.definitions.checks import own_release
 
     try:
         definitions = read_definitions(path)
@@ -64,7 +64,7 @@ def taken_noted(definitions: Definitions, rules: str) -> Definitions:
     """
     from simulator.bootstrap import as_server_has_it
     from simulator.definitions import DefinitionsError
-    from simulator.definitions_checks import check_taken
+    from simulator.definitions.checks import check_taken
 
     try:
         notes = check_taken(definitions, release(rules))

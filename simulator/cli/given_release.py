@@ -11,7 +11,7 @@ import click
 
 from dlx.releases import DEFAULT, RELEASES, StandInRelease, UnknownReleaseError, release, release_and_remark
 from simulator.definitions import Definitions
-from simulator.definitions_checks import own_release, version_note
+from simulator.definitions.checks import own_release, version_note
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

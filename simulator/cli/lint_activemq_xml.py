@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from simulator.activemq.activemq_xml import ConfigurationError
-from simulator.activemq.xml_lint import lint
 from simulator.cli.command_parts import DataError
 from simulator.cli.lint_places import LintedFile, Placed
 from simulator.json_reading import UTF8_MARK
+from simulator.systems.activemq.activemq_xml import ConfigurationError
+from simulator.systems.activemq.lint import lint
 
 _ASSUMED = ("the broker is ActiveMQ Classic 5.17, and the file is its whole configuration",)
 _UNCHECKED = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from dlx.ibm_mq.parser import KEYWORDS, parse
-from dlx.ibm_mq.rules_table_errors import RulesTableError
 from simulator.cli.command_parts import DataError
 from simulator.cli.lint_places import LintedFile, Placed
 from simulator.json_reading import UTF8_MARK
+from simulator.systems.ibm_mq.parser import KEYWORDS, parse
+from simulator.systems.ibm_mq.rules_table import RulesTableError
 
 _KEYWORD = "|".join(KEYWORDS)
 _TABLE = re.compile(rf"\A\s*(\*|({_KEYWORD})\b)|\b({_KEYWORD}) *\(".encode(), re.IGNORECASE)

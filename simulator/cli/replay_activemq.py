@@ -5,13 +5,13 @@ from __future__ import annotations
 from io import TextIOWrapper
 from pathlib import Path
 
-from dlx.activemq.settings import BrokerSettings
-from simulator.activemq.activemq_xml import ConfigurationError, broker_settings
 from simulator.capture.sources import UNREADABLE, open_source
 from simulator.cli.checked_logs import show_checked
 from simulator.cli.command_parts import DataError
 from simulator.cli.given_logs import must_exist
-from simulator.replay.activemq_log import CheckedBrokerLog, check_broker_log, read_log
+from simulator.systems.activemq.activemq_xml import ConfigurationError, broker_settings
+from simulator.systems.activemq.broker_log import CheckedBrokerLog, check_broker_log, read_log
+from simulator.systems.activemq.settings import BrokerSettings
 
 _ASSUMED = "ActiveMQ Classic 5.17, a log from one broker, and no dead letters before it begins"
 _PLUGIN = '<plugins><loggingBrokerPlugin logAll="true"/></plugins>'

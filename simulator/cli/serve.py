@@ -55,7 +55,7 @@ _PORTS = ("port", "management-port", "metrics-port")
 
 
 # Systems other than RabbitMQ: the module of their HTTP application, and their usual port.
-_OTHERS = {"ironmq": ("simulator.ironmq.http", 8080), "zaqar": ("simulator.zaqar.http", 8888)}
+_OTHERS = {"ironmq": ("simulator.systems.ironmq.http", 8080), "zaqar": ("simulator.systems.zaqar.http", 8888)}
 
 # All clients wait while Python looks for garbage among thousands of queues: it seldom looks at what has lived long.
 _GC_THRESHOLDS = (700, 10, 1_000)

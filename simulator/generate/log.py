@@ -19,7 +19,7 @@ from dlx.releases import DEFAULT, Release, release
 from simulator.capture.parquet import write_capture
 from simulator.capture.schema import Observation, to_batches
 from simulator.definitions import Definitions, importable, parse_definitions
-from simulator.definitions_completed import completed
+from simulator.definitions.completed import completed
 from simulator.events import Happened
 from simulator.generate.faults import Fault, plant
 from simulator.generate.traced_rows import TRACED, observation

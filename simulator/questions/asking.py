@@ -23,7 +23,7 @@ from dlx.releases import DEFAULT, release
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, alternate_exchange
 from dlx.topology import STOCK_EXCHANGES, Exchange, Queue
 from simulator.definitions import Definitions, read_definitions
-from simulator.definitions_checks import own_release
+from simulator.definitions.checks import own_release
 from simulator.questions.answer import Answer, Found, Matches, Row, compared, matching
 from simulator.questions.findings import ObjectName
 from simulator.questions.lint_rules.linting import ALWAYS_ASSUMED, promises

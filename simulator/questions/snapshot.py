@@ -19,8 +19,8 @@ from simulator.bootstrap import as_taken, take_definitions
 from simulator.broker import Broker
 from simulator.broker.replies import NotImported
 from simulator.definitions import Definitions, importable
-from simulator.definitions_checks import is_for_plugin
-from simulator.definitions_completed import completed
+from simulator.definitions.checks import is_for_plugin
+from simulator.definitions.completed import completed
 from simulator.questions.entries import Entries, entries
 from simulator.questions.findings import ObjectName
 from simulator.scenario.player import START_US

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import msgspec
 
 from simulator.definitions import Definitions
 from simulator.events import Event
+from simulator.markup import element, join, table
 from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.lateness import LateStretch
 from simulator.replay.overfull import OverfullQueue
@@ -139,9 +139,27 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         """Return the totals as notebooks show them."""
-        # Few look at it in a notebook.
-        shown: str = import_module("simulator.replay.notebook").summary_html(self)
-        return shown
+        return _totals_html(self)
+
+
+def _totals_html(summary: Summary) -> str:
+    """Return the totals as a table, below a sentence that says whether the rules explain the log."""
+    explained = "The rules explain every delivery" if summary.explained else "The rules do not explain every delivery"
+    open_ = sum(summary.unchecked.values())
+    sentence = f"{explained}: {summary.agreement_percent:.2f} % agree." + (
+        f" Not checked in full: {open_:,} deliveries." if open_ else ""
+    )
+    counts: dict[str, int] = {
+        "messages": summary.messages,
+        "deliveries": summary.deliveries,
+        "dead letters reconstructed": summary.dead_letters,
+        **{verdict: getattr(summary, verdict) for verdict in VERDICTS},
+        "lost": summary.lost,
+        "lost if they died": summary.may_be_lost,
+        "publishes routed elsewhere": summary.misrouted,
+        "broken lines": summary.broken_lines,
+    }
+    return join([element("p", sentence), table(("of the replay", "count"), counts.items())])
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

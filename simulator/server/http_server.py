@@ -49,7 +49,7 @@ def run(application: ASGIApp, *, host: str, port: int, ready: Callable[[str], No
     """Serve until SIGTERM or SIGINT.
 
     Args:
-        application: an ASGI application, such as ``simulator.ironmq.http.app`` makes.
+        application: an ASGI application, such as ``simulator.systems.ironmq.http.app`` makes.
         host, port: where to listen; port 0 takes a free one.
         ready: is called with the URL once requests are answered.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simulator.cli.main import main
-from simulator.compare import ADAPTERS, Fate, Outcome, read
+from simulator.systems.compare import ADAPTERS, Fate, Outcome, read
 
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENT = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")

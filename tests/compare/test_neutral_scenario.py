@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simulator.compare import read
 from simulator.scenario.scenario_errors import ScenarioError
+from simulator.systems.compare import read
 
 
 def scenario(**fields: Any) -> dict[str, Any]:

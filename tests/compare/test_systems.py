@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.compare import ADAPTERS, Fate, Outcome, compare, read
-from simulator.compare.outcome import End
+from simulator.systems.compare import ADAPTERS, Fate, Outcome, compare, read
+from simulator.systems.compare.outcome import End
 
 ROOT = Path(__file__).parent.parent.parent
 SYSTEMS = [f"{system}:{version}" for system in ADAPTERS.built_in for version in ADAPTERS.load(system).VERSIONS]
@@ -207,8 +207,8 @@ def test_a_system_that_there_is_not(system: str, problem: str) -> None:
 def test_a_system_that_cannot_be_loaded_is_no_matter_to_the_others() -> None:
     code = """
 import sys
-sys.modules["simulator.activemq"] = None
-from simulator.compare import compare, read
+sys.modules["simulator.systems.activemq"] = None
+from simulator.systems.compare import compare, read
 history = read({"messages": [{"name": "a"}], "until_ms": 1_000})
 print(*(outcome.messages[0].end for outcome in compare(history, ["rabbitmq", "zaqar", "ironmq", "ibm_mq"])))
 """

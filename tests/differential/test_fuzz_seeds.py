@@ -18,4 +18,4 @@ def drawn(before: str = "") -> str:
 
 def test_a_seed_gives_the_same_script_whatever_is_loaded() -> None:
     # Zaqar's modules have constants of their own, such as 100.
-    assert drawn("import simulator.zaqar") == drawn()
+    assert drawn("import simulator.systems.zaqar") == drawn()

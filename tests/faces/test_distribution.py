@@ -53,7 +53,7 @@ def test_the_name_is_one_that_the_public_index_does_not_have(wheel: Path) -> Non
 
 
 def test_everything_in_the_packages_is_in_the_wheel(wheel: Path) -> None:
-    """All but caches: modules, ``py.typed``, and what the report and Spark need."""
+    """All but caches: modules, ``py.typed``, what the report and Spark need, and tables."""
     there = {
         str(file.relative_to(ROOT))
         for package in ("dlx", "simulator")
@@ -62,7 +62,7 @@ def test_everything_in_the_packages_is_in_the_wheel(wheel: Path) -> None:
     }
     with zipfile.ZipFile(wheel) as packed:
         assert {name for name in packed.namelist() if ".dist-info/" not in name} == there
-    assert {Path(name).suffix for name in there} == {".py", ".typed", ".css", ".js", ".properties"}
+    assert {Path(name).suffix for name in there} == {".py", ".typed", ".css", ".js", ".properties", ".toml"}
 
 
 def test_a_fresh_environment_runs_it(wheel: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from dlx.releases import release
 from simulator.bootstrap import as_server_has_it
 from simulator.capture import open_log
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
-from simulator.definitions_checks import check_taken, version_note
+from simulator.definitions.checks import check_taken, version_note
 from simulator.replay import replay_table
 from simulator.replay.definitions import exporting_release
 from tests.replay.logs import EXAMPLES

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from simulator.cli.main import main
-from simulator.compare import compare, read
 from simulator.replay.histories import replay_history
 from simulator.systems import SYSTEMS, simulate
+from simulator.systems.compare import compare, read
 
 NEUTRAL = json.loads(Path("examples/compare/consumers-that-die.json").read_text())
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from simulator.activemq import simulate as activemq
-from simulator.compare import read as compare
-from simulator.ibm_mq import simulate as ibm_mq
-from simulator.ironmq import simulate as ironmq
 from simulator.scenario.rabbitmq_scenario import simulate as rabbitmq
 from simulator.scenario.scenario_errors import ScenarioError
-from simulator.zaqar import simulate as zaqar
+from simulator.systems.activemq import simulate as activemq
+from simulator.systems.compare import read as compare
+from simulator.systems.ibm_mq import simulate as ibm_mq
+from simulator.systems.ironmq import simulate as ironmq
+from simulator.systems.zaqar import simulate as zaqar
 
 Read = Callable[[Mapping[str, Any]], Any]
 STRATEGY = {"policies": [{"queue": "Q", "deadLetterStrategy": {"strategy": "individul"}}]}

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from simulator.activemq import activemq_scenario
 from simulator.cli.main import main
-from simulator.compare import compare, neutral_scenario
-from simulator.ibm_mq import ibm_mq_scenario
-from simulator.ironmq import ironmq_scenario
 from simulator.scenario import steps
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems import SCENARIO_TYPES, SYSTEMS
-from simulator.zaqar import zaqar_scenario
+from simulator.systems.activemq import activemq_scenario
+from simulator.systems.compare import compare, neutral_scenario
+from simulator.systems.ibm_mq import ibm_mq_scenario
+from simulator.systems.ironmq import ironmq_scenario
+from simulator.systems.zaqar import zaqar_scenario
 from tests.systems.activemq import vectors as activemq_vectors
 from tests.systems.activemq.live.scenarios import SCENARIOS as OF_ACTIVEMQ
 from tests.systems.conftest import reader_of

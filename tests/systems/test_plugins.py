@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ACME = """
 import msgspec
 from dlx.releases import rules_of
-from simulator.compare.outcome import Left, Ran
+from simulator.systems.compare.outcome import Left, Ran
 from simulator.scenario.scenario_errors import ScenarioError
 
 VERSIONS = ("v1", "v2")

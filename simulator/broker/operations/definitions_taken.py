@@ -29,7 +29,7 @@ from simulator.broker.operations.import_items import At, Item
 from simulator.broker.replies import NotImported
 from simulator.broker.state import NodeState, VirtualHost
 from simulator.definitions import version_of
-from simulator.definitions_checks import unknown_keys
+from simulator.definitions.checks import unknown_keys
 from simulator.json_values import NoFieldValueError, field_value
 
 Taken = Item | None

@@ -20,8 +20,8 @@ from dlx.settings import (
     Settings,
 )
 from dlx.topology import QUORUM
-from simulator.definitions import FIRST_COUNTS, SECTIONS
-from simulator.definitions_checks import misspelt
+from simulator.definitions.checks import misspelt
+from simulator.definitions.reading import FIRST_COUNTS, SECTIONS
 from simulator.questions.findings import Fix, ObjectName
 from simulator.questions.lint_rules.rule import Found, rule
 from simulator.questions.lint_rules.subject import Subject, change, is_stream, queue_name, said_by

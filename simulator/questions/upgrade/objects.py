@@ -9,7 +9,7 @@ from dlx.amqp_errors import Refusal
 from dlx.bindings import check_binding
 from dlx.releases import Release, Row
 from dlx.topology import Policy
-from simulator.definitions_checks import is_declared
+from simulator.definitions.checks import is_declared
 from simulator.questions.findings import Fix, ObjectName
 from simulator.questions.upgrade.change import Change, Traffic, asks
 from simulator.questions.upgrade.upgrade import Upgrade

@@ -9,7 +9,7 @@ import msgspec
 
 from dlx.releases import Release, differing_behaviours, with_behaviour
 from simulator.definitions import Definitions
-from simulator.definitions_overlay import NAMED_BY, object_key
+from simulator.definitions.overlay import NAMED_BY, object_key
 
 # What has settings inside, each of which is a difference of its own: the table that holds them.
 _TABLES = {"queues": "arguments", "policies": "definition", "exchanges": "arguments"}

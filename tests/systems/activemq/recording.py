@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dlx.activemq.destinations import matches, parse_destination
-from dlx.activemq.messages import (
+from simulator.systems.activemq.destinations import matches, parse_destination
+from simulator.systems.activemq.messages import (
     FAILURE_CAUSE,
     ORIGINAL_DELIVERY_MODE,
     ORIGINAL_EXPIRATION,

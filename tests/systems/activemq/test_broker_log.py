@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.activemq.activemq_xml import broker_settings
 from simulator.cli.main import main
-from simulator.replay.activemq_log import CheckedBrokerLog, check_broker_log, read_log
+from simulator.systems.activemq.activemq_xml import broker_settings
+from simulator.systems.activemq.broker_log import CheckedBrokerLog, check_broker_log, read_log
 
 HERE = Path(__file__).parent
 LOG = HERE / "broker.log"

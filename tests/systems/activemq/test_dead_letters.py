@@ -6,13 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlx.activemq import plugins
-from dlx.activemq.dead_letter_strategies import Discarding, Individual, Shared, refusal, target
-from dlx.activemq.destination_map import DestinationMap, entries
-from dlx.activemq.destinations import Destination
-from dlx.activemq.messages import Message, dead_letter, rescheduled, sent_by_scheduler
-from dlx.activemq.redelivery_policy import RedeliveryPolicy
-from simulator.activemq.audit import Audit
+from simulator.systems.activemq import plugins
+from simulator.systems.activemq.dead_letter_strategies import Audit, Discarding, Individual, Shared, refusal, target
+from simulator.systems.activemq.destinations import Destination, DestinationMap, entries
+from simulator.systems.activemq.messages import Message, dead_letter, rescheduled, sent_by_scheduler
+from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy
 
 QUEUE, TOPIC = Destination("queue", "Q"), Destination("topic", "T")
 NOW_MS = 1_000

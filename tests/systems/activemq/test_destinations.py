@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlx.activemq.destination_map import DestinationMap, Entry, UndefinedError, entries
-from dlx.activemq.destinations import Destination, compare, matches, parse_destination, parts
+from simulator.systems.activemq.destinations import (
+    Destination,
+    DestinationMap,
+    Entry,
+    UndefinedError,
+    compare,
+    entries,
+    matches,
+    parse_destination,
+    parts,
+)
 
 NAMES = st.lists(st.sampled_from(["A", "B", "*"]), min_size=1, max_size=3).map(".".join)
 PATTERNS = st.one_of(NAMES, NAMES.map(lambda name: f"{name}.>"), st.just(">"))

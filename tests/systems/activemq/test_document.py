@@ -12,11 +12,11 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from dlx.activemq.dead_letter_strategies import Discarding, Individual, Shared
-from dlx.activemq.profiles import PROFILES
-from dlx.activemq.redelivery_policy import RedeliveryPolicy
-from simulator.activemq import activemq_scenario, simulate
 from simulator.cli.main import main
+from simulator.systems.activemq import activemq_scenario, simulate
+from simulator.systems.activemq.dead_letter_strategies import Discarding, Individual, Shared
+from simulator.systems.activemq.profiles import PROFILES
+from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy
 
 ROOT = Path(__file__).parent.parent.parent.parent
 TEXT = (ROOT / "docs" / "activemq.md").read_text(encoding="utf-8")

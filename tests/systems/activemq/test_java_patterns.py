@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlx.activemq.java_patterns import JavaPatternError, compiled
+from simulator.systems.activemq.java_patterns import JavaPatternError, compiled
 
 
 @pytest.mark.parametrize(

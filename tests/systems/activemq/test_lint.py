@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from simulator.activemq.activemq_xml import ConfigurationError
-from simulator.activemq.xml_lint import lint
 from simulator.cli.main import main
+from simulator.systems.activemq.activemq_xml import ConfigurationError
+from simulator.systems.activemq.lint import lint
 from tests.systems.activemq.live.cases import (
     AUDIT_OFF,
     CASES,

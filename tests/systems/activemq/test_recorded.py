@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from dlx.activemq.destinations import Destination
-from dlx.activemq.messages import Message
-from dlx.activemq.selectors import SelectorError, parse_selector
-from simulator.activemq import simulate
-from simulator.activemq.activemq_xml import ConfigurationError, broker_settings
-from simulator.activemq.xml_lint import lint
 from simulator.scenario.scenario_errors import ScenarioError
+from simulator.systems.activemq import simulate
+from simulator.systems.activemq.activemq_xml import ConfigurationError, broker_settings
+from simulator.systems.activemq.destinations import Destination
+from simulator.systems.activemq.lint import lint
+from simulator.systems.activemq.messages import Message
+from simulator.systems.activemq.selectors import SelectorError, parse_selector
 from tests.systems.activemq.live.agreement import LATE_MS, SCHEDULER_LATE_MS, assert_agreement
 from tests.systems.activemq.live.cases import CASES, REFUSALS, Case, configuration
 from tests.systems.activemq.live.configurations import CONFIGURATIONS, NOT_SIMULATED

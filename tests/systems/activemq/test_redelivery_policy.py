@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlx.activemq.redelivery_policy import (
+from simulator.systems.activemq.redelivery_policy import (
     RedeliveryPolicy,
     delay_by_counter_ms,
     delivery_exceeds,

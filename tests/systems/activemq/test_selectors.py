@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dlx.activemq.destinations import Destination
-from dlx.activemq.messages import Message
-from dlx.activemq.selectors import Selector, SelectorError, parse_selector
+from simulator.systems.activemq.destinations import Destination
+from simulator.systems.activemq.messages import Message
+from simulator.systems.activemq.selectors import Selector, SelectorError, parse_selector
 
 MESSAGE = Message(
     message_id="ID:1:1", destination=Destination("queue", "Q"), priority=7,

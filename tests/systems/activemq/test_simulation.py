@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.activemq import simulate
 from simulator.scenario.scenario_errors import ScenarioError
+from simulator.systems.activemq import simulate
 
 DLQ = "ActiveMQ.DLQ"
 Steps = list[dict[str, Any]]

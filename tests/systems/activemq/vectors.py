@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from dlx.activemq.redelivery_policy import RedeliveryPolicy, next_delay_ms
-from simulator.activemq import simulate
+from simulator.systems.activemq import simulate
+from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy, next_delay_ms
 from tests.systems.activemq.recording import DEFAULT_DLQ, LATE_MS, SCHEDULER_LATE_MS, Recording
 
 _EPOCH = re.compile(r"\d{13}")

@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dlx.ibm_mq.constants import FAMILIES as NAMES
-from dlx.ibm_mq.keyword_values import FAMILIES, LENGTHS, NAME_LENGTH, NUMBER_MAX
-from dlx.ibm_mq.rules_table import Action, Control, Pattern, PutAuthority, Rule, RulesTable
+from simulator.systems.ibm_mq.constants import known_names
+from simulator.systems.ibm_mq.keyword_values import FAMILIES, LENGTHS, NAME_LENGTH, NUMBER_MAX
+from simulator.systems.ibm_mq.rules_table import Action, Control, Pattern, PutAuthority, Rule, RulesTable
 
 # What is special in a table turns up often: quotes, blanks, marks, wildcards, brackets.
 _CHARACTERS = st.one_of(st.sampled_from("AZaz09./_% '+-*?(),&"), st.characters(codec="latin-1"))
@@ -28,7 +28,7 @@ def texts(length: int) -> st.SearchStrategy[str]:
 
 
 def numbers(families: tuple[str, ...]) -> st.SearchStrategy[int | None]:
-    named = sorted({number for family in families for number in NAMES[family].values()})
+    named = sorted({number for family in families for number in known_names()[family].values()})
     return st.one_of(st.none(), st.sampled_from(named), st.integers(0, NUMBER_MAX))
 
 

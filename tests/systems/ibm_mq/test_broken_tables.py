@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dlx.ibm_mq.parser import parse
-from dlx.ibm_mq.rules_table_errors import Problem, RulesTableError
+from simulator.systems.ibm_mq.parser import parse
+from simulator.systems.ibm_mq.rules_table import Problem, RulesTableError
 
 TABLES = tomllib.loads(Path(__file__).with_name("broken_tables.toml").read_text(encoding="utf-8"))["table"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dlx.ibm_mq.character_sets import UnknownCharacterSetError, codec_of
-from dlx.ibm_mq.mqdlh import BIG_ENDIAN, Mqdlh, MqdlhError, read_mqdlh, write_mqdlh
+from simulator.systems.ibm_mq.character_sets import UnknownCharacterSetError, codec_of
+from simulator.systems.ibm_mq.mqdlh import BIG_ENDIAN, Mqdlh, MqdlhError, read_mqdlh, write_mqdlh
 
 
 @pytest.mark.parametrize(

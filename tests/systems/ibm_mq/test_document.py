@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlx.ibm_mq.parser import parse
-from simulator.ibm_mq import simulate
+from simulator.systems.ibm_mq import simulate
+from simulator.systems.ibm_mq.parser import parse
 
 DEAD = "SYSTEM.DEAD.LETTER.QUEUE"
 FULL = "MQRC_Q_FULL"

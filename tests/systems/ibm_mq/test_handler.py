@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dlx.ibm_mq.mqdlh import BIG_ENDIAN, LENGTH, LITTLE_ENDIAN, read_mqdlh
-from simulator.ibm_mq import simulate, simulation
 from simulator.scenario.scenario_errors import ScenarioError
+from simulator.systems.ibm_mq import simulate, simulation
+from simulator.systems.ibm_mq.mqdlh import BIG_ENDIAN, LENGTH, LITTLE_ENDIAN, read_mqdlh
 
 FULL, INHIBITED = "MQRC_Q_FULL", "MQRC_PUT_INHIBITED"
 DEAD = "SYSTEM.DEAD.LETTER.QUEUE"

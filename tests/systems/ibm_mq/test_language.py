@@ -6,11 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dlx.ibm_mq.logical_lines import LENGTH_MAX
-from dlx.ibm_mq.parser import ParsedTable, parse
-from dlx.ibm_mq.printer import print_table
-from dlx.ibm_mq.rules_table import Action, Pattern, Rule, RulesTable
-from dlx.ibm_mq.rules_table_errors import RulesTableError
+from simulator.systems.ibm_mq.entries import LENGTH_MAX
+from simulator.systems.ibm_mq.parser import ParsedTable, parse
+from simulator.systems.ibm_mq.printer import print_table
+from simulator.systems.ibm_mq.rules_table import Action, Pattern, Rule, RulesTable, RulesTableError
 from tests.systems.ibm_mq.tables import tables
 
 # Pieces of which drawn texts look like tables.

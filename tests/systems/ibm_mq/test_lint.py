@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlx.ibm_mq.covering import covers
-from dlx.ibm_mq.matching import text_fits
-from dlx.ibm_mq.parser import parse
-from dlx.ibm_mq.rules_table import Pattern
 from simulator.cli.main import main
+from simulator.systems.ibm_mq.handling import text_fits
+from simulator.systems.ibm_mq.lint import covers
+from simulator.systems.ibm_mq.parser import parse
+from simulator.systems.ibm_mq.rules_table import Pattern
 
 LAST = "ACTION(FWD) FWDQ(REST)\n"
 

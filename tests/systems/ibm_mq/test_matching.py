@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlx.ibm_mq.matching import fits, text_fits
-from dlx.ibm_mq.message import DeadMessage
-from dlx.ibm_mq.mqdlh import Mqdlh
-from dlx.ibm_mq.rules_table import Pattern
+from simulator.systems.ibm_mq.handling import fits, text_fits
+from simulator.systems.ibm_mq.mqdlh import DeadMessage, Mqdlh
+from simulator.systems.ibm_mq.rules_table import Pattern
 
 HEADER = Mqdlh(reason=2053, dest_q_name="ORDERS", dest_q_mgr_name="QM1", format="MQSTR", put_appl_name="amqrmppa")
 MESSAGE = DeadMessage(

@@ -8,8 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlx.ibm_mq.message import DeadMessage, header_of, without_header
-from dlx.ibm_mq.mqdlh import BIG_ENDIAN, LENGTH, LITTLE_ENDIAN, Mqdlh, MqdlhError, read_mqdlh, write_mqdlh
+from simulator.systems.ibm_mq.mqdlh import (
+    BIG_ENDIAN,
+    LENGTH,
+    LITTLE_ENDIAN,
+    DeadMessage,
+    Mqdlh,
+    MqdlhError,
+    header_of,
+    read_mqdlh,
+    without_header,
+    write_mqdlh,
+)
 
 HEADER = Mqdlh(
     reason=2053,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dlx.ibm_mq.constants import FAMILIES
-from dlx.ibm_mq.parser import parse
-from dlx.ibm_mq.rules_table import Action, Control, Pattern, PutAuthority, Rule, RulesTable
+from simulator.systems.ibm_mq.constants import known_names
+from simulator.systems.ibm_mq.parser import parse
+from simulator.systems.ibm_mq.rules_table import Action, Control, Pattern, PutAuthority, Rule, RulesTable
 
 
 def rules(text: str) -> tuple[Rule, ...]:
@@ -138,7 +138,7 @@ def test_reasons_and_feedback_share_their_names(keyword: str) -> None:
     [("MSGTYPE", "MQMT_"), ("PERSIST", "MQPER_"), ("APPLTYPE", "MQAT_"), ("FEEDBACK", "MQFB_"), ("REASON", "MQRC_")],
 )
 def test_every_name_is_known(keyword: str, family: str) -> None:
-    for name, number in FAMILIES[family].items():
+    for name, number in known_names()[family].items():
         assert getattr(pattern(f"{keyword}({name})"), keyword.lower()) == number
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from simulator.events import Event
-from simulator.ibm_mq import simulate
 from simulator.scenario.scenario_errors import ScenarioError
+from simulator.systems.ibm_mq import simulate
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "ibm_mq.md"
 MESSAGE = {"REASON": "MQRC_Q_FULL", "DESTQ": "ORDERS"}

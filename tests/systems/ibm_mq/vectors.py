@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.ibm_mq import simulate
+from simulator.systems.ibm_mq import simulate
 
 _FIELDS = {"rules_table": str, "message": dict, "put_results": list, "expected": list}
 

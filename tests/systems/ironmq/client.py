@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 
 from simulator.clock import VirtualClock
 from simulator.events import Happened
-from simulator.ironmq.http import app
+from simulator.systems.ironmq.http import app
 
 AUTHORIZED = {"authorization": "OAuth token"}
 

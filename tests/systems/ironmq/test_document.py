@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from simulator.events import Event
-from simulator.ironmq.queues import Queue
+from simulator.systems.ironmq.queues import Queue
 from tests.systems.ironmq.client import Client, ask
 
 WEEK_S = 7 * 86_400

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.clock import VirtualClock
-from simulator.ironmq.http import ROUTES, app
-from simulator.ironmq.operations import Operation
+from simulator.systems.ironmq.http import ROUTES, app
+from simulator.systems.ironmq.operations import Operation
 from tests.systems.ironmq.client import AUTHORIZED, Answer, Client, ask
 
 NAMES = ("queue", "messages", "body", "ids", "id", "subscribers", "n", "reservation_id", "dead_letter", "queue_name")

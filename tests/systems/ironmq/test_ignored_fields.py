@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dlx.ironmq import known_fields
-from dlx.ironmq.known_fields import Shape, ignored
-from dlx.ironmq.settings import FIELDS
+from simulator.systems.ironmq import known_fields
+from simulator.systems.ironmq.known_fields import Shape, ignored
+from simulator.systems.ironmq.settings import FIELDS
 from tests.systems.ironmq.client import Client
 
 _NO_SUCH = "is ignored: IronMQ has no such field here"

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.ironmq import simulate
+from simulator.systems.ironmq import simulate
 
 QUEUES = ("first", "second", "third")
 at_s = st.integers(0, 500)

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlx.ironmq import configuring, requests
-from dlx.ironmq.configuring import configured
-from dlx.ironmq.dead_letters import dead_letter, is_dead
-from dlx.ironmq.http_errors import Refusal
-from dlx.ironmq.message import Message, counted, posted
-from dlx.ironmq.settings import DeadLetter, Push, Settings, Subscriber
+from simulator.systems.ironmq import configuring, requests
+from simulator.systems.ironmq.configuring import configured
+from simulator.systems.ironmq.http_errors import Refusal
+from simulator.systems.ironmq.message import Message, counted, dead_letter, is_dead, posted
+from simulator.systems.ironmq.settings import DeadLetter, Push, Settings, Subscriber
 
 A, B = ({"name": name, "url": f"http://localhost/{name}"} for name in "ab")
 PUSHED = configured({"type": "unicast", "push": {"subscribers": [A], "error_queue": "errors"}})

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.ironmq import simulate
 from simulator.scenario.scenario_errors import ScenarioError
+from simulator.systems.ironmq import simulate
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "ironmq.md"
 EXAMPLE = re.compile(r"^```json\n(.*?)^```\n.*?^```text\n(.*?)^```\n", re.DOTALL | re.MULTILINE)

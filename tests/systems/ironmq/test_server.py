@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from simulator.ironmq.http import app
 from simulator.server.http_server import run, serve
+from simulator.systems.ironmq.http import app
 
 
 def post(url: str) -> Any:

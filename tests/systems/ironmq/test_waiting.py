@@ -10,7 +10,7 @@ import pytest
 from starlette.applications import Starlette
 
 from simulator.clock import VirtualClock
-from simulator.ironmq.http import app
+from simulator.systems.ironmq.http import app
 from tests.systems.ironmq.client import Answer, ask
 
 Ask = Callable[..., Awaitable[Answer]]

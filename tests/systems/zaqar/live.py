@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from simulator.zaqar import zaqar_scenario
-from simulator.zaqar.steps import AnyStep, Asked, Claim, Create, EndClaims, Look, Post, Wait
+from simulator.systems.zaqar import zaqar_scenario
+from simulator.systems.zaqar.steps import AnyStep, Asked, Claim, Create, EndClaims, Look, Post, Wait
 
 VARIABLE = "DLX_LIVE_ZAQAR"
 _CONSUMER, _PRODUCER = str(uuid.uuid4()), str(uuid.uuid4())

@@ -13,7 +13,7 @@ import pytest
 
 from simulator.clock import VirtualClock
 from simulator.events import Happened
-from simulator.zaqar.http import app
+from simulator.systems.zaqar.http import app
 from tests.systems.zaqar import vectors
 from tests.systems.zaqar.client import HEADERS, Client
 from tests.systems.zaqar.live import Recorder
@@ -127,7 +127,7 @@ def test_an_unknown_profile() -> None:
 
 
 def test_it_serves_on_a_port_until_it_is_told_to_stop() -> None:
-    program = "from simulator.server import http_server; from simulator.zaqar.http import app; "
+    program = "from simulator.server import http_server; from simulator.systems.zaqar.http import app; "
     program += "http_server.run(app(profile='swift'), host='127.0.0.1', port=0, "
     program += "ready=lambda url: print(url, flush=True))"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:

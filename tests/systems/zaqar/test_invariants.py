@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlx.zaqar import PROFILES
-from simulator.zaqar import simulate
+from simulator.systems.zaqar import simulate
+from simulator.systems.zaqar.profiles import PROFILES
 
 ENDS = {"acked", "expired", "dropped", "purged"}
 QUEUES: dict[str, dict[str, Any]] = {

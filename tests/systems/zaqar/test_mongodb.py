@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from dlx.zaqar import Terms
-from simulator.zaqar import Zaqar
-from simulator.zaqar.store import SECOND_US, Draft, Page
-from simulator.zaqar.store_errors import Claimed, Missing, NotClaimed
-from simulator.zaqar.zaqar_scenario import START_US
+from simulator.systems.zaqar import Zaqar
+from simulator.systems.zaqar.claims import Terms
+from simulator.systems.zaqar.store import SECOND_US, Claimed, Draft, Missing, NotClaimed, Page
+from simulator.systems.zaqar.zaqar_scenario import START_US
 
 HISTORIES = json.loads((Path(__file__).parent / "mongodb_histories.json").read_text(encoding="utf-8"))
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dlx.zaqar import PROFILES
-from simulator.zaqar import simulate
+from simulator.systems.zaqar import simulate
+from simulator.systems.zaqar.profiles import PROFILES
 from tests.systems.zaqar.scenarios import claim, do, post
 
 RULE = {"_max_claim_count": 1, "_dead_letter_queue": "dead"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from simulator.cli.main import main
-from simulator.replay.zaqar_log import Asked, Checked, check_log
+from simulator.systems.zaqar.request_log import Asked, Checked, check_log
 from tests.systems.zaqar.live import Recorder, Server
 from tests.systems.zaqar.random_scenarios import drawn
 

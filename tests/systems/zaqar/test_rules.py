@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlx.zaqar import PROFILES, DeadLettering, Invalid, Message, Profile, Terms, claims, limits, metadata, patching
-from dlx.zaqar.messages import posted
+from simulator.systems.zaqar import claims, limits, metadata, patching
+from simulator.systems.zaqar.claims import Terms
+from simulator.systems.zaqar.limits import Invalid
+from simulator.systems.zaqar.messages import Message, posted
+from simulator.systems.zaqar.metadata import DeadLettering
+from simulator.systems.zaqar.profiles import PROFILES, Profile
 
 REDIS, SPEC, MONGODB, SWIFT = (PROFILES[name] for name in ("redis", "spec", "mongodb", "swift"))
 RULE = DeadLettering(max_claim_count=2, target="dead")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from simulator.scenario.scenario_errors import ScenarioError
-from simulator.zaqar import simulate, steps
+from simulator.systems.zaqar import simulate, steps
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "zaqar.md"
 

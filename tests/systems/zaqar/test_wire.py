@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simulator.zaqar.http import app
+from simulator.systems.zaqar.http import app
 from tests.systems.zaqar.client import HEADERS, Client
 from tests.systems.zaqar.live import Server
 from tests.systems.zaqar.wire_cases import CASES, record

@@ -18,10 +18,10 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from dlx.zaqar import Terms, patching
-from simulator.zaqar import zaqar_scenario
-from simulator.zaqar.service import Zaqar
-from simulator.zaqar.store import SECOND_US, Draft
+from simulator.systems.zaqar import patching, zaqar_scenario
+from simulator.systems.zaqar.claims import Terms
+from simulator.systems.zaqar.service import Zaqar
+from simulator.systems.zaqar.store import SECOND_US, Draft
 
 _ALIAS = re.compile(r"<((?:msg|claim):[^<>]*)>")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from dlx.zaqar import patching
+from simulator.systems.zaqar import patching
 from tests.systems.zaqar.vectors import Names
 
 Ask = Callable[[str, str, dict[str, str], bytes | None], tuple[int, dict[str, str], bytes]]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simulator.activemq import simulate
+from simulator.systems.activemq import simulate
 from tests.systems.activemq.live.agreement import LATE_MS, SCHEDULER_LATE_MS, assert_agreement
 from tests.systems.activemq.live.player import Player, again_if_late
 from tests.systems.activemq.live.scenarios import SCENARIOS, Steps

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.activemq.xml_names import ELEMENTS, FORMS
-from simulator.activemq.xml_other_names import OTHER_FORMS
+from simulator.systems.activemq.xml_names import xml_names
 from tests.systems.activemq.live.player import Player
 
 JAR = Path("/usr/share/java/activemq-spring.jar")
@@ -27,8 +26,9 @@ def check(player: Player) -> None:
     with zipfile.ZipFile(JAR) as jar:
         schema = ElementTree.fromstring(jar.read("activemq.xsd"))
     elements = {str(element.get("name")): element for element in schema.findall(f"{XS}element")}
-    assert set(elements) == ELEMENTS
-    for name, form in {**FORMS, **OTHER_FORMS}.items():
+    names = xml_names()
+    assert set(elements) == names.elements
+    for name, form in {**names.read, **names.others}.items():
         types = {each.get("name"): str(each.get("type")) for each in elements[name].iter(f"{XS}attribute")}
         attributes = {each: TYPES.get(kind, kind.removeprefix("xs:")) for each, kind in types.items()}
         assert attributes == {each: LOOSER.get(kind, kind) for each, kind in form.attributes.items()}, name

@@ -1,0 +1,67 @@
+"""Lays one export over another, as an import into a running server would: new objects, replaced ones, the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from simulator.definitions.reading import NO_KEY, Definitions, DefinitionsError
+
+NAMED_BY: dict[str, tuple[str, ...]] = {
+    "users": ("name",),
+    "vhosts": ("name",),
+    "permissions": ("user", "vhost"),
+    "topic_permissions": ("user", "vhost", "exchange"),
+    "parameters": ("component", "vhost", "name"),
+    "global_parameters": ("name",),
+    "policies": ("vhost", "name"),
+    "queues": ("vhost", "name"),
+    "exchanges": ("vhost", "name"),
+    "bindings": ("vhost", "source", "destination_type", "destination", "routing_key", "arguments"),
+}
+"""What tells the objects of each section apart. A binding has no name: all of it does."""
+_SAME_BINDING = {"destination_type": "queue", "routing_key": NO_KEY, "arguments": {}}  # what these are where left out
+
+
+def laid_over(above: Definitions, below: Definitions) -> Definitions:
+    """Return ``below`` with the objects of ``above``: each replaces the one of its kind, virtual host and name.
+
+    Bindings are added to those of ``below``, and a queue or exchange keeps its bindings when it is replaced.
+
+    Raises:
+        DefinitionsError: ``above`` does not say to which virtual host of ``below`` it belongs, or
+            ``below`` is the export of one virtual host.
+    """
+    if below.single_vhost:
+        raise DefinitionsError(below.source, "", "the export of one virtual host; expected that of a server")
+    if not above.vhost_named:
+        problem = f'missing; expected the virtual host of {below.source} that this is for, such as "/"'
+        raise DefinitionsError(above.source, "original_vhost_name", problem)
+    document = dict(below.document)
+    for section, names in NAMED_BY.items():
+        items = {object_key(item, names): item for item in document.get(section, ())}
+        items |= {object_key(item, names): item for item in _items(above, section)}
+        if items:
+            document[section] = list(items.values())
+    return Definitions(document, f"{above.source} over {below.source}")
+
+
+def _items(definitions: Definitions, section: str) -> Iterator[dict[str, Any]]:
+    """Yield the items of a section, each with its virtual host, which the export of one leaves out."""
+    if not definitions.single_vhost:
+        yield from definitions.document.get(section, ())
+        return
+    (vhost,) = definitions.vhosts
+    if section == "vhosts":
+        metadata = definitions.document.get("metadata", {})
+        yield {"name": vhost, **({"metadata": metadata} if metadata else {})}
+    for item in definitions.document.get(section, ()):
+        yield {**item, "vhost": vhost} if "vhost" in NAMED_BY[section] else item
+
+
+def object_key(item: Mapping[str, Any], names: tuple[str, ...]) -> bytes:
+    """Return what tells an object of a section from the others: the values of ``NAMED_BY`` as JSON."""
+    values = [item.get(name, _SAME_BINDING.get(name)) for name in names]
+    return msgspec.json.encode(values, order="sorted")

@@ -1,0 +1,145 @@
+"""What a broker does at the acknowledgements of its clients: those of messages that were taken, read, or are poison.
+
+Source: activemq-broker, PrefetchSubscription.acknowledge, TopicSubscription.acknowledge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from simulator.events import Event
+from simulator.systems.activemq.arrivals import Arrivals
+from simulator.systems.activemq.broker_state import BrokerState
+from simulator.systems.activemq.dead_letters import POISON, DeadLetters, redelivery_delay_ms
+from simulator.systems.activemq.dispatching import Dispatching
+from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy
+from simulator.systems.activemq.stores import Held, Receiver, Store
+
+
+class UncorrelatedError(Exception):
+    """An acknowledgement of messages that the broker did not find where it looked."""
+
+
+class Acknowledgements:
+    """Takes the acknowledgements of a broker's consumers."""
+
+    def __init__(
+        self, state: BrokerState, dispatching: Dispatching, dead_letters: DeadLetters, arrivals: Arrivals
+    ) -> None:
+        self._state, self._dispatching, self._dead_letters = state, dispatching, dead_letters
+        self._arrivals = arrivals
+
+    def acknowledge(self, receiver: Receiver, acked: Iterable[Held]) -> None:
+        """Remove the messages that a consumer is done with."""
+        done = {id(held) for held in acked}
+        for _, attached in self._state.attachments(receiver):
+            acknowledged = [held for held in attached.dispatched if id(held) in done]
+            for held in [each for each in acknowledged if not each.gone]:
+                self._state.trace.add(Event.ACKED, held.message, consumer=receiver.name)
+            attached.dispatched = [held for held in attached.dispatched if id(held) not in done]
+            attached.window.contract(len(acknowledged))
+        self._dispatching.room(receiver)
+
+    def read_ack(self, receiver: Receiver, count: int) -> None:
+        """Take note that a consumer has read so many more messages, and keeps them; it gets as many others."""
+        self._state.windows[receiver].expand(count)
+        self._dispatching.room(receiver)
+
+    def rolled_back(self, receiver: Receiver, given_back: Sequence[Held]) -> None:
+        """Take note that a transaction gave messages back to a consumer, which still has them."""
+        for held in given_back:
+            held.acked = False
+        if receiver in self._state.windows:
+            self._state.windows[receiver].contract(len(given_back))
+            self._dispatching.room(receiver)
+
+    def acked_in_transaction(self, receiver: Receiver, acked: Iterable[Held]) -> None:
+        """Take note that a transaction acknowledges messages, which may yet be rolled back; every rollback starts so.
+
+        A durable subscription forgets at once how often they were delivered again; a queue does not, and gives them to
+        nobody else until the transaction ends.
+        """
+        counted = {id(held) for held in acked}
+        for store, attached in self._state.attachments(receiver):
+            for held in [each for each in attached.dispatched if id(each) in counted]:
+                if store.durable_key is not None:
+                    held.counter = held.message.redelivery_counter
+                held.acked = not store.topic_subscriber
+
+    def expired_ack(self, receiver: Receiver, held: Held) -> None:
+        """Expire a message whose time is up, as a client found."""
+        for store, attached in self._state.attachments(receiver):
+            if held in attached.dispatched:
+                attached.dispatched.remove(held)
+                attached.window.contract(1)
+                if not held.gone:
+                    self._dead_letters.expire(held, store)
+        self._dispatching.room(receiver)
+
+    def redelivered_ack(self, receiver: Receiver, first: Held, last: Held) -> None:
+        """Check that the messages a client is going to deliver again lie in order; nothing changes here.
+
+        Raises ``UncorrelatedError`` as ``poison_ack`` does.
+        """
+        self._between(receiver, first, last, lambda store, held: None)
+
+    def poison_ack(self, receiver: Receiver, first: Held, last: Held, cause: str) -> None:
+        """Dead-letter what lies between two messages, in the order in which the consumer was given them.
+
+        Raises ``UncorrelatedError`` where that order does not lead from the first to the last; what was met is dead.
+        A subscription that is not durable has no dead letters, and does not look at the order.
+        """
+
+        def die(store: Store, held: Held) -> None:
+            self._state.trace.add(Event.REJECTED, held.message, consumer=receiver.name, reason=POISON, detail=cause)
+            if not store.topic_subscriber or store.durable_key is not None:
+                self._dead_letters.die(held, store, cause, POISON)
+            store.forget(held.message)
+            for _, attached in self._state.attachments(receiver):
+                attached.dispatched = [each for each in attached.dispatched if each is not held]
+
+        try:
+            self._between(receiver, first, last, die)
+            self._state.windows[receiver].contract(1)
+        finally:
+            self._dispatching.room(receiver)
+
+    def returned(self, receiver: Receiver, held: Held, policy: RedeliveryPolicy, cause: str) -> None:
+        """Take a message back from a client, to deliver it again or give it up (profile ``document-3.x``)."""
+        for store, attached in self._state.attachments(receiver):
+            if held not in attached.dispatched:
+                continue
+            attached.dispatched.remove(held)
+            held.counter += 1
+            if policy.exceeded(held.counter):
+                self._dead_letters.die(held, store, cause, POISON)
+                return
+            delay_ms = redelivery_delay_ms(policy, held.counter, self._state.random)
+            self._state.trace.add(Event.REQUEUED, held.message, delay_ms=delay_ms, consumer=receiver.name)
+            self._state.deadlines.set(self._state.trace.now_ms + delay_ms, partial(self._arrivals.wait, held, store))
+
+    def _between(self, receiver: Receiver, first: Held, last: Held, action: Callable[[Store, Held], None]) -> None:
+        """Do something with each message from the first to the last, as far as the order leads there.
+
+        A consumer of several queues has the messages of all of them in one order, that of their dispatches.
+        """
+        attachments = self._state.attachments(receiver)
+        store_of = {id(held): store for store, attached in attachments for held in attached.dispatched}
+        given = sorted(
+            (held for _, attached in attachments for held in attached.dispatched), key=lambda each: each.given
+        )
+        met = _range(given, first, last)
+        for held in met:
+            action(store_of[id(held)], held)
+        if met and met[-1] is last:
+            return
+        if not any(store.topic_subscriber and store.durable_key is None for store, _ in attachments):
+            raise UncorrelatedError
+
+
+def _range(dispatched: list[Held], first: Held, last: Held) -> list[Held]:
+    if first not in dispatched:
+        return []
+    begun = dispatched[dispatched.index(first) :]
+    return begun[: begun.index(last) + 1] if last in begun else begun

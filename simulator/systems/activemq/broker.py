@@ -1,0 +1,222 @@
+"""ActiveMQ's broker in virtual time: what clients and operators ask of it, and how its parts are put together.
+
+It counts a redelivery only where it learns of one: when a consumer goes away. It does
+not see what a client rolls back.
+
+Source: activemq-broker, Queue.addSubscription and removeSubscription, DurableTopicSubscription.deactivate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from simulator.events import Event
+from simulator.systems.activemq.acknowledgements import Acknowledgements
+from simulator.systems.activemq.arrivals import Arrivals
+from simulator.systems.activemq.broker_state import BrokerState, Scheduler
+from simulator.systems.activemq.dead_letters import DeadLetters
+from simulator.systems.activemq.destinations import Destination, matches, parts
+from simulator.systems.activemq.dispatching import Dispatching, Expiry
+from simulator.systems.activemq.messages import SCHEDULED_DELAY, Message
+from simulator.systems.activemq.selectors import Selector
+from simulator.systems.activemq.stores import Attached, Held, Receiver, Store, Window, join, leave
+from simulator.systems.activemq.virtual_destinations import VirtualTopic
+
+LAST_UNKNOWN = None
+"""The consumer vanished: nobody says what it delivered."""
+LAST_NONE = -1
+"""The consumer went away and had delivered nothing."""
+
+
+class Broker:
+    """One broker.
+
+    Args:
+        state: what it has, which is its own from then on.
+
+    Attributes:
+        acknowledgements: takes those of its consumers.
+    """
+
+    def __init__(self, state: BrokerState) -> None:
+        self.settings, self._state = state.settings, state
+        self._scheduler = Scheduler(self._state, self._arrive)
+        self._dead_letters = DeadLetters(self._state, self._scheduler, self._arrive)
+        self._dispatching = Dispatching(self._state, self._dead_letters)
+        self._expiry = Expiry(self._state, self._dead_letters)
+        self._arrivals = Arrivals(self._state, self._dispatching, self._expiry)
+        self.acknowledgements = Acknowledgements(self._state, self._dispatching, self._dead_letters, self._arrivals)
+
+    @property
+    def queues(self) -> Mapping[Destination, Store]:
+        """The queues."""
+        return self._state.queues
+
+    @property
+    def subscriptions(self) -> Sequence[Store]:
+        """The subscriptions to topics, durable or not."""
+        return self._state.subscriptions
+
+    def durable(self, key: str) -> Store | None:
+        """Return the durable subscription with that key; ``None`` if it does not exist."""
+        return self._state.durable(key)
+
+    def announce(self, destination: Destination) -> None:
+        """Take note that somebody is going to send there, as a transaction does: the queues are there from now on."""
+        for part in parts(destination):
+            if part.is_queue and not part.is_pattern:
+                self._state.queue(part)
+
+    def send(self, message: Message) -> None:
+        """Take a message, now or when the delay that it carries is over."""
+        if self._state.settings.scheduler and SCHEDULED_DELAY in message.properties:
+            self.announce(message.destination)
+            self._state.trace.add(Event.HELD, message, detail="the scheduler has it")
+            self._scheduler.send(message, int(message.properties[SCHEDULED_DELAY]), message.producer)
+        else:
+            self._arrivals.arrive(message)
+
+    def attach(self, receiver: Receiver, durable_key: str | None = None) -> None:
+        """Attach a consumer, and begin to give it the messages that are there for it."""
+        window = self._state.windows[receiver] = Window(receiver.prefetch)
+        for part in parts(receiver.destination):
+            for virtual in self._state.settings.virtual_destinations:
+                if isinstance(virtual, VirtualTopic) and virtual.has_consumers_like(part):
+                    self._state.queue(part)
+            for store in self._stores_of(part, durable_key, receiver.selector):
+                if store.attachment(receiver) is None:
+                    join(store, Attached(receiver, window))
+                self._dispatching.dispatch(store)
+
+    def pull(self, receiver: Receiver, wanted: int) -> None:
+        """Let a consumer of prefetch 0 have so many messages."""
+        self._state.windows[receiver].extension = wanted
+        self._dispatching.room(receiver)
+
+    def detach(self, receivers: Sequence[Receiver], last_delivered: int | None) -> None:
+        """Detach consumers that go away together; what they did not acknowledge goes back, and may be counted.
+
+        Their transactions end after they are gone: only then others get what those had acknowledged.
+
+        ``last_delivered``: the sequence of what was delivered last, or ``LAST_UNKNOWN``, or ``LAST_NONE``.
+        """
+        for receiver in receivers:
+            self._state.windows.pop(receiver, None)
+        for store in self._state.stores():
+            leaving = [each for each in store.attached if each.receiver in receivers]
+            leave(store, leaving)
+            for attached in leaving:
+                for held in _delivered(attached.dispatched, last_delivered, durable=store.topic_subscriber):
+                    if held.gone:
+                        continue
+                    held.counter += 1
+                    detail = f"the consumer {attached.receiver.name} went away"
+                    self._state.trace.add(Event.REQUEUED, held.message, subscription=store.durable_key, detail=detail)
+            returned = [held for attached in leaving for held in attached.dispatched if not held.gone]
+            if store.topic_subscriber:
+                store.waiting.extendleft(reversed(returned))
+            else:
+                store.returned.extend(returned)
+            if leaving and store.topic_subscriber and store.durable_key is None:
+                self._state.subscriptions.remove(store)
+            elif leaving:
+                self._expiry.plan(store, returned)
+                self._dispatching.dispatch(store)
+        self._end_transactions()
+
+    def _end_transactions(self) -> None:
+        """Roll back the transactions of consumers that are gone."""
+        for store in self._state.stores():
+            held_back = [held for held in store.returned if held.acked]
+            for held in held_back:
+                held.acked = False
+            if held_back:
+                self._dispatching.dispatch(store)
+
+    def browse(self, destination: Destination) -> list[Held]:
+        """Look at a queue, which is when the broker finds what has expired in it.
+
+        What a transaction has acknowledged is not shown.
+        """
+        store = self._state.queue(destination)
+        self._expiry.sweep_all(store)
+        return [held for held in store.held if not held.acked]
+
+    def retry(self, destination: Destination) -> int | None:
+        """Send dead letters back to where they came from; the audit there forgets them. Return how many there were.
+
+        Return ``None``, with nothing done, for a queue to which no dead letter was sent since the broker started.
+        """
+        if destination not in self._state.dead_letter_queues:
+            return None
+        store = self._state.queue(destination)
+        moved = store.keep(lambda held: held.message.original_destination is None)
+        for message in (held.message for held in moved):
+            to = message.original_destination
+            assert to is not None
+            store.forget(message)
+            self._dead_letters.retried(message, to)
+            self._state.trace.add(Event.REQUEUED, message, detail="retry", to=str(to))
+            self._arrivals.arrive(
+                msgspec.structs.replace(
+                    message, destination=to, original_destination=message.destination, redelivery_counter=0
+                )
+            )
+        return len(moved)
+
+    def restart(self) -> None:
+        """Begin again with what is stored. All clients are gone by now.
+
+        Counts, the audits and what is not persistent are forgotten; a scheduler's messages are stored.
+        """
+        self._dead_letters.restart()
+        for store in self._state.stores():
+            gone = store.keep(lambda held: held.message.persistent and self._state.settings.persistent)
+            for held in gone:
+                self._state.trace.add(Event.PURGED, held.message, detail="the broker was stopped")
+            self._state.begin(store)
+            self._expiry.plan(store, store.held)
+        self._state.queues = {name: store for name, store in self._state.queues.items() if store.held}
+
+    def unsubscribe(self, durable_key: str) -> bool:
+        """Forget a durable subscription and its messages. Return whether there was one."""
+        found = self._state.durable(durable_key)
+        if found is None:
+            return False
+        for held in found.held:
+            self._state.trace.add(Event.PURGED, held.message, detail=f"subscription {durable_key} ended")
+        self._state.subscriptions.remove(found)
+        return True
+
+    def _arrive(self, message: Message) -> None:
+        self._arrivals.arrive(message)
+
+    def _stores_of(self, destination: Destination, durable_key: str | None, selector: Selector | None) -> list[Store]:
+        """Return the stores from which a new consumer of a destination takes its messages."""
+        state = self._state
+        if destination.is_queue:
+            if not destination.is_pattern:
+                return [state.queue(destination)]
+            return [store for name, store in state.queues.items() if matches(destination, name)]
+        store = None if durable_key is None else state.durable(durable_key)
+        if store is not None and (store.destination, store.selector) != (destination, selector):
+            self.unsubscribe(str(durable_key))  # to another topic, or to other messages: the subscription begins again
+            store = None
+        return [store or state.subscribe(destination, durable_key, selector)]
+
+
+def _delivered(dispatched: list[Held], last_delivered: int | None, *, durable: bool) -> list[Held]:
+    """Return what a consumer that went away had delivered; for one that vanished, all that it had.
+
+    A broker counts up to the last one, and on to the end where that one has died meanwhile: it does not come by it.
+    """
+    if last_delivered is LAST_UNKNOWN:
+        return dispatched
+    if durable:
+        return [held for held in dispatched if held.sequence <= last_delivered]
+    ends = [index for index, held in enumerate(dispatched) if held.sequence == last_delivered]
+    if ends and dispatched[ends[0]].gone:
+        return dispatched
+    return dispatched[: ends[0] + 1] if ends else []

@@ -1,0 +1,284 @@
+"""Where a broker keeps messages for consumers, a queue or one subscription to a topic, and which consumer gets one.
+
+Consumers of a queue get messages in turn, by priority, the exclusive one, or the owner of a message group.
+
+Source: activemq-broker, Queue.doActualDispatch, addSubscription, removeSubscription, assignMessageGroup,
+orderedCompare; QueueDispatchSelector.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from simulator.systems.activemq.dead_letter_strategies import Audit
+from simulator.systems.activemq.destinations import Destination
+from simulator.systems.activemq.messages import Message
+from simulator.systems.activemq.selectors import Selector
+from simulator.systems.activemq.settings import DestinationPolicy
+
+
+class Held(msgspec.Struct, eq=False):
+    """A message in one store, with what the broker knows of it.
+
+    Attributes:
+        sequence: the broker's number of it.
+        counter: how often it was delivered again.
+        given: the number of its last dispatch, in the order of those of all queues.
+        gone: whether it expired while a consumer had it, who does not know.
+        acked: whether a transaction acknowledged it that has not ended: no other consumer and no browser gets it.
+    """
+
+    message: Message
+    sequence: int
+    counter: int = 0
+    given: int = 0
+    gone: bool = False
+    acked: bool = False
+
+
+class Receiver(Protocol):
+    """A consumer, as the broker sees it."""
+
+    name: str
+    destination: Destination
+    prefetch: int
+    selector: Selector | None
+    exclusive: bool
+    priority: int
+
+    def dispatched(self, held: Held, store: Store) -> None:
+        """Take a message."""
+
+
+class Window(msgspec.Struct, eq=False):
+    """How many messages a consumer may have that it has not acknowledged.
+
+    ``extension``: how many above its prefetch, for those that it said it has read. It shrinks with every
+    acknowledgement, and with every message that a transaction gave back; a consumer that reads them again does not
+    say so again, and waits for the commit with what it has.
+
+    Source: activemq-broker, PrefetchSubscription.isFull, expandPrefetchExtension, contractPrefetchExtension.
+    """
+
+    prefetch: int
+    extension: int = 0
+    attachments: list[Attached] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether it gets no more for now. One of prefetch 0 gets what it asks for, a message at a time."""
+        if self.prefetch == 0:
+            return self.extension == 0
+        return sum(len(each.dispatched) for each in self.attachments) - self.extension >= self.prefetch
+
+    def expand(self, count: int) -> None:
+        """Let it have so many more."""
+        if self.prefetch:
+            self.extension += count
+
+    def contract(self, count: int) -> None:
+        """Take so many of the additional ones back."""
+        if self.prefetch:
+            self.extension = max(self.extension - count, 0)
+
+    def given(self) -> None:
+        """Take note that it was given a message."""
+        if not self.prefetch:
+            self.extension = max(self.extension - 1, 0)
+
+
+class Attached(msgspec.Struct, eq=False):
+    """A consumer of a store, and what the broker has given it and not had back, in that order.
+
+    ``groups``: how many message groups it was given.
+    """
+
+    receiver: Receiver
+    window: Window
+    dispatched: list[Held] = []
+    groups: int = 0
+
+    def __post_init__(self) -> None:
+        self.window.attachments.append(self)
+
+
+class Store(msgspec.Struct, eq=False, kw_only=True):
+    """A queue; or, with a ``topic_subscriber``, one subscription to a topic.
+
+    Attributes:
+        destination: the queue, or what the subscription is to, which may be a pattern.
+        policy: of the destination.
+        created_ms: since when the broker looks for expired messages.
+        durable_key: ``clientId:subscription`` of a durable subscription.
+        topic_subscriber: whether it is a subscription.
+        selector: of a subscription: it has only the messages that this selects.
+        audit: which messages it has had; it takes none twice. ``None`` where it does not look.
+        returned: messages that consumers gave back, the next ones to be given out.
+        waiting: the others that no consumer has, in the order in which they are given out.
+        unread: what came to a queue since it was last read. Reading puts it into ``waiting``: all that is persistent,
+            then all that is not, or the other way round, and goes on with the kind that it ended with.
+        reads_persistent: the kind that it ended with.
+        looked_ms: when the broker last looked for expired messages, which reads the queue.
+        attached: its consumers; the next message goes to the first that has room, who then comes last.
+        exclusive: the only one of them that gets any.
+        groups: which of them owns a message group, by its JMSXGroupID.
+        dispatching: whether messages are being given out right now.
+        sweep_due_ms: when the broker next looks for expired messages.
+    """
+
+    destination: Destination
+    policy: DestinationPolicy
+    created_ms: int
+    durable_key: str | None = None
+    topic_subscriber: bool = False
+    selector: Selector | None = None
+    audit: Audit | None = None
+    returned: deque[Held] = msgspec.field(default_factory=deque)
+    waiting: deque[Held] = msgspec.field(default_factory=deque)
+    unread: list[Held] = []
+    reads_persistent: bool = True
+    looked_ms: int = 0
+    attached: list[Attached] = []
+    exclusive: Attached | None = None
+    groups: dict[str, Attached] = {}
+    dispatching: bool = False
+    sweep_due_ms: int | None = None
+
+    def attachment(self, receiver: Receiver) -> Attached | None:
+        """Return what the broker knows of a consumer here; ``None`` if it is not attached."""
+        return next((each for each in self.attached if each.receiver is receiver), None)
+
+    def selects(self, message: Message) -> bool:
+        """Return whether a subscription has the message."""
+        return self.selector is None or self.selector.selects(message)
+
+    def has_had(self, message: Message) -> bool:
+        """Return whether the message is here or was, by its identifier; it was from now on.
+
+        An audit remembers those that were taken out, too. Without one a queue still keeps no message twice, because
+        its storage does not.
+        """
+        if self.audit is not None:
+            return self.audit.is_duplicate(message)
+        if self.topic_subscriber or not message.persistent:
+            return False
+        return any(held.message.message_id == message.message_id for held in self.held)
+
+    def forget(self, message: Message) -> None:
+        """Let the message come again, as after its death in a queue; a subscription never forgets."""
+        if self.audit is not None and not self.topic_subscriber:
+            self.audit.forget(message)
+
+    def read(self) -> list[Held]:
+        """Put what came into the order in which it is given out. Return it."""
+        came = list(self.unread)
+        while self.unread:
+            kinds = {held.message.persistent for held in self.unread}
+            if self.reads_persistent not in kinds:
+                self.reads_persistent = not self.reads_persistent
+            self.waiting.extend(held for held in self.unread if held.message.persistent == self.reads_persistent)
+            self.unread = [held for held in self.unread if held.message.persistent != self.reads_persistent]
+        return came
+
+    def read_if_looked_at(self, now_ms: int) -> None:
+        """Read a queue at which the broker has looked since the last time, as it does regularly."""
+        period_ms = self.policy.expire_period_ms
+        if period_ms > 0 and (now_ms - self.created_ms) // period_ms > (self.looked_ms - self.created_ms) // period_ms:
+            self.read()
+        self.looked_ms = now_ms
+
+    def keep(self, stays: Callable[[Held], bool]) -> list[Held]:
+        """Take out the messages that no consumer has and that do not stay. Return them."""
+        self.read()
+        gone = [held for held in (*self.returned, *self.waiting) if not stays(held)]
+        self.returned = deque(held for held in self.returned if stays(held))
+        self.waiting = deque(held for held in self.waiting if stays(held))
+        return gone
+
+    @property
+    def held(self) -> list[Held]:
+        """All that it holds, in the order in which the broker took it."""
+        given = [held for each in self.attached for held in each.dispatched if not held.gone]
+        return sorted([*self.returned, *self.waiting, *self.unread, *given], key=lambda held: held.sequence)
+
+
+_FIRST = 1
+"""The number of a group's first message: who gets it owns the group, whoever did before."""
+
+
+def takes(receiver: Receiver, message: Message) -> bool:
+    """Return whether a consumer's selector selects the message."""
+    return receiver.selector is None or receiver.selector.selects(message)
+
+
+def join(store: Store, attached: Attached) -> None:
+    """Let a consumer come to a store. The first that is to be exclusive is, or one of a higher priority."""
+    store.attached.append(attached)
+    _in_order(store)
+    exclusive = store.exclusive
+    if _is_exclusive(store, attached) and (
+        exclusive is None or attached.receiver.priority > exclusive.receiver.priority
+    ):
+        store.exclusive = attached
+
+
+def leave(store: Store, leaving: Sequence[Attached]) -> None:
+    """Let consumers go away: another is exclusive, and their groups are free."""
+    store.attached = [each for each in store.attached if each not in leaving]
+    store.groups = {name: owner for name, owner in store.groups.items() if owner not in leaving}
+    if store.exclusive in leaving:
+        candidates = [each for each in store.attached if _is_exclusive(store, each)]
+        store.exclusive = max(candidates, key=lambda each: each.receiver.priority, default=None)
+
+
+def choose(store: Store, held: Held) -> Attached | None:
+    """Return the consumer that gets a message, which then comes last; ``None`` where none may have it now.
+
+    One that a transaction has acknowledged gives its group to a consumer, which does not get it yet.
+    """
+    for attached in store.attached:
+        if not attached.window.full and _may_have(store, attached, held.message):
+            _assign_group(store, attached, held.message)
+            if held.acked:
+                continue
+            if store.exclusive is not attached:
+                store.attached.remove(attached)
+                store.attached.append(attached)
+                _in_order(store)
+            return attached
+    return None
+
+
+def _is_exclusive(store: Store, attached: Attached) -> bool:
+    return not store.topic_subscriber and (attached.receiver.exclusive or store.policy.all_exclusive)
+
+
+def _in_order(store: Store) -> None:
+    """Those of a higher priority first; where there are groups, then those that own fewer."""
+    if not store.topic_subscriber:
+        store.attached.sort(key=lambda each: (-each.receiver.priority, each.groups))
+
+
+def _may_have(store: Store, attached: Attached, message: Message) -> bool:
+    if not takes(attached.receiver, message) or store.topic_subscriber:
+        return takes(attached.receiver, message)
+    if store.exclusive not in (None, attached):
+        return False
+    owner = store.groups.get(message.group or "")
+    return owner in (None, attached) or message.group_sequence == _FIRST
+
+
+def _assign_group(store: Store, attached: Attached, message: Message) -> None:
+    """Let a consumer own the group of a message that it gets; a negative number ends the group."""
+    if message.group is None or store.topic_subscriber:
+        return
+    if message.group not in store.groups or message.group_sequence == _FIRST:
+        store.groups[message.group] = attached
+        attached.groups += 1
+    elif message.group_sequence < 0:
+        del store.groups[message.group]
+        attached.groups -= 1

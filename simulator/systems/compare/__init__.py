@@ -1,0 +1,12 @@
+"""Runs one neutral scenario under several systems, and shows what came of each message under each.
+
+``read`` takes a scenario from plain JSON values, ``compare`` runs it; ``docs/compare.md`` describes both.
+"""
+
+from __future__ import annotations
+
+from simulator.systems.compare.comparing import ADAPTERS, compare
+from simulator.systems.compare.neutral_scenario import NeutralScenario, read
+from simulator.systems.compare.outcome import Fate, Outcome
+
+__all__ = ["ADAPTERS", "Fate", "NeutralScenario", "Outcome", "compare", "read"]

@@ -1,0 +1,152 @@
+"""Runs a neutral scenario under IBM MQ's dead-letter queue handler, which has no consumers.
+
+Its messages are on the dead-letter queue already, because they could not be put to
+the queue they were for. An attempt is a put to that queue; one that fails is a full queue.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from simulator.events import Event
+from simulator.systems.compare.neutral_scenario import NeutralScenario, note_rounded, whole_seconds
+from simulator.systems.compare.outcome import Left, Ran
+from simulator.systems.ibm_mq import simulate
+from simulator.systems.ibm_mq.mqdlh import read_mqdlh
+from simulator.systems.ibm_mq.trace import reason_name
+
+VERSIONS = ("runmqdlq",)
+INPUT_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
+_FAILED, _PUT = "MQRC_Q_FULL", "OK"
+
+
+def run(neutral: NeutralScenario, version: str) -> Ran:
+    """Run the scenario. There is one handler."""
+    allowed = _allowed(neutral)
+    if allowed == neutral:
+        return _run(neutral)
+    ran = _run(allowed)
+    own = {allowed.queue: neutral.queue, allowed.dead_letter_queue: neutral.dead_letter_queue}
+    ran.left = {name: Left(own.get(left.queue) or left.queue, left.carries) for name, left in ran.left.items()}
+    ran.notes += [f"queue: IBM MQ allows no dash in a name; {new} for {old}" for new, old in own.items() if new != old]
+    return ran
+
+
+def _allowed(neutral: NeutralScenario) -> NeutralScenario:
+    """Return the scenario with names of queues that IBM MQ allows; they stay two."""
+    for instead in "_%":
+        queue, dead = (name and name.replace("-", instead) for name in (neutral.queue, neutral.dead_letter_queue))
+        if queue != dead:
+            break
+    return msgspec.structs.replace(neutral, queue=queue, dead_letter_queue=dead)
+
+
+def _run(neutral: NeutralScenario) -> Ran:
+    scenario = _scenario(neutral)
+    trace = _played(neutral, scenario)
+    left = {
+        message["message"]: Left(queue, _telling(message))
+        for queue, messages in trace["queues"].items()
+        if queue != neutral.queue
+        for message in messages
+    }
+    return Ran(
+        scenario=scenario,
+        events=_deaths(trace, left),
+        attempts=[visit for visit in trace["visits"] if visit["action"] == "RETRY"],
+        acknowledged=[message["message"] for message in trace["queues"].get(neutral.queue, ())],
+        left=left,
+        notes=_notes(neutral),
+    )
+
+
+def _scenario(neutral: NeutralScenario) -> dict[str, Any]:
+    dead = "DISCARD)" if neutral.dead_letter_queue is None else f"FWD) FWDQ('{neutral.dead_letter_queue}')"
+    return {
+        "rules_table": [
+            f"RETRYINT({_interval_s(neutral)}) WAIT(YES)",
+            f"DESTQ('{neutral.queue}') ACTION(RETRY) RETRY({neutral.attempts_max})",
+            f"ACTION({dead}",
+        ],
+        "messages": [
+            {
+                "name": message.name,
+                "time_s": message.at_ms / 1_000,
+                "REASON": _FAILED,
+                "DESTQ": neutral.queue,
+                "body": message.body,
+            }
+            for message in neutral.published()
+        ],
+        "put_results": [],
+        "until_s": neutral.until_ms / 1_000,
+    }
+
+
+def _interval_s(neutral: NeutralScenario) -> int:
+    return whole_seconds(neutral.retry_delay_ms, least=1)
+
+
+def _played(neutral: NeutralScenario, scenario: dict[str, Any]) -> dict[str, Any]:
+    """Run it as often as there are puts, each time with the result of one more put; return the last trace."""
+    results: list[str] = scenario["put_results"]
+    attempts: Counter[str] = Counter()
+    while True:
+        trace = simulate(scenario)
+        puts = [visit for visit in trace["visits"] if "put_to" in visit]
+        if len(puts) == len(results):
+            return trace
+        put = puts[len(results)]
+        result = _PUT
+        if put["action"] == "RETRY":
+            attempts[put["message"]] += 1
+            if not neutral.message(put["message"]).succeeds(attempts[put["message"]]):
+                result = _FAILED
+        results.append(result)
+
+
+def _telling(message: dict[str, Any]) -> dict[str, Any]:
+    """Return what the MQDLH says, if the message was put with one."""
+    if not message.get("with_mqdlh"):
+        return {}
+    header = read_mqdlh(
+        bytes.fromhex(message["data_hex"]),
+        encoding=message["encoding"],
+        coded_char_set_id=message["coded_char_set_id"],
+    )
+    return {"Reason": reason_name(header.reason), "DestQName": header.dest_q_name.rstrip()}
+
+
+def _deaths(trace: dict[str, Any], left: dict[str, Left]) -> list[dict[str, Any]]:
+    """Return the events, where a message's death is the end of its tries and not its arrival."""
+    forwarded = {
+        visit["message"]: {
+            "event": Event.DEAD_LETTERED,
+            "time_ms": visit["time_ms"],
+            "message": visit["message"],
+            "queue": INPUT_QUEUE,
+            "reason": left[visit["message"]].carries["Reason"],
+        }
+        for visit in trace["visits"]
+        if visit["action"] == "FWD"
+    }
+    events = []
+    for event in trace["events"]:
+        arrives = event["event"] == Event.DEAD_LETTERED
+        if event["event"] == Event.ROUTED and event["time_ms"] == forwarded.get(event["message"], {}).get("time_ms"):
+            events.append(forwarded[event["message"]])
+        events.append({**event, "event": Event.PUBLISHED} if arrives else event)
+    return events
+
+
+def _notes(neutral: NeutralScenario) -> list[str]:
+    notes = ["an attempt is a put to the queue, made by the handler"]
+    notes += note_rounded("retry_delay_ms", neutral.retry_delay_ms, _interval_s(neutral))
+    if any(message.how != "reject" for message in neutral.messages):
+        notes.append("crash, hold: a put fails one way only")
+    if any(message.time_to_live_ms for message in neutral.messages):
+        notes.append("time_to_live_ms: the handler does not look at it")
+    return notes

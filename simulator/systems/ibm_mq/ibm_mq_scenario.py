@@ -1,0 +1,181 @@
+"""A scenario for the dead-letter queue handler, read and checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from simulator.scenario.right_names import hint
+from simulator.scenario.scenario_errors import ScenarioError
+from simulator.systems.ibm_mq.character_sets import UTF_8, UnknownCharacterSetError, codec_of
+from simulator.systems.ibm_mq.constants import number_of
+from simulator.systems.ibm_mq.keyword_values import FAMILIES, LENGTHS, meant
+from simulator.systems.ibm_mq.mqdlh import FORMAT_DEAD, LITTLE_ENDIAN, DeadMessage, Mqdlh, MqdlhError, write_mqdlh
+from simulator.systems.ibm_mq.parser import ParsedTable, parse
+from simulator.systems.ibm_mq.rules_table import RulesTableError
+
+Number = Annotated[int, Meta(ge=0, le=999_999_999)] | str
+Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+# Outcomes of a put that a scenario may name, beside reason codes.
+OK_NAMES = ("OK", "MQRC_NONE")
+# The fields of a message have the names that they have in a rules table.
+_KEYWORDS = {keyword.lower(): keyword for keyword in (*LENGTHS, *FAMILIES)}
+_PLACE = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
+
+
+class MessageSpec(Struct, forbid_unknown_fields=True, kw_only=True, rename=lambda name: _KEYWORDS.get(name, name)):
+    """A message: its fields by the names that they have in a rules table, and when it arrives."""
+
+    name: str = ""
+    time_s: Seconds = 0
+    reason: Number = 0
+    destq: str = ""
+    destqm: str = ""
+    format: str = "MQSTR"
+    applidat: str = ""
+    applname: str = ""
+    appltype: Number = 0
+    feedback: Number = 0
+    msgtype: Number = 8
+    persist: Number = 0
+    replyq: str = ""
+    replyqm: str = ""
+    userid: str = ""
+    priority: Annotated[int, Meta(ge=0, le=9)] = 0
+    msg_id: str | None = None
+    correl_id: str = ""
+    body: str = ""
+    encoding: int = LITTLE_ENDIAN
+    coded_char_set_id: int = UTF_8
+    data_hex: str | None = None
+
+
+class Outage(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A time in which puts to a queue fail. Without ``until_s`` it does not end."""
+
+    queue: str
+    queue_manager: str | None = None
+    from_s: Seconds = 0
+    until_s: Seconds | None = None
+    result: Number
+
+
+class Removal(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Another application takes a message from the dead-letter queue."""
+
+    time_s: Seconds
+    message: str
+
+
+class Scenario(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A rules table, messages, and how their puts end."""
+
+    rules_table: str | list[str]
+    messages: list[MessageSpec]
+    put_results: list[Number] = []
+    outages: list[Outage] = []
+    removals: list[Removal] = []
+    restarts_s: list[Seconds] = []
+    queue_manager: str = "QM1"
+    dead_letter_queue: str = "SYSTEM.DEAD.LETTER.QUEUE"
+    delivery_sequence: Literal["PRIORITY", "FIFO"] = "PRIORITY"
+    arguments: Annotated[list[str], Meta(max_length=2)] = []
+    clock: Literal["ideal", "whole-seconds"] = "ideal"
+    until_s: Seconds | None = None
+
+
+def read_scenario(scenario: Mapping[str, Any]) -> Scenario:
+    """Read a scenario. Raises ``ScenarioError`` for a field that is missing, unknown or of a wrong form."""
+    try:
+        return msgspec.convert(scenario, Scenario)
+    except msgspec.ValidationError as error:
+        found = _PLACE.fullmatch(str(error))
+        problem, where = found.groups() if found else (str(error), "")
+        raise ScenarioError(where, problem + hint(problem, f".{where}", scenario, Scenario)) from None
+
+
+def read_table(scenario: Scenario) -> ParsedTable:
+    """Read the rules table of a scenario; a list holds its lines. Raises ``ScenarioError``."""
+    text = scenario.rules_table
+    try:
+        return parse(text if isinstance(text, str) else "\n".join(text))
+    except RulesTableError as error:
+        raise ScenarioError("rules_table", str(error)) from None
+
+
+def read_message(spec: MessageSpec, index: int) -> DeadMessage:
+    """Build a message, with an MQDLH unless ``data_hex`` says what its data is. Raises ``ScenarioError``."""
+    where = f"messages[{index}]"
+    numbers = {
+        name: read_number(getattr(spec, name), f"{where}.{keyword}", FAMILIES[keyword])
+        for name, keyword in _KEYWORDS.items()
+        if keyword in FAMILIES
+    }
+    for name, keyword in _KEYWORDS.items():
+        if keyword in LENGTHS and len(getattr(spec, name)) > LENGTHS[keyword]:
+            problem = f"expected at most {LENGTHS[keyword]} characters, got {len(getattr(spec, name))}"
+            raise ScenarioError(f"{where}.{keyword}", problem)
+    return DeadMessage(
+        data=_data(spec, numbers, where),
+        format=FORMAT_DEAD,
+        encoding=spec.encoding,
+        coded_char_set_id=spec.coded_char_set_id,
+        msg_id=f"message {index + 1}" if spec.msg_id is None else spec.msg_id,
+        correl_id=spec.correl_id,
+        msg_type=numbers["msgtype"],
+        persistence=numbers["persist"],
+        priority=spec.priority,
+        feedback=numbers["feedback"],
+        put_appl_type=numbers["appltype"],
+        put_appl_name=spec.applname,
+        user_identifier=spec.userid,
+        appl_identity_data=spec.applidat,
+        reply_to_q=spec.replyq,
+        reply_to_q_mgr=spec.replyqm,
+    )
+
+
+def read_number(value: int | str, where: str, families: tuple[str, ...]) -> int:
+    """Read a number or the name of one. Raises ``ScenarioError`` for a name that no family has."""
+    number = value if isinstance(value, int) else number_of(value, families)
+    if number is None:
+        problem = f"expected a number or a name that begins with {' or '.join(families)}, got {value!r}"
+        raise ScenarioError(where, f"{problem}; {meant(str(value), families)}".rstrip("; "))
+    return number
+
+
+def read_result(value: int | str, where: str) -> int:
+    """Read the reason code of a put: 0 for ``OK``. Raises ``ScenarioError``."""
+    return 0 if value in OK_NAMES else read_number(value, where, ("MQRC_",))
+
+
+def _data(spec: MessageSpec, numbers: Mapping[str, int], where: str) -> bytes:
+    """Return the MQDLH and the body."""
+    if spec.data_hex is not None:
+        try:
+            return bytes.fromhex(spec.data_hex)
+        except ValueError:
+            raise ScenarioError(f"{where}.data_hex", "expected pairs of hexadecimal digits") from None
+    try:
+        codec = codec_of(spec.coded_char_set_id)
+    except UnknownCharacterSetError as error:
+        raise ScenarioError(f"{where}.coded_char_set_id", str(error)) from None
+    header = Mqdlh(
+        reason=numbers["reason"],
+        dest_q_name=spec.destq,
+        dest_q_mgr_name=spec.destqm,
+        encoding=spec.encoding,
+        coded_char_set_id=spec.coded_char_set_id,
+        format=spec.format,
+    )
+    try:
+        written = write_mqdlh(header, encoding=spec.encoding, coded_char_set_id=spec.coded_char_set_id)
+        return written + spec.body.encode(codec)
+    except MqdlhError as error:
+        raise ScenarioError(where, str(error)) from None
+    except UnicodeEncodeError:
+        raise ScenarioError(f"{where}.body", f"expected text that CCSID {spec.coded_char_set_id} can hold") from None

@@ -1,0 +1,252 @@
+"""Runs a scenario in virtual time: messages arrive, the handler works, the trace records it.
+
+Source: IBM MQ's documentation of runmqdlq and of control data.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from simulator.deadlines import Deadlines
+from simulator.scenario.scenario_errors import ScenarioError
+from simulator.systems.ibm_mq.handler import OK, Handler, Visit
+from simulator.systems.ibm_mq.handling import Put
+from simulator.systems.ibm_mq.ibm_mq_scenario import (
+    Outage,
+    Scenario,
+    read_message,
+    read_result,
+    read_scenario,
+    read_table,
+)
+from simulator.systems.ibm_mq.mqdlh import DeadMessage
+from simulator.systems.ibm_mq.queue import DeadLetterQueue, Queued
+from simulator.systems.ibm_mq.rules_table import Control
+from simulator.systems.ibm_mq.trace import ENDED, STARTED, Trace, put_message
+
+# More steps than these are a message that goes in a circle, or a RETRY without end in sight.
+STEPS_MAX = 100_000
+STEPS_PER_MESSAGE_MAX = 1_000
+UNKNOWN_OBJECT_NAME = 2085
+_US = 1_000_000
+
+
+def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a scenario (``docs/ibm_mq.md``) until nothing can happen any more, or until its ``until_s``.
+
+    Returns the trace as JSON values. Raises ``ScenarioError`` for a scenario that cannot be run, with the
+    place in it; for its rules table, with line and column.
+    """
+    return _Simulation(read_scenario(scenario)).run()
+
+
+class _Simulation:
+    """One scenario on its way: what is planned, the handler, and what it was told of puts."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._parsed = read_table(scenario)
+        self._place = input_queue(
+            self._parsed.table.control,
+            scenario.arguments,
+            dead_letter_queue=scenario.dead_letter_queue,
+            queue_manager=scenario.queue_manager,
+        )
+        self._queue = DeadLetterQueue(by_priority=scenario.delivery_sequence == "PRIORITY")
+        self._trace = Trace(self._place[0], self._parsed.rule_lines)
+        self._results = deque(
+            read_result(value, f"put_results[{index}]") for index, value in enumerate(scenario.put_results)
+        )
+        self._outages = [_outage(outage, f"outages[{index}]") for index, outage in enumerate(scenario.outages)]
+        self._delivered: dict[str, list[dict[str, Any]]] = {}
+        self._until_us = None if scenario.until_s is None else _us(scenario.until_s)
+        self._now_us = self._steps = 0
+        self._steps_max = max(STEPS_MAX, STEPS_PER_MESSAGE_MAX * len(scenario.messages))
+        self._deadlines = Deadlines[Callable[[], None]]()
+        self._names: dict[tuple[str, str], str] = {}
+        self._plan()
+        self._handler: Handler | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Go from one time at which something happens to the next, and return the trace."""
+        self._happen()
+        self._start()
+        while (next_us := self._next_us()) is not None:
+            if self._until_us is not None and next_us > self._until_us:
+                self._now_us = self._until_us
+                break
+            self._count_step()
+            self._now_us = next_us
+            self._happen()
+            self._wake()
+        return self._told()
+
+    def _plan(self) -> None:
+        names = set()
+        for index, spec in enumerate(self._scenario.messages):
+            name = spec.name or f"message {index + 1}"
+            if name in names:
+                raise ScenarioError(f"messages[{index}].name", f"expected a name of its own, got {name!r} again")
+            names.add(name)
+            message = read_message(spec, index)
+            self._names.setdefault(message.identity, name)
+            self._deadlines.set(_us(spec.time_s), partial(self._arrive, name, message))
+        for index, removal in enumerate(self._scenario.removals):
+            if removal.message not in names:
+                problem = f"expected the name of a message, got {removal.message!r}"
+                raise ScenarioError(f"removals[{index}].message", problem)
+            self._deadlines.set(_us(removal.time_s), partial(self._remove, removal.message))
+        for time_s in self._scenario.restarts_s:
+            self._deadlines.set(_us(time_s), self._start)
+
+    def _next_us(self) -> int | None:
+        """Return when something happens next; ``None`` if nothing will."""
+        planned = self._deadlines.next_due()
+        handler = self._handler
+        if handler is None or handler.ended_us is not None or (planned is None and handler.is_settled):
+            return planned
+        own = handler.next_us()
+        return own if planned is None or (own is not None and own < planned) else planned
+
+    def _happen(self) -> None:
+        while (deadline := self._deadlines.pop(self._now_us)) is not None:
+            _, _, act, _ = deadline
+            act()
+
+    def _start(self) -> None:
+        self._trace.operator(STARTED, f"the handler starts to process {self._place[0]}", self._now_us)
+        self._handler = Handler(
+            self._parsed,
+            self._queue,
+            put=self._put,
+            tell=self._visited,
+            whole_seconds=self._scenario.clock == "whole-seconds",
+            now_us=self._now_us,
+        )
+        self._handler.start()
+        self._note_end()
+
+    def _wake(self) -> None:
+        if self._handler is not None and self._handler.ended_us is None:
+            self._handler.wake(self._now_us)
+            self._note_end()
+
+    def _note_end(self) -> None:
+        if self._handler is not None and self._handler.ended_us is not None:
+            self._trace.operator(ENDED, "the handler ends", self._now_us)
+
+    def _arrive(self, name: str, message: DeadMessage) -> None:
+        self._trace.arrived(self._queue.put(name, message), self._now_us)
+        if self._handler is not None:
+            self._handler.arrived()
+
+    def _remove(self, name: str) -> None:
+        queued = self._queue.find(name)
+        if queued is not None:
+            self._queue.remove(queued.position)
+            self._trace.taken(queued, self._now_us)
+
+    def _visited(self, visit: Visit) -> None:
+        self._count_step()
+        self._trace.visited(visit)
+        if visit.put is not None and visit.result == OK and not self._is_input(visit.put):
+            remote = visit.put.queue_manager not in ("", self._place[1])
+            where = f"{visit.put.queue}@{visit.put.queue_manager}" if remote else visit.put.queue
+            self._delivered.setdefault(where, []).append(put_message(visit.queued.name, visit.put))
+
+    def _put(self, queued: Queued, put: Put, time_us: int) -> int:
+        result = self._result(put, time_us)
+        if result == OK and self._is_input(put):
+            self._arrive(queued.name, put.message)
+        return result
+
+    def _result(self, put: Put, time_us: int) -> int:
+        """Decide how a put ends: as listed, then by the outages; a blank queue is unknown."""
+        if self._results:
+            return self._results.popleft()
+        if not put.queue:
+            return UNKNOWN_OBJECT_NAME
+        return next((result for outage, result in self._outages if _is_out(outage, put, time_us)), OK)
+
+    def _idle_outages(self) -> Iterator[str]:
+        """Yield a warning for each outage of a queue that nobody put to, which may be misspelt."""
+        put_to = {visit["put_to"][0] for visit in self._trace.visits if visit.get("put_to")}
+        for index, (outage, _) in enumerate(self._outages):
+            if outage.queue not in put_to:
+                yield f"outages[{index}].queue: nothing was put to {outage.queue}"
+
+    def _is_input(self, put: Put) -> bool:
+        return put.queue == self._place[0] and put.queue_manager in ("", self._place[1])
+
+    def _count_step(self) -> None:
+        self._steps += 1
+        if self._steps > self._steps_max:
+            problem = f"expected an end within {self._steps_max:,} steps of the handler; give an earlier one"
+            raise ScenarioError("until_s", problem)
+
+    def _told(self) -> dict[str, Any]:
+        handler = self._handler
+        ended = handler is not None and handler.ended_us is not None
+        visits = {} if handler is None else handler.visits
+        return {
+            "system": "ibm_mq",
+            "events": self._trace.told(),
+            "visits": self._trace.visits,
+            "operator_messages": self._trace.operator_messages,
+            "warnings": [*map(str, self._parsed.warnings), *self._idle_outages()],
+            "handler": {
+                "input_queue": self._place[0],
+                "queue_manager": self._place[1],
+                "state": "ended" if ended else "waiting",
+                "time_ms": self._now_us // 1000,
+                "remembers": {self._names[identity]: count for identity, count in visits.items()},
+            },
+            "queues": {
+                self._place[0]: [{"message": queued.name} for queued in self._queue],
+                **self._delivered,
+            },
+        }
+
+
+def _outage(outage: Outage, where: str) -> tuple[Outage, int]:
+    """Return an outage and the reason with which puts fail then."""
+    if outage.until_s is not None and outage.until_s <= outage.from_s:
+        raise ScenarioError(f"{where}.until_s", f"expected a time after from_s, {outage.from_s:g}")
+    return outage, read_result(outage.result, f"{where}.result")
+
+
+def _is_out(outage: Outage, put: Put, time_us: int) -> bool:
+    return (
+        put.queue == outage.queue
+        and outage.queue_manager in (None, put.queue_manager)
+        and _us(outage.from_s) <= time_us
+        and (outage.until_s is None or time_us < _us(outage.until_s))
+    )
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * _US)
+
+
+def input_queue(
+    control: Control, arguments: Sequence[str], *, dead_letter_queue: str, queue_manager: str
+) -> tuple[str, str]:
+    """Choose the queue and the queue manager.
+
+    A positional argument wins over the table, the table over the default.
+
+    ``arguments``: queue and queue manager as on the command line, both optional. A queue of blanks stands
+    for ``dead_letter_queue``, whatever the table says. ``queue_manager``: the default one.
+    """
+    named = list(arguments) + [None] * (2 - len(arguments))
+    queue = control.inputq if named[0] is None else _until_blank(named[0])
+    manager = control.inputqm if named[1] is None else _until_blank(named[1])
+    return queue or dead_letter_queue, manager or queue_manager
+
+
+def _until_blank(name: str) -> str:
+    """Return the name, which ends at its first blank."""
+    return name.partition(" ")[0]

@@ -1,0 +1,93 @@
+"""Runs a neutral scenario under IronMQ: a queue with ``dead_letter``, and a consumer that reserves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from simulator.systems.compare.consumer import PollingSide, consume
+from simulator.systems.compare.neutral_scenario import NeutralScenario, note_rounded, whole_seconds
+from simulator.systems.compare.outcome import Left, Ran, deliveries
+from simulator.systems.ironmq import simulate
+
+VERSIONS = ("v3",)
+# Message timeout and delay, seconds.
+_TIMEOUT_LEAST_S, _TIMEOUT_MOST_S = 30, 86_400
+_DELAY_MOST_S = 604_800
+
+
+def run(neutral: NeutralScenario, version: str) -> Ran:
+    """Run the scenario. There is one version."""
+    side = _Side(neutral)
+    acknowledged, notes = consume(neutral, side)
+    trace = side.simulated(side.steps)
+    return Ran(
+        scenario=side.scenario(side.steps),
+        events=trace["events"],
+        attempts=deliveries(trace["events"]),
+        acknowledged=acknowledged,
+        left={
+            message["message"]: Left(name, {"reserved_count": message["reserved_count"]})
+            for name, queue in trace["queues"].items()
+            for message in queue["messages"]
+        },
+        notes=[*_notes(neutral, side), *notes],
+    )
+
+
+def _notes(neutral: NeutralScenario, side: _Side) -> list[str]:
+    notes = note_rounded("retry_delay_ms", neutral.retry_delay_ms, side.delay_s)
+    if any(message.how != "reject" for message in neutral.messages):
+        notes += note_rounded("ack_timeout_ms", neutral.ack_timeout_ms, side.timeout_s)
+    if any(message.how == "crash" for message in neutral.messages):
+        notes.append("crash: not seen; the message comes back when its reservation ends")
+    if any(message.how != "reject" for message in neutral.messages) and neutral.retry_delay_ms:
+        notes.append("retry_delay_ms: only after a release")
+    if any(message.time_to_live_ms for message in neutral.messages):
+        notes.append("time_to_live_ms: a queue has one for all its messages; not set")
+    if neutral.dead_letter_queue is None:
+        notes.append("attempts_max: no limit without a dead letter queue")
+    return notes
+
+
+class _Side(PollingSide):
+    def __init__(self, neutral: NeutralScenario) -> None:
+        super().__init__(neutral)
+        self.timeout_s = whole_seconds(neutral.ack_timeout_ms, _TIMEOUT_LEAST_S, _TIMEOUT_MOST_S)
+        self.delay_s = whole_seconds(neutral.retry_delay_ms, most=_DELAY_MOST_S)
+        self.steps += [
+            self._step("post", message.at_ms, messages=[{"name": message.name, "body": message.body}])
+            for message in neutral.published()
+        ]
+
+    def scenario(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the scenario with these steps."""
+        neutral = self.neutral
+        queues: dict[str, dict[str, Any]] = {neutral.queue: {"message_timeout": self.timeout_s}}
+        if neutral.dead_letter_queue is not None:
+            queues[neutral.dead_letter_queue] = {}
+            queues[neutral.queue]["dead_letter"] = {
+                "queue_name": neutral.dead_letter_queue,
+                "max_reservations": neutral.attempts_max,
+            }
+        return {"queues": queues, "steps": steps, "end_s": neutral.until_ms / 1_000}
+
+    def simulated(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
+        return simulate(self.scenario(steps))
+
+    def polls(self, times_ms: range) -> Iterable[dict[str, Any]]:
+        if times_ms:
+            yield self._step("reserve", times_ms[0], n=1, times=len(times_ms), every_s=times_ms.step / 1_000)
+
+    def acknowledge(self, name: str) -> None:
+        self.steps.append(self._step("delete", self.now_ms, message=name))
+
+    def reject(self, name: str) -> None:
+        self.steps.append(self._step("release", self.now_ms, message=name, delay=self.delay_s))
+
+    @property
+    def hold_ms(self) -> int:
+        return self.timeout_s * 1_000
+
+    def _step(self, do: str, at_ms: int, **fields: Any) -> dict[str, Any]:
+        return {"do": do, "at_s": at_ms / 1_000, "queue": self.neutral.queue, **fields}

@@ -1,0 +1,130 @@
+"""One queue: its messages, the order of those that can be reserved, and what ends at its time.
+
+Timers end reservations, delays and lives of messages.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import count
+from typing import NamedTuple
+
+from simulator.deadlines import Deadline, Deadlines
+from simulator.systems.ironmq.message import Message
+from simulator.systems.ironmq.settings import Settings
+
+
+@dataclass(slots=True, eq=False)
+class Stored:
+    """One message on one queue.
+
+    Attributes:
+        uid: the number of the posted message, which its dead letters keep.
+        message: what IronMQ shows of it.
+        reservation_id: of the running reservation.
+        timer: the number of the timer that ends its reservation or delay; 0 while it is available.
+    """
+
+    uid: int
+    message: Message
+    reservation_id: str | None = None
+    timer: int = 0
+
+
+class Queue:
+    """A queue.
+
+    Attributes:
+        name: in its project.
+        settings: what it is configured with.
+        messages: all that are on it, reserved and delayed ones too, by id.
+        available: those that can be reserved, the next one first.
+        total_messages: how many have ever come to it.
+        is_reachable: whether any of its replicas is online.
+    """
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name = name
+        self.settings = settings
+        self.messages: dict[str, Stored] = {}
+        self.available: OrderedDict[str, Stored] = OrderedDict()
+        self.total_messages = 0
+        self.is_reachable = True
+
+    def holds(self, stored: Stored) -> bool:
+        """Return whether this very copy is on the queue."""
+        return self.messages.get(stored.message.id) is stored
+
+    def add(self, stored: Stored) -> None:
+        """Take in a message, which nobody can reserve yet."""
+        self.messages[stored.message.id] = stored
+        self.total_messages += 1
+
+    def offer(self, stored: Stored, *, at_front: bool) -> None:
+        """Make a message available, as the next one or as the last."""
+        stored.reservation_id, stored.timer = None, 0
+        self.available[stored.message.id] = stored
+        self.available.move_to_end(stored.message.id, last=not at_front)
+
+    def take(self) -> Stored:
+        """Take and return the next available message. Raises ``KeyError`` if no message is available."""
+        return self.available.popitem(last=False)[1]
+
+    def remove(self, stored: Stored) -> None:
+        """Remove a message from the queue."""
+        del self.messages[stored.message.id]
+        self.available.pop(stored.message.id, None)
+
+
+class Then(IntEnum):
+    """What happens when a timer ends; at one moment, in this order."""
+
+    EXPIRE = 0
+    TO_FRONT = 1
+    TO_END = 2
+
+
+class Ended(NamedTuple):
+    """A timer that has ended."""
+
+    time_us: int
+    then: Then
+    queue: Queue
+    stored: Stored
+
+
+class Timers:
+    """All timers of a project. Those of messages that have gone elsewhere since count for nothing."""
+
+    def __init__(self) -> None:
+        self._deadlines = Deadlines[Then]()
+        self._numbers = count(1)
+
+    def start(self, time_us: int, then: Then, queue: Queue, stored: Stored) -> None:
+        """Start a timer; one that makes the message available replaces the one before."""
+        number = next(self._numbers)
+        if then != Then.EXPIRE:
+            stored.timer = number
+        # Messages that go to the front at one moment go there last first, which keeps their order.
+        rank = (then, -number if then == Then.TO_FRONT else number)
+        self._deadlines.set(time_us, then, (queue, stored, number), rank)
+
+    def next_due_us(self) -> int | None:
+        """Return when the next timer ends, or ``None`` if no timer runs."""
+        while (first := self._deadlines.first()) is not None and not _counts(first):
+            self._deadlines.pop(first[0])
+        return self._deadlines.next_due()
+
+    def ended(self, now_us: int) -> Iterator[Ended]:
+        """Yield the timers that have ended by now, in order of time."""
+        while self.next_due_us() is not None and (deadline := self._deadlines.pop(now_us)) is not None:
+            time_us, _, then, (queue, stored, _) = deadline
+            yield Ended(time_us, then, queue, stored)
+
+
+def _counts(deadline: Deadline[Then]) -> bool:
+    _, _, then, (queue, stored, number) = deadline
+    return bool(queue.holds(stored) and (then == Then.EXPIRE or number == stored.timer))

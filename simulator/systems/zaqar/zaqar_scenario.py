@@ -1,0 +1,177 @@
+"""A scenario of what an application does with Zaqar and when: read from plain values and run in virtual time.
+
+``docs/zaqar.md`` describes the form.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Meta
+
+from simulator.events import Happened
+from simulator.scenario.right_names import hint
+from simulator.scenario.scenario_errors import ScenarioError
+from simulator.systems.zaqar.profiles import PROFILES
+from simulator.systems.zaqar.requests import Answer, Request
+from simulator.systems.zaqar.service import Zaqar
+from simulator.systems.zaqar.steps import AnyStep, Asked, Create, EndClaims, Look, Seconds, Wait
+from simulator.systems.zaqar.store import SECOND_US
+
+SYSTEM = "zaqar"
+START_US = 1_767_225_600 * SECOND_US
+"""When a scenario begins that does not say: the start of 2026, a whole second."""
+
+_CONSUMER = "00000000-0000-4000-8000-000000000001"
+_PRODUCER = "00000000-0000-4000-8000-000000000002"
+_AT = re.compile(r"(?P<problem>.*) - at `\$\.?(?P<where>.*)`", re.DOTALL)
+
+
+class Scenario(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A whole scenario.
+
+    Attributes:
+        steps: what the application does.
+        queues: the metadata of the queues that are created first, by name, in their order.
+        profile: which Zaqar.
+        project: whose queues.
+        seed: of the ids that the scenario does not give.
+        start_us: when it begins, microseconds since 1970.
+        until_s: how long it goes on at least, seconds from the start.
+    """
+
+    steps: list[AnyStep]
+    queues: dict[str, dict[str, Any]] = {}
+    system: Annotated[str, Meta(extra_json_schema={"const": SYSTEM})] = SYSTEM
+    profile: Annotated[str, Meta(extra_json_schema={"enum": list(PROFILES)})] = "redis"
+    project: str = "project"
+    seed: int = 0
+    start_us: int = START_US
+    until_s: Seconds = 0
+
+
+def read(document: Mapping[str, Any]) -> Scenario:
+    """Read a scenario from a document. Raises ``ScenarioError``."""
+    try:
+        scenario = msgspec.convert(dict(document), Scenario)
+    except msgspec.ValidationError as error:
+        match = _AT.fullmatch(str(error))
+        where, problem = (match["where"], match["problem"]) if match else ("", str(error))
+        raise ScenarioError(where, problem + hint(problem, f".{where}", document, Scenario)) from error
+    if scenario.system != SYSTEM:
+        raise ScenarioError("system", f"{scenario.system!r}; expected {SYSTEM!r}")
+    if scenario.profile not in PROFILES:
+        raise ScenarioError("profile", f"{scenario.profile!r}; expected one of {', '.join(PROFILES)}")
+    used: set[str] = set()
+    for number, step in enumerate(scenario.steps):
+        for id in step.ids():
+            if id in used:
+                raise ScenarioError(f"steps[{number}]", f"the id {id!r} is taken already; expected one of its own")
+            used.add(id)
+    return scenario
+
+
+def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a scenario in virtual time and return the trace as plain JSON values. Raises ``ScenarioError``."""
+    run = _Run(read(scenario))
+    run.run()
+    return run.trace()
+
+
+class _Run:
+    """A scenario as it runs."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._zaqar = Zaqar(scenario.profile, seed=scenario.seed)
+        self._now_us = scenario.start_us
+        self._answers: list[dict[str, Any]] = []
+
+    def run(self) -> None:
+        """Run all steps of the scenario."""
+        for name, metadata in self._scenario.queues.items():
+            answer = self._ask(Create(queue=name, metadata=metadata).asked())
+            if answer.status != 201:
+                problem = (answer.document or {}).get("description", "")
+                raise ScenarioError(f"queues.{name}", problem or f"the queue cannot be created: {answer.status}")
+        for number, step in enumerate(self._scenario.steps):
+            if step.at_s is not None:
+                self._to(step.at_s, f"steps[{number}].at_s")
+            seen = self._take(step)
+            if seen is not None:
+                self._answers.append({"step": number, "time_ms": self._ms(self._now_us), **seen})
+        if self._scenario.until_s:
+            self._to(self._scenario.until_s, "until_s")
+
+    def trace(self) -> dict[str, Any]:
+        """Tell what happened, what was answered, and what is left."""
+        contents = self._zaqar.store.contents(self._now_us)
+        own = f"{self._scenario.project}/"
+        return {
+            "system": SYSTEM,
+            "profile": self._scenario.profile,
+            "events": [self._told(happened) for happened in self._zaqar.store.journal],
+            "answers": self._answers,
+            "queues": {place.removeprefix(own): messages for place, messages in contents.items()},
+        }
+
+    def _to(self, at_s: float, where: str) -> None:
+        at_us = self._scenario.start_us + round(at_s * SECOND_US)
+        if at_us < self._now_us:
+            now_s = (self._now_us - self._scenario.start_us) / SECOND_US
+            raise ScenarioError(where, f"{at_s} is before the last step; expected {now_s:g} or later")
+        self._pass_time(at_us)
+
+    def _pass_time(self, at_us: int) -> None:
+        self._now_us = at_us
+        self._zaqar.pass_time(at_us)
+
+    def _take(self, step: AnyStep) -> dict[str, Any] | None:
+        """Do a step, and return what was answered or seen."""
+        match step:
+            case Wait(s=wait_s):
+                self._pass_time(self._now_us + round(wait_s * SECOND_US))
+            case EndClaims():
+                self._zaqar.store.end_claims(self._now_us)
+            case Look(message=id):
+                return {"message": id, **self._zaqar.store.look(self._scenario.project, id, self._now_us)}
+            case _:
+                asked = step.asked()
+                assert asked is not None
+                answer = self._ask(asked)
+                return {"status": answer.status, "document": answer.document, "location": answer.location}
+        return None
+
+    def _ask(self, asked: Asked) -> Answer:
+        path, _, query = asked.path.partition("?")
+        posts = asked.method == "POST" and path.endswith("/messages")
+        headers = {
+            "x-project-id": self._scenario.project,
+            "client-id": _PRODUCER if posts else _CONSUMER,
+            "content-type": "application/json",
+        }
+        headers |= {name.lower(): value for name, value in asked.headers.items()}
+        text = asked.body if asked.body is None or isinstance(asked.body, str) else json.dumps(asked.body)
+        body = None if text is None else text.encode()
+        request = Request(method=asked.method, path=unquote(path), query=query, headers=headers, body=body)
+        with self._zaqar.ids.asked("message" if posts else "claim", asked.ids):
+            return self._zaqar.handle(request, self._now_us)
+
+    def _told(self, happened: Happened) -> dict[str, Any]:
+        return {
+            "event": str(happened.event),
+            "time_ms": self._ms(happened.time_us),
+            "message": happened.message,
+            "queue": happened.queue,
+            **(happened.more or {}),
+            "detail": happened.detail,
+        }
+
+    def _ms(self, at_us: int) -> float | int:
+        ms = (at_us - self._scenario.start_us) / 1000
+        return int(ms) if ms.is_integer() else ms
