@@ -106,7 +106,7 @@ def _signatures(module_name: str) -> str:
 
 def _signature(value: object) -> str:
     try:
-        return str(inspect.signature(value))  # type: ignore[arg-type]
+        return re.sub(r" at 0x\w+", "", str(inspect.signature(value)))  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return f": {type(value).__name__}"
 
