@@ -30,13 +30,7 @@ from simulator.broker.commands import (
     SetTracing,
 )
 from simulator.broker.effects import PoliciesChanged, Retried
-from simulator.broker.operations import (
-    ack_deadlines,
-    connections,
-    dead_letters,
-    queue_lifecycle,
-    queues,
-)
+from simulator.broker.operations import connections, dead_letters, deliveries, queue_lifecycle, queues
 from simulator.broker.state import NodeState, Permissions, QueueState, VirtualHost
 
 # Virtual hosts
@@ -172,7 +166,7 @@ def reconfigure(node: NodeState, effect: PoliciesChanged) -> None:
     if new.in_force != old.in_force:  # a queue whose own policies stay is not told: what expired unnoticed stays
         _apply(node, queue, old)
         if new.consumer_timeout_ms != old.consumer_timeout_ms:
-            ack_deadlines.reconsider(node, queue)
+            deliveries.reconsider_timeouts(node, queue)
 
 
 def _apply(node: NodeState, queue: QueueState, old: Settings) -> None:
