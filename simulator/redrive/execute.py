@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pika
+from pika.adapters.select_connection import SelectConnection
 from pika.channel import Channel
 from pika.spec import Basic, BasicProperties
 
@@ -35,12 +36,10 @@ from simulator.capture import CaptureUnavailable, Observation
 from simulator.capture.amqp_values import exact_values
 from simulator.capture.client_rows import delivered_row
 from simulator.capture.connected import why_lost
-from simulator.redrive.carried import properties_carried
-from simulator.redrive.gathered_writes import GatheringConnection
-from simulator.redrive.giving_back import GivingBack
 from simulator.redrive.how_to_peek import Peek
 from simulator.redrive.journal import Journal, JournalError, fingerprint
-from simulator.redrive.plan import Planned
+from simulator.redrive.peek import GivingBack
+from simulator.redrive.plan import Planned, properties_carried
 from simulator.redrive.waiting import Waiting, waiting
 
 WINDOW = 1_000
@@ -550,3 +549,28 @@ def _is_same(moving: Moving, method: Basic.Return, properties: BasicProperties, 
         and moving.properties.message_id == properties.message_id
         and moving.body == body
     )
+
+
+# A connection that gathers frames and writes them at once: a message is three, and its acknowledgement one more.
+
+
+class GatheringConnection(SelectConnection):  # type: ignore[misc]  # pika has no types
+    """pika's connection, with one write for all frames of a turn of its loop, instead of one for each."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        self._gathered: list[bytes] = []
+        super().__init__(*arguments, **named)
+
+    def _adapter_emit_data(self, data: bytes) -> None:
+        if not self._gathered:
+            self._adapter_call_later(0, self._write)
+        self._gathered.append(data)
+
+    def _write(self) -> None:
+        data, self._gathered = b"".join(self._gathered), []
+        if data and not self.is_closed:
+            super()._adapter_emit_data(data)
+
+    def _adapter_disconnect_stream(self) -> None:
+        self._write()
+        super()._adapter_disconnect_stream()
