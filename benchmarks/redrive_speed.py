@@ -22,7 +22,7 @@ import pika
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from simulator.redrive.bring_back import Pace, bring_back, check_delivery_limit
-from simulator.redrive.execute import Execution
+from simulator.redrive.execute import Execution, Source
 from simulator.redrive.fate import Fate, Kind
 from simulator.redrive.journal import Journal, Ledger
 from simulator.redrive.plan import Planned, Wanted
@@ -116,7 +116,7 @@ def plain_loop(server: Server) -> None:
     def planned(message: Waiting) -> Planned:
         return Planned(message, Address("", WORK), {}, {}, Fate(Kind.ARRIVES), True)
 
-    Execution(server.amqp_url, server.vhost, DEAD, NoJournal(), planned).run()  # type: ignore[arg-type]
+    Execution(Source(server.amqp_url, server.vhost, DEAD), NoJournal(), planned).run()  # type: ignore[arg-type]
 
 
 def redrive(server: Server) -> None:

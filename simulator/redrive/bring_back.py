@@ -10,7 +10,7 @@ import msgspec
 from dlx.consumer import DeathHistory
 from dlx.delivery_counts import Return
 from dlx.settings import DELIVERY_LIMIT
-from simulator.redrive.execute import Done, Execution
+from simulator.redrive.execute import Arrivals, Done, Execution, Limits, Source
 from simulator.redrive.how_to_peek import Peek, how_to_peek, how_to_raise
 from simulator.redrive.journal import Journal
 from simulator.redrive.peek import peek
@@ -65,40 +65,22 @@ def bring_back(
         CaptureUnavailable: the server does not answer, or refuses; the journal can go on.
     """
     assert server.amqp_url is not None
-    url, queue = server.amqp_url, on_server.settings.queue.name
+    queue = on_server.settings.queue.name
     planner = Planner(on_server.flow, held_now(server, on_server), wanted, pace.rate, of_plugins=on_server.of_plugins)
-    how = how_to_peek(on_server.settings, "consume")
-
-    def may(done: Done) -> str:
-        on_row(done.looked_at, done.of)
-        if stop():
-            return "interrupted"
-        if done.unread:
-            came_in = "1 message came" if done.arrived == 1 else f"{done.arrived:,} messages came"
-            was = "was" if done.arrived == 1 else "were"
-            return (
-                f"{came_in} into the queue behind {done.unread:,} others, and {was} not read: what was moved may have"
-                " come back"
-            )
-        if done.returned and done.returned >= _tolerated(done, came):
-            back = (
-                "1 message that was moved has"
-                if done.returned == 1
-                else f"{done.returned:,} messages that were moved have"
-            )
-            known = f"; {done.without_id:,} of them have no message_id, and are known by their bodies"
-            return f"{back} come back{known if done.without_id else ''}"
-        return ""
-
+    source = Source(server.amqp_url, server.vhost, queue, how_to_peek(on_server.settings, "consume"))
     came = 0
     moved: set[str] = set()
 
+    def may(done: Done) -> str:
+        on_row(done.looked_at, done.of)
+        return "interrupted" if stop() else _why_to_stop(done, came)
+
+    def suspicious(unread: int, done: Done) -> bool:
+        return unread > 0 and unread >= _tolerated(done, came)
+
     def run(looks_max: int | None, moves_max: int | None = None) -> Done:
-        return Execution(
-            url, server.vhost, queue, journal, planner.planned,
-            how=how, looks_max=looks_max, moves_max=moves_max, rate=pace.rate, came=came, moved=moved,
-            suspicious=lambda unread, done: unread > 0 and unread >= _tolerated(done, came), may=may,
-        ).run()  # fmt: skip
+        limits, arrivals = Limits(looks_max, moves_max, pace.rate), Arrivals(came, moved, suspicious)
+        return Execution(source, journal, planner.planned, limits, arrivals, may).run()
 
     if pace.canary is None:
         return run(pace.limit).stopped
@@ -111,6 +93,23 @@ def bring_back(
         return f"{came:,} messages came into the queue after the canaries"
     # What stayed of the first ones is met again, in front of the rest.
     return run(None if pace.limit is None else pace.limit - first.moved).stopped
+
+
+def _why_to_stop(done: Done, came: int) -> str:
+    """Say that too many messages come back, or that nobody can know; empty where the run may go on."""
+    if done.unread:
+        came_in = "1 message came" if done.arrived == 1 else f"{done.arrived:,} messages came"
+        was = "was" if done.arrived == 1 else "were"
+        return (
+            f"{came_in} into the queue behind {done.unread:,} others, and {was} not read: what was moved may have"
+            " come back"
+        )
+    if not done.returned or done.returned < _tolerated(done, came):
+        return ""
+    one = done.returned == 1
+    back = "1 message that was moved has" if one else f"{done.returned:,} messages that were moved have"
+    known = f"; {done.without_id:,} of them have no message_id, and are known by their bodies"
+    return f"{back} come back{known if done.without_id else ''}"
 
 
 def _tolerated(done: Done, came: int) -> int:

@@ -31,7 +31,7 @@ from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from dlx.message_flow import MessageFlow
 from simulator.questions.walk import Place as Situation
 from simulator.questions.walk import Walk
-from simulator.redrive.execute import Execution
+from simulator.redrive.execute import Execution, Source
 from simulator.redrive.fate import Kind
 from simulator.redrive.groups import only
 from simulator.redrive.how_to_peek import how_to_peek
@@ -210,7 +210,7 @@ class Case:
                 self.expected[planned.message.id] = self._first(planned, on_server.flow)
         again = Planner(on_server.flow, held, wanted)
         with Journal(folder / self.name, wanted.asked(str(server), server.vhost, self.dead)) as journal:
-            Execution(server.amqp_url, server.vhost, self.dead, journal, again.planned, how=how).run()
+            Execution(Source(server.amqp_url, server.vhost, self.dead, how), journal, again.planned).run()
 
     def _wanted(self, flow: MessageFlow, messages: list[Waiting]) -> Wanted:
         """Draw how they are brought back: some to where a dry run proposes instead of their origin."""

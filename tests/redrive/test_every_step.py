@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from simulator.redrive import execute
-from simulator.redrive.execute import Execution
+from simulator.redrive.execute import Execution, Source
 from simulator.redrive.fate import Fate, Kind
 from simulator.redrive.journal import Asked, Journal, Ledger
 from simulator.redrive.plan import Planned
@@ -137,7 +137,7 @@ def redrive(node: Peer, journal: Path, monkeypatch: pytest.MonkeyPatch, lag_s: f
         try:
             with Journal(journal, Asked("here", "/", DEAD, "origin", "strip")) as opened:
                 ledger = opened.ledger
-                Execution("amqp://guest:guest@localhost", "/", DEAD, opened, planned).run()
+                Execution(Source("amqp://guest:guest@localhost", "/", DEAD), opened, planned).run()
         except Killed:
             for wire in wires:
                 wire.lost()
