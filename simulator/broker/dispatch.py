@@ -16,7 +16,6 @@ from simulator.broker.operations import (
     definitions_import,
     definitions_taken,
     limits,
-    parameters,
     publishing,
     users,
 )
@@ -110,7 +109,7 @@ OPERATIONS: dict[type, Callable[[NodeState, Any], Steps | None]] = {
     commands.SetVhostLimits: limits.set_vhost_limits,
     commands.SetUserLimits: limits.set_user_limits,
     commands.ClearUserLimit: limits.clear_user_limit,
-    commands.SetParameter: parameters.set_parameter,
+    commands.SetParameter: administration.set_parameter,
     commands.SetGlobalParameter: administration.set_global_parameter,
     commands.ClearGlobalParameter: administration.clear_global_parameter,
     commands.SetTracing: administration.set_tracing,

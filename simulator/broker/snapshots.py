@@ -37,7 +37,7 @@ from simulator.broker.state import (
     User,
     VirtualHost,
 )
-from simulator.broker.state.transactions import Publishing, Route, Settling
+from simulator.broker.state.clients import Publishing, Route, Settling
 from simulator.broker.stores.classic import ClassicStore
 from simulator.broker.stores.priority_queues import Lanes, Levels
 from simulator.broker.stores.quorum import QuorumStore

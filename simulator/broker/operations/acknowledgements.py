@@ -22,7 +22,7 @@ from simulator.broker.copies import Copy
 from simulator.broker.operations import consumers, deliveries, queues, stream_consumers
 from simulator.broker.replies import Done
 from simulator.broker.state import Channel, NodeState, QueueState, Unacked
-from simulator.broker.state.transactions import Settled, Settling
+from simulator.broker.state.clients import Settled, Settling
 from simulator.events import Event
 
 _ACKED = Event.ACKED  # Python 3.11 takes long to look it up

@@ -26,7 +26,7 @@ from simulator.broker.effects import Traced
 from simulator.broker.operations import access, acknowledgements, queues, reply_to, tracing
 from simulator.broker.replies import Confirmed, Done, Refused, Returned
 from simulator.broker.state import Channel, NodeState, VirtualHost
-from simulator.broker.state.transactions import Publishing, Route
+from simulator.broker.state.clients import Publishing, Route
 from simulator.events import Event
 
 _PUBLISHED = Event.PUBLISHED  # Python 3.11 takes long to look it up

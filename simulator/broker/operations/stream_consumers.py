@@ -13,8 +13,7 @@ from simulator.broker.copies import Copy
 from simulator.broker.operations import deliveries
 from simulator.broker.replies import Delivered
 from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked
-from simulator.broker.stores.stream import StreamStore
-from simulator.broker.stores.stream_filters import wanted
+from simulator.broker.stores.stream import StreamStore, wanted
 
 OFFSET_HEADER = "x-stream-offset"
 
