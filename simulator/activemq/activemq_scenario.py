@@ -16,8 +16,7 @@ from dlx.activemq.redelivery_policy import RedeliveryPolicy
 from dlx.activemq.selectors import Selector, SelectorError, parse_selector
 from dlx.activemq.settings import EXPIRE_PERIOD_MS, BrokerSettings, DestinationPolicy
 from simulator.activemq.activemq_xml import ConfigurationError, broker_settings
-from simulator.scenario.right_names import hint
-from simulator.scenario.scenario_errors import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError, hint
 
 _OF_CONSUMER = "consumer."
 _PREFETCH, _EXCLUSIVE, _PRIORITY = "consumer.prefetchSize", "consumer.exclusive", "consumer.priority"

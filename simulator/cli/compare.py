@@ -23,7 +23,7 @@ from simulator.compare import compare as run
 from simulator.compare.outcome import End
 from simulator.files import write_whole
 from simulator.scenario.scenario_errors import ScenarioError
-from simulator.scenario.scenario_schema import scenario_schema
+from simulator.scenario.steps import scenario_schema
 
 _DELAYS_SHOWN = 4
 _CHARACTERS_SHOWN = 60

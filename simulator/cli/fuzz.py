@@ -28,7 +28,7 @@ from simulator.definitions import DefinitionsError
 from simulator.questions.snapshot import Snapshot
 from simulator.scenario import steps
 from simulator.scenario.properties.property_registry import INVARIANTS, PROMISES
-from simulator.scenario.unknown_names import unknown_names
+from simulator.scenario.scenario_errors import unknown_names
 from simulator.testing.search.counterexample import Counterexample
 from simulator.testing.search.systematic_search import Search
 

@@ -17,7 +17,7 @@ from simulator.cli.simulated import show_trace
 from simulator.cli.wrong_values import in_our_words
 from simulator.nearest_names import suggestion
 from simulator.scenario.scenario_errors import ScenarioError
-from simulator.scenario.scenario_schema import scenario_schema
+from simulator.scenario.steps import scenario_schema
 from simulator.systems import SCENARIO_TYPES, SYSTEMS
 from simulator.systems import simulate as run
 

@@ -19,7 +19,7 @@ from simulator.cli.given_release import RELEASE
 from simulator.cli.progress import progress
 from simulator.files import beside
 from simulator.queue_tests.file_format import CaseFile
-from simulator.scenario.scenario_schema import scenario_schema
+from simulator.scenario.steps import scenario_schema
 
 if TYPE_CHECKING:
     from simulator.queue_tests.given_case import GivenCase

@@ -16,8 +16,7 @@ from dlx.ibm_mq.message import DeadMessage
 from dlx.ibm_mq.mqdlh import FORMAT_DEAD, LITTLE_ENDIAN, Mqdlh, MqdlhError, write_mqdlh
 from dlx.ibm_mq.parser import ParsedTable, parse
 from dlx.ibm_mq.rules_table_errors import RulesTableError
-from simulator.scenario.right_names import hint
-from simulator.scenario.scenario_errors import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError, hint
 
 Number = Annotated[int, Meta(ge=0, le=999_999_999)] | str
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]

@@ -16,8 +16,7 @@ from msgspec import Meta
 from dlx.ironmq.known_fields import QUEUE, unknown_fields
 from dlx.ironmq.settings import FIELDS
 from dlx.nearest_names import nearest
-from simulator.scenario.right_names import hint
-from simulator.scenario.scenario_errors import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError, hint
 
 _SECONDS_MAX = 10 * 365 * 86_400
 Seconds = Annotated[float, Meta(ge=0, le=_SECONDS_MAX)]

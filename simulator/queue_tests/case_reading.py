@@ -21,8 +21,8 @@ from simulator.queue_tests.given_case import GivenCase, waited_ms
 from simulator.queue_tests.release_conditions import fits
 from simulator.queue_tests.times import milliseconds
 from simulator.queue_tests.yaml_with_lines import Lines, Place, parse_yaml
+from simulator.scenario.scenario_errors import located_unknown_names
 from simulator.scenario.steps import Step, Wait
-from simulator.scenario.unknown_names import located_unknown_names
 from simulator.server.faults.fault import Fault, FaultError, read_fault
 
 VHOST = "/"

@@ -78,7 +78,7 @@ class VhostUnderTest(Protocol):
 
 
 class ServerStage:
-    """A virtual host with the definitions of a case. The clients are those of ``simulator.scenario.clients``."""
+    """A virtual host with the definitions of a case. The clients are those of ``simulator.scenario.player``."""
 
     real = True
 

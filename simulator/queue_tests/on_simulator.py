@@ -19,8 +19,7 @@ from simulator.queue_tests.file_format import SetFaults
 from simulator.queue_tests.given_case import GivenCase
 from simulator.queue_tests.stage import FoundLoss, FoundMessage, StepRefusedError
 from simulator.queue_tests.under_faults import BrokerUnderFaults
-from simulator.scenario.clients import USER
-from simulator.scenario.player import START_US, Player, Seen
+from simulator.scenario.player import START_US, USER, Player, Seen
 from simulator.scenario.steps import AnyStep, Wait
 
 STORIES_MAX = 3

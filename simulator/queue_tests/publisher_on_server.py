@@ -8,7 +8,7 @@ from typing import Any
 import pika
 
 from simulator.scenario import steps
-from simulator.scenario.clients import published_properties
+from simulator.scenario.player import published_properties
 
 PATIENCE_S = 0.3
 """How long to wait for the answer to a publish where a fault may have taken it."""

@@ -42,9 +42,9 @@ from simulator.questions.reachability import flows_of
 from simulator.scenario import steps
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.properties.property_registry import BUILT_IN, INVARIANTS, Maker, listed, made
+from simulator.scenario.scenario_errors import unknown_names
 from simulator.scenario.steps import AnyStep, History
 from simulator.scenario.trial import Trial
-from simulator.scenario.unknown_names import unknown_names
 from simulator.testing.search.counterexample import Counterexample
 from simulator.testing.search.failure_report import explained
 from simulator.testing.search.property_code import built_in, in_code

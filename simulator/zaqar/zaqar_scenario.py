@@ -16,8 +16,7 @@ from msgspec import Meta
 
 from dlx.zaqar import PROFILES
 from simulator.events import Happened
-from simulator.scenario.right_names import hint
-from simulator.scenario.scenario_errors import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError, hint
 from simulator.zaqar.requests import Answer, Request
 from simulator.zaqar.service import Zaqar
 from simulator.zaqar.steps import AnyStep, Asked, Create, EndClaims, Look, Seconds, Wait

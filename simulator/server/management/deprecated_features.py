@@ -10,10 +10,10 @@ from typing import Any
 from starlette.responses import Response
 
 from simulator.server.management import listing
+from simulator.server.management.http_errors import json_response
 from simulator.server.management.management_releases.deprecations import PERMITTED
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource
-from simulator.server.management.responses import json_response
 
 _OF_AGENT = "management_metrics_collection"
 _ANNOUNCED = "https://blog.rabbitmq.com/posts/2021/08/4.0-deprecation-announcements/#"

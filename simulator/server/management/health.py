@@ -12,12 +12,11 @@ from starlette.responses import Response
 
 from simulator.broker.commands import DeclareQueue
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import Crash, bad_request, object_not_found
+from simulator.server.management.http_errors import Crash, bad_request, json_response, object_not_found
 from simulator.server.management.internal_connections import getting_channel
 from simulator.server.management.overview import listeners
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
-from simulator.server.management.responses import json_response
 
 Facts = Mapping[str, Any]
 

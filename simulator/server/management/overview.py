@@ -18,7 +18,7 @@ from simulator.server.management.http_errors import object_not_found
 from simulator.server.management.message_stats import overall_stats, with_rates
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource
-from simulator.server.totals import message_totals, object_totals
+from simulator.server.node import message_totals, object_totals
 
 # What comes and goes is not counted.
 _CHURN = dict.fromkeys(

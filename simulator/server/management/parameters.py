@@ -24,7 +24,7 @@ from simulator.broker.commands import (
 )
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import Crash, bad_request, told
-from simulator.server.management.policy_json import policy_parameter
+from simulator.server.management.policies import policy_parameter
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
 

@@ -18,8 +18,7 @@ from simulator.pictures.sequence_diagram import as_mermaid
 from simulator.scenario import steps
 from simulator.scenario.player import Player
 from simulator.scenario.properties.property import PropertyBroken
-from simulator.scenario.steps import AnyStep, History
-from simulator.scenario.steps_in_words import in_words
+from simulator.scenario.steps import AnyStep, History, in_words
 from simulator.testing.search.property_code import InCode, built_in
 
 
