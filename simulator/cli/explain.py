@@ -245,7 +245,7 @@ def _print(
     if form == "json":
         print_json(document)
     elif form == "mermaid":
-        from simulator.pictures.sequence_diagram import as_mermaid
+        from simulator.pictures.mermaid import sequence_as_mermaid as as_mermaid
 
         click.echo(as_mermaid(events))
     elif form == "svg":

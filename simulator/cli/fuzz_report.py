@@ -65,7 +65,7 @@ def _drawn(search: Search, found: Counterexample, suffix: str) -> str:
         from simulator.pictures.svg import as_svg
 
         return as_svg(life_graph(found.broken.why, events))
-    from simulator.pictures.sequence_diagram import as_mermaid
+    from simulator.pictures.mermaid import sequence_as_mermaid as as_mermaid
 
     return as_mermaid(events) + "\n"
 

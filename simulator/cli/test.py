@@ -101,11 +101,11 @@ def test(
     targets = _targets(releases, brokers, as_release)
     results = [result for target in targets for result in _run(cases, target, other=as_release is not None)]
     if junit_path is not None:
-        from simulator.queue_tests.junit import junit
+        from simulator.queue_tests.reports import junit
 
         _write(junit_path, junit(results))
     if report_path is not None and as_release is not None:
-        from simulator.queue_tests.conformance_report import conformance_report
+        from simulator.queue_tests.reports import conformance_report
 
         _write(report_path, conformance_report(results, as_release))
     if as_json:
@@ -116,8 +116,7 @@ def test(
 
 
 def _cases(paths: Sequence[Path], only: str | None) -> list[GivenCase]:
-    from simulator.queue_tests.case_reading import read_cases
-    from simulator.queue_tests.file_error import CaseFileError
+    from simulator.queue_tests.case_reading import CaseFileError, read_cases
 
     try:
         cases = [case for path in paths for case in read_cases(path)]

@@ -36,9 +36,8 @@ from pika.channel import Channel
 from pika.spec import Basic, BasicProperties
 
 from simulator.capture import CaptureUnavailable, Observation
-from simulator.capture.amqp_values import exact_values
 from simulator.capture.client_rows import delivered_row
-from simulator.capture.connected import why_lost
+from simulator.capture.connected import exact_values, why_lost
 from simulator.redrive.how_to_peek import Peek
 from simulator.redrive.journal import Journal, JournalError, fingerprint
 from simulator.redrive.peek import GivingBack

@@ -15,9 +15,8 @@ from pika.channel import Channel
 
 from dlx.topology import QUORUM, STREAM
 from simulator.capture import CaptureUnavailable, Observation
-from simulator.capture.amqp_values import exact_values
 from simulator.capture.client_rows import delivered_row, routing_keys_of
-from simulator.capture.connected import connected
+from simulator.capture.connected import connected, exact_values
 from simulator.capture.management_api import ManagementError, call, server_of
 from simulator.capture.observe import split_properties
 from simulator.events import Event

@@ -13,8 +13,8 @@ from simulator.bootstrap import DefinitionsSource
 from simulator.broker import OperatorError
 from simulator.events import Happened
 from simulator.message_history import MessageHistory
+from simulator.pictures.mermaid import sequence_as_mermaid as as_mermaid
 from simulator.pictures.repetitions import repeats
-from simulator.pictures.sequence_diagram import as_mermaid
 from simulator.scenario import steps
 from simulator.scenario.player import Player
 from simulator.scenario.properties.property import PropertyBroken

@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from simulator.clock import VirtualClock
 from simulator.markup import Html, element, plural
 from simulator.message_history import MessageHistory
-from simulator.pictures.timeline import timeline_css
+from simulator.pictures.html import timeline_css
 from simulator.server.management import access
 from simulator.server.management.page.frame import (
     code,
