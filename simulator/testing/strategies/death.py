@@ -11,8 +11,7 @@ from dlx.consumer import DeathHistory, death_history
 from dlx.deaths import REASONS, X_DEATH, Death
 from dlx.field_values import Long, Timestamp
 from simulator.testing.strategies.amqp import field_tables, field_values
-from simulator.testing.strategies.building_blocks import built, first_names
-from simulator.testing.strategies.checks import check_count, check_flags, checked_names
+from simulator.testing.strategies.building_blocks import built, check_count, check_flags, checked_names, first_names
 
 _TIME_S = 1_767_225_600
 _COUNT_MAX = 2**63 - 1

@@ -13,8 +13,9 @@ from dlx.topology import STREAM, Policy, Queue, Topology
 from simulator.json_values import NoFieldValueError, field_value, plain
 from simulator.scenario import steps
 from simulator.scenario.steps import AnyStep, History
-from simulator.testing.strategies.building_blocks import NOWHERE, built
-from simulator.testing.strategies.checks import (
+from simulator.testing.strategies.building_blocks import (
+    NOWHERE,
+    built,
     check_count,
     check_flags,
     check_topology,

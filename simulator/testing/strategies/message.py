@@ -15,8 +15,15 @@ from dlx.deaths import REASONS, X_DEATH
 from dlx.message import Message, PublishRefusedError, published
 from dlx.releases import DEFAULT, Release
 from simulator.testing.strategies.amqp import field_values
-from simulator.testing.strategies.building_blocks import NOWHERE, built, first_names
-from simulator.testing.strategies.checks import check_count, check_flags, checked_names, checked_release
+from simulator.testing.strategies.building_blocks import (
+    NOWHERE,
+    built,
+    check_count,
+    check_flags,
+    checked_names,
+    checked_release,
+    first_names,
+)
 from simulator.testing.strategies.death import x_deaths
 
 _HEADER_NAMES = ("kind", "tenant", "n")
