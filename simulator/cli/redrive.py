@@ -16,10 +16,9 @@ from rich.text import Text
 
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS
 from dlx.topology import STREAM
-from simulator.cli.command_parts import DataError, FiniteRange, example, print_json
+from simulator.cli.command_parts import DataError, FiniteRange, example, print_json, until_interrupted
 from simulator.cli.given_queue import check_brought_counts, check_consumers, exit_codes, look_into, server_given
 from simulator.cli.progress import progress
-from simulator.cli.stopping import until_interrupted
 
 if TYPE_CHECKING:
     from simulator.cli.given_queue import Looked

@@ -11,14 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from dlx.releases import TABLE
-from simulator.cli.books import show_balance
 from simulator.cli.command_parts import DataError, FiniteRange, example
 from simulator.cli.given_engine import GivenEngine, engine_options, given_engine
 from simulator.cli.given_files import COUNTERS, LOG
 from simulator.cli.given_logs import definitions_option, must_exist, prepared_logs, read_noted
 from simulator.cli.given_release import release_option
 from simulator.cli.progress import progress
-from simulator.cli.repairs import show_repairs
 from simulator.cli.spark_job import run_on_spark
 from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
 
@@ -26,10 +24,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from simulator.definitions import Definitions
+    from simulator.replay.balance import Balance
     from simulator.replay.coverage.totals import Coverage
+    from simulator.replay.repair.told import Repair, Repairs, ShownRow
     from simulator.replay.run import Engine, Result
     from simulator.replay.summary import Finding
     from simulator.replay.tables import Table as Rows
+
 
 EXIT_FINDINGS = 1
 # What logs may be, and the options that go with each besides.
@@ -318,3 +319,73 @@ def _described(finding: Finding) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= SHORT else f"{text[:SHORT]}…"
+
+
+# Shows what the broker counted beside what a replay found.
+
+
+def show_balance(console: Console, balance: Balance) -> None:
+    """Print the accounts, losses first, a sentence for each residual, and what was not checked."""
+    from simulator.replay.balance_texts import sentences, unchecked
+
+    table = Table(title="Dead letters that the broker counted", title_justify="left")
+    for name in ("died", "in", "strategy"):
+        table.add_column(name)
+    for name in ("counted", "found", "residual"):
+        table.add_column(name, justify="right")
+    for entry in balance.entries:
+        numbers = (f"{number:,}" for number in (entry.counted, entry.reconstructed, entry.residual))
+        table.add_row(entry.reason, f"{entry.queue_type} queues", entry.strategy.replace("_", " "), *numbers)
+    console.print(table if balance.entries else "The broker counted no dead letters.")
+    for entry in balance.entries:
+        for sentence in sentences(entry, balance) if entry.residual else ():
+            console.print(f"* {sentence}", soft_wrap=True, highlight=False, markup=False)
+    console.print("Not checked:")
+    for remark in unchecked(balance):
+        console.print(f"* {remark}", soft_wrap=True, highlight=False, markup=False)
+
+
+# Shows what may be behind the deliveries of a replay that are not as predicted.
+
+
+REPAIRS_SHOWN = 20
+"""Hypotheses that are printed; JSON has all."""
+
+
+def show_repairs(console: Console, repairs: Repairs, *, explain: bool) -> None:
+    """Print the hypotheses, most deliveries first; with ``explain``, the rows around an example of each."""
+    if not repairs.found and not repairs.unexplained:
+        return
+    lines = ["What may be behind them, most deliveries first:"]
+    for repair in repairs.found[:REPAIRS_SHOWN]:
+        lines += _repair_lines(repair)
+        lines += [_shown_row(row) for row in repair.rows] if explain else []
+    lines += _repairs_left(repairs, explain=explain)
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def _repair_lines(repair: Repair) -> list[str]:
+    first, *others = repair.likely
+    lines = [f"{repair.deliveries:>8,}  {'either: ' if others else ''}{first.text}"]
+    lines += [f"{'':8}  or: {other.text}" for other in others]
+    return [*lines, f"{'':8}  The trace cannot tell which."] if others else lines
+
+
+def _shown_row(row: ShownRow) -> str:
+    deaths = f"; deaths: {row.deaths}" if row.deaths else ""
+    place = f"{row.file}:{row.line}"
+    return f"{'':8}    {row.role + ':':13}{place} {row.moment} {row.where}, by {row.address}{deaths}"
+
+
+def _repairs_left(repairs: Repairs, *, explain: bool) -> list[str]:
+    lines = []
+    if len(repairs.found) > REPAIRS_SHOWN:
+        lines.append(f"{len(repairs.found) - REPAIRS_SHOWN:>8,}  more such explanations; --json has all of them.")
+    if repairs.unexplained:
+        lines.append(f"{repairs.unexplained:>8,}  deliveries that nothing tried explains.")
+    if repairs.left_out:
+        lines.append(f"{repairs.left_out:>8,}  messages were not looked at: too many, or with too many rows.")
+    if repairs.found and not explain:
+        lines.append("With --explain, each shows the rows around its first example.")
+    return lines

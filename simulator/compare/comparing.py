@@ -11,8 +11,7 @@ from typing import Protocol
 
 from dlx.plugins import Registry
 from simulator.compare.neutral_scenario import NeutralScenario
-from simulator.compare.outcome import Outcome, Ran, fates
-from simulator.compare.path import path
+from simulator.compare.outcome import Outcome, Ran, fates, path
 
 
 class Adapter(Protocol):
