@@ -14,8 +14,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from dlx.amqp_errors import Refusal
-from dlx.declarations import ARGUMENTS, imported_queue
-from dlx.exchange_declarations import check_type
+from dlx.declarations import ARGUMENTS, check_type, imported_queue
 from dlx.nearest_names import nearest
 from dlx.policies import TYPE_SELECTORS
 from dlx.policy_validation import DEFINABLE, PolicyRefusedError, check_policy

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from dlx.consumer import ATTEMPTS_HEADER, DeathHistory
-from dlx.message import Message, PublishRefusedError, published
+from dlx.message import Message, PublishRefusedError, properties_size, published
 from dlx.message_flow import MessageFlow
-from dlx.property_size import properties_size
 from dlx.retries import republish_headers
 from simulator.questions.reachability import message_of, unclear_exchanges
 from simulator.redrive.fate import APART_US, ARRIVING, Fate, Fates, Held, Kind

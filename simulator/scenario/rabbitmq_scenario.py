@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from dlx.delivery_headers import delivered_headers
+from dlx.death_headers import delivered_headers
 from dlx.field_values import plain
 from dlx.nearest_names import nearest
 from dlx.releases import DEFAULT, RELEASES, UnknownReleaseError

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
-from dlx import bindings, declarations, exchange_declarations, operator_errors
+from dlx import bindings, declarations, operator_errors
 from dlx.amqp_errors import Refusal
 from dlx.erlang_printing import Atom
 from dlx.operator_errors import OperatorError, UnforeseenError
@@ -341,7 +341,7 @@ def _add_exchange(node: NodeState, at: At, item: Item) -> None:
     exists = name in vhost.exchanges
     if not name or name.startswith("amq.") or (exists and node.release.definitions_existing == "skipped"):
         return
-    exchange_declarations.check_type(kind, node.release)
+    declarations.check_type(kind, node.release)
     _check_fields("exchanges", item, node.release)
     exchange = Exchange(
         name=name,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from dlx.consumer import death_history
-from dlx.delivery_headers import stored_headers
+from dlx.death_headers import stored_headers
 from dlx.value_kinds import value_kind
 from simulator.broker import Broker, QueueState
 from simulator.broker.commands import PassTime

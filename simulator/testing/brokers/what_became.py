@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from dlx.consumer import death_history
-from dlx.delivery_headers import stored_headers
+from dlx.death_headers import stored_headers
 from simulator.broker import Broker, QueueState
 from simulator.events import DEATHS, Happened, silent_losses
 from simulator.message_history import MessageHistory, RecordingBroker
