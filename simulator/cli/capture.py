@@ -13,7 +13,7 @@ import msgspec
 
 from simulator import capture as captures
 from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
-from simulator.cli.given_files import LOG
+from simulator.cli.options import LOG
 from simulator.cli.progress import progress
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from simulator.cli.command_parts import DataError, example, in_our_words, print_json
-from simulator.cli.given_files import SCENARIO, read_object
+from simulator.cli.options import SCENARIO, read_object
 from simulator.cli.progress import progress
 from simulator.cli.tables import column_of_times, show, together
 from simulator.compare import ADAPTERS, Fate, NeutralScenario, Outcome, read

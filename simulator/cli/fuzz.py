@@ -19,8 +19,8 @@ from dlx.releases import is_release
 from dlx.releases import release as release_named
 from simulator.broker import OperatorError
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_release import OWN_OR_DEFAULT, RELEASE, chosen_release
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.options import OWN_OR_DEFAULT, RELEASE, chosen_release
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
 from simulator.files import write_whole

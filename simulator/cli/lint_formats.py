@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 import dlx
-from simulator.cli.given_files import is_url
+from simulator.cli.options import is_url
 from simulator.questions.findings import Finding
 from simulator.questions.lint_rules.linting import LintReport
 from simulator.questions.lint_rules.rule import RULES, LintRule

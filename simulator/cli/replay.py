@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from dlx.releases import TABLE
 from simulator.cli.command_parts import DataError, FiniteRange, example
-from simulator.cli.given_engine import GivenEngine, engine_options, given_engine
-from simulator.cli.given_files import COUNTERS, LOG
 from simulator.cli.given_logs import definitions_option, must_exist, prepared_logs, read_noted
-from simulator.cli.given_release import release_option
+from simulator.cli.options import COUNTERS, LOG, GivenEngine, engine_options, given_engine, release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
 from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
@@ -32,7 +32,66 @@ if TYPE_CHECKING:
     from simulator.replay.tables import Table as Rows
 
 
+# ``dlx replay --form histories``: logs in the neutral event schema against the rules of the system they come from.
+
+
 EXIT_FINDINGS = 1
+HISTORIES_SHOWN = 10
+
+
+def replay_histories(
+    logs: tuple[Path, ...], *, tolerance_ms: float = 0, master: str | None = None, as_json: bool = False
+) -> int:
+    """Replay recorded histories of any simulated system on Spark, print what differs, and return the exit code.
+
+    Each log has one history a line: JSON with system, scenario and events (docs/replay.md).
+
+    Raises ``DataError`` for a line that cannot be read.
+    """
+    with progress("replaying"):
+        report = _replayed_histories(logs, tolerance_ms, master or "local[*]")
+    if as_json:
+        click.echo(msgspec.json.encode(report).decode())
+    else:
+        _show_histories(Console(), report)
+    if report["unreadable"]:
+        raise DataError(f"{report['unreadable'][0]['problem']}")
+    return EXIT_FINDINGS if report["differs"] else 0
+
+
+def _replayed_histories(logs: tuple[Path, ...], tolerance_ms: float, master: str) -> dict[str, Any]:
+    """Return the counts by system, and the first histories that differ or cannot be read."""
+    return run_on_spark(master, "dlx replay", lambda spark: _count_histories(spark, logs, tolerance_ms))
+
+
+def _count_histories(spark: SparkSession, logs: tuple[Path, ...], tolerance_ms: float) -> dict[str, Any]:
+    from pyspark.sql import functions as F
+
+    from simulator.replay.histories import DIFFERS, UNREADABLE
+    from simulator.replay.histories import replay_histories as run
+
+    verdicts = run(spark.read.text([str(path.resolve()) for path in logs]), tolerance_ms=tolerance_ms).cache()
+    sums = F.count("*").alias("histories"), F.sum("events").alias("events")
+    counts = verdicts.groupBy("system", "verdict").agg(*sums)
+    some = {
+        kind: [
+            row.asDict() for row in verdicts.where(F.col("verdict") == kind).limit(HISTORIES_SHOWN).toLocalIterator()
+        ]
+        for kind in (DIFFERS, UNREADABLE)
+    }
+    return {"counts": [row.asDict() for row in counts.orderBy("system", "verdict").toLocalIterator()], **some}
+
+
+def _show_histories(console: Console, report: dict[str, Any]) -> None:
+    table = Table("system", "verdict", "histories", "events", box=None, pad_edge=False)
+    for row in report["counts"]:
+        table.add_row(row["system"], row["verdict"], f"{row['histories']:,}", f"{row['events']:,}")
+    console.print(table)
+    for row in report["differs"]:
+        told = f"{row['history'] or 'a history'} of {row['system']}, event {row['at']}: "
+        console.print(Text(f"{told}expected {row['expected'] or 'nothing'}, seen {row['seen'] or 'nothing'}"))
+
+
 # What logs may be, and the options that go with each besides.
 FORMS: dict[str, tuple[str, ...]] = {
     "rabbitmq": (),
@@ -152,8 +211,6 @@ def _of_another_form(context: click.Context, form: str, logs: tuple[Path, ...]) 
     must_exist(logs)
     options = {name: context.params[name] for name in FORMS[form] if name in given}
     if form == "histories":
-        from simulator.cli.replay_histories import replay_histories
-
         status = replay_histories(logs, **options)
     elif form == "activemq":
         from simulator.cli.replay_activemq import replay_activemq

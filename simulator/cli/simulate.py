@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from simulator.cli.command_parts import DataError, example, in_our_words, print_json
-from simulator.cli.given_files import SCENARIO, read_object
-from simulator.cli.given_release import stand_ins_noted
+from simulator.cli.options import SCENARIO, read_object, stand_ins_noted
 from simulator.cli.tables import column_of_times, show
 from simulator.events import LOSSES
 from simulator.nearest_names import suggestion

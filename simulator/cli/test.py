@@ -14,8 +14,7 @@ from rich.text import Text
 
 from dlx.releases import DEFAULT
 from simulator.cli.command_parts import DataError, Unavailable, example, print_json
-from simulator.cli.given_files import GivenFile
-from simulator.cli.given_release import RELEASE
+from simulator.cli.options import RELEASE, GivenFile
 from simulator.cli.progress import progress
 from simulator.files import beside
 from simulator.queue_tests.file_format import CaseFile

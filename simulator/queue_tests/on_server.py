@@ -118,7 +118,6 @@ QUIET_S = 0.06
 REST_S = 3.0
 POLICY_S = 0.3
 """Queues learn of policies a little later."""
-_POLL_S = 0.02
 _NOT_FOUND = 404
 
 

@@ -27,7 +27,7 @@ from simulator.broker.stores.priority_queues import Lanes
 from simulator.broker.stores.quorum import QuorumStore
 from simulator.broker.stores.stream import StreamStore
 from simulator.events import Happened
-from simulator.scenario.properties import invariants
+from simulator.scenario.properties import property_registry
 
 
 def check(broker: Broker) -> None:
@@ -258,7 +258,7 @@ def _left_alone(broker: Broker, queue: QueueState) -> bool:
     return queue.single_active and queue.definition.type == CLASSIC and forgets
 
 
-class Ledger(invariants.Ledger):
+class Ledger(property_registry.Ledger):
     """How many messages each queue must have, by the events; ``check`` counts them one by one."""
 
     def observe_all(self, events: Iterable[Reply | Happened]) -> None:

@@ -113,8 +113,6 @@ class _Answers:
         return owing
 
 
-__tracebackhide__ = True  # pytest shows the line of the test instead
-
 HISTORIES_MAX = 1_000_000
 
 

@@ -25,9 +25,8 @@ from simulator.questions.parking import parked_in
 from simulator.questions.reachability import flows_of, message_of, sliced
 from simulator.questions.walk import Walk
 from simulator.scenario import steps
-from simulator.scenario.properties.promises import Lossless
 from simulator.scenario.properties.property import Cause, Property, PropertyBroken
-from simulator.scenario.properties.property_registry import named
+from simulator.scenario.properties.property_registry import Lossless, named
 from simulator.scenario.steps import AnyStep, History, Publish
 from simulator.scenario.trial import Trial
 from simulator.testing.search.failure_report import events_of

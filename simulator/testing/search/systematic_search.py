@@ -33,8 +33,8 @@ from simulator.questions.next_steps import (
 )
 from simulator.questions.walk import Place, Walk
 from simulator.scenario import steps
-from simulator.scenario.properties.promises import RETURNS_MAX, Lossless, Settles
 from simulator.scenario.properties.property import PropertyBroken
+from simulator.scenario.properties.property_registry import RETURNS_MAX, Lossless, Settles
 from simulator.scenario.steps import History, Publish
 from simulator.scenario.trial import Trial
 from simulator.testing.search.causes import is_cause
