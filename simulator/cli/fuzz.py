@@ -29,9 +29,8 @@ from simulator.questions.snapshot import Snapshot
 from simulator.scenario import steps
 from simulator.scenario.properties.property_registry import INVARIANTS, PROMISES
 from simulator.scenario.scenario_errors import unknown_names
-from simulator.testing.search.causes import as_json as setting_as_json
-from simulator.testing.search.causes import assumptions, deciding_rule, told
-from simulator.testing.search.counterexample import Counterexample
+from simulator.testing.search.counterexample import Counterexample, assumptions, deciding_rule, told
+from simulator.testing.search.counterexample import as_json as setting_as_json
 from simulator.testing.search.systematic_search import Search
 
 SECONDS, SECONDS_MAX = 12.0, 7 * 86_400.0

@@ -37,8 +37,7 @@ from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.properties.property_registry import RETURNS_MAX, Lossless, Settles
 from simulator.scenario.steps import History, Publish
 from simulator.scenario.trial import Trial
-from simulator.testing.search.causes import is_cause
-from simulator.testing.search.counterexample import Counterexample, Finder, once
+from simulator.testing.search.counterexample import Counterexample, Finder, is_cause, once
 
 ACTIONS_MAX = 400_000
 CHEAP = 300

@@ -23,7 +23,7 @@ from simulator.testing.strategies.building_blocks import (
     checked_names,
     checked_release,
 )
-from simulator.testing.strategies.death import x_deaths
+from simulator.testing.strategies.message import x_deaths
 from simulator.testing.strategies.policy import exact_pattern
 
 KINDS = ("publish", "ack", "reject", "requeue", "crash", "hold", "get", "leave", "wait", "policy", "repeat")
