@@ -21,16 +21,13 @@ import pika
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from simulator.redrive.address import Address
-from simulator.redrive.bring_back import Pace, bring_back
-from simulator.redrive.delivery_limit import check_delivery_limit
-from simulator.redrive.execute import Execution
+from simulator.redrive.bring_back import Pace, bring_back, check_delivery_limit
+from simulator.redrive.execute import Execution, Source
 from simulator.redrive.fate import Fate, Kind
-from simulator.redrive.journal import Journal
-from simulator.redrive.ledger import Ledger
+from simulator.redrive.journal import Journal, Ledger
 from simulator.redrive.plan import Planned, Wanted
 from simulator.redrive.server import Server, queue_on, server_at
-from simulator.redrive.waiting import Waiting
+from simulator.redrive.waiting import Address, Waiting
 from tests.live.servers import LiveServer, given
 
 DEAD, WORK = "dead", "work"
@@ -119,7 +116,7 @@ def plain_loop(server: Server) -> None:
     def planned(message: Waiting) -> Planned:
         return Planned(message, Address("", WORK), {}, {}, Fate(Kind.ARRIVES), True)
 
-    Execution(server.amqp_url, server.vhost, DEAD, NoJournal(), planned).run()  # type: ignore[arg-type]
+    Execution(Source(server.amqp_url, server.vhost, DEAD), NoJournal(), planned).run()  # type: ignore[arg-type]
 
 
 def redrive(server: Server) -> None:

@@ -18,10 +18,8 @@ from typing import Literal
 
 import msgspec
 
-from dlx import letter_texts
 from dlx.cycles import is_cycle
-from dlx.death_annotations import record_in_annotations
-from dlx.death_headers import record_in_headers
+from dlx.death_headers import record_in_annotations, record_in_headers
 from dlx.deaths import REJECTED
 from dlx.message import Message, without_expiration
 from dlx.recorded_deaths import RecordedDeath, recorded_deaths
@@ -152,10 +150,30 @@ def _judged(
         return "dead-lettered", ""
     if cycles:
         path = " <- ".join(str(death.queue) for death in deaths if death is not None)
-        return "cycle", f"{letter_texts.would_return(cycles[0])}: {path}"
+        return "cycle", f"{would_return(cycles[0])}: {path}"
     if routed:
-        return "unroutable", letter_texts.stream_drops(routed[0])
-    return "unroutable", letter_texts.routed(letter, None)
+        return "unroutable", stream_drops(routed[0])
+    return "unroutable", routed_text(letter, None)
+
+
+# Say in words where a dead letter goes, and why it goes no further.
+
+
+def routed_text(message: Message, queue: str | None) -> str:
+    """Say that the message's exchange routes it to the queue, or, with ``None``, to no queue."""
+    to = "no queue" if queue is None else f"'{queue}'"
+    keys = ", ".join(f"'{key}'" for key in message.routing_keys)
+    return f"exchange '{message.exchange}' routes {'key' if len(message.routing_keys) == 1 else 'keys'} {keys} to {to}"
+
+
+def would_return(queue: str) -> str:
+    """Say why the cycle rule keeps a dead letter out of a queue."""
+    return f"would return to '{queue}' without a rejection on the way"
+
+
+def stream_drops(stream: str) -> str:
+    """Say why a stream does not get a dead letter."""
+    return f"stream '{stream}' drops dead letters in this release"
 
 
 __all__ = [

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 
-from dlx.binding_index import INDEXES, MODULUS_HASH, BindingIndex, first
-from dlx.binding_matching import Wanted
+from dlx.binding_index import INDEXES, MODULUS_HASH, BindingIndex, Wanted, first
 from dlx.deaths import X_DEATH
 from dlx.message import Message
 from dlx.releases import Release

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from dlx import letter_texts
+from dlx import dead_lettering
 from dlx.dead_lettering import DeadLetter
 from dlx.possible_deaths import Rule
 from dlx.settings import (
@@ -74,11 +74,11 @@ def _copies(letter: DeadLetter, settings: Settings, settings_of: Callable[[str],
         if refusal is not None:
             yield LetterCopy("may be refused", refusal, queue)
         else:
-            yield LetterCopy("dead-lettered", Rule(letter_texts.routed(message, queue), address), queue)
+            yield LetterCopy("dead-lettered", Rule(dead_lettering.routed_text(message, queue), address), queue)
     for queue in letter.cycles:
-        yield LetterCopy("cycle", Rule(f"it {letter_texts.would_return(queue)}", address), queue)
+        yield LetterCopy("cycle", Rule(f"it {dead_lettering.would_return(queue)}", address), queue)
     for queue in letter.lost_in:
-        yield LetterCopy("lost in a stream", Rule(letter_texts.stream_drops(queue)), queue)
+        yield LetterCopy("lost in a stream", Rule(dead_lettering.stream_drops(queue)), queue)
 
 
 def _refusal(target: Settings, *, held: bool) -> Rule | None:

@@ -24,9 +24,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dlx.dead_lettering import DeadLetter, dead_letter, forwarded, readdressed
-from dlx.death_headers import QueueCrashError
+from dlx.death_headers import QueueCrashError, stored_headers
 from dlx.deaths import REASONS, REJECTED, X_DEATH, without_times
-from dlx.delivery_headers import stored_headers
 from dlx.field_values import plain
 from dlx.letter_copies import LetterCopy, crashed, letter_copies
 from dlx.message import Message, PublishRefusedError, without_expiration

@@ -17,6 +17,7 @@ from simulator.broker import commands, replies
 from simulator.broker.broker import Broker
 from simulator.broker.copies import Copy
 from simulator.broker.operations.dead_letter_worker import RETRY_US, dead_letter_of
+from simulator.broker.operations.users import tag_names
 from simulator.broker.replies import delivered_properties
 from simulator.broker.state import (
     Channel,
@@ -32,7 +33,6 @@ from simulator.broker.state import (
     User,
     VirtualHost,
 )
-from simulator.broker.tags import tag_names
 
 __all__ = [
     "RETRY_US",

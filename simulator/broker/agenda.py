@@ -21,7 +21,6 @@ from simulator.broker.effects import (
     Traced,
 )
 from simulator.broker.operations import (
-    ack_timeouts,
     administration,
     connections,
     dead_letter_worker,
@@ -102,7 +101,7 @@ _DEADLINES: dict[DueKind, Callable[[NodeState, int, Any], None]] = {
     "queue": queues.due,
     "unused": queue_lifecycle.unused_due,
     "retry": dead_letter_worker.due,
-    "acknowledgement": ack_timeouts.due,
+    "acknowledgement": connections.look_for_late_deliveries,
     "agenda": _rested,
     "driver": _remind,
 }

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from dlx.delivery_headers import delivered_headers
+from dlx.death_headers import delivered_headers
 from dlx.message import Message
 from dlx.releases import Release
 from simulator.broker.commands import ChannelId

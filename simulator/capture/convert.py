@@ -12,8 +12,8 @@ from typing import BinaryIO, Self
 import msgspec
 
 from simulator.capture.capture_errors import Broken, CaptureError, NothingReadable
-from simulator.capture.log_names import names_of
 from simulator.capture.read import open_log
+from simulator.capture.sources import names_of
 from simulator.files import beside
 
 Progress = Callable[[str, int], None]

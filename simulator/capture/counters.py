@@ -1,6 +1,6 @@
 """The global counters of the nodes that a capture was taken from, read before and after it, in a JSON file beside it.
 
-``simulator.capture.metrics`` reads them from a node.
+``simulator.capture.live`` reads them from a node.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads RabbitMQ's firehose: the traces of each publish and delivery from ``amq.rabbitmq.trace``, live.
 
-``rabbitmqctl trace_on`` switches it on for a virtual host; ``simulator.capture.tracing``
+``rabbitmqctl trace_on`` switches it on for a virtual host; ``simulator.capture.live``
 does so through the management API.
 """
 
@@ -15,9 +15,8 @@ import msgspec
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from simulator.capture.amqp_values import exact_values
 from simulator.capture.capture_errors import Broken, OnBroken, refuse
-from simulator.capture.connected import connected
+from simulator.capture.connected import connected, exact_values
 from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
 from simulator.events import Event

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import urllib.error
 import urllib.request
 from typing import Any
 from urllib.parse import unquote, urlsplit
-
-from simulator.capture.http_authorization import authorization
 
 _TIMEOUT_S = 30
 _PORTS = {"http": ":15672", "https": ""}  # with TLS it is often behind a proxy, at the usual port
@@ -82,3 +81,11 @@ def _reason(text: bytes) -> str:
         return str(answer.get("reason", answer))
     except (ValueError, AttributeError):
         return text.decode(errors="replace").strip()
+
+
+# Says to an HTTP server who asks.
+
+
+def authorization(user: str, password: str) -> dict[str, str]:
+    """Return the header of a request by that user (Basic)."""
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}

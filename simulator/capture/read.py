@@ -12,8 +12,7 @@ from simulator.capture.capture_errors import Broken, CaptureError, NothingReadab
 from simulator.capture.journal import ROW_START, read_row_lines
 from simulator.capture.schema import to_batches
 from simulator.capture.sources import UNREADABLE, open_source
-from simulator.capture.trace_json import read_trace_json
-from simulator.capture.trace_text import HEADER, read_trace_text
+from simulator.capture.trace_logs import HEADER, read_trace_json, read_trace_text
 from simulator.json_reading import UTF8_MARK, why_not_utf8
 
 if TYPE_CHECKING:

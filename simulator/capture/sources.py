@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -49,3 +49,28 @@ def lines(stream: BinaryIO, limit: int = MAX_RECORD_BYTES) -> Iterator[bytes]:
 def _skip_line(stream: BinaryIO) -> None:
     while (rest := stream.readline(_CHUNK_BYTES)) and not rest.endswith(b"\n"):
         pass
+
+
+# Names logs in the column ``file``.
+
+
+AnyPath = str | os.PathLike[str]
+
+
+def names_of(paths: Sequence[AnyPath]) -> dict[AnyPath, str]:
+    """Name each log by the shortest end of its path that no other log shares.
+
+    Raises:
+        CaptureError: a log is given twice.
+    """
+    resolved = [Path(path).resolve() for path in paths]
+    for path, full in zip(paths, resolved, strict=True):
+        if resolved.count(full) > 1:
+            raise CaptureError(os.fspath(path), "given twice")
+    names = {}
+    for path, full in zip(paths, resolved, strict=True):
+        size = 1
+        while sum(other.parts[-size:] == full.parts[-size:] for other in resolved) > 1:
+            size += 1
+        names[path] = "/".join(full.parts[-size:])
+    return names

@@ -12,10 +12,9 @@ import click
 import msgspec
 
 from simulator import capture as captures
-from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example
-from simulator.cli.given_files import LOG
+from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
+from simulator.cli.options import LOG
 from simulator.cli.progress import progress
-from simulator.cli.stopping import until_interrupted
 
 if TYPE_CHECKING:
     from simulator.capture.live import CaptureReport

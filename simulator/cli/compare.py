@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,20 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from simulator.cli.command_parts import DataError, example, print_json
-from simulator.cli.given_files import SCENARIO
-from simulator.cli.json_files import read_object
+from simulator.cli.command_parts import DataError, example, in_our_words, print_json
+from simulator.cli.options import SCENARIO, read_object
 from simulator.cli.progress import progress
-from simulator.cli.tables import show, together
-from simulator.cli.times_of_column import column_of_times
-from simulator.cli.wrong_values import in_our_words
+from simulator.cli.tables import column_of_times, show, together
 from simulator.files import write_whole
+from simulator.pictures.dot import as_dot
+from simulator.pictures.graph import Edge, EdgeKind, Graph, Node, NodeKind
+from simulator.pictures.mermaid import as_mermaid
+from simulator.pictures.svg import as_svg
 from simulator.scenario.scenario_errors import ScenarioError
-from simulator.scenario.scenario_schema import scenario_schema
+from simulator.scenario.steps import scenario_schema
 from simulator.systems.compare import ADAPTERS, Fate, NeutralScenario, Outcome, read
 from simulator.systems.compare import compare as run
-from simulator.systems.compare.outcome import End
+from simulator.systems.compare.outcome import ACKNOWLEDGED, LOST, PUBLISHED, End, Leg
 
 _DELAYS_SHOWN = 4
 _CHARACTERS_SHOWN = 60
@@ -39,7 +40,6 @@ def _listed(names: Iterable[str]) -> str:
 
 def _draw(picture: Path, outcomes: Sequence[Outcome]) -> None:
     """Write the picture. Raises ``DataError`` if the file cannot be written."""
-    from simulator.cli.compare_picture import drawn  # imported here: few want one
 
     try:
         write_whole(picture, drawn(outcomes, picture.suffix).encode())
@@ -173,3 +173,40 @@ def _shown(value: Any) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _CHARACTERS_SHOWN else text[:_CHARACTERS_SHOWN] + "…"
+
+
+# Draws the path of a scenario's messages under each system: queues, and arrows with how often and why.
+
+
+_WRITERS: Mapping[str, Callable[[Graph], str]] = {".svg": as_svg, ".mmd": as_mermaid, ".dot": as_dot}
+_ENDS: Mapping[str, NodeKind] = {PUBLISHED: "end", ACKNOWLEDGED: "end", LOST: "lost"}
+_KINDS: Mapping[str, EdgeKind] = {"way": "binding", "again": "alternate", "dead letter": "dead letter", "lost": "loss"}
+
+
+def drawn(outcomes: Sequence[Outcome], suffix: str) -> str:
+    """Return the picture in the format of a file name's suffix: ``.svg``, ``.mmd`` (Mermaid) or ``.dot``."""
+    nodes: dict[Node, tuple[str, ...]] = {}
+    edges: list[Edge] = []
+    for outcome in outcomes:
+        system = f"{outcome.system} {outcome.version}"
+        for leg in outcome.path:
+            source, target = _node(leg.source, system), _node(leg.target, system)
+            nodes |= {node: _lines(node, system) for node in (source, target)}
+            edges.append(Edge(source, target, _KINDS[leg.kind], _label(leg)))
+    return _WRITERS[suffix](Graph("One scenario under several systems", nodes, tuple(edges)))
+
+
+def _node(place: str, system: str) -> Node:
+    return Node(_ENDS.get(place, "queue"), place, system)
+
+
+def _lines(node: Node, system: str) -> tuple[str, ...]:
+    """Return the lines in a box; the system stands where its messages come from."""
+    return (system, node.name) if node.name == PUBLISHED else (node.name,)
+
+
+def _label(leg: Leg) -> tuple[str, ...]:
+    times = f"{leg.times} ×"
+    if leg.kind == "again":
+        return (f"{times} again",)
+    return (times, leg.why) if leg.why else (times,)

@@ -12,10 +12,12 @@ from rich.console import Console
 
 from dlx.releases import release
 from dlx.topology import Topology
-from simulator.cli.command_parts import example, print_json
-from simulator.cli.given_files import DEFINITIONS
-from simulator.cli.given_release import chosen_release, release_option
+from simulator.capture import CaptureError
+from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.options import DEFINITIONS, chosen_release, release_option
+from simulator.cli.progress import progress
+from simulator.definitions import DefinitionsError
 from simulator.events import Happened
 from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.nearest_names import suggestion
@@ -26,7 +28,7 @@ from simulator.scenario.steps import Publish
 from simulator.time_spans import span
 
 if TYPE_CHECKING:
-    from simulator.replay.one_message import SeenStep
+    from simulator.replay.one_message import SeenLife, SeenStep
 
 EXIT_LOST = 1
 TIMES_MAX = 1_000
@@ -220,9 +222,7 @@ def _explain_log(
         raise click.UsageError("a message of a log needs both: --definitions FILE and --message ID")
     if not isinstance(source, Path):
         raise click.UsageError(f"--message is looked for in a log, and {source} is none: name its file")
-    from simulator.cli.explain_log import life_in_log  # needs the libraries of replays
-
-    found = life_in_log(source, definitions_path, message, rules)
+    found = _life_in_log(source, definitions_path, message, rules)
     ends = [f"Verdict under RabbitMQ {found.release}: {found.verdict or 'never delivered'}. Last known: {found.fate}."]
     ends += [f"Not known: {each}." for each in found.missing] + [
         f"{each[0].upper()}{each[1:]}." for each in found.assumed
@@ -230,6 +230,30 @@ def _explain_log(
     title = f"{message} in {source.name}: {found.fate}"
     _print(form, title, found.steps, found.events, found.as_json(), ends, sound=found.is_sound)
     return 0 if found.is_sound else EXIT_LOST
+
+
+def _life_in_log(log: Path, definitions_path: Path, message: str, given: str | None) -> SeenLife:
+    """Return what the log shows of a message.
+
+    Raises:
+        DataError: log or definitions cannot be used, or there is no such message.
+    """
+    from simulator.cli.given_logs import must_exist, prepared_logs, read_noted
+    from simulator.replay.local_engine import local_engine  # needs the libraries of replays, as the others do
+    from simulator.replay.one_message import NoSuchMessageError, seen_life
+    from simulator.replay.run import workplace
+
+    try:
+        definitions, rules = read_noted(definitions_path, given, [log])
+        must_exist([log])
+        with workplace(None) as work, progress("reading the log") as show:
+            prepared = prepared_logs([log], work, show)
+            with local_engine(work) as engine:
+                return seen_life(engine.read(prepared.captures), definitions, message, rules)
+    except (CaptureError, DefinitionsError) as error:
+        raise DataError(str(error)) from error
+    except NoSuchMessageError as error:
+        raise DataError(f"{log}: {error}") from error
 
 
 def _print(
@@ -245,7 +269,7 @@ def _print(
     if form == "json":
         print_json(document)
     elif form == "mermaid":
-        from simulator.pictures.sequence_diagram import as_mermaid
+        from simulator.pictures.mermaid import sequence_as_mermaid as as_mermaid
 
         click.echo(as_mermaid(events))
     elif form == "svg":

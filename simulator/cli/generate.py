@@ -10,7 +10,7 @@ import msgspec
 
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_logs import definitions_option, read_noted
-from simulator.cli.given_release import release_option
+from simulator.cli.options import release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
 

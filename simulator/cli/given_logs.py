@@ -10,8 +10,7 @@ import click
 
 from dlx.releases import release, stand_in_remark
 from simulator.cli.command_parts import DataError
-from simulator.cli.given_files import DEFINITIONS
-from simulator.cli.given_release import chosen_release
+from simulator.cli.options import DEFINITIONS, chosen_release
 
 if TYPE_CHECKING:
     from simulator.cli.progress import Show

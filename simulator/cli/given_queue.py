@@ -184,8 +184,7 @@ def look_into(
 
 def check_brought_counts(server: Server, on_server: QueueOnServer) -> None:
     """Refuse a queue in which messages may wait that die by being given back. Raises ``DataError``."""
-    from simulator.redrive.brought_counts import over_limit_from
-    from simulator.redrive.how_to_peek import how_to_raise
+    from simulator.redrive.how_to_peek import how_to_raise, over_limit_from
 
     settings = on_server.settings
     sources = over_limit_from(on_server.flow, settings.queue.name)

@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from simulator.cli.command_parts import DataError, Unavailable
-from simulator.cli.given_files import is_url
+from simulator.cli.options import is_url
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions, read_definitions
 from simulator.definitions.overlay import laid_over
 

@@ -9,8 +9,8 @@ import click
 
 from dlx.releases import release
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_release import chosen_release, release_option
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.options import chosen_release, release_option
 from simulator.definitions import DefinitionsError
 from simulator.files import write_whole
 from simulator.nearest_names import suggestion

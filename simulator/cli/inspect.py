@@ -108,7 +108,7 @@ def inspect(
 
 def _tell(found: Looked, message_id: str, as_json: bool) -> int:
     """Tell the life of each message of that id."""
-    from simulator.redrive.life_so_far import life_so_far
+    from simulator.redrive.waiting import life_so_far
 
     own = [message for message in found.messages if message.id == message_id]
     if not own:

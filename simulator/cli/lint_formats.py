@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 import dlx
-from simulator.cli.given_files import is_url
+from simulator.cli.options import is_url
 from simulator.questions.findings import Finding
 from simulator.questions.lint_rules.linting import LintReport
 from simulator.questions.lint_rules.rule import RULES, LintRule
-from simulator.scenario.steps_in_words import in_words
+from simulator.scenario.steps import in_words
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
 _SARIF = {"error": "error", "warning": "warning", "note": "note"}

@@ -16,20 +16,17 @@ from rich.text import Text
 
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS
 from dlx.topology import STREAM
-from simulator.cli.command_parts import DataError, FiniteRange, example, print_json
+from simulator.cli.command_parts import DataError, FiniteRange, example, print_json, until_interrupted
 from simulator.cli.given_queue import check_brought_counts, check_consumers, exit_codes, look_into, server_given
 from simulator.cli.progress import progress
-from simulator.cli.stopping import until_interrupted
 
 if TYPE_CHECKING:
     from simulator.cli.given_queue import Looked
-    from simulator.redrive.address import Address, Origin
     from simulator.redrive.bring_back import Pace
-    from simulator.redrive.carried import Headers
-    from simulator.redrive.instead import Instead
     from simulator.redrive.journal import Journal
-    from simulator.redrive.plan import Planned, Planner, Wanted
+    from simulator.redrive.plan import Headers, Instead, Planned, Planner, Wanted
     from simulator.redrive.server import QueueOnServer, Server
+    from simulator.redrive.waiting import Address, Origin
 
 EXIT_STAYS = 1
 _OF_X_DEATH = frozenset({*FIRST_DEATH_HEADERS, *LAST_DEATH_HEADERS})
@@ -141,7 +138,7 @@ def redrive(
 
 def _wanted(to: str, key: str | None, expressions: Sequence[str], headers: str, allowed: Sequence[str]) -> Wanted:
     from simulator.redrive.fate import ALLOWABLE
-    from simulator.redrive.only import ExpressionError, only
+    from simulator.redrive.groups import ExpressionError, only
     from simulator.redrive.plan import Wanted
 
     try:
@@ -164,7 +161,7 @@ def _wanted(to: str, key: str | None, expressions: Sequence[str], headers: str, 
 
 
 def _address(to: str, key: str | None) -> Origin | Address:
-    from simulator.redrive.address import Address
+    from simulator.redrive.waiting import Address
 
     if key is not None:
         return Address(to, key)
@@ -175,7 +172,7 @@ def _address(to: str, key: str | None) -> Origin | Address:
 
 def _check_ends(on_server: QueueOnServer, wanted: Wanted) -> None:
     """Refuse a stream, which nothing can be taken out of, and a redrive of a queue into itself."""
-    from simulator.redrive.address import Address
+    from simulator.redrive.waiting import Address
 
     queue = on_server.settings.queue
     if queue.type == STREAM:
@@ -185,7 +182,7 @@ def _check_ends(on_server: QueueOnServer, wanted: Wanted) -> None:
 
 
 def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace, as_json: bool) -> int:
-    from simulator.redrive.delivery_limit import would_die
+    from simulator.redrive.bring_back import would_die
     from simulator.redrive.fate import Kind
     from simulator.redrive.plan import Planner
     from simulator.redrive.server import held_now
@@ -301,10 +298,8 @@ def _new_journal(queue: str) -> Path:
 
 
 def _execute(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace, path: Path, as_json: bool) -> int:
-    from simulator.redrive.audit import write_audit
-    from simulator.redrive.bring_back import bring_back
-    from simulator.redrive.delivery_limit import WouldDieError
-    from simulator.redrive.journal import Journal, JournalError
+    from simulator.redrive.bring_back import WouldDieError, bring_back
+    from simulator.redrive.journal import Journal, JournalError, write_audit
 
     queue = on_server.settings.queue.name
     try:
@@ -330,7 +325,7 @@ def _execute(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pac
 
 
 def _check_limit(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace) -> None:
-    from simulator.redrive.delivery_limit import check_delivery_limit
+    from simulator.redrive.bring_back import check_delivery_limit
     from simulator.redrive.fate import Kind
 
     if Kind.EXCEEDS_LIMIT in wanted.allowed:

@@ -16,7 +16,7 @@ from dlx.releases import RELEASES, SUBJECTS, TABLE, VERSIONS, Release, Row, diff
 from dlx.releases.rows import rows_of
 from dlx.releases.texts import change_texts, is_set, members_text, subject_text, value_text
 from simulator.cli.command_parts import example
-from simulator.cli.given_release import RELEASE
+from simulator.cli.options import RELEASE
 
 NOT_SHOWN = (
     "the management API, whose differences are in docs/releases.md",

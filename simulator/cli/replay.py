@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from dlx.releases import TABLE
-from simulator.cli.books import show_balance
 from simulator.cli.command_parts import DataError, FiniteRange, example
-from simulator.cli.given_engine import GivenEngine, engine_options, given_engine
-from simulator.cli.given_files import COUNTERS, LOG
 from simulator.cli.given_logs import definitions_option, must_exist, prepared_logs, read_noted
-from simulator.cli.given_release import release_option
+from simulator.cli.options import COUNTERS, LOG, GivenEngine, engine_options, given_engine, release_option
 from simulator.cli.progress import progress
-from simulator.cli.repairs import show_repairs
 from simulator.cli.spark_job import run_on_spark
 from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
 
@@ -26,12 +24,74 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from simulator.definitions import Definitions
+    from simulator.replay.balance import Balance
     from simulator.replay.coverage.totals import Coverage
+    from simulator.replay.repair.told import Repair, Repairs, ShownRow
     from simulator.replay.run import Engine, Result
     from simulator.replay.summary import Finding
     from simulator.replay.tables import Table as Rows
 
+
+# ``dlx replay --form histories``: logs in the neutral event schema against the rules of the system they come from.
+
+
 EXIT_FINDINGS = 1
+HISTORIES_SHOWN = 10
+
+
+def replay_histories(
+    logs: tuple[Path, ...], *, tolerance_ms: float = 0, master: str | None = None, as_json: bool = False
+) -> int:
+    """Replay recorded histories of any simulated system on Spark, print what differs, and return the exit code.
+
+    Each log has one history a line: JSON with system, scenario and events (docs/replay.md).
+
+    Raises ``DataError`` for a line that cannot be read.
+    """
+    with progress("replaying"):
+        report = _replayed_histories(logs, tolerance_ms, master or "local[*]")
+    if as_json:
+        click.echo(msgspec.json.encode(report).decode())
+    else:
+        _show_histories(Console(), report)
+    if report["unreadable"]:
+        raise DataError(f"{report['unreadable'][0]['problem']}")
+    return EXIT_FINDINGS if report["differs"] else 0
+
+
+def _replayed_histories(logs: tuple[Path, ...], tolerance_ms: float, master: str) -> dict[str, Any]:
+    """Return the counts by system, and the first histories that differ or cannot be read."""
+    return run_on_spark(master, "dlx replay", lambda spark: _count_histories(spark, logs, tolerance_ms))
+
+
+def _count_histories(spark: SparkSession, logs: tuple[Path, ...], tolerance_ms: float) -> dict[str, Any]:
+    from pyspark.sql import functions as F
+
+    from simulator.replay.histories import DIFFERS, UNREADABLE
+    from simulator.replay.histories import replay_histories as run
+
+    verdicts = run(spark.read.text([str(path.resolve()) for path in logs]), tolerance_ms=tolerance_ms).cache()
+    sums = F.count("*").alias("histories"), F.sum("events").alias("events")
+    counts = verdicts.groupBy("system", "verdict").agg(*sums)
+    some = {
+        kind: [
+            row.asDict() for row in verdicts.where(F.col("verdict") == kind).limit(HISTORIES_SHOWN).toLocalIterator()
+        ]
+        for kind in (DIFFERS, UNREADABLE)
+    }
+    return {"counts": [row.asDict() for row in counts.orderBy("system", "verdict").toLocalIterator()], **some}
+
+
+def _show_histories(console: Console, report: dict[str, Any]) -> None:
+    table = Table("system", "verdict", "histories", "events", box=None, pad_edge=False)
+    for row in report["counts"]:
+        table.add_row(row["system"], row["verdict"], f"{row['histories']:,}", f"{row['events']:,}")
+    console.print(table)
+    for row in report["differs"]:
+        told = f"{row['history'] or 'a history'} of {row['system']}, event {row['at']}: "
+        console.print(Text(f"{told}expected {row['expected'] or 'nothing'}, seen {row['seen'] or 'nothing'}"))
+
+
 # What logs may be, and the options that go with each besides.
 FORMS: dict[str, tuple[str, ...]] = {
     "rabbitmq": (),
@@ -151,8 +211,6 @@ def _of_another_form(context: click.Context, form: str, logs: tuple[Path, ...]) 
     must_exist(logs)
     options = {name: context.params[name] for name in FORMS[form] if name in given}
     if form == "histories":
-        from simulator.cli.replay_histories import replay_histories
-
         status = replay_histories(logs, **options)
     elif form == "activemq":
         from simulator.cli.replay_activemq import replay_activemq
@@ -318,3 +376,73 @@ def _described(finding: Finding) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= SHORT else f"{text[:SHORT]}…"
+
+
+# Shows what the broker counted beside what a replay found.
+
+
+def show_balance(console: Console, balance: Balance) -> None:
+    """Print the accounts, losses first, a sentence for each residual, and what was not checked."""
+    from simulator.replay.balance_texts import remarks, sentences
+
+    table = Table(title="Dead letters that the broker counted", title_justify="left")
+    for name in ("died", "in", "strategy"):
+        table.add_column(name)
+    for name in ("counted", "found", "residual"):
+        table.add_column(name, justify="right")
+    for entry in balance.entries:
+        numbers = (f"{number:,}" for number in (entry.counted, entry.reconstructed, entry.residual))
+        table.add_row(entry.reason, f"{entry.queue_type} queues", entry.strategy.replace("_", " "), *numbers)
+    console.print(table if balance.entries else "The broker counted no dead letters.")
+    for entry in balance.entries:
+        for sentence in sentences(entry, balance) if entry.residual else ():
+            console.print(f"* {sentence}", soft_wrap=True, highlight=False, markup=False)
+    console.print("Not checked:")
+    for remark in remarks(balance):
+        console.print(f"* {remark}", soft_wrap=True, highlight=False, markup=False)
+
+
+# Shows what may be behind the deliveries of a replay that are not as predicted.
+
+
+REPAIRS_SHOWN = 20
+"""Hypotheses that are printed; JSON has all."""
+
+
+def show_repairs(console: Console, repairs: Repairs, *, explain: bool) -> None:
+    """Print the hypotheses, most deliveries first; with ``explain``, the rows around an example of each."""
+    if not repairs.found and not repairs.unexplained:
+        return
+    lines = ["What may be behind them, most deliveries first:"]
+    for repair in repairs.found[:REPAIRS_SHOWN]:
+        lines += _repair_lines(repair)
+        lines += [_shown_row(row) for row in repair.rows] if explain else []
+    lines += _repairs_left(repairs, explain=explain)
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def _repair_lines(repair: Repair) -> list[str]:
+    first, *others = repair.likely
+    lines = [f"{repair.deliveries:>8,}  {'either: ' if others else ''}{first.text}"]
+    lines += [f"{'':8}  or: {other.text}" for other in others]
+    return [*lines, f"{'':8}  The trace cannot tell which."] if others else lines
+
+
+def _shown_row(row: ShownRow) -> str:
+    deaths = f"; deaths: {row.deaths}" if row.deaths else ""
+    place = f"{row.file}:{row.line}"
+    return f"{'':8}    {row.role + ':':13}{place} {row.moment} {row.where}, by {row.address}{deaths}"
+
+
+def _repairs_left(repairs: Repairs, *, explain: bool) -> list[str]:
+    lines = []
+    if len(repairs.found) > REPAIRS_SHOWN:
+        lines.append(f"{len(repairs.found) - REPAIRS_SHOWN:>8,}  more such explanations; --json has all of them.")
+    if repairs.unexplained:
+        lines.append(f"{repairs.unexplained:>8,}  deliveries that nothing tried explains.")
+    if repairs.left_out:
+        lines.append(f"{repairs.left_out:>8,}  messages were not looked at: too many, or with too many rows.")
+    if repairs.found and not explain:
+        lines.append("With --explain, each shows the rows around its first example.")
+    return lines

@@ -19,8 +19,7 @@ from simulator.bootstrap import item_place, start_broker
 from simulator.broker import Broker
 from simulator.broker.replies import NotImported
 from simulator.cli.command_parts import DataError, Unavailable, example
-from simulator.cli.given_files import DEFINITIONS
-from simulator.cli.given_release import OWN_OR_DEFAULT, RELEASE, chosen_release
+from simulator.cli.options import DEFINITIONS, OWN_OR_DEFAULT, RELEASE, chosen_release
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError, read_definitions
 from simulator.message_history import RecordingBroker

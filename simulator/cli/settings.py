@@ -23,9 +23,9 @@ from dlx.settings import (
 )
 from dlx.topology import STREAM, Policy, Topology
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_release import chosen_release, release_option
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
 from simulator.cli.lint_formats import heading
+from simulator.cli.options import chosen_release, release_option
 from simulator.definitions import Definitions, DefinitionsError
 from simulator.nearest_names import suggestion
 from simulator.questions.findings import Finding

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
+from rich.text import Text
 
-from simulator.cli.command_parts import DataError, example, print_json
-from simulator.cli.files_beside import with_files
-from simulator.cli.given_files import SCENARIO
-from simulator.cli.given_release import stand_ins_noted
-from simulator.cli.json_files import read_object
-from simulator.cli.simulated import show_trace
-from simulator.cli.wrong_values import in_our_words
+from simulator.cli.command_parts import DataError, example, in_our_words, print_json
+from simulator.cli.options import SCENARIO, read_object, stand_ins_noted
+from simulator.cli.tables import column_of_times, show
+from simulator.events import LOSSES
 from simulator.nearest_names import suggestion
 from simulator.scenario.scenario_errors import ScenarioError
-from simulator.scenario.scenario_schema import scenario_schema
+from simulator.scenario.steps import scenario_schema
 from simulator.systems import SCENARIO_TYPES, SYSTEMS
 from simulator.systems import simulate as run
 
@@ -69,3 +68,111 @@ def _print_schema(system: str) -> None:
         raise click.BadParameter(f"{system} has no schema; expected one of {', '.join(SCENARIO_TYPES)}")
     schema = scenario_schema(SCENARIO_TYPES.load(system), f"A scenario of {system}, for dlx simulate")
     print_json(schema)
+
+
+# Prints the trace of a scenario for people: what happened to messages, what was refused, and what is left.
+
+
+_REFUSED = 400
+_LISTED_MAX = 8
+_WHY_MAX = 100
+
+
+def show_trace(console: Console, trace: Mapping[str, Any]) -> None:
+    """Print the trace of any system; what only some have is printed where there is some of it."""
+    events = trace.get("events", [])
+    if events:
+        show(console, ("time", "message", "event", "queue", "why"), _events(events))
+    else:
+        console.print("nothing happened to any message")
+    left = list(_left(trace.get("queues", {})))
+    if left:
+        console.print()
+        show(console, ("queue", "left", "messages"), left)
+    for remark in _remarks(trace):
+        console.print()
+        console.print(Text(remark), soft_wrap=True)
+
+
+def _events(events: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[str | Text]]:
+    time = column_of_times(event["time_ms"] for event in events)
+    for event in events:
+        kind = Text(event["event"], "bold red" if event["event"] in LOSSES else "")
+        why = ", ".join(str(event[name]) for name in ("reason", "detail") if event.get(name))
+        why = why if len(why) <= _WHY_MAX else f"{why[:_WHY_MAX]} … (--json has all)"
+        yield time(event["time_ms"]), str(event.get("message", "")), kind, str(event.get("queue") or ""), why
+
+
+def _left(queues: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    for queue, content in queues.items():
+        messages = content.get("messages", []) if isinstance(content, Mapping) else content
+        names = [str(each.get("message", "?")) for each in messages]
+        more = f" and {len(names) - _LISTED_MAX} more" if len(names) > _LISTED_MAX else ""
+        yield queue, str(len(names)), ", ".join(names[:_LISTED_MAX]) + more
+
+
+def _remarks(trace: Mapping[str, Any]) -> Iterator[str]:
+    answers = trace.get("answers", [])
+    refused = [each for each in answers if each.get("status", 0) >= _REFUSED]
+    for each in refused:
+        status, words = str(each["status"]), _words(each.get("document") or each.get("body"))
+        yield f"step {each['step']} was refused: {status} {words.removeprefix(f'{status} ')}"
+    for warning in trace.get("warnings", []):
+        yield f"warning: {_words(warning)}"
+    for name, what in (("refused_publishes", "publishes were refused"), ("exceptions", "exceptions were thrown")):
+        if trace.get(name):
+            yield f"{len(trace[name])} {what}; --json has them"
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ": ".join(str(value[name]) for name in ("title", "description", "msg", "text") if value.get(name))
+    return str(value)
+
+
+# Files beside a scenario: what a system reads from a file of its own may stand there as ``{"file": NAME}``.
+
+
+# Where each system may name a file.
+_PLACES: Mapping[str, Sequence[Sequence[str]]] = {
+    "activemq": (("broker", "activemq_xml"),),
+    "ibm_mq": (("rules_table",),),
+}
+
+
+def with_files(system: str, scenario: dict[str, Any], beside: Path) -> dict[str, Any]:
+    """Return the scenario with the contents of the files that it names.
+
+    Args:
+        system: whose scenario it is.
+        scenario: as it was read.
+        beside: its file; names are relative to the folder of that.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    for place in _PLACES.get(system, ()):
+        scenario = _filled(scenario, place, beside, ".".join(place))
+    return scenario
+
+
+def _filled(value: Any, place: Sequence[str], beside: Path, where: str) -> Any:
+    if place:
+        name, *deeper = place
+        if not isinstance(value, dict) or name not in value:
+            return value
+        return {**value, name: _filled(value[name], deeper, beside, where)}
+    if not isinstance(value, dict):
+        return value
+    if set(value) != {"file"}:
+        raise DataError(f'{beside}: {where}: expected a text, or {{"file": NAME}} with a file beside the scenario')
+    if not isinstance(value["file"], str):
+        raise DataError(f"{beside}: {where}.file: expected the name of a file beside the scenario")
+    path = beside.parent / value["file"]
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise DataError(f"{beside}: {where}.file: {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        problem = f"expected UTF-8, got the byte {error.object[error.start]:#04x}"
+        raise DataError(f"{beside}: {where}.file: {path}: {problem}") from error

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -82,3 +82,29 @@ def _broken(cell: Text, width: int) -> Text:
         textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in cell.plain.split("\n")
     )
     return Text("\n".join(each for line in lines for each in line).replace(_GLUE, " "), cell.style)
+
+
+# Times in a table: one unit for a whole column.
+
+
+_UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+_HUNDREDTHS_S = 10
+
+
+def column_of_times(times_ms: Iterable[float]) -> Callable[[float], str]:
+    """Return what writes each time of a column, milliseconds.
+
+    The unit is the largest in which all are whole; else seconds, if two decimals tell all, and milliseconds if not.
+    """
+    given = list(times_ms)
+    whole = [(size, unit) for size, unit in _UNITS if all(not ms % size for ms in given)]
+    size, unit = whole[0] if whole and any(given) else (1_000, "s")
+    if unit == "ms" and all(not ms % _HUNDREDTHS_S for ms in given):
+        size, unit = 1_000, "s"
+    elif not whole:
+        size, unit = 1, "ms"
+    return lambda ms: f"{_plain(ms / size)} {unit}"
+
+
+def _plain(number: float) -> str:
+    return f"{round(number, 3):,}".removesuffix(".0")

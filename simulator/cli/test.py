@@ -14,12 +14,11 @@ from rich.text import Text
 
 from dlx.releases import DEFAULT
 from simulator.cli.command_parts import DataError, Unavailable, example, print_json
-from simulator.cli.given_files import GivenFile
-from simulator.cli.given_release import RELEASE
+from simulator.cli.options import RELEASE, GivenFile
 from simulator.cli.progress import progress
 from simulator.files import beside
 from simulator.queue_tests.file_format import CaseFile
-from simulator.scenario.scenario_schema import scenario_schema
+from simulator.scenario.steps import scenario_schema
 
 if TYPE_CHECKING:
     from simulator.queue_tests.given_case import GivenCase
@@ -101,11 +100,11 @@ def test(
     targets = _targets(releases, brokers, as_release)
     results = [result for target in targets for result in _run(cases, target, other=as_release is not None)]
     if junit_path is not None:
-        from simulator.queue_tests.junit import junit
+        from simulator.queue_tests.reports import junit
 
         _write(junit_path, junit(results))
     if report_path is not None and as_release is not None:
-        from simulator.queue_tests.conformance_report import conformance_report
+        from simulator.queue_tests.reports import conformance_report
 
         _write(report_path, conformance_report(results, as_release))
     if as_json:
@@ -116,8 +115,7 @@ def test(
 
 
 def _cases(paths: Sequence[Path], only: str | None) -> list[GivenCase]:
-    from simulator.queue_tests.case_reading import read_cases
-    from simulator.queue_tests.file_error import CaseFileError
+    from simulator.queue_tests.case_reading import CaseFileError, read_cases
 
     try:
         cases = [case for path in paths for case in read_cases(path)]

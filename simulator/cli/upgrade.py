@@ -16,9 +16,8 @@ from rich.text import Text
 
 from dlx.releases import release
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_files import LOG
-from simulator.cli.given_release import RELEASE, chosen_release
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.options import LOG, RELEASE, chosen_release
 from simulator.definitions import DefinitionsError
 from simulator.questions.upgrade.change import FoundChange
 from simulator.questions.upgrade.upgrading import UpgradeReport, upgraded

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example
-from simulator.cli.given_files import LOG
+from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
 from simulator.cli.given_logs import definitions_option, read_noted
-from simulator.cli.given_release import release_option
-from simulator.cli.stopping import until_interrupted
+from simulator.cli.options import LOG, release_option
 from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
 
 if TYPE_CHECKING:

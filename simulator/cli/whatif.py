@@ -14,10 +14,8 @@ from rich.table import Table
 
 from dlx.releases import release
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_engine import GivenEngine, engine_options, given_engine
-from simulator.cli.given_files import DEFINITIONS, LOG
 from simulator.cli.given_logs import definitions_option, must_exist, prepared_logs, read_noted, taken_noted
-from simulator.cli.given_release import RELEASE, release_option
+from simulator.cli.options import DEFINITIONS, LOG, RELEASE, GivenEngine, engine_options, given_engine, release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
 

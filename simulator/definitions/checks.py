@@ -14,9 +14,8 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from dlx.amqp_errors import Refusal
-from dlx.declarations import ARGUMENTS, imported_queue
+from dlx.declarations import ARGUMENTS, check_type, imported_queue
 from dlx.erlang_printing import in_plain_text
-from dlx.exchange_declarations import check_type
 from dlx.nearest_names import nearest
 from dlx.operator_errors import imported
 from dlx.policies import TYPE_SELECTORS

@@ -8,12 +8,11 @@ from dlx._lazy import lazy
 from simulator.extras import importing
 
 if TYPE_CHECKING:
-    from simulator.generate.faults import Fault
-    from simulator.generate.log import Wish, generate
+    from simulator.generate.log import Fault, Wish, generate
 else:
     __getattr__, __dir__ = lazy(
         __name__,
-        {"simulator.generate.faults": ("Fault",), "simulator.generate.log": ("Wish", "generate")},
+        {"simulator.generate.log": ("Fault", "Wish", "generate")},
         load=importing("capture"),
     )
 

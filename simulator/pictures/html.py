@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from importlib import resources
 
 from simulator.events import Happened
 from simulator.pictures.graph import Graph
@@ -43,3 +44,11 @@ def life_fragment(events: Sequence[Happened], sentences: Sequence[str]) -> str:
     told = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
     picture = as_svg(life_graph("The way of a message", events))
     return f'<div style="overflow: auto">{picture}</div>\n<ol>{told}</ol>\n'
+
+
+# The style of a message's timeline, which the live page and the reports share.
+
+
+def timeline_css() -> str:
+    """Return the style of a list of the class ``life``, whose items have a time (``when``) and a paragraph."""
+    return resources.files(__package__).joinpath("timeline.css").read_text(encoding="utf-8")

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from itertools import pairwise
 from typing import NamedTuple
+from unicodedata import east_asian_width
 
 from simulator.pictures.curves import Box, Segment, box_around, segments, svg_path
 from simulator.pictures.graph import Edge, EdgeKind, Graph, Node, NodeKind
 from simulator.pictures.layout import Size, layered, returning
-from simulator.pictures.text_sizes import FONT, LINE, width
 
 COLOURS: Mapping[NodeKind | EdgeKind, str] = {
     "queue": "#3b6db5",
@@ -190,3 +190,26 @@ def _text(text: str) -> str:
 def as_svg(graph: Graph) -> str:
     """Return the picture of a graph as an SVG document."""
     return Drawing(graph).svg()
+
+
+# Estimates how wide text is in pictures, in pixels, with no font at hand: rather too wide than too narrow.
+
+
+FONT = "Arial, Helvetica, 'Liberation Sans', sans-serif"
+LINE = 16.0
+_WIDE, _NARROW = frozenset("MWmw@%—…"), frozenset("ijltfI.,:;|'!()[] -")
+
+
+def width(text: str, size: float, *, bold: bool = False) -> float:
+    """Return the width of one line of text of that font size."""
+    return size * (1.08 if bold else 1.0) * sum(map(_share, text))
+
+
+def _share(character: str) -> float:
+    if east_asian_width(character) in "WF":
+        return 1.05
+    if character in _WIDE:
+        return 0.95
+    if character in _NARROW:
+        return 0.37
+    return 0.72 if character.isupper() else 0.6

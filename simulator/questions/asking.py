@@ -31,8 +31,7 @@ from simulator.questions.lint_rules.subject import Subject
 from simulator.questions.snapshot import Snapshot
 from simulator.questions.upgrade.upgrading import upgraded
 from simulator.questions.walk import Place
-from simulator.scenario.steps import Publish
-from simulator.scenario.steps_in_words import in_words
+from simulator.scenario.steps import Publish, in_words
 
 Given = Definitions | Mapping[str, Any] | str | os.PathLike[str]
 """Definitions: read already, as a document, or the path of an export."""

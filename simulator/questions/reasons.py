@@ -28,7 +28,7 @@ REASONS: dict[Event, str] = {
     Event.LIMIT_DROPPED: deaths.DELIVERY_LIMIT,
 }
 """The reason of each event by which a copy dies."""
-_ROUTED_BY = {"topic": "dlx.binding_matching", "headers": "dlx.binding_matching"}
+_ROUTED_BY = {"topic": "dlx.binding_index", "headers": "dlx.binding_index"}
 
 
 class Reason(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -10,19 +11,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
+import yaml
 
 from dlx.topology import STREAM, Topology
 from simulator.definitions import Definitions, DefinitionsError, importable, read_definitions
 from simulator.nearest_names import suggestion
-from simulator.queue_tests.case_tables import as_text, filled, rows
-from simulator.queue_tests.file_error import CaseFileError
 from simulator.queue_tests.file_format import FIELDS_AT, AnyFault, Case, CaseFile, CaseStep, Expect, SetFaults, Until
-from simulator.queue_tests.given_case import GivenCase, waited_ms
-from simulator.queue_tests.release_conditions import fits
-from simulator.queue_tests.times import milliseconds
-from simulator.queue_tests.yaml_with_lines import Lines, Place, parse_yaml
+from simulator.queue_tests.given_case import GivenCase, fits, milliseconds, waited_ms
+from simulator.scenario.scenario_errors import located_unknown_names
 from simulator.scenario.steps import Step, Wait
-from simulator.scenario.unknown_names import located_unknown_names
 from simulator.server.faults.fault import Fault, FaultError, read_fault
 
 VHOST = "/"
@@ -249,3 +246,147 @@ def _fields(raw: Any, at: Place) -> list[str]:
     if isinstance(value, dict) and "do" in value:
         kind = _STEPS.get(str(value["do"]), kind)
     return [field.encode_name for field in msgspec.structs.fields(kind)] + ["do"] * issubclass(kind, Step)
+
+
+# Makes many cases of one: a case for each row of a table, with the values of the row in place of ``$name``.
+
+
+_NAME = re.compile(r"\$(?:\$|([A-Za-z_]\w*)|\(([A-Za-z_]\w*)\))")
+
+
+def rows(each: Any) -> list[dict[str, Any]]:
+    """Return the rows that ``each`` of a case says: its own, or every combination of the values in its lists.
+
+    Raises ``ValueError`` for anything else.
+    """
+    if isinstance(each, list) and each and all(isinstance(row, dict) for row in each):
+        return each
+    if isinstance(each, dict) and each and all(isinstance(values, list) and values for values in each.values()):
+        return [dict(zip(each, values, strict=True)) for values in itertools.product(*each.values())]
+    raise ValueError("each: expected rows ([{type: classic}, {type: quorum}]) or lists ({type: [classic, quorum]})")
+
+
+def filled(value: Any, row: Mapping[str, Any]) -> Any:
+    """Return the value with those of the row in place of their names, also in keys.
+
+    A text that is a ``$name`` and nothing else becomes the value itself; ``$(name)`` is always text. Raises
+    ``ValueError`` for a name that is in no column.
+    """
+    if isinstance(value, list):
+        return [filled(each, row) for each in value]
+    if isinstance(value, dict):
+        return {_text(key, row): filled(each, row) for key, each in value.items()}
+    if not isinstance(value, str):
+        return value
+    whole = _NAME.fullmatch(value)
+    return _of(whole[1], row) if whole and whole[1] else _text(value, row)
+
+
+def as_text(value: Any) -> str:
+    """Return a value as YAML and JSON write it, such as ``null``; a text as it is."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _text(text: str, row: Mapping[str, Any]) -> str:
+    return _NAME.sub(lambda found: as_text(_of(found[1] or found[2], row)) if found[0] != "$$" else "$", text)
+
+
+def _of(name: str, row: Mapping[str, Any]) -> Any:
+    if name not in row:
+        raise ValueError(f"no ${name} in `each`; {suggestion(name, row)} (write $$ for a dollar)")
+    return row[name]
+
+
+# Reads YAML, and keeps the line of each value, for messages. JSON is YAML, too.
+
+
+Place = tuple[str | int, ...]
+"""Where a value is: the keys and positions on the way to it."""
+Lines = Mapping[Place, int]
+VALUES_MAX = 1_000_000
+"""Aliases of aliases can make more values than any memory holds."""
+_TEXT_WHERE = "releases"  # 3.10 is no number there
+
+
+def parse_yaml(text: str, source: str) -> tuple[Any, dict[Place, int]]:
+    """Return the value of a document, and the line of each value in it, counted from 1.
+
+    Raises ``CaseFileError`` for text that is not YAML, or that has what JSON has not.
+    """
+    try:
+        loader = yaml.SafeLoader(text)
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise CaseFileError(source, line, f"not YAML: the character {chr(error.character)!r} is not allowed") from error
+    try:
+        node = loader.get_single_node()
+        reader = _YamlReader(loader, source)
+        return (None if node is None else reader.value(node, ())), reader.lines
+    except yaml.MarkedYAMLError as error:
+        line = 0 if error.problem_mark is None else error.problem_mark.line + 1
+        raise CaseFileError(source, line, f"not YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise CaseFileError(source, 0, f"not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise CaseFileError(source, 0, "nested too deeply, or in itself") from error
+    finally:
+        loader.dispose()
+
+
+class _YamlReader:
+    def __init__(self, loader: yaml.SafeLoader, source: str) -> None:
+        self.lines: dict[Place, int] = {}
+        self._loader, self._source = loader, source
+
+    def value(self, node: yaml.Node, place: Place) -> Any:
+        self.lines[place] = node.start_mark.line + 1
+        if len(self.lines) > VALUES_MAX:
+            raise self._error(node, f"more than {VALUES_MAX:,} values")
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(each, (*place, index)) for index, each in enumerate(node.value)]
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, place)
+        return self._scalar(node, place)
+
+    def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
+        own = {key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"}
+        if len(own) < sum(key.tag != "tag:yaml.org,2002:merge" for key, _ in node.value):
+            raise self._error(node, "a key is there twice")
+        self._loader.flatten_mapping(node)  # carries `<<` out; what it brings comes first
+        found = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise self._error(key, "a key has to be text")
+            if key.tag.endswith(":bool") and key.value not in ("true", "false"):
+                raise self._error(key, f"YAML takes the key {key.value} for true or false; write '{key.value}'")
+            found[key.value] = self.value(value, (*place, key.value))
+            self.lines[*place, key.value] = key.start_mark.line + 1
+        return found
+
+    def _scalar(self, node: yaml.Node, place: Place) -> Any:
+        kind = node.tag.rpartition(":")[2]
+        if kind == "timestamp" or (kind in ("float", "int") and _TEXT_WHERE in place[-2:]):
+            return node.value
+        if kind not in ("str", "int", "float", "bool", "null"):
+            raise self._error(node, f"a value of the kind {kind} is not possible here")
+        return self._loader.construct_object(node)
+
+    def _error(self, node: yaml.Node, problem: str) -> CaseFileError:
+        return CaseFileError(self._source, node.start_mark.line + 1, problem)
+
+
+# The error of a file of tests that cannot be run.
+
+
+class CaseFileError(ValueError):
+    """A file of tests that cannot be run.
+
+    Attributes:
+        source: the file.
+        line: the line in it, counted from 1; 0 where none is to blame.
+        problem: what is wrong, and what would be right.
+    """
+
+    def __init__(self, source: str, line: int, problem: str) -> None:
+        super().__init__(f"{source}:{line}: {problem}" if line else f"{source}: {problem}")
+        self.source, self.line, self.problem = source, line, problem

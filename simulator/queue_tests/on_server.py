@@ -6,7 +6,9 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
+from threading import Condition
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -15,16 +17,95 @@ import pika
 from simulator.queue_tests.faults_on_server import FaultsOnServer, has_faults, need_faults
 from simulator.queue_tests.file_format import SetFaults
 from simulator.queue_tests.given_case import GivenCase
-from simulator.queue_tests.publisher_on_server import Publisher
 from simulator.queue_tests.stage import FoundLoss, FoundMessage, StepRefusedError
-from simulator.queue_tests.time_on_server import RealTime, TimeOnServer, VirtualTime, has_virtual_clock
-from simulator.queue_tests.turns import Turns
 from simulator.scenario import steps
+from simulator.scenario.player import published_properties
 from simulator.scenario.steps import AnyStep
 from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
 from simulator.testing.brokers.running_server import RunningServer
 from simulator.testing.brokers.servers import ManagementError, Server, hidden
 from simulator.testing.search.topology_under_test import OneTopology
+
+# The publisher of a case on a server: it counts what was refused, reached no queue, or had no answer.
+
+
+PATIENCE_S = 0.3
+"""How long to wait for the answer to a publish where a fault may have taken it."""
+_POLL_S = 0.02
+
+
+class Publisher:
+    """Publishes on a connection of its own, which a server that is short of memory reads no more.
+
+    Attributes:
+        unroutable: how many publishes reached no queue so far.
+        refused: how many publishes were refused so far.
+    """
+
+    def __init__(self, amqp_url: str) -> None:
+        self.unroutable = self.refused = 0
+        self._published = 0
+        self._waiting: set[int] = set()
+        parameters = pika.URLParameters(amqp_url)
+        parameters.heartbeat = 0  # a server that reads no more would answer none
+        self._connection = pika.BlockingConnection(parameters)
+        self._channel = self._connection.channel()
+        self._closed: Exception | None = None
+        self._channel._impl.add_on_close_callback(self._closes)
+        self._channel.add_on_return_callback(self._returned)
+        self._select_confirms()
+
+    def _select_confirms(self) -> None:
+        """Ask for confirms; pika's own blocking channel would wait for each, and so for ever for a lost one."""
+        selected: list[Any] = []
+        self._channel._impl.confirm_delivery(ack_nack_callback=self._answered, callback=selected.append)
+        while not selected:
+            self._connection.process_data_events(_POLL_S)
+
+    def publish(self, step: steps.Publish, *, under_faults: bool) -> None:
+        """Publish, and wait for the answer; for a moment only where a fault may have taken it.
+
+        Raises ``AMQPError`` if the server refuses it.
+        """
+        properties = pika.BasicProperties(**published_properties(step))
+        self._published += 1
+        self._waiting.add(self._published)
+        self._channel.basic_publish(step.exchange, step.routing_key, bytes(step.body_bytes), properties, mandatory=True)
+        until = time.monotonic() + PATIENCE_S
+        while self._published in self._waiting and not (under_faults and time.monotonic() > until):
+            self._connection.process_data_events(_POLL_S)
+            if self._closed is not None:
+                raise self._closed
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many publishes were neither confirmed nor refused so far."""
+        self.hear()
+        return len(self._waiting)
+
+    def hear(self) -> None:
+        """Take the answers that have come."""
+        self._connection.process_data_events(0)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection.is_open:
+            self._connection.close()
+
+    def _returned(self, *_returned: Any) -> None:
+        self.unroutable += 1
+
+    def _closes(self, _channel: Any, why: Exception) -> None:
+        self._closed = why
+
+    def _answered(self, frame: Any) -> None:
+        answer = frame.method
+        first = 1 if answer.multiple else answer.delivery_tag
+        numbers = self._waiting & set(range(first, answer.delivery_tag + 1))
+        self._waiting -= numbers
+        if isinstance(answer, pika.spec.Basic.Nack):
+            self.refused += len(numbers)
+
 
 LONGEST_MS = 10_000
 AT_A_TIME = 16  # cases on a server mostly wait
@@ -37,7 +118,6 @@ QUIET_S = 0.06
 REST_S = 3.0
 POLICY_S = 0.3
 """Queues learn of policies a little later."""
-_POLL_S = 0.02
 _NOT_FOUND = 404
 
 
@@ -78,7 +158,7 @@ class VhostUnderTest(Protocol):
 
 
 class ServerStage:
-    """A virtual host with the definitions of a case. The clients are those of ``simulator.scenario.clients``."""
+    """A virtual host with the definitions of a case. The clients are those of ``simulator.scenario.player``."""
 
     real = True
 
@@ -365,3 +445,82 @@ class OnServer:
             except pika.exceptions.AMQPError as error:
                 why = str(error) or type(error).__name__
                 raise BrokerUnavailableError(f"the server at {hidden(self._server.amqp_url)} is gone: {why}") from error
+
+
+# The time of a case on a server: real, or that of a virtual clock (``dlx serve --clock virtual``).
+
+
+class TimeOnServer(Protocol):
+    """The time that passes in a case."""
+
+    def now_s(self) -> float:
+        """Return the time in seconds, since whenever."""
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass. Raises ``ManagementError`` if the server refuses."""
+
+
+class RealTime:
+    """Time as it passes."""
+
+    now_s = staticmethod(time.monotonic)
+    wait = staticmethod(time.sleep)
+
+
+class ServerWithClock(Protocol):
+    """A server whose management API has a clock."""
+
+    def api(self, method: str, path: str, body: object = None) -> Any:
+        """Call the management API; return its answer. Raises ``ManagementError``."""
+
+
+class VirtualTime:
+    """The time of a server's virtual clock. It is that of all virtual hosts."""
+
+    def __init__(self, server: ServerWithClock) -> None:
+        self._server = server
+
+    def now_s(self) -> float:
+        """Return the server's time in seconds."""
+        now_us: int = self._server.api("GET", "clock")["now_us"]
+        return now_us / 1_000_000
+
+    def wait(self, seconds: float) -> None:
+        """Move the clock on; the server does what is due meanwhile."""
+        self._server.api("POST", "clock/advance", {"milliseconds": seconds * 1_000})
+
+
+def has_virtual_clock(server: Server) -> bool:
+    """Return whether a server has a clock that can be moved, as RabbitMQ has not. Raises ``OSError``."""
+    try:
+        found = server.api("GET", "clock")
+    except (ManagementError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("virtual") is True
+
+
+# Lets cases run at the same time on one server, and those alone that would disturb the others.
+
+
+_ALONE = -1
+
+
+class Turns:
+    """The turns of the cases on one server."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._running = 0
+
+    @contextmanager
+    def turn(self, *, alone: bool) -> Iterator[None]:
+        """Wait until a case may run, and let others wait or run beside it."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._running == 0 if alone else self._running != _ALONE)
+            self._running = _ALONE if alone else self._running + 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running = 0 if alone else self._running - 1
+                self._changed.notify_all()

@@ -17,10 +17,8 @@ from simulator.queue_tests.differences import (
     number_difference,
 )
 from simulator.queue_tests.file_format import Expect, SetFaults, Until
-from simulator.queue_tests.given_case import GivenCase
-from simulator.queue_tests.release_conditions import fits
+from simulator.queue_tests.given_case import GivenCase, fits, milliseconds
 from simulator.queue_tests.stage import Stage, StepRefusedError
-from simulator.queue_tests.times import milliseconds
 from simulator.time_spans import span
 
 PATIENCE_S = 5.0

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from simulator.redrive.execute import Done, Execution
-from simulator.redrive.how_to_peek import how_to_peek
+from dlx.consumer import DeathHistory
+from dlx.delivery_counts import Return
+from dlx.settings import DELIVERY_LIMIT
+from simulator.redrive.execute import Arrivals, Done, Execution, Limits, Source
+from simulator.redrive.how_to_peek import Peek, how_to_peek, how_to_raise
 from simulator.redrive.journal import Journal
+from simulator.redrive.peek import peek
 from simulator.redrive.plan import Planner, Wanted
 from simulator.redrive.server import QueueOnServer, Server, held_now, ready_in
+from simulator.redrive.waiting import Waiting, waiting
 
 CANARY_S = 5.0
 """How long canaries have to come back."""
@@ -60,40 +65,22 @@ def bring_back(
         CaptureUnavailable: the server does not answer, or refuses; the journal can go on.
     """
     assert server.amqp_url is not None
-    url, queue = server.amqp_url, on_server.settings.queue.name
+    queue = on_server.settings.queue.name
     planner = Planner(on_server.flow, held_now(server, on_server), wanted, pace.rate, of_plugins=on_server.of_plugins)
-    how = how_to_peek(on_server.settings, "consume")
-
-    def may(done: Done) -> str:
-        on_row(done.looked_at, done.of)
-        if stop():
-            return "interrupted"
-        if done.unread:
-            came_in = "1 message came" if done.arrived == 1 else f"{done.arrived:,} messages came"
-            was = "was" if done.arrived == 1 else "were"
-            return (
-                f"{came_in} into the queue behind {done.unread:,} others, and {was} not read: what was moved may have"
-                " come back"
-            )
-        if done.returned and done.returned >= _tolerated(done, came):
-            back = (
-                "1 message that was moved has"
-                if done.returned == 1
-                else f"{done.returned:,} messages that were moved have"
-            )
-            known = f"; {done.without_id:,} of them have no message_id, and are known by their bodies"
-            return f"{back} come back{known if done.without_id else ''}"
-        return ""
-
+    source = Source(server.amqp_url, server.vhost, queue, how_to_peek(on_server.settings, "consume"))
     came = 0
     moved: set[str] = set()
 
+    def may(done: Done) -> str:
+        on_row(done.looked_at, done.of)
+        return "interrupted" if stop() else _why_to_stop(done, came)
+
+    def suspicious(unread: int, done: Done) -> bool:
+        return unread > 0 and unread >= _tolerated(done, came)
+
     def run(looks_max: int | None, moves_max: int | None = None) -> Done:
-        return Execution(
-            url, server.vhost, queue, journal, planner.planned,
-            how=how, looks_max=looks_max, moves_max=moves_max, rate=pace.rate, came=came, moved=moved,
-            suspicious=lambda unread, done: unread > 0 and unread >= _tolerated(done, came), may=may,
-        ).run()  # fmt: skip
+        limits, arrivals = Limits(looks_max, moves_max, pace.rate), Arrivals(came, moved, suspicious)
+        return Execution(source, journal, planner.planned, limits, arrivals, may).run()
 
     if pace.canary is None:
         return run(pace.limit).stopped
@@ -108,6 +95,86 @@ def bring_back(
     return run(None if pace.limit is None else pace.limit - first.moved).stopped
 
 
+def _why_to_stop(done: Done, came: int) -> str:
+    """Say that too many messages come back, or that nobody can know; empty where the run may go on."""
+    if done.unread:
+        came_in = "1 message came" if done.arrived == 1 else f"{done.arrived:,} messages came"
+        was = "was" if done.arrived == 1 else "were"
+        return (
+            f"{came_in} into the queue behind {done.unread:,} others, and {was} not read: what was moved may have"
+            " come back"
+        )
+    if not done.returned or done.returned < _tolerated(done, came):
+        return ""
+    one = done.returned == 1
+    back = "1 message that was moved has" if one else f"{done.returned:,} messages that were moved have"
+    known = f"; {done.without_id:,} of them have no message_id, and are known by their bodies"
+    return f"{back} come back{known if done.without_id else ''}"
+
+
 def _tolerated(done: Done, came: int) -> int:
     """Return how many messages that come back end the run: after canaries a single one."""
     return 1 if came and not done.moved else max(RETURNS_MIN, done.moved // 10)
+
+
+# Which messages of a queue would die of its delivery limit if a redrive gave them back, and what to do about that.
+
+
+class WouldDieError(Exception):
+    """Messages would exceed the delivery limit of their queue by being given back; says what to do.
+
+    Attributes:
+        ids: of the messages, where they were looked at.
+    """
+
+    def __init__(self, text: str, ids: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.ids = tuple(ids)
+
+
+def check_delivery_limit(
+    server: Server, on_server: QueueOnServer, pace: Pace, *, on_row: Callable[[int, int], None] = lambda rows, of: None
+) -> None:
+    """Look whether messages would die of the delivery limit if a redrive gave them back.
+
+    Those that stay are given back, and if the redrive is killed, all that it holds just then. So where
+    there is a limit, this looks at the messages first, which may count as one return more.
+
+    Raises:
+        WouldDieError: some would.
+        CaptureUnavailable: the server does not answer, or refuses.
+    """
+    how = how_to_peek(on_server.settings, "consume")
+    if not how.may_kill or server.amqp_url is None:
+        return
+    later = _returns(how, pace)
+    if how.kills(DeathHistory(), *later):  # also a message that has never come back: looking would only harm
+        raise WouldDieError(_told(server, on_server, "all messages"))
+    found = peek(server.amqp_url, server.vhost, how, limit=pace.limit, on_row=on_row)
+    messages = [waiting(row) for row in found.rows]
+    dying = [message.id for message in messages if how.kills(message.deaths, *later)]
+    if dying:
+        which = "1 message" if len(dying) == 1 else f"{len(dying):,} messages"
+        killed = " (the look has killed one, and ended there)" if found.killed else ""
+        raise WouldDieError(_told(server, on_server, which + killed), dying)
+
+
+def would_die(on_server: QueueOnServer, message: Waiting, pace: Pace) -> bool:
+    """Return whether a message, as a dry run has seen it, would die if a redrive gave it back."""
+    how = how_to_peek(on_server.settings, "consume")
+    return how.may_kill and how.kills(message.deaths, how.gives_back, *_returns(how, pace))
+
+
+def _told(server: Server, on_server: QueueOnServer, which: str) -> str:
+    settings = on_server.settings
+    limit = settings.values[DELIVERY_LIMIT]
+    return (
+        f"nothing was moved: {which} of '{settings.queue.name}' would exceed its delivery limit {limit.value}"
+        f" ({limit.origin}) by being given back, as messages are that stay, and those on their way when a redrive is"
+        f" killed; {how_to_raise(settings, server.vhost, on_server.policy)}. --allow exceeds-limit goes on all the same"
+    )
+
+
+def _returns(how: Peek, pace: Pace) -> tuple[Return, ...]:
+    """Return how a redrive may give a message back: after its canaries, and at its end, which may be a kill."""
+    return (*(how.gives_back for _ in range(pace.canary is not None)), "lost channel")

@@ -21,8 +21,7 @@ from dlx.message_flow import Hop, MessageFlow, State
 from simulator.questions.losses import HELD, REFUSED, REMOVED, Loss, losses_at
 from simulator.questions.reachability import message_of, reached_by, unclear_exchanges
 from simulator.questions.walk import Place, Walk
-from simulator.redrive.address import Address
-from simulator.redrive.waiting import Waiting
+from simulator.redrive.waiting import Address, Waiting
 from simulator.scenario.steps import Publish
 
 _DIES = {

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 from pika import BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
+from pika.channel import Channel
 
 from dlx.topology import QUORUM, STREAM
 from simulator.capture import CaptureUnavailable, Observation
-from simulator.capture.amqp_values import exact_values
 from simulator.capture.client_rows import delivered_row, routing_keys_of
-from simulator.capture.connected import connected
+from simulator.capture.connected import connected, exact_values
 from simulator.capture.management_api import ManagementError, call, server_of
 from simulator.capture.observe import split_properties
 from simulator.events import Event
@@ -286,3 +286,63 @@ def _row_of_json(queue: str, got: Mapping[str, Any]) -> Observation:
         0, "", 0, "", "", "", "", "", 0, got["exchange"], queue, None, keys, bool(got["redelivered"]),
         *split_properties({**properties, "headers": headers}, payload), payload,
     )  # fmt: skip
+
+
+# Gives deliveries back to their queue in order, and waits until the queue has them, over a connection with callbacks.
+#
+# A channel that ends before the server has worked off its nacks is a lost channel for the rest of its
+# messages: on 4.3 that counts as failed deliveries. ``peek`` does the same over a blocking connection.
+
+
+PAUSE_S = 0.005
+
+Later = Callable[[float, Callable[[], None]], object]
+"""Calls something after so many seconds."""
+
+
+class GivingBack:
+    """Nacks some deliveries, and the next ones when the queue has those.
+
+    Args:
+        channel, queue: where they were delivered, and from what.
+        tags: of the deliveries: all that the channel has not settled. They are read when the broker has answered
+            once: by then nothing is on its way any more.
+        later: of the connection's loop.
+        done: called at the end.
+    """
+
+    def __init__(
+        self, channel: Channel, queue: str, tags: Collection[int], later: Later, done: Callable[[], None]
+    ) -> None:
+        self._channel, self._queue, self._later, self._done = channel, queue, later, done
+        self._held = tags
+        self._tags: list[int] = []
+        self._most = self._wanted = -1
+        self._since = time.monotonic()
+
+    def look(self) -> None:
+        """Ask how many messages are ready, and go on; unless the broker has closed the channel meanwhile."""
+        if not self._channel.is_open:
+            return
+        self._channel.queue_declare(self._queue, passive=True, callback=self._on_count)
+
+    def _on_count(self, frame: Any) -> None:
+        ready: int = frame.method.message_count
+        if ready > self._most:
+            self._most, self._since = ready, time.monotonic()
+        if self._wanted < 0:
+            self._wanted, self._tags = ready, sorted(self._held)
+        if ready < self._wanted and time.monotonic() - self._since < SETTLE_S:
+            self._later(PAUSE_S, self.look)
+        elif self._tags:
+            self._give_some(ready)
+        else:
+            self._done()
+
+    def _give_some(self, ready: int) -> None:
+        together = TOGETHER if ready >= self._wanted else len(self._tags)  # others take them: no order to keep
+        some, self._tags = self._tags[:together], self._tags[together:]
+        self._channel.basic_nack(some[-1], multiple=True, requeue=True)
+        self._wanted += len(some)
+        self._since = time.monotonic()
+        self.look()

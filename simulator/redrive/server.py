@@ -19,7 +19,7 @@ from simulator.definitions import Definitions, DefinitionsError, parse_definitio
 from simulator.json_reading import read_json
 from simulator.nearest_names import suggestion
 from simulator.questions.snapshot import Snapshot
-from simulator.redrive.held import Held
+from simulator.redrive.fate import Held
 
 _API = {"amqp": ("http", 15672), "amqps": ("https", 15671)}
 _AMQP_PORT = {"amqp": 5672, "amqps": 5671}

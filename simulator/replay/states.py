@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dlx.claimed_deaths import claimed_deaths
+from dlx.death_headers import stored_headers
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, DeathPoint, without_times
 from dlx.delivery_counts import COUNT_HEADERS
-from dlx.delivery_headers import stored_headers
 from dlx.message import Message, published
 from dlx.releases import Release
 from simulator.replay.row_codec import read_signature

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from dlx.delivery_headers import delivered_headers
+from dlx.death_headers import delivered_headers
 from dlx.field_values import plain
 from dlx.nearest_names import nearest
 from dlx.releases import DEFAULT, RELEASES, UnknownReleaseError
@@ -17,9 +17,7 @@ from simulator.definitions import DefinitionsError
 from simulator.events import Happened
 from simulator.scenario import steps
 from simulator.scenario.player import START_US, Player
-from simulator.scenario.right_names import hint
-from simulator.scenario.scenario_errors import ScenarioError
-from simulator.scenario.unknown_names import located_unknown_names
+from simulator.scenario.scenario_errors import ScenarioError, hint, located_unknown_names
 
 
 class Scenario(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

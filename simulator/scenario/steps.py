@@ -8,8 +8,10 @@ finds nothing to do, such as an acknowledgement where the queue is empty, does n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 
@@ -218,3 +220,112 @@ def _length(step: AnyStep) -> int:
     if isinstance(step, Repeat):
         return step.times * length(step.steps)
     return getattr(step, "times", 1)
+
+
+# The JSON Schema (draft 2020-12) of a system's scenarios, made from the types that read them.
+#
+# Editors complete and check scenarios by it. It has what the types know: fields, their values, and
+# what docstrings say of them. What needs more than one field (a queue that no step creates, an id
+# that is taken) the reader of a scenario says.
+
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_FIELD = re.compile(r"^    (\w+(?:, \w+)*): ", re.MULTILINE)
+
+
+def scenario_schema(kind: type[msgspec.Struct], title: str) -> dict[str, Any]:
+    """Return the schema of what ``kind`` reads, as plain JSON values."""
+    schema = msgspec.json.schema(kind)
+    for struct in _structs(kind, set()):
+        described = schema["$defs"][struct.__name__]
+        described["description"] = _said(struct)[0]
+        names = {field.name: field.encode_name for field in msgspec.structs.fields(struct)}
+        for name, text in _field_texts(struct).items():
+            described["properties"][names[name]].setdefault("description", text)
+    return {"$schema": DIALECT, "title": title, **schema}
+
+
+def _structs(kind: Any, seen: set[type]) -> Iterator[type[msgspec.Struct]]:
+    """Yield the structs that a type is made of, each once."""
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+        for part in get_args(kind):
+            yield from _structs(part, seen)
+    elif kind not in seen:
+        seen.add(kind)
+        yield kind
+        for hint in get_type_hints(kind).values():
+            yield from _structs(hint, seen)
+
+
+def _field_texts(struct: type) -> dict[str, str]:
+    """Return what the docstrings of a struct and of its bases say of its fields."""
+    texts: dict[str, str] = {}
+    for each in reversed(struct.__mro__):
+        if each is not msgspec.Struct and issubclass(each, msgspec.Struct):
+            texts |= _said(each)[1]
+    known = {field.name for field in msgspec.structs.fields(struct)}
+    return {name: text for name, text in texts.items() if name in known}
+
+
+def _said(struct: type) -> tuple[str, dict[str, str]]:
+    """Return what a docstring says of the struct, and of its fields in the section ``Attributes``."""
+    whole, _, attributes = inspect.cleandoc(struct.__doc__ or "").partition("\n\nAttributes:\n")
+    _, *parts = _FIELD.split(attributes)
+    texts: dict[str, str] = {}
+    for names, text in zip(parts[::2], parts[1::2], strict=True):
+        texts |= dict.fromkeys(names.split(", "), " ".join(text.split()))
+    return whole, texts
+
+
+# Says the steps of a history in words, a line for each.
+
+
+def in_words(history: Iterable[AnyStep], indent: str = "") -> list[str]:
+    """Return the history in words, a line for each step."""
+    lines = []
+    for step in history:
+        if isinstance(step, Repeat):
+            lines.append(f"{indent}{step.times:,} times:")
+            lines += in_words(step.steps, indent + "    ")
+        else:
+            lines.append(indent + _words(step))
+    return lines
+
+
+def _words(step: AnyStep) -> str:
+    match step:
+        case Publish():
+            where = f"exchange '{step.exchange}'" if step.exchange else "the default exchange"
+            told = f"publish to {where} with routing key '{step.routing_key}'"
+            told += f", headers {dict(step.headers)}" if step.headers else ""
+            told += f", properties {more}" if (more := msgspec.to_builtins(step.properties)) else ""
+            told += f", expiration {step.expiration_ms} ms" if step.expiration_ms is not None else ""
+            told += f", {step.body_bytes:,} bytes" if step.body_bytes else ""
+        case Ack():
+            told = f"the consumer of '{step.queue}' acknowledges"
+        case Reject():
+            told = f"the consumer of '{step.queue}' rejects for good"
+        case Requeue():
+            told = f"the consumer of '{step.queue}' requeues by basic.{step.method}"
+        case Crash():
+            told = f"the consumer of '{step.queue}' crashes with its delivery"
+        case Hold():
+            return f"a consumer of '{step.queue}' takes up to {step.times} and keeps them{_where(step)}"
+        case Get():
+            told = f"a client takes from '{step.queue}' by basic.get"
+        case Leave():
+            told = f"the consumer of '{step.queue}' leaves"
+        case Wait():
+            return f"{step.ms:,} ms pass"
+        case SetPolicy():
+            told = f"an operator sets {'operator ' * step.operator}policy '{step.policy.name}'"
+        case ClearPolicy():
+            told = f"an operator clears {'operator ' * step.operator}policy '{step.name}'"
+        case _:
+            raise TypeError(f"not a step: {step!r}")
+    times = getattr(step, "times", 1)
+    return told + _where(step) + (f", {times:,} times" if times > 1 else "")
+
+
+def _where(step: Any) -> str:
+    return "" if step.vhost == "/" else f" in virtual host '{step.vhost}'"

@@ -23,8 +23,8 @@ from simulator.scenario import steps
 from simulator.scenario.player import Player, Seen
 from simulator.scenario.properties.property import Property, PropertyBroken
 from simulator.scenario.properties.property_registry import instances
+from simulator.scenario.scenario_errors import unknown_names
 from simulator.scenario.steps import AnyStep, History, Properties
-from simulator.scenario.unknown_names import unknown_names
 
 ACTIONS_PER_PULSE = 1_000
 

@@ -21,8 +21,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from dlx.global_counters import COUNTER_TEXTS, PREFIX
-from simulator.server.node import Node
-from simulator.server.totals import message_totals, object_totals
+from simulator.server.node import Node, message_totals, object_totals
 
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

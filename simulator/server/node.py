@@ -14,17 +14,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
-from simulator.broker import Broker, replies
+from simulator.broker import Broker, VirtualHost, replies
 from simulator.broker.commands import Command, PassTime
 from simulator.broker.replies import Reply
 from simulator.clock import Clock, VirtualClock
 from simulator.events import Happened
 from simulator.server.alarm import Alarm
-from simulator.server.changes import Changes
 from simulator.server.faults.fault import Fault
 from simulator.server.faults.striking import Faults, SetFault
 
@@ -426,3 +425,78 @@ class Node:
 
 _OF_CONNECTIONS = frozenset({replies.ConnectionClosed})
 _OF_CHANNELS = frozenset(Reply.__subclasses__()) - _OF_CONNECTIONS - {replies.Reminded}
+
+# Tells those who wait that something may have changed on a node, or that the node has stopped.
+
+
+class Changes:
+    """Counts what may have been changes. All of it is called in the node's event loop.
+
+    Attributes:
+        number: how many there were.
+        followers: how many are waiting for the next, again and again.
+        ended: whether the node has stopped, so that there will be no more.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.followers = 0
+        self.ended = False
+        self._next: asyncio.Future[None] | None = None
+
+    def note(self) -> None:
+        """Count one, and wake those who wait for it."""
+        self.number += 1
+        waited, self._next = self._next, None
+        if waited is not None and not waited.done():
+            waited.set_result(None)
+
+    def end(self) -> None:
+        """Let nobody wait any more."""
+        self.ended = True
+        self.note()
+
+    async def after(self, number: int, timeout_s: float) -> bool:
+        """Return whether there are more than ``number``; wait for that, but no longer than the seconds of wall time."""
+        if self.number == number and not self.ended:
+            if self._next is None:
+                self._next = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._next], timeout=timeout_s)
+        return self.number != number
+
+
+# How many messages and objects a node has, as the management API and the metrics show them.
+
+
+def is_network_client(client: Client) -> bool:
+    """Return whether lists and counts show the client; they leave out the management API's own connections."""
+    return client.protocol.startswith("AMQP")
+
+
+def message_totals(vhosts: Collection[VirtualHost]) -> dict[str, int]:
+    """Return how many messages are in the queues, by RabbitMQ's names; empty where there are no queues."""
+    queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
+    if not queues:
+        return {}
+    not_empty = [queue for queue in queues if queue.messages or queue.unacked]
+    return {
+        "messages": sum(queue.messages for queue in not_empty),
+        "messages_ready": sum(queue.messages_ready for queue in not_empty),
+        "messages_unacknowledged": sum(queue.unacked for queue in not_empty),
+    }
+
+
+def object_totals(vhosts: Collection[VirtualHost], node: Node) -> dict[str, int]:
+    """Return how many exchanges, queues and consumers the virtual hosts have, and how many clients the node."""
+    connections = [
+        node.broker.connections[key]
+        for key, client in node.connections.items()
+        if key in node.broker.connections and is_network_client(client)
+    ]
+    return {
+        "channels": sum(len(connection.channels) for connection in connections),
+        "connections": len(connections),
+        "consumers": sum(len(queue.consumers) for vhost in vhosts for queue in vhost.queues.values()),
+        "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
+        "queues": sum(len(vhost.queues) for vhost in vhosts),
+    }

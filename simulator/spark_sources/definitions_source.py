@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from dlx.releases import DEFAULT, Release, release, release_and_remark
-from simulator.capture.log_names import names_of
+from simulator.capture.sources import names_of
 from simulator.definitions import read_definitions
 from simulator.spark_sources.definitions_rows import COLUMNS, definitions_rows
 from simulator.spark_sources.source_options import check_options, files_of

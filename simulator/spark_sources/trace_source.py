@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from simulator.capture import COLUMNS, SCHEMA, NothingReadable, open_log
 from simulator.capture.capture_errors import Broken, refuse
-from simulator.capture.log_names import names_of
+from simulator.capture.sources import names_of
 from simulator.spark_sources.source_options import SourceOptionError, check_options, files_of
 
 NAME = "rabbitmq_trace"

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 from dlx.consumer import DeathHistory
 from dlx.deaths import REASONS
-from simulator.testing.brokers.inspect_broker import inspect
 from simulator.testing.brokers.inspection import PATHS_SHOWN, Inspection
 
 if TYPE_CHECKING:
     from simulator.broker import Broker as SimulatedBroker
     from simulator.server.in_process import Server
     from simulator.testing.brokers.broker_under_test import Broker
+
 
 __tracebackhide__ = True  # pytest shows the line of the test instead
 
@@ -176,3 +176,20 @@ def _besides(others: list[DeathHistory], unready: int | None) -> list[str]:
 
 def _fail(wrong: Iterable[str], evidence: Iterable[str]) -> NoReturn:
     raise AssertionError("\n".join([*wrong, *evidence]))
+
+
+# Inspects whatever broker the assertions are given: simulated or real.
+
+
+def inspect(broker: Any) -> Inspection:
+    """Return the inspection of a broker that the assertions accept. Raises ``TypeError`` for anything else."""
+    # Imported here: whoever tests on the simulator needs no client, and on a server no simulator.
+    from simulator.testing.brokers.running_server import ServerBroker
+
+    if isinstance(broker, ServerBroker):
+        from simulator.testing.brokers.inspect_server import ServerInspection
+
+        return ServerInspection(broker)
+    from simulator.testing.brokers.inspect_simulator import SimulatorInspection, subject
+
+    return SimulatorInspection(subject(broker))

@@ -141,7 +141,7 @@ def dlx_topology(dlx_broker: Broker) -> Topology:
 
 def _what_became(broker: Broker, told: str) -> list[str]:
     """Tell what became of the messages, besides what the failure told. A broker that is gone fails no report."""
-    from simulator.testing.brokers.inspect_broker import inspect
+    from simulator.testing.assertions import inspect
 
     try:
         return inspect(broker).what_became(told)

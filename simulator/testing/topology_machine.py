@@ -42,12 +42,11 @@ from simulator.questions.reachability import flows_of
 from simulator.scenario import steps
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.properties.property_registry import BUILT_IN, INVARIANTS, Maker, listed, made
+from simulator.scenario.scenario_errors import unknown_names
 from simulator.scenario.steps import AnyStep, History
 from simulator.scenario.trial import Trial
-from simulator.scenario.unknown_names import unknown_names
 from simulator.testing.search.counterexample import Counterexample
-from simulator.testing.search.failure_report import explained
-from simulator.testing.search.property_code import built_in, in_code
+from simulator.testing.search.failure_report import built_in, explained, in_code
 from simulator.testing.search.systematic_search import Search
 from simulator.testing.search.topology_under_test import file_of
 from simulator.testing.strategies.building_blocks import built

@@ -9,7 +9,7 @@ from typing import Any
 import pika
 from pika.exceptions import AMQPError, NackError
 
-from simulator.capture.metrics import read_metrics
+from simulator.capture.live import read_metrics
 from tests.books.playing import Target, alone, virtual_host
 
 WAIT_MS = 400

@@ -18,7 +18,7 @@ from dlx.settings import DROP_HEAD
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker import Broker
 from simulator.broker.copies import Copy
-from simulator.broker.operations import ack_deadlines, consumer_selection
+from simulator.broker.operations import deliveries
 from simulator.broker.operations.dead_letter_worker import WORKER_PREFETCH
 from simulator.broker.replies import Reply
 from simulator.broker.state import Channel, Connection, Consumer, QueueState, Unacked, VirtualHost
@@ -27,7 +27,7 @@ from simulator.broker.stores.priority_queues import Lanes
 from simulator.broker.stores.quorum import QuorumStore
 from simulator.broker.stores.stream import StreamStore
 from simulator.events import Happened
-from simulator.scenario.properties import conservation
+from simulator.scenario.properties import property_registry
 
 
 def check(broker: Broker) -> None:
@@ -96,9 +96,9 @@ def _check_channel(broker: Broker, channel: Channel, timers: set[Any]) -> None:
             assert unacked.consumer.timed_out >= late[unacked.consumer]
     if channel.timeout_due_us is not None:
         assert (channel.timeout_due_us, "acknowledgement", channel.id) in timers
-    next_tick_us = ack_deadlines.noticed_us(broker.state, channel, broker.now_us + 1)
+    next_tick_us = deliveries.noticed_us(broker.state, channel, broker.now_us + 1)
     for unacked in channel.unacked.values():
-        due_us = None if unacked.timed_out else ack_deadlines.late_us(broker.state, channel, unacked)
+        due_us = None if unacked.timed_out else deliveries.late_us(broker.state, channel, unacked)
         if due_us is not None:
             assert channel.timeout_due_us is not None, "nobody will notice that a delivery times out"
             assert channel.timeout_due_us <= max(due_us, next_tick_us), "a timeout will be noticed late"
@@ -240,7 +240,7 @@ def _check_nothing_left_to_do(broker: Broker, queue: QueueState) -> None:
     if store.ready and not _left_alone(broker, queue):
         takers = [queue.active_single] if queue.single_active else queue.consumers
         for consumer in takers:
-            idle = consumer is not None and not consumer.quiescing and consumer_selection.may_take(consumer)
+            idle = consumer is not None and not consumer.quiescing and deliveries.may_take(consumer)
             assert not idle, f"{queue.name} has messages and consumer {consumer and consumer.tag} could take one"
     settings = queue.settings
     if settings.overflow == DROP_HEAD:
@@ -258,7 +258,7 @@ def _left_alone(broker: Broker, queue: QueueState) -> bool:
     return queue.single_active and queue.definition.type == CLASSIC and forgets
 
 
-class Ledger(conservation.Ledger):
+class Ledger(property_registry.Ledger):
     """How many messages each queue must have, by the events; ``check`` counts them one by one."""
 
     def observe_all(self, events: Iterable[Reply | Happened]) -> None:

@@ -10,8 +10,7 @@ from dlx.releases import release
 from dlx.settings import Settings, effective_settings
 from dlx.topology import Policy, Queue, Topology
 from simulator.broker.copies import Copy
-from simulator.broker.object_graph import Decoder, Encoder
-from simulator.broker.snapshots import KINDS
+from simulator.broker.snapshots import KINDS, Decoder, Encoder
 from simulator.broker.stores.classic import ClassicStore
 from simulator.broker.stores.quorum import QuorumStore
 

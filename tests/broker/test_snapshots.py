@@ -22,8 +22,7 @@ from dlx.operator_errors import OperatorError
 from dlx.releases import RELEASES, release
 from dlx.topology import Policy
 from simulator.broker import Broker, commands, snapshots
-from simulator.broker.object_graph import Decoder, Encoder, Kind
-from simulator.broker.snapshots import KINDS, VERSION
+from simulator.broker.snapshots import KINDS, VERSION, Decoder, Encoder, Kind
 from simulator.events import Event
 from simulator.message_history import RecordingBroker
 from simulator.testing.strategies.amqp import field_tables

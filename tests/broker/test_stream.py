@@ -40,8 +40,7 @@ from simulator.broker.replies import (
     QueueDeleted,
     delivered_properties,
 )
-from simulator.broker.stores.offsets import age_ms
-from simulator.broker.stores.stream import StreamStore
+from simulator.broker.stores.stream import StreamStore, age_ms
 from tests import real_servers
 
 STREAMS = tuple(name for name in RELEASES if "stream" in release(name).queue_types)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pika.spec import BasicProperties
 
 from simulator.capture import open_log
-from simulator.capture.amqp_values import exact_values
+from simulator.capture.connected import exact_values
 from simulator.capture.firehose import observe_trace
 from simulator.capture.schema import to_batches
 from tests import real_servers

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from simulator.capture import SCHEMA, Broken, CaptureError, NothingReadable, convert, open_log, read_capture
-from simulator.capture.trace_json import read_trace_json
-from simulator.capture.trace_text import read_trace_text
+from simulator.capture.trace_logs import read_trace_json, read_trace_text
 from tests.capture.sample_logs import RELEASES, rows, trace_log
 
 GOOD = trace_log("json", "4.3").read_bytes().splitlines(keepends=True)

@@ -16,7 +16,7 @@ import simulator
 from dlx.global_counters import Account
 from simulator.capture import CaptureError, CaptureUnavailable
 from simulator.capture.counters import CounterReadings, path_beside, read_counters, write_counters
-from simulator.capture.metrics import parsed, read_metrics
+from simulator.capture.live import parsed, read_metrics
 from simulator.cli.main import main
 
 LOST = Account("expired", "classic", "disabled")

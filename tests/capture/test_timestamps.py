@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.capture.timestamps import parse_timestamp_us
+from simulator.capture.trace_logs import parse_timestamp_us
 
 MOMENT_US = 1_795_221_420_987_000
 

@@ -13,7 +13,7 @@ from typing import Any
 import pika
 import pytest
 
-from simulator.capture.amqp_values import exact_values
+from simulator.capture.connected import exact_values
 from simulator.cli.main import main
 from simulator.redrive import bring_back, execute
 from simulator.redrive import server as asking

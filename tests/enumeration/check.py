@@ -9,9 +9,8 @@ import msgspec
 from dlx.message import Message
 from simulator.events import Happened
 from simulator.scenario import steps
-from simulator.scenario.properties.promises import Lossless, Settles
 from simulator.scenario.properties.property import Property, PropertyBroken
-from simulator.scenario.properties.property_registry import INVARIANTS
+from simulator.scenario.properties.property_registry import INVARIANTS, Lossless, Settles
 from simulator.scenario.steps import History
 from simulator.scenario.trial import Trial, replay
 from simulator.testing.search.counterexample import Counterexample

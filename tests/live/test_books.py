@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dlx.releases import release
-from simulator.capture.metrics import read_metrics
+from simulator.capture.live import read_metrics
 from tests.books.__main__ import played_alone
 from tests.books.cases import CASES, counted
 from tests.books.judging import differences, problems

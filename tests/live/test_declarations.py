@@ -19,7 +19,7 @@ import pika.data
 import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
-from dlx import bindings, declarations, exchange_declarations
+from dlx import bindings, declarations
 from dlx.amqp_errors import Refusal
 from dlx.consumer_arguments import check_consumer_arguments, check_stream_offset
 from dlx.field_values import Binary, Long
@@ -148,9 +148,9 @@ class Asking:
 
         def declare() -> None:
             if name in self._exchanges:
-                exchange_declarations.check_exchange_equivalence(self._exchanges[name], **asked)
+                declarations.check_exchange_equivalence(self._exchanges[name], **asked)
             else:
-                self._exchanges[name] = exchange_declarations.declared_exchange(name, **asked)
+                self._exchanges[name] = declarations.declared_exchange(name, **asked)
 
         ours = _ours(declare)
         theirs = self._theirs(lambda channel: _declare_exchange(channel, name, fields))
@@ -162,7 +162,7 @@ class Asking:
         existing = self._exchanges[random.choice(sorted(self._exchanges))]
         fields = draws.exchange_again(random, existing)
         asked = dict(fields, vhost=self._vhost, release=self._release)
-        ours = _ours(lambda: exchange_declarations.check_exchange_equivalence(existing, **asked))
+        ours = _ours(lambda: declarations.check_exchange_equivalence(existing, **asked))
         theirs = self._theirs(lambda channel: _declare_exchange(channel, existing.name, fields))
         return Case(("exchange.declare again", existing, fields), ours, theirs)
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dlx.releases import RELEASES, VERSIONS, Row, release
-from simulator.server.management import management_state, running_traces
+from simulator.server.management import request, running_traces
 from simulator.server.management.management_releases import TABLE, api_of
 from tests.management.client import Simulated
 from tests.management.comparison import run
@@ -27,7 +27,7 @@ def test_recorded_calls_decide_what_was_seen_live(row: Row, monkeypatch: pytest.
     def noticed(name: str, value: Any) -> bool:
         """Whether a recorded call of the release fails when the row has another value there."""
         api = msgspec.structs.replace(api_of(release(name)), **{row.name: value})
-        for module in (management_state, running_traces):
+        for module in (request, running_traces):
             monkeypatch.setattr(module, "api_of", lambda version: api)
         return any(run(SCENARIOS[scenario], Simulated(name)) != wanted for scenario, wanted in recorded(name).items())
 

@@ -14,7 +14,7 @@ import pytest
 
 from dlx.releases import RELEASES
 from simulator.broker.commands import DeclareQueue, Get, OpenChannel, OpenConnection, Publish
-from simulator.server.management.page.following import FOLLOWERS_MAX
+from simulator.server.management.page.pages import FOLLOWERS_MAX
 from tests.management.client import Simulated
 
 HOSTILE = "<script>alert(1)</script>\"'&amp;"

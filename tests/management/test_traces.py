@@ -12,7 +12,7 @@ from dlx.releases import RELEASES
 from simulator.capture import open_log
 from simulator.definitions import parse_definitions
 from simulator.replay import replay_table
-from simulator.server.management.trace_log import TraceLog
+from simulator.server.management.running_traces import TraceLog
 from tests.management.client import Simulated
 
 MESSAGES = 5

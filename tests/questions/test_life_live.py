@@ -14,7 +14,7 @@ from typing import Any
 import pika
 import pytest
 
-from dlx.delivery_headers import stored_headers
+from dlx.death_headers import stored_headers
 from simulator.questions.life import Outcome, live
 from simulator.scenario.player import Player
 from simulator.scenario.steps import Publish

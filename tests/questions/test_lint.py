@@ -13,7 +13,7 @@ from simulator.questions.findings import Finding
 from simulator.questions.lint_rules.linting import LintReport, lint
 from simulator.questions.lint_rules.rule import RULES, LintRule
 from simulator.questions.snapshot import Snapshot
-from simulator.scenario.properties.promises import Lossless
+from simulator.scenario.properties.property_registry import Lossless
 from simulator.scenario.trial import Trial
 
 EXAMPLES = Path(__file__).parent / "lint_examples"

@@ -20,8 +20,8 @@ from simulator.definitions import Definitions
 from simulator.questions.losses import find_losses
 from simulator.questions.snapshot import Snapshot
 from simulator.scenario import steps
-from simulator.scenario.properties.promises import Lossless
 from simulator.scenario.properties.property import PropertyBroken
+from simulator.scenario.properties.property_registry import Lossless
 from simulator.scenario.steps import History
 from simulator.scenario.trial import Trial
 from tests.enumeration.space import Space

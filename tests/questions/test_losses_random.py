@@ -13,8 +13,8 @@ from dlx.releases import DEFAULT, release
 from simulator.definitions import Definitions
 from simulator.questions.losses import find_losses
 from simulator.questions.snapshot import Snapshot
-from simulator.scenario.properties.promises import Lossless
 from simulator.scenario.properties.property import PropertyBroken
+from simulator.scenario.properties.property_registry import Lossless
 from simulator.scenario.trial import Trial
 from simulator.testing.search.systematic_search import Search
 from simulator.testing.strategies import definitions as definitions_documents

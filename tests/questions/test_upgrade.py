@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import dlx
-from dlx.delivery_headers import stored_headers
+from dlx.death_headers import stored_headers
 from dlx.releases import RELEASES, TABLE, release
 from dlx.topology import Policy
 from simulator.bootstrap import import_definitions

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlx.delivery_headers import stored_headers
+from dlx.death_headers import stored_headers
 from dlx.field_values import plain
 from dlx.releases import RELEASES, Release, differing_behaviours, release
 from simulator.definitions import Definitions

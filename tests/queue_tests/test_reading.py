@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.queue_tests.case_reading import read_cases
-from simulator.queue_tests.file_error import CaseFileError
-from simulator.queue_tests.given_case import GivenCase
-from simulator.queue_tests.release_conditions import fits
-from simulator.queue_tests.times import milliseconds
+from simulator.queue_tests.case_reading import CaseFileError, read_cases
+from simulator.queue_tests.given_case import GivenCase, fits, milliseconds
 
 CASE = """
 definitions: {queues: [{name: orders}, {name: dead}]}

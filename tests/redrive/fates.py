@@ -23,7 +23,6 @@ from typing import Any
 import msgspec
 import pika
 
-from simulator.redrive.address import Address
 from simulator.redrive.bring_back import Pace, bring_back
 from simulator.redrive.fate import Kind
 from simulator.redrive.how_to_peek import how_to_peek
@@ -31,7 +30,7 @@ from simulator.redrive.journal import Journal
 from simulator.redrive.peek import peek
 from simulator.redrive.plan import Planned, Planner, Wanted
 from simulator.redrive.server import held_now, queue_on
-from simulator.redrive.waiting import waiting
+from simulator.redrive.waiting import Address, waiting
 from tests.live.servers import LiveServer, given
 from tests.redrive.dead_letters import Place, ready, until, vhost_on
 

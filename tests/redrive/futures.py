@@ -31,16 +31,15 @@ from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from dlx.message_flow import MessageFlow
 from simulator.questions.walk import Place as Situation
 from simulator.questions.walk import Walk
-from simulator.redrive.address import Address
-from simulator.redrive.execute import Execution
+from simulator.redrive.execute import Execution, Source
 from simulator.redrive.fate import Kind
+from simulator.redrive.groups import only
 from simulator.redrive.how_to_peek import how_to_peek
 from simulator.redrive.journal import Journal
-from simulator.redrive.only import only
 from simulator.redrive.peek import peek
 from simulator.redrive.plan import Planned, Planner, Wanted
 from simulator.redrive.server import held_now, queue_on
-from simulator.redrive.waiting import Waiting, waiting
+from simulator.redrive.waiting import Address, Waiting, waiting
 from simulator.scenario.steps import Publish
 from tests.live.servers import LiveServer, given
 from tests.redrive.dead_letters import Place, ready, until, vhost_on
@@ -211,7 +210,7 @@ class Case:
                 self.expected[planned.message.id] = self._first(planned, on_server.flow)
         again = Planner(on_server.flow, held, wanted)
         with Journal(folder / self.name, wanted.asked(str(server), server.vhost, self.dead)) as journal:
-            Execution(server.amqp_url, server.vhost, self.dead, journal, again.planned, how=how).run()
+            Execution(Source(server.amqp_url, server.vhost, self.dead, how), journal, again.planned).run()
 
     def _wanted(self, flow: MessageFlow, messages: list[Waiting]) -> Wanted:
         """Draw how they are brought back: some to where a dry run proposes instead of their origin."""

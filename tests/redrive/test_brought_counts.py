@@ -8,7 +8,7 @@ import pika
 import pytest
 
 from simulator.cli.main import main
-from simulator.redrive.brought_counts import over_limit_from
+from simulator.redrive.how_to_peek import over_limit_from
 from simulator.redrive.server import queue_on
 from tests.redrive.dead_letters import DEAD, WORK, Place, ready, until
 

@@ -15,13 +15,11 @@ from typing import Any
 import pytest
 
 from simulator.redrive import execute
-from simulator.redrive.address import Address
-from simulator.redrive.execute import Execution
+from simulator.redrive.execute import Execution, Source
 from simulator.redrive.fate import Fate, Kind
-from simulator.redrive.journal import Asked, Journal
-from simulator.redrive.ledger import Ledger
+from simulator.redrive.journal import Asked, Journal, Ledger
 from simulator.redrive.plan import Planned
-from simulator.redrive.waiting import Waiting
+from simulator.redrive.waiting import Address, Waiting
 from tests.redrive.dead_letters import DEAD, WORK
 from tests.redrive.in_memory import Wire
 from tests.redrive.killed import Death, Killed
@@ -139,7 +137,7 @@ def redrive(node: Peer, journal: Path, monkeypatch: pytest.MonkeyPatch, lag_s: f
         try:
             with Journal(journal, Asked("here", "/", DEAD, "origin", "strip")) as opened:
                 ledger = opened.ledger
-                Execution("amqp://guest:guest@localhost", "/", DEAD, opened, planned).run()
+                Execution(Source("amqp://guest:guest@localhost", "/", DEAD), opened, planned).run()
         except Killed:
             for wire in wires:
                 wire.lost()

@@ -16,11 +16,10 @@ from simulator.capture.client_rows import delivered_row
 from simulator.cli.main import main
 from simulator.definitions import parse_definitions
 from simulator.questions.snapshot import Snapshot
-from simulator.redrive.address import Address
 from simulator.redrive.fate import Kind
 from simulator.redrive.plan import Planner, Wanted
 from simulator.redrive.server import QueueOnServer, server_at
-from simulator.redrive.waiting import waiting
+from simulator.redrive.waiting import Address, waiting
 from simulator.server import serve
 from tests.live.servers import LiveServer
 from tests.redrive.dead_letters import Place, ready, simulated, until

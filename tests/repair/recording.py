@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from dlx.death_headers import stored_headers
 from dlx.deaths import X_DEATH
-from dlx.delivery_headers import stored_headers
 from dlx.message import Message
 from dlx.message_flow import MessageFlow
 from dlx.recorded_deaths import death_counts, deaths_in_x_death

@@ -16,8 +16,8 @@ from dlx.global_counters import CONFIRMED, Account, Series
 from dlx.releases import release
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.capture.counters import CounterReadings, NodeReadings, reading
-from simulator.cli.books import show_balance
 from simulator.cli.main import main
+from simulator.cli.replay import show_balance
 from simulator.replay.balance import Balance, Entry, balance
 from simulator.replay.balance_texts import as_json, remarks, sentences
 from simulator.replay.headline import headline

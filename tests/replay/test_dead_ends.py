@@ -9,7 +9,7 @@ import msgspec
 
 from simulator.capture import open_log
 from simulator.capture.schema import to_batches
-from simulator.capture.trace_json import read_trace_json
+from simulator.capture.trace_logs import read_trace_json
 from simulator.definitions import Definitions
 from simulator.replay import replay_table
 from tests.replay.logs import Log, death, definitions_of, died, write_log

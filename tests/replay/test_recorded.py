@@ -18,7 +18,7 @@ from examples.consumers.ladder import PARKING, TRY_QUEUES, WAIT_QUEUES, queue_ar
 from simulator.capture import Observation, read_capture
 from simulator.capture.recorder import Recorder
 from simulator.capture.schema import to_batches
-from simulator.capture.trace_json import read_trace_json
+from simulator.capture.trace_logs import read_trace_json
 from simulator.cli.main import main
 from simulator.definitions import Definitions
 from simulator.replay import replay_table

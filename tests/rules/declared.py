@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlx import bindings, declarations, exchange_declarations
+from dlx import bindings, declarations
 from dlx.amqp_errors import Refusal, no_exchange, no_queue
 from dlx.policy_validation import PolicyRefusedError, check_policy
 from dlx.releases import Release
@@ -45,15 +45,15 @@ class Declared:
         name = definition.pop("name")
         asked = {"auto_delete": False, **definition, "vhost": self._vhost, "release": self._release}
         if name in self.exchanges:
-            exchange_declarations.check_type(definition["type"], self._release)
-            exchange_declarations.check_not_default(name)
-            exchange_declarations.check_exchange_equivalence(self.exchanges[name], **asked)
+            declarations.check_type(definition["type"], self._release)
+            declarations.check_not_default(name)
+            declarations.check_exchange_equivalence(self.exchanges[name], **asked)
         else:
-            self.exchanges[name] = exchange_declarations.declared_exchange(name, **asked)
+            self.exchanges[name] = declarations.declared_exchange(name, **asked)
 
     def _bindings(self, definition: dict[str, Any]) -> None:
         source, destination = definition["source"], definition["destination"]
-        exchange_declarations.check_not_default(source)
+        declarations.check_not_default(source)
         if source not in self.exchanges:
             raise no_exchange(source, self._vhost)
         kind, missing = (self.queues, no_queue)

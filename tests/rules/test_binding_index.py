@@ -8,9 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dlx import Binding, Exchange, Message, Queue, Topology, UnknownExchangeTypeError, published, release, route
-from dlx.binding_index import INDEXES, BindingIndex
-from dlx.binding_matching import headers_match, topic_matches, words
-from dlx.delivery_headers import stored_headers
+from dlx.binding_index import INDEXES, BindingIndex, headers_match, topic_matches, words
+from dlx.death_headers import stored_headers
 from dlx.erlang_hash import phash2
 from dlx.releases import RELEASES, Release
 from dlx.routing import share_indexes, visits

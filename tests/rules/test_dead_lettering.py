@@ -18,7 +18,7 @@ from dlx import (
     published,
     release,
 )
-from dlx.delivery_headers import delivered_headers
+from dlx.death_headers import delivered_headers
 
 
 def topology(*queues: Queue, **more) -> Topology:

@@ -15,11 +15,12 @@ from dlx.bindings import check_binding
 from dlx.consumer_arguments import check_consumer_arguments, check_credit, check_stream_offset
 from dlx.declarations import (
     augmented_arguments,
+    check_exchange_equivalence,
     check_queue_equivalence,
     check_server_named,
+    declared_exchange,
     declared_queue,
 )
-from dlx.exchange_declarations import check_exchange_equivalence, declared_exchange
 from dlx.field_values import Binary, Long, Short
 from dlx.releases import RELEASES, Release, release
 from dlx.topology import Exchange, Queue

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from dlx import Binding, Exchange, Policy, Queue, Topology, dead_letter, effective_settings, published, release
-from dlx.binding_matching import headers_match
+from dlx.binding_index import headers_match
 from dlx.dead_lettering import DeadLetter
+from dlx.death_headers import delivered_headers
 from dlx.delivery_counts import Counts, carried, count_headers
-from dlx.delivery_headers import delivered_headers
 from dlx.settings import Settings
 
 RELEASE = release("3.13")

@@ -38,8 +38,8 @@ from simulator.broker import Broker
 from simulator.message_history import RecordingBroker
 from simulator.scenario.player import Player
 from simulator.scenario.rabbitmq_scenario import simulate
-from simulator.server.amqp import server_properties as introductions
-from simulator.server.amqp.server_properties import server_properties
+from simulator.server.amqp import connection as introductions
+from simulator.server.amqp.connection import server_properties
 from simulator.server.management import management_releases
 from simulator.server.management.management_releases import api_of
 

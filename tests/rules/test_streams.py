@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlx import published, release
-from dlx.delivery_headers import delivered_headers
+from dlx.death_headers import delivered_headers
 from dlx.streams import read_from_stream
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.server.amqp.confirms import Confirms
+from simulator.server.amqp.outbox import Confirms
 
 
 def test_a_run_becomes_one() -> None:

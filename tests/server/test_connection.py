@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from dlx.releases import RELEASES, release
-from simulator.server.amqp.connection import DONE, RESET, RUNNING, SILENT
+from simulator.server.amqp.connection import DONE, RESET, RUNNING, SILENT, is_loopback
 from simulator.server.amqp.frames import BODY, CONTENT_HEADER, HEADER, frame
-from simulator.server.amqp.login import is_loopback
 from simulator.server.amqp.tables import encode_table
 from tests.server.peer import ALL_CAPABILITIES, HELLO, Peer, closed, message, method, names, read
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import simulator
 from dlx.global_counters import Account, Series
 from simulator.broker.commands import SetGlobalParameter
-from simulator.capture.metrics import parsed, read_metrics
+from simulator.capture.live import parsed, read_metrics
 
 PLAIN = {
     "rabbitmq_connections", "rabbitmq_channels", "rabbitmq_consumers", "rabbitmq_queues",

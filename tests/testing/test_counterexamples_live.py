@@ -20,7 +20,7 @@ from simulator.events import Event
 from simulator.questions.entries import entries
 from simulator.questions.reachability import flows_of
 from simulator.scenario import steps
-from simulator.scenario.properties.promises import RETURNS_MAX
+from simulator.scenario.properties.property_registry import RETURNS_MAX
 from simulator.scenario.steps import AnyStep, History
 from simulator.testing import Trial
 from simulator.testing.brokers.running_server import RunningServer

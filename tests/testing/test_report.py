@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dlx.field_values import UnsignedByte
+from simulator.pictures.mermaid import sequence_as_mermaid as as_mermaid
 from simulator.pictures.repetitions import repeats
-from simulator.pictures.sequence_diagram import as_mermaid
 from simulator.scenario import steps
-from simulator.scenario.steps_in_words import in_words
+from simulator.scenario.steps import in_words
 from simulator.testing import PropertyBroken, Trial
 from simulator.testing.search.failure_report import as_test, events_of, explained, life
 from tests.testing.test_trial import LADDER, QUORUM, definitions, queue

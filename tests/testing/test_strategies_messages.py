@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dlx
-from dlx.death_headers import QueueCrashError
+from dlx.death_headers import QueueCrashError, delivered_headers
 from dlx.deaths import REASONS
-from dlx.delivery_headers import delivered_headers
 from dlx.field_values import Long, UnsignedByte
 from dlx.message import PublishRefusedError
 from dlx.releases import RELEASES

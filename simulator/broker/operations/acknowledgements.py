@@ -1,7 +1,7 @@
 """Acknowledgements: basic.ack, nack, reject and recover, and what they do to queues and consumers.
 
-Deliveries settled together are handed to their queues grouped by queue and consumer,
-each group oldest first; in a transaction they wait for the commit.
+Deliveries settled together are handed to their queues in batches, one for each queue and consumer,
+oldest first; in a transaction they wait for the commit. A rejected message goes on in ``queues.reject``.
 
 Source: rabbit_channel.erl collect_acks, internal_reject, foreach_per_queue.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby, takewhile
 from operator import itemgetter
+from typing import NamedTuple
 
 from dlx import amqp_errors
 from dlx.delivery_counts import Return
@@ -18,20 +19,21 @@ from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker.commands import Ack, Nack, Recover, Reject
 from simulator.broker.copies import Copy
-from simulator.broker.operations import (
-    ack_deadlines,
-    consumer_selection,
-    consuming,
-    deliveries,
-    queues,
-    stream_consumers,
-)
+from simulator.broker.operations import consumers, deliveries, queues, stream_consumers
 from simulator.broker.replies import Done
 from simulator.broker.state import Channel, NodeState, QueueState, Unacked
-from simulator.broker.state.transactions import Settled, Settling
+from simulator.broker.state.clients import Settled, Settling
 from simulator.events import Event
 
 _ACKED = Event.ACKED  # Python 3.11 takes long to look it up
+LOST_CHANNEL = "lost channel"
+
+
+class Batch(NamedTuple):
+    """Deliveries of one queue that it hears of at once, in the order in which it takes them."""
+
+    queue: QueueState
+    deliveries: list[Unacked]
 
 
 def ack(node: NodeState, command: Ack) -> None:
@@ -81,7 +83,7 @@ def channel_lost(node: NodeState, channel: Channel) -> None:
     settled = sorted((*channel.unacked.items(), *channel.uncommitted()), key=itemgetter(0))
     channel.pending_tx.clear()
     channel.unacked.clear()
-    _apply(node, channel, Settling("lost channel", True, settled))
+    _apply(node, channel, Settling(LOST_CHANNEL, True, settled))
 
 
 def commit(node: NodeState, channel: Channel) -> None:
@@ -102,7 +104,7 @@ def roll_back(node: NodeState, channel: Channel, settlings: Iterable[Settling]) 
     for settling in settlings:
         channel.unacked.update(settling.settled)
         for _, unacked in settling.settled:
-            ack_deadlines.watch(node, channel, unacked)
+            deliveries.watch(node, channel, unacked)
     channel.unacked = dict(sorted(channel.unacked.items()))
 
 
@@ -128,68 +130,65 @@ def _settle(node: NodeState, channel: Channel, settling: Settling) -> None:
 
 
 def _apply(node: NodeState, channel: Channel, settling: Settling) -> None:
-    settled = settling.settled
-    late = [unacked for _, unacked in settled if unacked.timed_out]
-    if late:
-        for unacked in late:
-            _settle_late(node, unacked, settling.how)
-        settled = [item for item in settled if not item[1].timed_out]
-    if settling.how == "lost channel":
-        groups = by_queue(settled, node.release)
-    else:
-        groups = _by_queue_and_consumer(settled)
-    if channel.global_unacked:  # the limiter hears of all before the queues ask it
-        counted = [item for _, item in settled if item.consumer is not None and item.queue.definition.type == CLASSIC]
-        channel.global_unacked -= min(len(counted), channel.global_unacked)
-    for place, group in enumerate(groups):
-        queue = group[0].queue
-        held_back = channel.global_prefetch > 0 and consumer_selection.held_back(queue, channel)
-        consumer = group[0].consumer
-        in_vain = held_back and consumer is not None and not consumer_selection.has_credit(consumer)
-        deliveries.settle(node, queue, group)
-        if queue.deleted:
-            continue
-        if in_vain:
-            consumer_selection.try_in_vain(queue, channel)
+    """Take the deliveries from their consumers, and tell queue after queue what became of them."""
+    settled = _settle_late(node, settling)
+    batches = by_queue(settled, node.release) if settling.how == LOST_CHANNEL else _by_queue_and_consumer(settled)
+    _count_for_channel(channel, settled)
+    for place, batch in enumerate(batches):
         try:
-            _tell_queue(node, channel, queue, group, settling, held_back=held_back)
+            _settle_batch(node, channel, batch, settling)
         except amqp_errors.Refusal:  # the channel is lost, and with it what the other queues have not been told
-            untold = {id(unacked) for group in groups[place + 1 :] for unacked in group}
+            untold = {id(unacked) for batch in batches[place + 1 :] for unacked in batch.deliveries}
             channel.unacked.update(item for item in settled if id(item[1]) in untold)
             raise
     if channel.global_prefetch:
-        consuming.resume(node, channel)
+        consumers.resume(node, channel)
 
 
-def _settle_late(node: NodeState, unacked: Unacked, how: str) -> None:
-    """Settle a delivery that had timed out.
+def _settle_late(node: NodeState, settling: Settling) -> list[Settled]:
+    """Settle the deliveries that had timed out, which are in their queues again, and return the others."""
+    for _, unacked in settling.settled:
+        if unacked.timed_out:
+            _hear_again(node, unacked, settling.how)
+    return [item for item in settling.settled if not item[1].timed_out]
+
+
+def _hear_again(node: NodeState, unacked: Unacked, how: str) -> None:
+    """Bring back the consumer that went deaf, if this was the last late delivery that it had.
 
     What settles it for good brings its consumer back, and so does a return by one that waits to be the single
     active one; another that returns it stays deaf.
     """
     consumer = unacked.consumer
-    if consumer is None or how == "lost channel":
+    if consumer is None or how == LOST_CHANNEL:
         return
     if consumer.queue.single_active or how in ("ack", "final nack", "final reject"):
         consumer.timed_out -= 1
         if not consumer.timed_out and not consumer.queue.deleted:
-            consumer_selection.unblock(consumer.queue, consumer.channel)
+            deliveries.unblock(consumer.queue, consumer.channel)
             queues.settled(node, consumer.queue)
 
 
-def _by_queue_and_consumer(settled: list[Settled]) -> list[list[Unacked]]:
+def _count_for_channel(channel: Channel, settled: list[Settled]) -> None:
+    """Make room in the global prefetch: the limiter hears of all deliveries before the queues ask it."""
+    if channel.global_unacked:
+        counted = [item for _, item in settled if item.consumer is not None and item.queue.definition.type == CLASSIC]
+        channel.global_unacked -= min(len(counted), channel.global_unacked)
+
+
+def _by_queue_and_consumer(settled: list[Settled]) -> list[Batch]:
     if len(settled) == 1:
-        return [[settled[0][1]]]
+        return [Batch(settled[0][1].queue, [settled[0][1]])]
     groups: dict[tuple[QueueState, bool, str | int], list[Unacked]] = {}
     for tag, unacked in settled:
         consumer = unacked.consumer
         key = (unacked.queue, consumer is not None, tag if consumer is None else consumer.tag)
         groups.setdefault(key, []).append(unacked)
-    return [groups[key] for key in sorted(groups, key=_erlang_order)]
+    return [Batch(key[0], groups[key]) for key in sorted(groups, key=_erlang_order)]
 
 
-def by_queue(settled: list[Settled], release: Release) -> list[list[Unacked]]:
-    """Return deliveries that come back by themselves in groups: each queue takes back its own at once.
+def by_queue(settled: list[Settled], release: Release) -> list[Batch]:
+    """Return deliveries that come back by themselves in batches: each queue takes back its own at once.
 
     A classic one takes them back in their order, a quorum queue consumer by consumer,
     each basic.get being one.
@@ -197,13 +196,13 @@ def by_queue(settled: list[Settled], release: Release) -> list[list[Unacked]]:
     queues_of: dict[QueueState, list[Settled]] = {}  # a queue and one of its name that was deleted are two
     for tag, unacked in settled:
         queues_of.setdefault(unacked.queue, []).append((tag, unacked))
-    groups = []
+    batches = []
     for queue in sorted(queues_of, key=lambda queue: _octets(queue.name)):
         own = queues_of[queue]
         if queue.definition.type == QUORUM:
             own.sort(key=lambda item: _consumer_order(item[0], item[1], release))
-        groups.append([unacked for _, unacked in own])
-    return groups
+        batches.append(Batch(queue, [unacked for _, unacked in own]))
+    return batches
 
 
 def _consumer_order(tag: int, unacked: Unacked, release: Release) -> tuple[int, bytes, int]:
@@ -223,35 +222,53 @@ def _octets(name: str) -> bytes:
     return name.encode(errors="surrogatepass")  # some releases take names that encode surrogates
 
 
-def _tell_queue(
-    node: NodeState, channel: Channel, queue: QueueState, group: list[Unacked], settling: Settling, *, held_back: bool
-) -> None:
-    """Settle deliveries of one queue; ``held_back``: it waits until the global prefetch of the channel has room."""
-    how = settling.how
-    if queue.definition.type == STREAM:
-        stream_consumers.settled(node, queue, group, how)
+def _settle_batch(node: NodeState, channel: Channel, batch: Batch, settling: Settling) -> None:
+    """Stop counting the deliveries, and tell their queue, if it is still there."""
+    queue, consumer = batch.queue, batch.deliveries[0].consumer
+    held_back = channel.global_prefetch > 0 and deliveries.held_back(queue, channel)
+    in_vain = held_back and consumer is not None and not deliveries.has_credit(consumer)
+    deliveries.settle(node, queue, batch.deliveries)
+    if queue.deleted:
         return
-    freed = False
-    if not held_back:  # else it is told when everything is settled, in turns with others
-        freed = consumer_selection.unblock_settled(queue, channel) or _is_single_active(queue, group)
-    if how == "lost channel" and consumer_selection.waits_for_cancelled(queue, node.release):
-        consumer_selection.choose_single_active(queue, node.release)
-    chooses = not _leaves_single_active(queue, settling, node.release)
-    if not chooses:
-        consumer_selection.retire_single_active(queue)
-    if how == "ack":
-        _acknowledged(node, queue, group)
+    if in_vain:
+        deliveries.try_in_vain(queue, channel)
+    if queue.definition.type == STREAM:
+        stream_consumers.settled(node, queue, batch.deliveries, settling.how)
+        return
+    # A queue that is held back looks at its consumers when everything is settled, in turns with others.
+    has_room = not held_back and (deliveries.unblock_settled(queue, channel) or _is_single_active(batch))
+    chooses = _change_single_active(node, queue, settling)
+    if settling.how == "ack":
+        _acknowledge(node, batch)
     else:
-        _returned(node, queue, group, settling)
-    if chooses and (freed or queue.definition.type == QUORUM):
+        _return(node, batch, settling)
+    if chooses and (has_room or queue.definition.type == QUORUM):
         queues.settled(node, queue)
 
 
-def _returned(node: NodeState, queue: QueueState, group: list[Unacked], settling: Settling) -> None:
-    copies = [unacked.copy for unacked in group]
+def _change_single_active(node: NodeState, queue: QueueState, settling: Settling) -> bool:
+    """Let the single active consumer make way where it has to now; whether its queue chooses one after it settled."""
+    if settling.how == LOST_CHANNEL and deliveries.waits_for_cancelled(queue, node.release):
+        deliveries.choose_single_active(queue, node.release)
+    chooses = not _leaves_single_active(queue, settling, node.release)
+    if not chooses:
+        deliveries.retire_single_active(queue)
+    return chooses
+
+
+def _acknowledge(node: NodeState, batch: Batch) -> None:
+    batch.queue.counters.ack += len(batch.deliveries)
+    if _ACKED in node.watched:
+        for unacked in batch.deliveries:
+            node.happened(_ACKED, batch.queue, unacked.copy)
+
+
+def _return(node: NodeState, batch: Batch, settling: Settling) -> None:
+    """Have the queue take the messages back, or let them die there."""
+    queue, copies = batch.queue, [unacked.copy for unacked in batch.deliveries]
     how: Return = settling.how  # type: ignore[assignment]
     if settling.requeue:
-        queues.requeue(node, queue, copies, how, group[0].consumer)
+        queues.requeue(node, queue, copies, how, batch.deliveries[0].consumer)
     else:
         queues.reject(node, queue, _in_order_of_death(queue, copies, node.release), how)
 
@@ -268,19 +285,13 @@ def _in_order_of_death(queue: QueueState, rejected: list[Copy], release: Release
     return sorted(rejected, key=lambda copy: -copy.priority)
 
 
-def _is_single_active(queue: QueueState, group: list[Unacked]) -> bool:
-    return queue.single_active and any(unacked.consumer is queue.active_single for unacked in group)
+def _is_single_active(batch: Batch) -> bool:
+    single = batch.queue.active_single
+    return batch.queue.single_active and any(unacked.consumer is single for unacked in batch.deliveries)
 
 
 def _leaves_single_active(queue: QueueState, settling: Settling, release: Release) -> bool:
     """Return whether a queue that takes deliveries back does not look who its single active consumer should be."""
     if queue.definition.type != QUORUM or not queue.single_active or release.quorum_single_active_after_return:
         return False
-    return settling.requeue and settling.how != "lost channel"
-
-
-def _acknowledged(node: NodeState, queue: QueueState, group: list[Unacked]) -> None:
-    queue.counters.ack += len(group)
-    if _ACKED in node.watched:
-        for unacked in group:
-            node.happened(_ACKED, queue, unacked.copy)
+    return settling.requeue and settling.how != LOST_CHANNEL

@@ -26,17 +26,13 @@ from simulator.broker.commands import (
     ProtectVhost,
     ResetCounters,
     SetGlobalParameter,
+    SetParameter,
     SetPolicy,
     SetTracing,
+    SetVhostLimits,
 )
 from simulator.broker.effects import PoliciesChanged, Retried
-from simulator.broker.operations import (
-    ack_deadlines,
-    connections,
-    dead_letters,
-    queue_lifecycle,
-    queues,
-)
+from simulator.broker.operations import connections, dead_letters, deliveries, limits, queue_lifecycle, queues
 from simulator.broker.state import NodeState, Permissions, QueueState, VirtualHost
 
 # Virtual hosts
@@ -172,7 +168,7 @@ def reconfigure(node: NodeState, effect: PoliciesChanged) -> None:
     if new.in_force != old.in_force:  # a queue whose own policies stay is not told: what expired unnoticed stays
         _apply(node, queue, old)
         if new.consumer_timeout_ms != old.consumer_timeout_ms:
-            ack_deadlines.reconsider(node, queue)
+            deliveries.reconsider_timeouts(node, queue)
 
 
 def _apply(node: NodeState, queue: QueueState, old: Settings) -> None:
@@ -187,3 +183,45 @@ def _apply(node: NodeState, queue: QueueState, old: Settings) -> None:
         node.used(queue)
     else:
         node.expire_unused(queue)
+
+
+# Runtime parameters of virtual hosts: operator policies, and limits.
+#
+# Source: rabbit_runtime_parameters.erl set_any.
+
+
+_POLICY, _OPERATOR_POLICY, _LIMITS = "policy", "operator_policy", "vhost-limits"
+
+
+def set_parameter(node: NodeState, command: SetParameter) -> None:
+    """Set a runtime parameter; it is in force at once."""
+    vhost = node.known_vhost(command.vhost)
+    keep(node, vhost, command.component, command.name, command.value)
+    apply_policies(node, vhost)
+
+
+def keep(node: NodeState, vhost: VirtualHost, component: str, name: str, value: Any) -> None:
+    """Keep a runtime parameter; the queues learn of operator policies later. Raises ``OperatorError``."""
+    if component == _POLICY:
+        raise operator_errors.policy_as_parameter()
+    if component == _OPERATOR_POLICY:
+        vhost.operator_policies[name] = checked_policy(node, name, value, operator=True)
+    elif component == _LIMITS:
+        limits.check_vhost_limits(value, name)
+        if name != "limits":  # a server keeps them, but fails when it tells of them
+            raise operator_errors.wrong_type()
+        limits.set_vhost_limits(node, SetVhostLimits(vhost.name, value))
+    else:
+        raise operator_errors.unknown_component(component)
+
+
+def checked_policy(node: NodeState, name: str, value: Any, *, operator: bool) -> Policy:
+    """Return the policy that the value of a parameter describes. Raises ``OperatorError``."""
+    check_policy_parameter(node, name, value, operator=operator)
+    return Policy(
+        name=name,
+        pattern=value["pattern"],
+        definition=value["definition"],
+        apply_to=value.get("apply-to", "all"),
+        priority=value["priority"],
+    )

@@ -1,15 +1,24 @@
-"""Connections and channels: opened, closed, lost.
+"""Connections and channels: opened, closed, lost, or closed because their client acknowledges nothing.
 
 A channel that ends gives back what it has not acknowledged; a connection takes its
 exclusive queues with it.
 
-Source: rabbit_reader.erl, rabbit_channel.erl terminate, rabbit_amqqueue_process.erl handle_ch_down.
+A channel that has a late delivery (``deliveries`` says when that is) closes itself with an
+error until 4.2. In 4.3 the delivery goes back to its quorum queue, and its consumer is told
+that it is cancelled but stays, deaf until it has acknowledged what timed out. It is told so
+again whenever more of its deliveries time out. A client that cannot be told, because of
+basic.get or for want of the capability, loses its channel.
+
+Source: rabbit_reader.erl, rabbit_channel.erl terminate, evaluate_consumer_timeout (4.0.5),
+handle_queue_actions (4.3.5); rabbit_amqqueue_process.erl handle_ch_down; rabbit_fifo.erl
+evaluate_consumer_timeout (4.3.5).
 """
 
 from __future__ import annotations
 
 from dlx import amqp_errors
 from simulator.broker.commands import (
+    ChannelId,
     CloseChannel,
     CloseConnection,
     OpenChannel,
@@ -18,8 +27,8 @@ from simulator.broker.commands import (
     ResumeDeliveries,
 )
 from simulator.broker.effects import DeliveryFailed
-from simulator.broker.operations import acknowledgements, consuming, limits, queue_lifecycle, queues
-from simulator.broker.replies import ConnectionClosed, Done
+from simulator.broker.operations import acknowledgements, consumers, deliveries, limits, queue_lifecycle, queues
+from simulator.broker.replies import ChannelClosed, ConnectionClosed, ConsumerCancelled, Done
 from simulator.broker.state import Channel, Connection, Consumer, NodeState
 
 
@@ -99,25 +108,25 @@ def lose_channel(node: NodeState, channel: Channel) -> None:
 
 def _lose(node: NodeState, channels: list[Channel]) -> None:
     """End channels together: the consumers of all of them leave, and only then do their deliveries come back."""
-    consumers: list[Consumer] = []
+    leaving: list[Consumer] = []
     for channel in channels:
         node.channels.pop(channel.id, None)
         channel.connection.channels.pop(channel.number, None)
         node.reply_keys.pop(channel.reply_key, None)
-        consumers += channel.consumers.values()
+        leaving += channel.consumers.values()
         channel.consumers.clear()
         channel.reply_consumer = None
-    for consumer in consumers:
-        consuming.withdraw(node, consumer)
+    for consumer in leaving:
+        consumers.withdraw(node, consumer)
     for channel in channels:
         acknowledgements.channel_lost(node, channel)
         for queue in channel.connection.vhost.queues.values():
             queue.store.forget(channel.serial)
-    for queue in {id(c.queue): c.queue for c in consumers}.values():
+    for queue in {id(c.queue): c.queue for c in leaving}.values():
         if queue.deleted:
             continue
         if not queue.consumers:
-            consuming.unused(node, queue)
+            consumers.unused(node, queue)
         else:
             queues.settled(node, queue)
 
@@ -135,4 +144,70 @@ def resume(node: NodeState, command: ResumeDeliveries) -> None:
     if connection is not None and connection.paused:
         connection.paused = False
         for channel in list(connection.channels.values()):
-            consuming.resume(node, channel)
+            consumers.resume(node, channel)
+
+
+def look_for_late_deliveries(node: NodeState, due_us: int, channel_id: ChannelId) -> None:
+    """Look at the channel: its time has come."""
+    channel = node.channels.get(channel_id)
+    if channel is None or channel.timeout_due_us != due_us:
+        return
+    channel.timeout_due_us = None
+    if node.release.consumer_timeout_enforced_by == "channel":
+        _close_if_oldest_is_late(node, channel)
+    else:
+        _take_back_late(node, channel)
+    if node.channels.get(channel.id) is not channel:
+        return
+    waiting = [unacked for unacked in channel.unacked.values() if not unacked.timed_out]
+    times = [deliveries.late_us(node, channel, unacked) for unacked in waiting]
+    soonest = min((time for time in times if time is not None), default=None)
+    if soonest is not None:  # one that an older delivery shields is looked at with the next tick
+        deliveries.look_again(node, channel, max(soonest, deliveries.noticed_us(node, channel, node.now_us + 1)))
+
+
+def _close_if_oldest_is_late(node: NodeState, channel: Channel) -> None:
+    """Until 4.2: close the channel if its oldest delivery is late; the others wait behind it."""
+    oldest = next(iter(channel.unacked.values()), None)
+    if oldest is not None and deliveries.is_late(node, channel, oldest):
+        node.out.append(_closed(channel, deliveries.timeout_of(node.release, oldest) or 0))
+        lose_channel(node, channel)
+
+
+def _take_back_late(node: NodeState, channel: Channel) -> None:
+    late = [item for item in channel.unacked.items() if deliveries.is_late(node, channel, item[1])]
+    for batch in acknowledgements.by_queue(late, node.release):
+        if node.channels.get(channel.id) is channel:
+            _take_back(node, channel, batch)
+
+
+def _take_back(node: NodeState, channel: Channel, batch: acknowledgements.Batch) -> None:
+    """4.3: return the deliveries to their queue, and tell their consumers, or close the channel."""
+    closing = False
+    queue, late = batch
+    told: set[Consumer] = set()
+    for unacked in late:
+        unacked.timed_out = True
+        consumer = unacked.consumer
+        if consumer is None or consumer.tag not in channel.consumers or not deliveries.understands_cancel(channel):
+            closing = True
+            continue
+        if consumer not in told:
+            told.add(consumer)
+            node.out.append(ConsumerCancelled(channel.id, consumer.tag))
+        consumer.timed_out += 1
+        deliveries.set_aside(queue, consumer)
+        deliveries.step_down(queue, consumer, node.release)
+    deliveries.settle(node, queue, late)
+    if closing:  # its consumers get nothing of what comes back
+        node.out.append(_closed(channel, -1))
+        for consumer in channel.consumers.values():
+            consumers.withdraw(node, consumer)
+    queues.requeue(node, queue, [unacked.copy for unacked in late], "nack")
+    if closing:
+        lose_channel(node, channel)
+
+
+def _closed(channel: Channel, timeout: int) -> ChannelClosed:
+    refusal = amqp_errors.acknowledgement_timeout(channel.number, timeout)
+    return ChannelClosed(channel.id, refusal.code, refusal.text)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlx import amqp_errors, bindings, declarations, exchange_declarations
+from dlx import amqp_errors, bindings, declarations
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Binding, Exchange, Queue
 from simulator.broker.commands import (
     BindExchange,
@@ -38,7 +38,7 @@ def declare_exchange(node: NodeState, command: DeclareExchange) -> None:
     channel = node.channel(command.channel)
     vhost, name = channel.connection.vhost, command.exchange.translate(_NO_BREAKS)
     if command.passive:
-        exchange_declarations.check_not_default(name)
+        declarations.check_not_default(name)
         access.check_any(node, channel, "exchange", name)
         if name not in vhost.exchanges:
             raise amqp_errors.no_exchange(name, vhost.name)
@@ -58,14 +58,14 @@ def _declare_exchange(node: NodeState, channel: Channel, command: DeclareExchang
         "arguments": command.arguments,
         "release": node.release,
     }
-    exchange_declarations.check_type(command.type, node.release)
-    exchange_declarations.check_not_default(name)
+    declarations.check_type(command.type, node.release)
+    declarations.check_not_default(name)
     access.check(node, channel, "configure", "exchange", name)
     existing = vhost.exchanges.get(name)
     if existing is not None:
-        exchange_declarations.check_exchange_equivalence(existing, **asked)
+        declarations.check_exchange_equivalence(existing, **asked)
         return
-    exchange = exchange_declarations.declared_exchange(name, **asked)
+    exchange = declarations.declared_exchange(name, **asked)
     alternate = command.arguments.get("alternate-exchange")
     if isinstance(alternate, str):
         access.check(node, channel, "read", "exchange", name)
@@ -77,7 +77,7 @@ def delete_exchange(node: NodeState, command: DeleteExchange) -> None:
     """Delete an exchange; one that does not exist is as good as deleted (exchange.delete)."""
     channel = node.channel(command.channel)
     vhost, name = channel.connection.vhost, command.exchange.translate(_NO_BREAKS)
-    exchange_declarations.check_not_default(name)
+    declarations.check_not_default(name)
     if name.startswith("amq."):
         raise amqp_errors.system_exchange(name, vhost.name)
     access.check(node, channel, "configure", "exchange", name)
@@ -268,8 +268,8 @@ def _check_binding(node: NodeState, channel: Channel, binding: Binding) -> None:
     reply_to.check_binding(binding, node.release)
     access.check(node, channel, "write", binding.destination_type, binding.destination)
     if binding.destination_type == "exchange":
-        exchange_declarations.check_not_default(binding.destination)
-    exchange_declarations.check_not_default(binding.source)
+        declarations.check_not_default(binding.destination)
+    declarations.check_not_default(binding.source)
     access.check(node, channel, "read", "exchange", binding.source)
     source = vhost.exchanges.get(binding.source)
     if source is not None:

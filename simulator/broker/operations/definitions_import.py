@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from dlx import bindings, declarations, exchange_declarations, operator_errors
+from dlx import bindings, declarations, operator_errors
 from dlx.amqp_errors import Refusal
+from dlx.erlang_printing import Atom
 from dlx.operator_errors import OperatorError, UnforeseenError
 from dlx.releases import Release
 from dlx.topology import Binding, Exchange
@@ -24,23 +26,109 @@ from simulator.broker.commands import (
     ImportDefinitions,
     ProtectVhost,
     PutUser,
+    SetGlobalParameter,
     SetPermissions,
     SetTopicPermissions,
     SetTracing,
 )
-from simulator.broker.operations import (
-    administration,
-    exchanges,
-    import_parameters,
-    limits,
-    queue_lifecycle,
-    users,
-)
-from simulator.broker.operations.import_items import UNDEFINED, At, Item, text, vhost_at
+from simulator.broker.operations import administration, exchanges, limits, queue_lifecycle, users
+from simulator.broker.operations.users import tag_names
 from simulator.broker.state import NodeState, VirtualHost
-from simulator.broker.tags import tag_names
 from simulator.definitions import DefinitionsError, checking, version_of
 from simulator.json_values import NoFieldValueError, field_value
+
+# What the importers of all sections share: the items of a definitions document, and where they go.
+
+
+Item = dict[str, Any]
+UNDEFINED = Atom("undefined")
+"""What RabbitMQ sees where an item lacks a field."""
+
+
+class At(NamedTuple):
+    """Where an item goes and comes from: its virtual host, who imports it, and the version that exported it."""
+
+    vhost: str | None
+    user: str | None
+    version: str | None
+
+
+def vhost_at(node: NodeState, at: At) -> VirtualHost:
+    """Return the virtual host of an item. Raises ``OperatorError`` if there is none."""
+    if not isinstance(at.vhost, str):
+        raise operator_errors.vhost_not_specified()
+    vhost = node.vhosts.get(at.vhost)
+    if vhost is None:
+        raise operator_errors.no_vhost_to_import_into(at.vhost)
+    return vhost
+
+
+def text(item: Item, name: str, default: str | None = None) -> str:
+    """Return a field that is a string. Raises ``UnforeseenError``."""
+    value = item.get(name, default)
+    if not isinstance(value, str):
+        raise operator_errors.wrong_type()
+    return value
+
+
+# Imports policies, runtime parameters and global parameters.
+#
+# Source: rabbit_definitions.erl add_policy, add_parameter, add_global_parameter.
+
+
+def add_policy(node: NodeState, at: At, item: Item) -> None:
+    """Add a policy, or change one; the queues learn of it later."""
+    vhost = vhost_at(node, at)
+    if "name" not in item:
+        raise operator_errors.unnamed_policy(vhost.name)
+    name = text(item, "name")
+    definition = item.get("definition", UNDEFINED)
+    if not isinstance(definition, dict | list) and definition is not UNDEFINED:
+        raise operator_errors.wrong_type()
+    value = {
+        "pattern": item.get("pattern", UNDEFINED),
+        "definition": definition,
+        "priority": item.get("priority", 0),
+        "apply-to": item.get("apply-to", "all"),
+    }
+    with _refused_at(node, vhost, key=name):
+        vhost.policies[name] = administration.checked_policy(node, name, value, operator=False)
+
+
+def add_parameter(node: NodeState, at: At, item: Item) -> None:
+    """Add a runtime parameter; those of plugins are refused, as by a server without the plugins."""
+    vhost, component, name = vhost_at(node, at), text(item, "component", UNDEFINED), text(item, "name", UNDEFINED)
+    with _refused_at(node, vhost, component=component, key=name):
+        administration.keep(node, vhost, component, name, item.get("value", UNDEFINED))
+
+
+def add_global_parameter(node: NodeState, _at: At, item: Item) -> None:
+    """Set a parameter of the whole cluster."""
+    name, value = text(item, "name", UNDEFINED), item.get("value", UNDEFINED)
+    administration.set_global_parameter(
+        node, SetGlobalParameter(str(name), str(value) if value is UNDEFINED else value)
+    )
+
+
+@contextmanager
+def _refused_at(node: NodeState, vhost: VirtualHost, **names: str) -> Iterator[None]:
+    """Add to a refusal which policy or parameter it is about."""
+    try:
+        yield
+    except operator_errors.UnforeseenError:
+        raise
+    except OperatorError as error:
+        raise operator_errors.imported_parameter(error, _place(node, vhost, names), node.release) from error
+
+
+def _place(node: NodeState, vhost: VirtualHost, names: Mapping[str, str]) -> str:
+    """Return the place of a refused policy or parameter, in the form in which its refusal ends."""
+    if node.release.definitions_refusal_texts == "printed":
+        return f" ({'/'.join((vhost.name, *names.values()))})"
+    between = " / " if "component" in names else " "
+    named = {"vhost": vhost.name, **names}
+    return " (" + between.join(f'{kind}: "{name}"' for kind, name in named.items()) + ")"
+
 
 _OF_A_VHOST = frozenset({"parameters", "policies", "queues", "exchanges", "bindings"})
 _NAMING_THEIR_VHOST = ("queues", "exchanges", "bindings")
@@ -253,7 +341,7 @@ def _add_exchange(node: NodeState, at: At, item: Item) -> None:
     exists = name in vhost.exchanges
     if not name or name.startswith("amq.") or (exists and node.release.definitions_existing == "skipped"):
         return
-    exchange_declarations.check_type(kind, node.release)
+    declarations.check_type(kind, node.release)
     _check_fields("exchanges", item, node.release)
     exchange = Exchange(
         name=name,
@@ -332,10 +420,10 @@ _IMPORTERS: dict[str, Callable[[NodeState, At, Item], None]] = {
     "vhosts": _add_vhost,
     "permissions": _add_permission,
     "topic_permissions": _add_topic_permission,
-    "policies": import_parameters.add_policy,
-    "parameters": import_parameters.add_parameter,
+    "policies": add_policy,
+    "parameters": add_parameter,
     "queues": _add_queue,
     "exchanges": _add_exchange,
     "bindings": _add_binding,
-    "global_parameters": import_parameters.add_global_parameter,
+    "global_parameters": add_global_parameter,
 }

@@ -18,6 +18,8 @@ from simulator.broker.commands import AddVhost, PutUser, TakeDefinitions
 from simulator.broker.operations import administration, exchanges, queue_lifecycle, users
 from simulator.broker.operations.definitions_import import (
     ONE_BY_ONE,
+    At,
+    Item,
     arguments_of,
     binding_of,
     checked_document,
@@ -25,7 +27,6 @@ from simulator.broker.operations.definitions_import import (
     objects_in,
     sections_of,
 )
-from simulator.broker.operations.import_items import At, Item
 from simulator.broker.replies import NotImported
 from simulator.broker.state import NodeState, VirtualHost
 from simulator.definitions import version_of

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from dlx import amqp_errors, letter_texts
+from dlx import amqp_errors, dead_lettering
 from dlx.message import Message, published
 from dlx.releases import Release
 from dlx.routing import route
@@ -26,7 +26,7 @@ from simulator.broker.effects import Traced
 from simulator.broker.operations import access, acknowledgements, queues, reply_to, tracing
 from simulator.broker.replies import Confirmed, Done, Refused, Returned
 from simulator.broker.state import Channel, NodeState, VirtualHost
-from simulator.broker.state.transactions import Publishing, Route
+from simulator.broker.state.clients import Publishing, Route
 from simulator.events import Event
 
 _PUBLISHED = Event.PUBLISHED  # Python 3.11 takes long to look it up
@@ -194,7 +194,7 @@ def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, ui
         node.counters.unroutable_dropped += 1
     event = Event.RETURNED if mandatory else Event.UNROUTABLE
     if event in node.watched:
-        node.happened(event, vhost, Copy(uid, message, body), detail=letter_texts.routed(message, None))
+        node.happened(event, vhost, Copy(uid, message, body), detail=dead_lettering.routed_text(message, None))
 
 
 # Confirms and transactions

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dlx.settings import Settings, effective_settings
 from dlx.topology import QUORUM, STREAM, Queue
 from simulator.broker.effects import Crashed
-from simulator.broker.operations import consumer_selection, exchanges, queues
+from simulator.broker.operations import deliveries, exchanges, queues
 from simulator.broker.replies import ConsumerCancelled
 from simulator.broker.state import Connection, NodeState, QueueState, VirtualHost
 from simulator.broker.stores.classic import ClassicStore
@@ -108,7 +108,7 @@ def _notify_consumers(node: NodeState, queue: QueueState) -> None:
     for consumer in sorted(queue.consumers, key=lambda consumer: consumer.tag.encode(errors="surrogatepass")):
         channel = consumer.channel
         channel.consumers.pop(consumer.tag, None)
-        if consumer_selection.understands_cancel(channel):
+        if deliveries.understands_cancel(channel):
             node.out.append(ConsumerCancelled(channel.id, consumer.tag))
     queue.consumers.clear()
     queue.active.clear()

@@ -22,7 +22,7 @@ from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import QUORUM, STREAM
 from simulator.broker.copies import Copy
 from simulator.broker.effects import DeadLettered, Leaving
-from simulator.broker.operations import consumer_selection, dead_letters, deliveries, stream_consumers
+from simulator.broker.operations import dead_letters, deliveries, stream_consumers
 from simulator.broker.state import Consumer, NodeState, QueueState, Unacked
 from simulator.broker.stores.classic import PriorityError
 from simulator.broker.stores.quorum import QuorumStore
@@ -155,12 +155,12 @@ def run(node: NodeState, queue: QueueState, *, singly: bool = False) -> None:
         if node.handed_out >= node.hand_out_max:  # the rest after whatever else there is to do
             node.timers.set(node.now_us, "queue", queue)
             break
-        consumer = consumer_selection.next_taker(queue)
+        consumer = deliveries.next_taker(queue)
         if consumer is None:
             break
         node.handed_out += 1
         copy = store.take()
-        consumer_selection.book(consumer)
+        deliveries.book(consumer)
         if later is None:
             deliveries.deliver(node, consumer, copy)
         else:
@@ -170,7 +170,7 @@ def run(node: NodeState, queue: QueueState, *, singly: bool = False) -> None:
         if dead:
             _drop(node, queue, dead, EXPIRED, Event.EXPIRED)
     if later:
-        for consumer, copy in consumer_selection.by_consumer(later, node.release):
+        for consumer, copy in deliveries.by_consumer(later, node.release):
             deliveries.deliver(node, consumer, copy)
     if taken:
         node.look_after(queue)
@@ -207,8 +207,8 @@ def settled(node: NodeState, queue: QueueState) -> None:
     """Hand out more: acknowledgements made room. The consumers of a stream read on by themselves."""
     if queue.definition.type == STREAM:
         return
-    if queue.single_active and not consumer_selection.waits_for_cancelled(queue, node.release):
-        consumer_selection.choose_single_active(queue, node.release)
+    if queue.single_active and not deliveries.waits_for_cancelled(queue, node.release):
+        deliveries.choose_single_active(queue, node.release)
     if queue.store.ready and queue.consumers:
         if queue.definition.type == QUORUM:
             expire(node, queue)

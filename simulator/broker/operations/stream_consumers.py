@@ -10,11 +10,10 @@ from dlx.consumer_arguments import check_stream_offset
 from dlx.field_values import Long
 from simulator.broker.commands import Consume
 from simulator.broker.copies import Copy
-from simulator.broker.operations import ack_deadlines, deliveries
+from simulator.broker.operations import deliveries
 from simulator.broker.replies import Delivered
 from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked
-from simulator.broker.stores.stream import StreamStore
-from simulator.broker.stores.stream_filters import wanted
+from simulator.broker.stores.stream import StreamStore, wanted
 
 OFFSET_HEADER = "x-stream-offset"
 
@@ -66,8 +65,8 @@ def _deliver(node: NodeState, queue: QueueState, consumer: Consumer, copy: Copy)
     queue.unacked += 1
     queue.unacked_bytes += copy.size
     queue.counters.deliver += 1
-    if ack_deadlines.needs_watch(node, consumer):
-        ack_deadlines.watch(node, channel, unacked)
+    if deliveries.needs_watch(node, consumer):
+        deliveries.watch(node, channel, unacked)
     if not deliveries.can_write(node, channel, copy.message):
         return
     added: dict[str, int] = {OFFSET_HEADER: Long(copy.position)}

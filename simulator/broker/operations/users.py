@@ -24,7 +24,6 @@ from simulator.broker.commands import (
 )
 from simulator.broker.operations import connections
 from simulator.broker.state import NodeState, Permissions, User
-from simulator.broker.tags import tag_names
 
 _RIGHTS = ("configure", "write", "read")
 
@@ -158,3 +157,16 @@ def _permissions_changed(node: NodeState) -> None:
     for channel in node.channels.values():
         channel.permissions_changed = True
         channel.publishes.clear()
+
+
+# Tags of users and virtual hosts, as requests and definitions give them.
+#
+# Source: rabbit_auth_backend_internal.erl tag_list_from; rabbit_vhost.erl parse_tags.
+
+
+def tag_names(given: Any) -> tuple[str, ...]:
+    """Return tags given as a list, or as a string that commas divide. Raises ``UnforeseenError`` for other values."""
+    tags = given.split(",") if isinstance(given, str) else given
+    if not isinstance(tags, list) or not all(isinstance(tag, str | int) for tag in tags):
+        raise operator_errors.wrong_type()
+    return tuple(tag for tag in (str(tag).strip() for tag in tags) if tag)

@@ -7,11 +7,9 @@ a start of the server next to nothing, where a dataclass takes half a millisecon
 print their fields: these would be half of the node.
 """
 
-from simulator.broker.state.clients import Channel, Connection, Consumer, Unacked
-from simulator.broker.state.global_counters import GlobalCounters
-from simulator.broker.state.node import NodeState, Observer
+from simulator.broker.state.clients import Channel, Connection, Consumer, Permissions, Unacked, User
+from simulator.broker.state.node import GlobalCounters, NodeState, Observer
 from simulator.broker.state.queues import Pending, QueueState
-from simulator.broker.state.users import Permissions, User
 from simulator.broker.state.virtual_hosts import Counters, VirtualHost
 
 __all__ = [

@@ -8,15 +8,75 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dlx.message import Message
+from dlx.passwords import NO_PASSWORD, SHA256
 from simulator.broker.commands import ChannelId
 from simulator.broker.copies import Copy
-from simulator.broker.state.transactions import Publishing, Settling
 
 if TYPE_CHECKING:
     from simulator.broker.state.queues import QueueState
-    from simulator.broker.state.transactions import Settled
-    from simulator.broker.state.users import User
-    from simulator.broker.state.virtual_hosts import VirtualHost
+    from simulator.broker.state.virtual_hosts import Counters, VirtualHost
+
+
+# The contents of a transaction until its commit: publishes that were checked, deliveries that were settled.
+
+
+Settled = tuple[int, "Unacked"]
+"""A delivery, with its delivery tag."""
+
+
+class Route(msgspec.Struct, gc=False):
+    """A checked publish: the message and the queues it goes to; ``properties`` keeps its identity alive."""
+
+    generation: int
+    properties: Mapping[str, Any]
+    message: Message
+    queues: tuple[str, ...]
+    counters: Counters
+
+
+class Publishing(msgspec.Struct):
+    """One publish that waits for the commit of its transaction; ``types`` are those of the queues on its route."""
+
+    route: Route
+    types: tuple[str, ...]
+    body: bytes
+    uid: int
+    mandatory: bool
+
+
+class Settling(msgspec.Struct):
+    """Deliveries that are settled together; ``how`` is ``ack`` or a kind of return."""
+
+    how: str
+    requeue: bool
+    settled: list[Settled]
+
+
+# Users, and what they may do in each virtual host.
+
+
+class Permissions(msgspec.Struct):
+    """Regular expressions of the names a user may configure, write and read in one virtual host."""
+
+    configure: str
+    write: str
+    read: str
+
+
+class User(msgspec.Struct):
+    """A user. ``topic_permissions`` are (write, read) by (virtual host, exchange).
+
+    ``password_hash`` is salt and hash by ``hashing_algorithm`` (``dlx.passwords``).
+    """
+
+    name: str
+    password_hash: bytes = NO_PASSWORD
+    hashing_algorithm: str = SHA256
+    tags: tuple[str, ...] = ()
+    permissions: dict[str, Permissions] = msgspec.field(default_factory=dict)
+    topic_permissions: dict[tuple[str, str], tuple[str, str]] = msgspec.field(default_factory=dict)
+    limits: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 _HIBERNATES_AFTER_US = 1_000_000  # the first time; then a server takes longer, by chance

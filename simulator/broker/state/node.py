@@ -12,7 +12,7 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from dlx import amqp_errors, operator_errors
@@ -22,13 +22,48 @@ from simulator.broker.commands import ChannelId
 from simulator.broker.copies import Copy
 from simulator.broker.effects import Effect
 from simulator.broker.replies import Reply
-from simulator.broker.state.clients import Channel, Connection
-from simulator.broker.state.global_counters import GlobalCounters
+from simulator.broker.state.clients import Channel, Connection, Permissions, User
 from simulator.broker.state.queues import QueueState
-from simulator.broker.state.users import Permissions, User
-from simulator.broker.state.virtual_hosts import VirtualHost
+from simulator.broker.state.virtual_hosts import Counters, VirtualHost
 from simulator.deadlines import Deadlines
 from simulator.events import Event, Happened
+
+# What a node counts of all its messages, whatever becomes of the queues and exchanges that they went through.
+
+
+@dataclass(slots=True)
+class GlobalCounters:
+    """The counts since the node started.
+
+    ``dead_letters`` are by reason, queue type and strategy (``dlx.global_counters.Account``).
+    Deliveries are counted at their queues; ``gone`` has, by queue type, those of queues
+    that are deleted, and under ``volatile`` the answers by direct reply-to.
+    """
+
+    received: int = 0
+    received_confirm: int = 0
+    routed: int = 0
+    unroutable_dropped: int = 0
+    unroutable_returned: int = 0
+    confirmed: int = 0
+    gone: dict[str, Counters] = field(default_factory=dict)
+    dead_letters: dict[tuple[str, str, str], int] = field(default_factory=dict)
+
+    def died(self, reason: str, queue_type: str, strategy: str, count: int = 1) -> None:
+        """Count deaths."""
+        account = reason, queue_type, strategy
+        self.dead_letters[account] = self.dead_letters.get(account, 0) + count
+
+    def keep(self, queue_type: str, counters: Counters) -> None:
+        """Keep the counts of a queue that is going."""
+        kept = self.of_type(queue_type)
+        for each in fields(Counters):
+            setattr(kept, each.name, getattr(kept, each.name) + getattr(counters, each.name))
+
+    def of_type(self, queue_type: str) -> Counters:
+        """Return the kept counts of a type of queue."""
+        return self.gone.setdefault(queue_type, Counters())
+
 
 DueKind = Literal["queue", "unused", "retry", "acknowledgement", "agenda", "driver"]
 """What is due: to look after a queue or delete it unused, to send held messages again, to look at a channel's

@@ -18,8 +18,7 @@ from itertools import chain, takewhile
 from math import inf
 
 from dlx.delivery_counts import Counts, Return, limit_exceeded, returned
-from dlx.message import Message
-from dlx.property_size import properties_size
+from dlx.message import Message, properties_size
 from dlx.settings import Settings, expires_messages
 from dlx.topology import QUORUM
 from simulator.broker.copies import Copy

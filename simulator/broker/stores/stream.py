@@ -17,19 +17,23 @@ evaluate_retention; live servers.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from operator import attrgetter
+from typing import Any, Literal
 
 import msgspec
 
+from dlx.amqp_errors import internal_error
 from dlx.delivery_counts import Return
+from dlx.field_values import Timestamp
 from dlx.message import Message
+from dlx.releases import Release
 from dlx.settings import Settings
 from dlx.streams import properties_kept, read_from_stream
 from simulator.broker.copies import Copy
-from simulator.broker.stores.offsets import Moment, age_ms, start
-from simulator.broker.stores.stream_filters import Wanted, filter_value
 
 SEGMENT_BYTES = 500_000_000
 SEGMENT_CHUNKS = 256_000
@@ -239,3 +243,93 @@ def _setting(settings: Settings, key: str) -> object:
 
 def _integer(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# Where a stream's consumer asks to start: the argument x-stream-offset.
+#
+# Source: rabbit_stream_queue.erl parse_offset_arg, rabbit_amqqueue.erl check_max_age;
+# what arguments are refused: ``dlx.argument_values.stream_offset``.
+
+
+_AGE = re.compile(r"(\d+)([YMDhms])(?=\n|\Z)", re.ASCII)  # RabbitMQ does not look behind a line break
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "D": 86_400, "M": 30 * 86_400, "Y": 365 * 86_400}
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """The first message that the stream took at this time or later; ``ms`` since 1970."""
+
+    ms: int
+
+
+Start = Literal["first", "last", "next"] | int | Moment
+
+
+def start(argument: Any, now_us: int) -> Start:
+    """Return where a consumer with this ``x-stream-offset`` starts; an ``int`` is an offset, no argument is ``next``.
+
+    Raises ``ValueError`` for a value that RabbitMQ refuses.
+    """
+    match argument:
+        case None:
+            return "next"
+        case "first" | "last" | "next" as name:
+            place: Literal["first", "last", "next"] = name
+            return place
+        case datetime():
+            moment = argument if argument.tzinfo else argument.replace(tzinfo=UTC)
+            return Moment(int(moment.timestamp()) * 1_000)
+        case Timestamp():
+            return Moment(argument * 1_000)
+        case str():
+            return Moment(now_us // 1_000 - age_ms(argument))
+        case int() if not isinstance(argument, bool):
+            return argument
+    raise ValueError(f"no x-stream-offset: {argument!r}")
+
+
+def age_ms(age: str) -> int:
+    """Return the milliseconds of an age such as ``5m``: a number and one of the units Y, M, D, h, m, s.
+
+    Raises ``ValueError`` for any other text.
+    """
+    found = _AGE.match(age)
+    if found is None:
+        raise ValueError(f"no age: {age!r}; one is a number and a unit of Y, M, D, h, m, s, such as 5m")
+    return int(found[1]) * _SECONDS[found[2]] * 1_000
+
+
+# Finds the messages that a stream's consumer wants, by its x-stream-filter and x-stream-match-unfiltered.
+#
+# RabbitMQ leaves out chunks that hold none of the wanted values, and may let one
+# through by mistake; here every message is a chunk and nothing unwanted comes through.
+#
+# Source: rabbit_stream_queue.erl filter_spec; osiris_bloom.erl; live servers.
+
+
+FILTER = "x-stream-filter"
+MATCH_UNFILTERED = "x-stream-match-unfiltered"
+VALUE_HEADER = "x-stream-filter-value"
+_UNFILTERED = ""
+
+Wanted = frozenset[str]
+
+
+def wanted(arguments: Mapping[str, Any], release: Release) -> Wanted | None:
+    """Return the filter values that a consumer with these arguments wants; ``None`` stands for everything.
+
+    Raises ``Refusal`` for the empty array, of which the server dies.
+    """
+    given = arguments.get(FILTER)
+    if not release.stream_filters or not isinstance(given, str | list | tuple):
+        return None
+    if not given and not isinstance(given, str):
+        raise internal_error()
+    values = [given] if isinstance(given, str) else [value for value in given if isinstance(value, str)]
+    also = [_UNFILTERED] if arguments.get(MATCH_UNFILTERED) is True else []
+    return frozenset(values + also)
+
+
+def filter_value(message: Message) -> str:
+    """Return the value that the publisher gave the message to be filtered by; an empty string if it gave no value."""
+    value = (message.headers or {}).get(VALUE_HEADER)
+    return value if isinstance(value, str) else _UNFILTERED

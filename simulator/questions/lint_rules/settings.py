@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dlx.declarations import ARGUMENTS
-from dlx.exchange_declarations import ARGUMENTS as EXCHANGE_ARGUMENTS
+from dlx.declarations import ARGUMENTS, EXCHANGE_ARGUMENTS
 from dlx.nearest_names import nearest
 from dlx.settings import (
     AT_LEAST_ONCE,

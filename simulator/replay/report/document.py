@@ -10,7 +10,7 @@ import msgspec
 from plotly.offline import get_plotlyjs
 
 from simulator.markup import Html, details, element, join, number, plural, section, table, text
-from simulator.pictures.timeline import timeline_css
+from simulator.pictures.html import timeline_css
 from simulator.replay.headline import headline
 from simulator.replay.report.books import books_section
 from simulator.replay.report.coverage import coverage_section

@@ -13,12 +13,10 @@ import pyarrow as pa
 
 from simulator.capture.capture_errors import Broken, CaptureError
 from simulator.capture.journal import ROW_START, read_row_lines
-from simulator.capture.log_names import names_of
 from simulator.capture.parquet import MAGIC, read_capture
 from simulator.capture.schema import to_batches
-from simulator.capture.sources import GZIP_MAGIC, MAX_RECORD_BYTES
-from simulator.capture.trace_json import read_trace_json
-from simulator.capture.trace_text import HEADER
+from simulator.capture.sources import GZIP_MAGIC, MAX_RECORD_BYTES, names_of
+from simulator.capture.trace_logs import HEADER, read_trace_json
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".log", ".parquet")
 """The files of a directory that are read."""

@@ -12,6 +12,7 @@ from typing import Any
 from dlx import amqp_errors
 from dlx.amqp_errors import Refusal
 from dlx.releases import Release
+from simulator.broker import commands
 from simulator.broker.commands import (
     Ack,
     ChannelId,
@@ -22,11 +23,9 @@ from simulator.broker.commands import (
     Publish,
     Reject,
 )
-from simulator.server.amqp.codec_cache import CodecCache
 from simulator.server.amqp.frames import CONTENT_HEADER
-from simulator.server.amqp.method_commands import command_for
 from simulator.server.amqp.methods import CONTENT_METHODS, INDEX, NAMES, decode_fields, decode_publish
-from simulator.server.amqp.outbox import ChannelOutput, Outbox
+from simulator.server.amqp.outbox import ChannelOutput, CodecCache, Outbox
 from simulator.server.amqp.properties import decode_properties
 from simulator.server.amqp.protocol_errors import (
     CannotDecodeError,
@@ -216,3 +215,47 @@ def decoded(name: str, payload: bytes, release: Release) -> dict[str, Any]:
         raise Fault(amqp_errors.malformed_utf_8()) from None
     except MalformedError as error:
         raise CrashError(str(error)) from None
+
+
+# Turns the methods that clients send into commands of the broker.
+
+
+_Request = Callable[..., Command]
+
+# Method -> the command, whose fields have the protocol's names unless renamed here.
+_COMMANDS: dict[str, _Request] = {
+    "channel.flow": commands.SetFlow,
+    "exchange.declare": commands.DeclareExchange,
+    "exchange.delete": commands.DeleteExchange,
+    "exchange.bind": commands.BindExchange,
+    "exchange.unbind": commands.UnbindExchange,
+    "queue.declare": commands.DeclareQueue,
+    "queue.bind": commands.BindQueue,
+    "queue.unbind": commands.UnbindQueue,
+    "queue.purge": commands.PurgeQueue,
+    "queue.delete": commands.DeleteQueue,
+    "basic.qos": commands.Qos,
+    "basic.consume": commands.Consume,
+    "basic.cancel": commands.Cancel,
+    "basic.get": commands.Get,
+    "basic.ack": commands.Ack,
+    "basic.reject": commands.Reject,
+    "basic.nack": commands.Nack,
+    "basic.recover": commands.Recover,
+    "basic.recover-async": commands.Recover,
+    "confirm.select": commands.SelectConfirms,
+    "tx.select": commands.SelectTransactions,
+    "tx.commit": commands.Commit,
+    "tx.rollback": commands.Rollback,
+}
+_NOT_THE_BROKERS = frozenset({"ticket", "nowait"})
+_RENAMED = {"global": "global_"}
+
+
+def command_for(method: str, channel: ChannelId, fields: dict[str, Any]) -> Command | None:
+    """Return the command of a method; ``None`` for a method that no client may send."""
+    make = _COMMANDS.get(method)
+    if make is None:
+        return None
+    values = {_RENAMED.get(name, name): value for name, value in fields.items() if name not in _NOT_THE_BROKERS}
+    return make(channel=channel, **values)

@@ -10,16 +10,18 @@ Source: rabbit_reader.erl; the texts are those of live servers.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from dlx import amqp_errors
+from dlx.field_values import Binary
 from dlx.releases import Release
+from dlx.releases.rows import changed, rows_of, subjects_of, with_behaviours
 from simulator.broker.commands import CloseConnection, Command, OpenConnection
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, Delivered, Done, Reply
 from simulator.server.amqp import channel as channels
-from simulator.server.amqp import server_properties
 from simulator.server.amqp.channel import Channel
 from simulator.server.amqp.contents import Contents
 from simulator.server.amqp.frames import (
@@ -34,8 +36,7 @@ from simulator.server.amqp.frames import (
     OVERHEAD,
     frame,
 )
-from simulator.server.amqp.login import credentials
-from simulator.server.amqp.methods import INDEX, NAMES, decode_fields
+from simulator.server.amqp.methods import INDEX, NAMES, decode_fields, encode_method
 from simulator.server.amqp.outbox import Outbox
 from simulator.server.amqp.protocol_errors import (
     CrashError,
@@ -48,6 +49,7 @@ from simulator.server.amqp.protocol_errors import (
     no_frame_end,
     unexpected_frame,
 )
+from simulator.server.amqp.tables import decode_table
 
 _GREETED = (b"AMQP\0\0\x09\x01", b"AMQP\x01\x01\0\x09")  # 0-9-1, and 0-9, which is close enough
 _AMQP_0_8 = b"AMQP\x01\x01\x08\0"
@@ -169,7 +171,7 @@ class Connection:
         release = self._settings.release
         if header in _GREETED or (header == _AMQP_0_8 and release.accepts_amqp_0_8):
             self.state = STARTING
-            self._outbox.raw(frame(METHOD, 0, server_properties.start(release, self._settings.cluster_name())))
+            self._outbox.raw(frame(METHOD, 0, start(release, self._settings.cluster_name())))
             return
         near_miss = header[:6] == b"AMQP\0\0" and header[6] >= 9
         offer = b"AMQP\x03\x01\0\0" if release.speaks_amqp_1_0 and not near_miss else b"AMQP\0\0\x09\x01"
@@ -370,3 +372,134 @@ _METHODS: dict[tuple[str, str], Callable[[Connection, Mapping[str, Any]], Comman
     (CLOSED, "connection.close"): Connection._close,
     (CLOSED, "connection.close-ok"): Connection._close_ok,
 }
+
+# Reads user and password from a client's SASL response.
+#
+# Source: rabbit_auth_mechanism_plain.erl, _amqplain.erl, _anonymous.erl.
+
+
+ANONYMOUS = ("guest", "guest")
+
+
+def credentials(mechanism: str, response: bytes, release: Release) -> tuple[str, str | None] | None:
+    """Return user and password from the response of that mechanism; ``None`` if it cannot be read.
+
+    A password of ``None`` is no text, and nobody's.
+    """
+    if mechanism == "ANONYMOUS":
+        return ANONYMOUS
+    return _plain(response) if mechanism == "PLAIN" else _amqplain(response, release)
+
+
+def _plain(response: bytes) -> tuple[str, str] | None:
+    parts = response.split(b"\0")
+    if len(parts) != 3 or parts[0]:
+        return None
+    return _text(parts[1]), _text(parts[2])
+
+
+def _amqplain(response: bytes, release: Release) -> tuple[str, str | None] | None:
+    try:
+        table = decode_table(response)
+        user, password = table["LOGIN"], table["PASSWORD"]
+    except (MalformedError, KeyError):
+        return None
+    if not isinstance(user, (str, bytes)):
+        return None
+    if isinstance(password, (str, bytes)):
+        both = isinstance(user, Binary) and isinstance(password, Binary)
+        return None if both and not release.amqplain_takes_byte_arrays else (_text(user), _text(password))
+    return None if isinstance(user, Binary) else (_text(user), None)
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode(errors="surrogateescape")
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether a numeric address is a loopback address of this machine."""
+    return address == "::1" or address.removeprefix("::ffff:").startswith("127.")
+
+
+# How each release introduces itself: as servers of 3.8, 3.10, 4.0 and 4.3 do; the others from their source.
+#
+# None of this decides anything, so it is here and not in the table of releases.
+
+
+class ServerProperties:
+    """The server properties that differ between releases."""
+
+    copyright: str = changed(
+        {
+            "3.9": "Copyright (c) 2007-2023 VMware, Inc. or its affiliates.",
+            "3.10": "Copyright (c) 2007-2022 VMware, Inc. or its affiliates.",
+            "3.11": "Copyright (c) 2007-2023 Broadcom Inc and/or its subsidiaries",
+            "3.12": "Copyright (c) 2007-2024 Broadcom Inc and/or its subsidiaries",
+            "4.1": "Copyright (c) 2007-2026 Broadcom Inc and/or its subsidiaries",
+        },
+        before="Copyright (c) 2007-2020 VMware, Inc. or its affiliates.",
+        meaning="Whose RabbitMQ it is.",
+        evidence="live for 3.8, 3.10, 4.0 and 4.3; rabbit.hrl COPYRIGHT_MESSAGE",
+    )
+    platform: str = changed(
+        {
+            "3.9": "Erlang/OTP 25.2.3",
+            "3.13": "Erlang/OTP 26.2.5",
+            "4.0": "Erlang/OTP 27.3.4.1",
+            "4.3": "Erlang/OTP 29.1.2",
+        },
+        before="Erlang/OTP 23.2.6",
+        meaning="The Erlang/OTP that the server runs on. Each release runs on several.",
+        evidence="live for 3.8, 3.10, 4.0 and 4.3; one of those that each of the others supports",
+    )
+
+
+@with_behaviours
+class Introduction(ServerProperties, msgspec.Struct, frozen=True, kw_only=True):
+    """How the server of one release introduces itself; ``TABLE`` says what each field means and how it is known."""
+
+
+TABLE = rows_of(*subjects_of(Introduction))
+_CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+
+
+@cache
+def introduction_of(version: str) -> Introduction:
+    """Return how the server of a full version such as ``4.3.6`` introduces itself."""
+    return Introduction(**{row.name: row.value_in(version) for row in TABLE})
+
+
+def server_properties(release: Release, cluster_name: str) -> dict[str, Any]:
+    """Return what the server of a release says of itself in ``connection.start``."""
+    introduction = introduction_of(release.version)
+    return {
+        "capabilities": dict.fromkeys(_CAPABILITIES, True),
+        "cluster_name": cluster_name,
+        "copyright": introduction.copyright,
+        "information": "Licensed under the MPL 2.0. Website: https://rabbitmq.com",
+        "platform": introduction.platform,
+        "product": "RabbitMQ",
+        "version": release.version,
+    }
+
+
+def start(release: Release, cluster_name: str) -> bytes:
+    """Encode the method ``connection.start``, which is the same for a client of 0-9 as for one of 0-9-1."""
+    fields = {
+        "version_major": 0,
+        "version_minor": 9,
+        "server_properties": server_properties(release, cluster_name),
+        "mechanisms": " ".join(release.sasl_mechanisms),
+        "locales": "en_US",
+    }
+    return encode_method("connection.start", fields)

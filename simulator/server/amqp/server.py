@@ -22,9 +22,8 @@ from dlx import amqp_errors
 from simulator.broker.commands import Command, PauseDeliveries, ResumeDeliveries
 from simulator.broker.replies import ConnectionClosed, Reply
 from simulator.server.amqp import connection as protocol
-from simulator.server.amqp.connection import Connection, ServerSettings
+from simulator.server.amqp.connection import Connection, ServerSettings, is_loopback
 from simulator.server.amqp.contents import Contents
-from simulator.server.amqp.login import is_loopback
 from simulator.server.amqp.protocol_errors import Fault
 from simulator.server.node import Node
 

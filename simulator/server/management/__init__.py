@@ -1,7 +1,7 @@
 """RabbitMQ's management HTTP API for a node.
 
-``application(node)`` is the ASGI application. Three things in it are our own: the clock
-(``clock``), the histories of messages (``histories``) and the page at ``/`` (``page``).
+``application(node)`` is the ASGI application. Two things in it are our own: the clock,
+the faults and the histories of messages (``simulation``), and the page at ``/`` (``page``).
 """
 
 from __future__ import annotations

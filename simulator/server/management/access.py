@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dlx import permissions
 from dlx.amqp_errors import Refusal
 from simulator.broker import User, VirtualHost
-from simulator.server.amqp.login import is_loopback
+from simulator.server.amqp.connection import is_loopback
 from simulator.server.management.http_errors import ApiError, MalformedRequest, NoCredentials, not_authorised, not_found
 from simulator.server.management.request import Request
 

@@ -19,7 +19,22 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from dlx.operator_errors import OperatorError, UnforeseenError
-from simulator.server.management import access, listing
+from simulator.server.management import (
+    access,
+    bindings,
+    connections,
+    definitions,
+    exchanges,
+    listing,
+    overview,
+    parameters,
+    policies,
+    queues,
+    simulation,
+    traces,
+    users,
+    vhosts,
+)
 from simulator.server.management.http_errors import (
     ApiError,
     Crash,
@@ -28,15 +43,13 @@ from simulator.server.management.http_errors import (
     TooDeepError,
     bad_request,
     json_form,
+    json_response,
     object_not_found,
     told,
 )
-from simulator.server.management.management_state import ManagementState
 from simulator.server.management.page import PAGE, PARTS
-from simulator.server.management.request import Request
+from simulator.server.management.request import ManagementState, Request
 from simulator.server.management.resources import MalformedPathError, Resource, Router, segments_of
-from simulator.server.management.responses import json_response
-from simulator.server.management.routes import RESOURCES
 from simulator.server.node import Node
 
 _BODY_BYTES_MAX = 20_000_000
@@ -183,3 +196,22 @@ async def _live(receive: Receive, send: Send) -> None:
         else:
             await send({"type": "lifespan.shutdown.complete"})
             return
+
+
+# All resources of the management API, collected from the modules that describe them.
+
+
+RESOURCES = (
+    *overview.RESOURCES,
+    *definitions.RESOURCES,
+    *vhosts.RESOURCES,
+    *users.RESOURCES,
+    *policies.RESOURCES,
+    *parameters.RESOURCES,
+    *exchanges.RESOURCES,
+    *queues.RESOURCES,
+    *bindings.RESOURCES,
+    *connections.RESOURCES,
+    *traces.RESOURCES,
+    *simulation.RESOURCES,
+)

@@ -26,13 +26,13 @@ from simulator.server.management.http_errors import (
     TooDeepError,
     bad_request,
     json_form,
+    json_response,
     told,
 )
 from simulator.server.management.parameters import global_parameters, parameters
-from simulator.server.management.policy_json import policy_json
+from simulator.server.management.policies import policy_json
 from simulator.server.management.request import Request
 from simulator.server.management.resources import FORM, JSON, Resource
-from simulator.server.management.responses import json_response
 from simulator.server.management.users import permissions, topic_permissions, user_json
 from simulator.server.management.vhosts import metadata
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
+from starlette.responses import Response
 
 from dlx.operator_errors import OBJECT_NOT_FOUND
 from simulator.json_reading import DEPTH_MAX
@@ -85,3 +89,26 @@ def not_authorised(reason: Any) -> ApiError:
 def object_not_found() -> ApiError:
     """Return the error 404 of a resource that does not exist."""
     return ApiError(404, OBJECT_NOT_FOUND, "Not Found")
+
+
+# Makes responses of JSON.
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a response of JSON, not to be cached. Question marks replace characters that UTF-8 cannot encode."""
+    try:
+        body = _encode(value)
+    except UnicodeEncodeError:
+        body = _encode(_readable(value))
+    return Response(body, status, {"Cache-Control": "no-cache", **(headers or {})}, "application/json")
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, Mapping):
+        return {_readable(name): _readable(item) for name, item in value.items()}
+    return [_readable(item) for item in value] if isinstance(value, list | tuple) else value

@@ -12,9 +12,8 @@ import msgspec
 import regex
 from starlette.responses import Response
 
-from simulator.server.management.http_errors import ApiError, Crash, bad_request
+from simulator.server.management.http_errors import ApiError, Crash, bad_request, json_response
 from simulator.server.management.request import Request
-from simulator.server.management.responses import json_response
 
 _PAGE_SIZE, _PAGE_SIZE_MAX = 100, 500
 _FILTER_MAX = 1024

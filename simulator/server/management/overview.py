@@ -6,19 +6,22 @@ Source: rabbit_mgmt_wm_overview.erl, _nodes.erl, _extensions.erl.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.responses import Response
 
 from dlx.routing import EXCHANGE_TYPES
 from simulator.broker import VirtualHost
-from simulator.broker.commands import ResetCounters
+from simulator.broker.commands import DeclareQueue, ResetCounters
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import object_not_found
+from simulator.server.management.http_errors import Crash, bad_request, json_response, object_not_found
+from simulator.server.management.internal_connections import getting_channel
+from simulator.server.management.management_releases.deprecations import PERMITTED
 from simulator.server.management.message_stats import overall_stats, with_rates
 from simulator.server.management.request import Request
-from simulator.server.management.resources import Resource
-from simulator.server.totals import message_totals, object_totals
+from simulator.server.management.resources import Resource, vhost_exists
+from simulator.server.node import message_totals, object_totals
 
 # What comes and goes is not counted.
 _CHURN = dict.fromkeys(
@@ -179,7 +182,7 @@ def _release(request: Request) -> Response:
     return listing.whole(request.broker.release.version, request)
 
 
-RESOURCES = (
+_OVERVIEW = (
     Resource("/overview", _overview),
     Resource("/nodes", _nodes, allow=access.monitors),
     Resource("/nodes/:node", _one_node, allow=access.monitors, exists=_is_this_node),
@@ -197,3 +200,183 @@ RESOURCES = (
     Resource("/reset/:node", delete=_reset, allow=access.administrators, exists=_is_this_node),
     Resource("/rebalance/queues", post=lambda request: None, allow=access.administrators),
 )
+
+# ``/api/health/checks``, ``/api/healthchecks``, ``/api/aliveness-test``: check the health of the node.
+#
+# Source: rabbit_mgmt_wm_health_check_*.erl, rabbit_mgmt_wm_aliveness_test.erl.
+
+
+Facts = Mapping[str, Any]
+
+_OK = {"status": "ok"}
+_AMQP = frozenset({"amqp091", "amqp0.9.1", "amqp0-9-1", "amqp0_9_1", "amqp10", "amqp1.0", "amqp1-0", "amqp1_0"})
+_UNITS = ("days", "weeks", "months", "years")
+
+
+def _well(request: Request) -> Facts:
+    return _OK
+
+
+def _unalarmed(request: Request) -> Facts:
+    if not request.node.alarm.active:
+        return _OK
+    alarms = [{"node": request.broker.node, "resource": resource} for resource in request.node.alarm.resources]
+    return _failed(reason="There are alarms in effect in the cluster", alarms=alarms)
+
+
+def _alone(request: Request) -> Facts:
+    return {**_OK, "reason": "single node cluster"}
+
+
+def _failed(**facts: Any) -> Facts:
+    return {"status": "failed", **facts}
+
+
+def _answered(facts: Facts, request: Request) -> Response:
+    status = 200 if facts["status"] == "ok" else 503
+    if request.api.health_checks_by_columns:
+        return json_response(listing.shown(facts, request), status)
+    return listing.whole(facts, request, status)
+
+
+def _port(request: Request) -> Facts:
+    try:
+        port = int(request.name("port"))
+    except ValueError as error:
+        raise bad_request("Invalid port") from error
+    ports = [listener["port"] for listener in listeners(request)]
+    if port in ports:
+        return {**_OK, "port": port}
+    return _failed(reason="No active listener", missing=port, ports=ports)
+
+
+def _protocols(request: Request) -> Facts:
+    several = request.api.protocol_listener == "several protocols"
+    asked = request.name("protocols").split(",") if several else [request.name("protocols")]
+    wanted = ["amqp" if name.lower() in _AMQP else name.lower() for name in asked]
+    active = [listener["protocol"] for listener in listeners(request)]
+    missing = [name for name in wanted if name not in active]
+    if missing:
+        return _failed(reason="No active listener", missing=missing if several else missing[0], protocols=active)
+    return {**_OK, "protocols": active} if several else {**_OK, "protocol": wanted[0]}
+
+
+def _certificates(request: Request) -> Facts:
+    if request.name("unit") not in _UNITS:
+        raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
+    return _OK
+
+
+def _alive(request: Request) -> Response:
+    with getting_channel(request) as channel:
+        if request.api.aliveness_test_declares:
+            channel.run(DeclareQueue(channel=channel.id, queue="aliveness-test"))
+    return _answered(_OK, request)
+
+
+def _asked_node(request: Request) -> Any:
+    if request.names.get("node", request.broker.node) != request.broker.node:
+        raise object_not_found()
+    return _OK
+
+
+def _check(path: str, handler: Callable[[Request], Facts] = _well) -> Resource:
+    """Return the resource of a check, which only the releases offer that list it in ``Api.health_checks``."""
+    name = path.partition("/")[0]
+
+    def checked(request: Request) -> Response:
+        if name in request.api.crashing_health_checks:
+            raise Crash
+        return _answered(handler(request), request)
+
+    return Resource(f"/health/checks/{path}", checked, offered=lambda api: name in api.health_checks)
+
+
+_LEADERS = "quorum-queues-without-elected-leaders"
+
+_HEALTH = (
+    Resource("/aliveness-test/:vhost", _alive, allow=access.inhabitants, exists=vhost_exists),
+    Resource("/healthchecks/node", _asked_node, allow=access.monitors),
+    Resource("/healthchecks/node/:node", _asked_node, allow=access.monitors),
+    _check("alarms", _unalarmed),
+    _check("local-alarms", _unalarmed),
+    _check("virtual-hosts"),
+    _check("is-in-service"),
+    _check("ready-to-serve-clients"),
+    _check("below-node-connection-limit"),
+    _check("reached-target-cluster-size"),
+    _check("metadata-store/initialized"),
+    _check("metadata-store/initialized/with-data"),
+    _check("node-is-quorum-critical", _alone),
+    _check("node-is-mirror-sync-critical", _alone),
+    _check("certificate-expiration/:within/:unit", _certificates),
+    _check("port-listener/:port", _port),
+    _check("protocol-listener/:protocols", _protocols),
+    _check(f"{_LEADERS}/all-vhosts"),
+    _check(f"{_LEADERS}/all-vhosts/pattern/:pattern"),
+    _check(f"{_LEADERS}/vhost/:vhost"),
+    _check(f"{_LEADERS}/vhost/:vhost/pattern/:pattern"),
+)
+
+# ``/api/deprecated-features``: which features are deprecated, and which of them are in use.
+#
+# Source: rabbit_mgmt_wm_deprecated_features.erl; rabbit_depr_ff_extra.erl.
+
+
+_OF_AGENT = "management_metrics_collection"
+_ANNOUNCED = "https://blog.rabbitmq.com/posts/2021/08/4.0-deprecation-announcements/#"
+_DOCUMENTS = {
+    "amqp_filter_set_bug": (
+        "https://docs.oasis-open.org/amqp/core/v1.0/os/amqp-core-messaging-v1.0-os.html#type-filter-set"
+    ),
+    "classic_queue_mirroring": f"{_ANNOUNCED}removal-of-classic-queue-mirroring",
+    "global_qos": f"{_ANNOUNCED}removal-of-global-qos",
+    "management_metrics_collection": f"{_ANNOUNCED}disable-metrics-delivery-via-the-management-api--ui",
+    "ram_node_type": f"{_ANNOUNCED}removal-of-ram-nodes",
+    "transient_nonexcl_queues": f"{_ANNOUNCED}removal-of-transient-non-exclusive-queues",
+}
+
+
+def _feature(name: str, request: Request) -> dict[str, Any]:
+    return {
+        "name": name,
+        "desc": "",
+        "deprecation_phase": request.api.deprecated_features[name],
+        "doc_url": _document(name, request),
+        "provided_by": "rabbitmq_management_agent" if name == _OF_AGENT else "rabbit",
+    }
+
+
+def _document(name: str, request: Request) -> str:
+    if name == "amqp_address_v1":
+        return f"https://www.rabbitmq.com/{request.api.deprecated_addresses_document}"
+    return _DOCUMENTS.get(name, "")
+
+
+def _all(request: Request) -> Response:
+    features = [_feature(name, request) for name in request.api.deprecated_features]
+    if request.api.deprecation_states:
+        for feature in features:
+            feature["state"] = "permitted" if feature["deprecation_phase"] == PERMITTED else "denied"
+    listing.page_or_crash(request)
+    return json_response(features)
+
+
+def _used(request: Request) -> Any:
+    vhosts = request.broker.vhosts.values()
+    queues = [queue.definition for vhost in vhosts for queue in vhost.queues.values()]
+    policies = [policy for vhost in vhosts for policy in vhost.policies.values()]
+    used = {
+        "transient_nonexcl_queues": any(not queue.durable and not queue.exclusive for queue in queues),
+        "classic_queue_mirroring": any("ha-mode" in policy.definition for policy in policies),
+    }
+    return [_feature(name, request) for name, is_used in used.items() if is_used]
+
+
+_DEPRECATED_FEATURES = (
+    Resource("/deprecated-features", _all, offered=lambda api: bool(api.deprecated_features)),
+    Resource("/deprecated-features/used", _used, offered=lambda api: bool(api.deprecated_features)),
+)
+
+
+RESOURCES = (*_OVERVIEW, *_HEALTH, *_DEPRECATED_FEATURES)

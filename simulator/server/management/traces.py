@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from simulator.server.management import access
 from simulator.server.management.http_errors import Crash, bad_request, object_not_found
-from simulator.server.management.queue_json import queue_json
+from simulator.server.management.queues import queue_json
 from simulator.server.management.request import Request
 from simulator.server.management.resources import JSON_ALONE, Resource
 from simulator.server.management.running_traces import START_FAILED, Trace

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from simulator.scenario.right_names import hint
-from simulator.scenario.scenario_errors import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError, hint
 from simulator.systems.activemq import plugins
 from simulator.systems.activemq.activemq_xml import ConfigurationError, broker_settings
 from simulator.systems.activemq.dead_letter_strategies import Strategy

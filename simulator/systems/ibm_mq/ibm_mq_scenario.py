@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from simulator.scenario.right_names import hint
-from simulator.scenario.scenario_errors import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError, hint
 from simulator.systems.ibm_mq.character_sets import UTF_8, UnknownCharacterSetError, codec_of
 from simulator.systems.ibm_mq.constants import number_of
 from simulator.systems.ibm_mq.keyword_values import FAMILIES, LENGTHS, meant

@@ -14,8 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from dlx.nearest_names import nearest
-from simulator.scenario.right_names import hint
-from simulator.scenario.scenario_errors import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError, hint
 from simulator.systems.ironmq.known_fields import QUEUE, unknown_fields
 from simulator.systems.ironmq.settings import FIELDS
 

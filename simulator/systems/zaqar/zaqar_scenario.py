@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from simulator.events import Happened
-from simulator.scenario.right_names import hint
-from simulator.scenario.scenario_errors import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError, hint
 from simulator.systems.zaqar.profiles import PROFILES
 from simulator.systems.zaqar.requests import Answer, Request
 from simulator.systems.zaqar.service import Zaqar

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
+import warnings
+from contextlib import AbstractContextManager
+from typing import Any
 from urllib.parse import urlsplit
 
 from dlx.releases import RELEASES, release
 from simulator.nearest_names import suggestion
-from simulator.testing.brokers.broker_under_test import Backend
-from simulator.testing.brokers.containers import Container
+from simulator.testing.brokers.broker_under_test import Backend, Broker, BrokerUnavailableError
 from simulator.testing.brokers.running_server import RunningServer, asked
-from simulator.testing.brokers.servers import hidden
+from simulator.testing.brokers.servers import NoSuchServerError, Server, hidden
 from simulator.testing.brokers.simulated import Simulator
+from simulator.testing.search.topology_under_test import OneTopology
 
 _SIMULATOR = "simulator"
 _CONTAINER = "container:"
@@ -50,3 +54,92 @@ def _check_url(amqp_url: str) -> None:
         raise ValueError(
             f"every test gets a virtual host of its own, so leave {parts.path!r} out of {hidden(amqp_url)!r}"
         )
+
+
+# Runs a server in a container as a broker under test.
+
+
+_AMQP_PORT, _MANAGEMENT_PORT = 5672, 15672
+_MANAGEMENT_WAIT_S = 60
+
+
+class Container:
+    """A server in a container, which is started when the first test needs it and removed at the end."""
+
+    simulated = False
+
+    def __init__(self, image: str, release_name: str | None = None) -> None:
+        self.id = f"container-{image.rpartition('/')[2]}"
+        self._image = image
+        self._release = release_name
+        self._container: Any = None
+        self._server: RunningServer | None = None
+
+    def broker(self, release: str | None, topology: OneTopology | None) -> AbstractContextManager[Broker]:
+        """Yield a new virtual host on the container's server."""
+        if self._server is None:
+            self._server = RunningServer(self._start())
+        return self._server.broker(release, topology)
+
+    def close(self) -> None:
+        """Remove the container."""
+        if self._container is not None:
+            self._container.stop()
+            self._container = None
+
+    def _start(self) -> Server:
+        container_of, unavailable = _testcontainers()
+        try:
+            self._container = container = container_of(self._image).with_exposed_ports(_MANAGEMENT_PORT)
+            container.start()
+            host, amqp = container.get_container_host_ip(), container.get_exposed_port(_AMQP_PORT)
+            management = container.get_exposed_port(_MANAGEMENT_PORT)
+            user = f"{container.username}:{container.password}"
+            return self._ready(f"amqp://{user}@{host}:{amqp}/|http://{host}:{management}/")
+        except (unavailable, OSError, TimeoutError) as error:
+            self.close()
+            raise BrokerUnavailableError(
+                f"the image {self._image} cannot be run: {_first_line(error)}\n"
+                "It takes a container engine such as Docker, and the image. Where testcontainers' own image cannot be "
+                "had, set TESTCONTAINERS_RYUK_DISABLED=true."
+            ) from error
+
+    def _ready(self, urls: str) -> Server:
+        """Return the server, once its management API answers."""
+        until = time.monotonic() + _MANAGEMENT_WAIT_S
+        while True:
+            try:
+                return asked(urls, self._release)
+            except BrokerUnavailableError as error:
+                if not isinstance(error.__cause__, NoSuchServerError):
+                    self.close()
+                    raise
+                if time.monotonic() > until:
+                    self.close()
+                    raise BrokerUnavailableError(
+                        f"{error}\nThe image {self._image} must have the management plugin on, "
+                        "as the tags of RabbitMQ that end in -management have."
+                    ) from error
+            time.sleep(0.5)
+
+
+def _testcontainers() -> tuple[Any, type[Exception]]:
+    """Return the class of RabbitMQ containers, if testcontainers has it, and the error of container engines."""
+    try:
+        from docker.errors import DockerException
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it uses what it has deprecated itself
+            try:
+                from testcontainers.community.rabbitmq import RabbitMqContainer
+            except ImportError:
+                from testcontainers.rabbitmq import RabbitMqContainer
+    except ImportError as error:
+        raise BrokerUnavailableError(
+            f"this needs testcontainers and pika: pip install '.[testing]' in a checkout of dlx ({error})"
+        ) from error
+    return RabbitMqContainer, DockerException
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

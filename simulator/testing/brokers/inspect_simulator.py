@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from dlx.consumer import death_history
-from dlx.delivery_headers import stored_headers
+from dlx.death_headers import stored_headers
 from dlx.value_kinds import value_kind
 from simulator.broker import Broker, QueueState
 from simulator.broker.commands import PassTime
@@ -14,11 +14,19 @@ from simulator.events import DEATHS, REFUSALS, Event, Happened, silent_losses
 from simulator.message_history import RecordingBroker
 from simulator.server.in_process import Server
 from simulator.server.node import YEAR_10000_US
-from simulator.testing.brokers.history_lines import after, history_lines, life, named, sentence, some, title
 from simulator.testing.brokers.inspection import Contents
-from simulator.testing.brokers.simulated import SimulatedBroker
-from simulator.testing.brokers.what_became import queues_of, what_became
-from simulator.testing.driven_clock import hear_clients, pass_time
+from simulator.testing.brokers.simulated import SimulatedBroker, hear_clients, pass_time
+from simulator.testing.brokers.what_became import (
+    after,
+    history_lines,
+    life,
+    named,
+    queues_of,
+    sentence,
+    some,
+    title,
+    what_became,
+)
 
 Result = TypeVar("Result")
 

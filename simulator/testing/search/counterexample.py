@@ -10,27 +10,30 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, Protocol, TypeVar
 
+from dlx.deaths import MAXLEN
+from dlx.possible_deaths import Rule
 from dlx.releases import DEFAULT
+from dlx.settings import Setting
 from simulator.bootstrap import DefinitionsSource
 from simulator.broker import OperatorError
 from simulator.definitions import read_definitions
-from simulator.events import Happened
+from simulator.events import Event, Happened
+from simulator.json_values import plain
 from simulator.questions.entries import Entries, entries
 from simulator.questions.limit_scaling import scaled, unscaled
-from simulator.questions.losses import Loss, losses_at
+from simulator.questions.losses import REFUSED, REMOVED, Loss, losses_at
 from simulator.questions.parking import parked_in
-from simulator.questions.reachability import flows_of, message_of, sliced
+from simulator.questions.reachability import flows_of, message_of, reached, sliced
 from simulator.questions.walk import Walk
 from simulator.scenario import steps
-from simulator.scenario.properties.promises import Lossless
 from simulator.scenario.properties.property import Cause, Property, PropertyBroken
-from simulator.scenario.properties.property_registry import named
+from simulator.scenario.properties.property_registry import Lossless, named
 from simulator.scenario.steps import AnyStep, History, Publish
 from simulator.scenario.trial import Trial
 from simulator.testing.search.failure_report import events_of
-from simulator.testing.search.shrinking import shrink
 
 INTO_MAX = 20
 SHRINK_S = 6.0
@@ -250,3 +253,168 @@ def once(path: History) -> Iterator[AnyStep]:
 
 class _TooLong(Exception):
     """Ends a trial."""
+
+
+# Makes a history shorter that shows something: leaves out steps, and takes smaller numbers, while it still does.
+
+
+class Shown(Protocol):
+    """A finding that a history shows; ``history`` is the part of it that was needed."""
+
+    history: History
+
+
+Found = TypeVar("Found", bound=Shown)
+
+
+def shrink(best: Found, shows: Callable[[History], Found | None], *, until_s: float) -> Found:
+    """Return the same finding with the shortest history that still shows it.
+
+    ``shows`` returns what a history shows, or ``None``. The search stops when ``time.monotonic()``
+    reaches ``until_s``, with the best so far.
+    """
+    better: Found | None = best
+    while better is not None:
+        best = better
+        better = _first(best.history, shows, until_s)
+    return best
+
+
+def _first(history: History, shows: Callable[[History], Found | None], end: float) -> Found | None:
+    """Return the first of the simpler histories that still shows it."""
+    for simpler in _simpler(history):
+        if time.monotonic() > end:
+            return None
+        found = shows(simpler)
+        if found is not None and _weight(found.history) < _weight(history):
+            return found
+    return None
+
+
+def _weight(history: History) -> tuple[int, int, int]:
+    """Weigh a history: fewer steps are better, then fewer actions, then less time and smaller bodies."""
+    return _count(history), steps.length(history), sum(map(_size, history))
+
+
+def _count(history: History) -> int:
+    return sum(1 + (_count(step.steps) if isinstance(step, steps.Repeat) else 0) for step in history)
+
+
+def _size(step: AnyStep) -> int:
+    if isinstance(step, steps.Repeat):
+        return sum(map(_size, step.steps))
+    return getattr(step, "ms", 0) + getattr(step, "body_bytes", 0)
+
+
+def _simpler(history: History) -> Iterator[History]:
+    yield from _without_parts(history)
+    yield from _merged(history)
+    yield from _repeated(history)
+    for index, step in enumerate(history):
+        for smaller in _smaller(step):
+            yield (*history[:index], *smaller, *history[index + 1 :])
+
+
+def _without_parts(history: History) -> Iterator[History]:
+    """Leave out a half, a quarter, ..., one step."""
+    size = len(history) // 2
+    while size:
+        for start in range(0, len(history) - size + 1, size):
+            yield history[:start] + history[start + size :]
+        size //= 2
+
+
+def _merged(history: History) -> Iterator[History]:
+    """Merge neighbouring steps that differ only in how often they happen."""
+    for index, (step, following) in enumerate(pairwise(history)):
+        times = [getattr(each, "times", 0) for each in (step, following)]
+        if all(times) and steps.changed(step, times=1) == steps.changed(following, times=1):
+            yield (*history[:index], steps.changed(step, times=sum(times)), *history[index + 2 :])
+
+
+def _repeated(history: History) -> Iterator[History]:
+    """Say once what is done again and again."""
+    for period in range(1, 5):
+        for start in range(len(history) - 2 * period + 1):
+            part, times = history[start : start + period], 1
+            while history[start + times * period : start + (times + 1) * period] == part:
+                times += 1
+            if times > 1:
+                rest = history[start + times * period :]
+                yield (*history[:start], steps.again(part, times), *rest)
+
+
+def _smaller(step: AnyStep) -> Iterator[History]:
+    """Yield simpler steps to put in its place."""
+    if isinstance(step, steps.Repeat):
+        yield step.steps
+        if len(step.steps) == 1:
+            yield (steps.again(step.steps, step.times),)
+        for inner in _simpler(step.steps):
+            if inner:
+                yield (steps.Repeat(inner, step.times),)
+    for field, least in (("times", 1), ("ms", 0), ("body_bytes", 0)):
+        value = getattr(step, field, least)
+        for less in _less(value, least):
+            yield (steps.changed(step, **{field: less}),)
+
+
+def _less(value: int, least: int) -> Iterator[int]:
+    """Yield smaller numbers, the smallest first."""
+    gap = value - least
+    while gap > 0:
+        yield value - gap
+        gap //= 2
+
+
+# Names what is behind a finding: the deciding rule with its setting, what that hides, and what was assumed.
+
+
+_FATES = {
+    Event.CYCLE_DROPPED.value: ("cycle",),
+    Event.UNROUTABLE.value: ("unroutable",),
+    Event.PURGED.value: (REMOVED,),
+    Event.DROPPED.value: ("no dead-letter exchange", "dead-letter exchange missing", "lost in a stream", REFUSED),
+}
+
+
+def deciding_rule(search: Finder, broken: PropertyBroken) -> Rule | None:
+    """Return the rule by which the message was lost; ``None`` where it was not lost, or no rule fits."""
+    return next((loss.rule for loss in search.possible_losses if is_cause(broken.cause, loss)), None)
+
+
+def is_cause(cause: Cause, loss: Loss) -> bool:
+    """Tell whether a loss that the rules make possible is what was found."""
+    if cause.vhost != loss.vhost or loss.fate not in _FATES.get(cause.what, ()):
+        return False
+    if loss.fate == REFUSED:  # the copy dies where it is refused, of the length limit
+        return (cause.queue, cause.reason) == (loss.target, MAXLEN)
+    return cause.queue in (loss.queue, loss.target) and (cause.reason or "") == loss.reason
+
+
+def told(rule: Rule) -> str:
+    """Say the rule, its setting, and what that hides."""
+    return f"{rule}; {hidden(rule.setting)}" if rule.setting is not None and rule.setting.hidden else str(rule)
+
+
+def as_json(setting: Setting) -> dict[str, Any]:
+    """Return a setting with its origin and what it hides."""
+    hides = [{"value": plain(value), "origin": str(origin)} for value, origin in setting.hidden]
+    return {"key": setting.key, "value": plain(setting.value), "origin": str(setting.origin), "hidden": hides}
+
+
+def hidden(setting: Setting) -> str:
+    """Say which values a setting hides."""
+    return "it hides " + ", ".join(f"{value} by {origin}" for value, origin in setting.hidden)
+
+
+def assumptions(search: Finder) -> Iterator[str]:
+    """Yield what ``lossless`` takes for granted, in sentences: consumers discard nothing where it would be gone."""
+    if search.property.name != "lossless" or search.discards:
+        return
+    for vhost, flow in search.flows.items():
+        queues, _ = reached(flow, [each for each in search.publishes if each.vhost == vhost])
+        for name in sorted(queues & flow.topology.queues.keys()):
+            if not flow.is_stream(name) and not flow.settings(name).dead_letters:
+                where = "" if vhost == "/" else f" of virtual host '{vhost}'"
+                yield f"nobody rejects for good in '{name}'{where}, which has no dead-letter exchange"

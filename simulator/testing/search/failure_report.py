@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from dlx import field_values
 from dlx.releases import DEFAULT
@@ -13,14 +13,13 @@ from simulator.bootstrap import DefinitionsSource
 from simulator.broker import OperatorError
 from simulator.events import Happened
 from simulator.message_history import MessageHistory
+from simulator.pictures.mermaid import sequence_as_mermaid as as_mermaid
 from simulator.pictures.repetitions import repeats
-from simulator.pictures.sequence_diagram import as_mermaid
 from simulator.scenario import steps
 from simulator.scenario.player import Player
 from simulator.scenario.properties.property import PropertyBroken
-from simulator.scenario.steps import AnyStep, History
-from simulator.scenario.steps_in_words import in_words
-from simulator.testing.search.property_code import InCode, built_in
+from simulator.scenario.properties.property_registry import BUILT_IN, Maker, made
+from simulator.scenario.steps import AnyStep, History, in_words
 
 
 def events_of(definitions: DefinitionsSource, history: History, release: str, broken: BaseException) -> list[Happened]:
@@ -166,3 +165,41 @@ def _told(broken: BaseException) -> str:
 def _section(title: str, lines: Iterable[str]) -> str:
     body = "\n".join(f"    {line}".rstrip() for line in lines)
     return f"{title}:\n\n{body}" if body else ""
+
+
+# Writes a property in the code of a test: its expression, and the import that the expression needs.
+
+
+class InCode(NamedTuple):
+    """An expression for a property, and the line before it: an import, or a comment where there can be none."""
+
+    text: str
+    before: str = ""
+
+
+def built_in(name: str) -> list[InCode]:
+    """Return a built-in property by name; an empty list if there is no such property."""
+    return [InCode(repr(name))] if name in BUILT_IN else []
+
+
+def in_code(machine: type, makers: Sequence[Maker], name: str) -> list[InCode]:
+    """Return the properties of that name among those that the machine's attribute ``properties`` makes."""
+    found = []
+    for index, maker in enumerate(makers):
+        property = made(maker)
+        if property.name != name:
+            continue
+        if isinstance(maker, str):
+            found.append(InCode(repr(maker)))
+        elif maker is type(property):
+            found.append(_of(maker, "()"))
+        else:  # only the machine knows with which arguments
+            found.append(_of(machine, f".properties[{index}]()"))
+    return found or built_in(name)
+
+
+def _of(cls: type, rest: str) -> InCode:
+    if "<locals>" in cls.__qualname__ or cls.__module__ == "__main__":
+        return InCode(f"{cls.__name__}{rest}", f"# {cls.__name__}: put this test where the class is defined")
+    outermost = cls.__qualname__.partition(".")[0]
+    return InCode(f"{cls.__qualname__}{rest}", f"from {cls.__module__} import {outermost}")

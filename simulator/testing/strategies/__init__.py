@@ -37,16 +37,14 @@ from simulator.extras import importing
 if TYPE_CHECKING:
     from simulator.testing.strategies.amqp import field_tables, field_values
     from simulator.testing.strategies.argument import queue_arguments
-    from simulator.testing.strategies.death import death_histories, deaths, x_deaths
-    from simulator.testing.strategies.documents import definitions_document
     from simulator.testing.strategies.history import histories
     from simulator.testing.strategies.log import log_rows
-    from simulator.testing.strategies.message import messages, properties
+    from simulator.testing.strategies.message import death_histories, deaths, messages, properties, x_deaths
     from simulator.testing.strategies.parts import bindings, exchanges, queues
-    from simulator.testing.strategies.policy import policies
+    from simulator.testing.strategies.policy import policies as policies
     from simulator.testing.strategies.retry import retry_plans
     from simulator.testing.strategies.setting import settings
-    from simulator.testing.strategies.topology import definitions, topologies
+    from simulator.testing.strategies.topology import definitions, definitions_document, topologies
 else:
     # Modules are in the singular: a module of a strategy's own name would hide it.
     __getattr__, __dir__ = lazy(
@@ -54,16 +52,14 @@ else:
         {
             "simulator.testing.strategies.amqp": ("field_tables", "field_values"),
             "simulator.testing.strategies.argument": ("queue_arguments",),
-            "simulator.testing.strategies.death": ("death_histories", "deaths", "x_deaths"),
-            "simulator.testing.strategies.documents": ("definitions_document",),
             "simulator.testing.strategies.history": ("histories",),
             "simulator.testing.strategies.log": ("log_rows",),
-            "simulator.testing.strategies.message": ("messages", "properties"),
+            "simulator.testing.strategies.message": ("death_histories", "deaths", "messages", "properties", "x_deaths"),
             "simulator.testing.strategies.parts": ("bindings", "exchanges", "queues"),
             "simulator.testing.strategies.policy": ("policies",),
             "simulator.testing.strategies.retry": ("retry_plans",),
             "simulator.testing.strategies.setting": ("settings",),
-            "simulator.testing.strategies.topology": ("definitions", "topologies"),
+            "simulator.testing.strategies.topology": ("definitions", "definitions_document", "topologies"),
         },
         load=importing("testing"),
     )

@@ -20,8 +20,7 @@ from dlx.field_values import (
     UnsignedInt,
     UnsignedShort,
 )
-from simulator.testing.strategies.building_blocks import built
-from simulator.testing.strategies.checks import check_count
+from simulator.testing.strategies.building_blocks import built, check_count
 
 DEPTH_MAX = 90
 """Levels of arrays and tables, at most: clients and servers look no deeper than about 100."""

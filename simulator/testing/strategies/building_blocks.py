@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
+from hypothesis.errors import InvalidArgument
+
+from dlx.releases import Release, UnknownReleaseError
+from dlx.releases import release as release_named
+from dlx.topology import Topology
 
 NOWHERE = "nowhere"
 """An exchange or queue that does not exist."""
@@ -32,3 +37,81 @@ def built(
     which can be pasted only where ``make`` is among the documented imports.
     """
     return make(*map(draw, parts), **{name: draw(part) for name, part in named.items()})
+
+
+# The arguments of strategies, checked when a strategy is made and not when it is drawn from.
+
+
+def checked_release(release: Release | str) -> Release:
+    """Return the release, which is given as one or by its name."""
+    if isinstance(release, Release):
+        return release
+    if not isinstance(release, str):
+        raise InvalidArgument(f"release={release!r}: expected a name such as '4.3', or a dlx.Release")
+    try:
+        return release_named(release)
+    except UnknownReleaseError as error:
+        raise InvalidArgument(f"release={release!r}: {error}") from error
+
+
+def check_range(least_name: str, least: Any, most_name: str, most: Any, *, floor: int) -> None:
+    """Raise ``InvalidArgument`` unless both are integers and ``floor <= least <= most``."""
+    if not _is_integer(least) or least < floor:
+        raise InvalidArgument(f"{least_name}={least!r}: expected an integer, {floor} or more")
+    if not _is_integer(most) or most < least:
+        raise InvalidArgument(f"{most_name}={most!r}: expected an integer, at least {least_name}={least}")
+
+
+def check_count(name: str, value: Any, *, most: int | None = None) -> None:
+    """Raise ``InvalidArgument`` unless the value is an integer from 0 to ``most``."""
+    if not _is_integer(value) or value < 0 or (most is not None and value > most):
+        wanted = "0 or more" if most is None else f"0 to {most}"
+        raise InvalidArgument(f"{name}={value!r}: expected an integer, {wanted}")
+
+
+def check_flags(**flags: Any) -> None:
+    """Raise ``InvalidArgument`` unless each is ``True`` or ``False``."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise InvalidArgument(f"{name}={value!r}: expected True or False")
+
+
+def check_topology(topology: Any, *, queues_min: int = 1) -> None:
+    """Raise ``InvalidArgument`` unless it is a topology with at least ``queues_min`` queues."""
+    if not isinstance(topology, Topology):
+        raise InvalidArgument(
+            f"topology={topology!r:.60}: expected a dlx.Topology; definitions have one for each vhost"
+        )
+    if len(topology.queues) < queues_min:
+        raise InvalidArgument("topology: expected at least one queue in it")
+
+
+def checked_names(name: str, values: Any) -> tuple[str, ...]:
+    """Return the names as a tuple. Raise ``InvalidArgument`` unless there is at least one."""
+    found = _strings(name, values)
+    if not found:
+        raise InvalidArgument(f"{name}={values!r}: expected at least one name")
+    return found
+
+
+def checked_choice(name: str, values: Any, known: Collection[str]) -> tuple[str, ...]:
+    """Return the names in the order of the known ones. Raise ``InvalidArgument`` for one that is not known."""
+    found = _strings(name, values)
+    unknown = [value for value in found if value not in known]
+    if unknown:
+        raise InvalidArgument(f"{name}: no {unknown[0]!r} there; expected some of {', '.join(map(repr, known))}")
+    return tuple(value for value in known if value in found)
+
+
+def _strings(name: str, values: Any) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        example = f", such as ({values!r},)" if isinstance(values, str) else ", in a tuple or list"
+        raise InvalidArgument(f"{name}={values!r}: expected several strings{example}")
+    found = tuple(values)
+    if not all(isinstance(value, str) for value in found):
+        raise InvalidArgument(f"{name}={values!r}: expected strings only")
+    return found
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -13,8 +13,9 @@ from dlx.topology import STREAM, Policy, Queue, Topology
 from simulator.json_values import NoFieldValueError, field_value, plain
 from simulator.scenario import steps
 from simulator.scenario.steps import AnyStep, History
-from simulator.testing.strategies.building_blocks import NOWHERE, built
-from simulator.testing.strategies.checks import (
+from simulator.testing.strategies.building_blocks import (
+    NOWHERE,
+    built,
     check_count,
     check_flags,
     check_topology,
@@ -22,7 +23,7 @@ from simulator.testing.strategies.checks import (
     checked_names,
     checked_release,
 )
-from simulator.testing.strategies.death import x_deaths
+from simulator.testing.strategies.message import x_deaths
 from simulator.testing.strategies.policy import exact_pattern
 
 KINDS = ("publish", "ack", "reject", "requeue", "crash", "hold", "get", "leave", "wait", "policy", "repeat")

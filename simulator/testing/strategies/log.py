@@ -14,11 +14,17 @@ from simulator.generate.traced_rows import TRACED, observation, trace_row
 from simulator.json_values import plain
 from simulator.scenario.player import START_US, Player
 from simulator.scenario.steps import AnyStep
-from simulator.testing.strategies.building_blocks import NOWHERE, built
-from simulator.testing.strategies.checks import check_count, check_flags, check_topology, checked_release
-from simulator.testing.strategies.documents import definitions_document
+from simulator.testing.strategies.building_blocks import (
+    NOWHERE,
+    built,
+    check_count,
+    check_flags,
+    check_topology,
+    checked_release,
+)
 from simulator.testing.strategies.history import KINDS, LADDER, histories
 from simulator.testing.strategies.message import properties
+from simulator.testing.strategies.topology import definitions_document
 
 # Definitions are exported once, so a log does not tell of policies that changed.
 _KINDS = tuple(kind for kind in KINDS if kind != "policy")

@@ -11,8 +11,13 @@ from hypothesis.errors import InvalidArgument
 from dlx.releases import DEFAULT, Release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Binding, Exchange, Queue
 from simulator.testing.strategies.argument import queue_arguments, types_had
-from simulator.testing.strategies.building_blocks import NOWHERE, first_names
-from simulator.testing.strategies.checks import checked_choice, checked_names, checked_release
+from simulator.testing.strategies.building_blocks import (
+    NOWHERE,
+    checked_choice,
+    checked_names,
+    checked_release,
+    first_names,
+)
 
 QUEUE_TYPES = (CLASSIC, QUORUM, STREAM)
 EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")

@@ -19,10 +19,8 @@ from dlx.settings import (
     OVERFLOW,
 )
 from dlx.topology import Policy
-from simulator.testing.strategies.argument import SETTINGS_MAX, dead_letter_settings
-from simulator.testing.strategies.building_blocks import NOWHERE
-from simulator.testing.strategies.checks import check_flags, checked_names, checked_release
-from simulator.testing.strategies.values import ALLOWED, allowed, delays
+from simulator.testing.strategies.argument import ALLOWED, SETTINGS_MAX, allowed, dead_letter_settings, delays
+from simulator.testing.strategies.building_blocks import NOWHERE, check_flags, checked_names, checked_release
 
 _NAMES = ("limits", "retry", "safety")
 _BROKEN_PATTERNS = ("(", "orders)", "[", "*")

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from dlx.releases import RELEASES
 from dlx.retries import DELAY_MAX_MS, RetryPlan
-from simulator.testing.strategies.building_blocks import first_names
-from simulator.testing.strategies.checks import check_count, checked_names
+from simulator.testing.strategies.building_blocks import check_count, checked_names, first_names
 
 _DELAYS_MS = st.sampled_from((1_000, 60_000, 0)) | st.integers(0, DELAY_MAX_MS)
 _DAY_MS = 86_400_000

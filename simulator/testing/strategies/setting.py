@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dlx.releases import DEFAULT, Release
 from dlx.settings import Settings, effective_settings
 from dlx.topology import Topology
-from simulator.testing.strategies.checks import check_flags, checked_release
+from simulator.testing.strategies.building_blocks import check_flags, checked_release
 from simulator.testing.strategies.parts import QUEUE_TYPES, checked_types, queues
 from simulator.testing.strategies.policy import policies as drawn_policies
 

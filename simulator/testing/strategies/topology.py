@@ -19,6 +19,8 @@ from dlx.policies import unsupported_keys
 from dlx.releases import DEFAULT, Release
 from dlx.settings import (
     AT_LEAST_ONCE,
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
     DEAD_LETTER_STRATEGY,
     DELIVERY_LIMIT,
     MAX_LENGTH,
@@ -28,25 +30,20 @@ from dlx.settings import (
     QUEUE_TYPE,
     REJECT_PUBLISH,
 )
-from dlx.topology import CLASSIC, STREAM, Policy, Queue, Topology
-from simulator.testing.strategies.building_blocks import built, first_names
-from simulator.testing.strategies.checks import (
+from dlx.topology import CLASSIC, STOCK_EXCHANGES, STREAM, Binding, Exchange, Policy, Queue, Topology
+from simulator.testing.strategies.argument import USUAL
+from simulator.testing.strategies.building_blocks import (
+    NOWHERE,
+    built,
     check_flags,
     check_range,
+    check_topology,
     checked_choice,
     checked_release,
+    first_names,
 )
-from simulator.testing.strategies.dead_letter_paths import (
-    NO_EXCHANGE,
-    NO_QUEUE,
-    SAME_KEY,
-    DeadLetterPaths,
-    dead_letter_paths,
-)
-from simulator.testing.strategies.documents import definitions_document
-from simulator.testing.strategies.parts import QUEUE_TYPES, checked_types
+from simulator.testing.strategies.parts import EXCHANGE_TYPES, QUEUE_TYPES, checked_types, conditions
 from simulator.testing.strategies.policy import exact_pattern
-from simulator.testing.strategies.values import USUAL
 
 LIMITS = (MESSAGE_TTL, MAX_LENGTH, MAX_LENGTH_BYTES, OVERFLOW, DELIVERY_LIMIT, DEAD_LETTER_STRATEGY)
 """The settings, other than where dead letters go, that a queue of a topology may have."""
@@ -221,3 +218,146 @@ def _operator_policies(draw: st.DrawFn, allowed: _Allowed, names: tuple[str, ...
     definition = {key: draw(st.sampled_from(USUAL[key]))}
     pattern = draw(st.sampled_from((".*", *map(exact_pattern, names))))
     return [Policy(name="safety", pattern=pattern, definition=definition, apply_to="queues")]
+
+
+# The ways that dead letters take from queue to queue, and the exchanges and bindings that those need.
+#
+# Dead letters come to a queue by its name through the default exchange, or through an exchange
+# of its own, such as ``to.orders``, which may lead to other queues, too.
+
+
+NO_EXCHANGE = "no such exchange"
+NO_QUEUE = "no such queue"
+SAME_KEY = "the same key"
+"""Where dead letters go that are not led to a queue: what a target may be besides a queue's name."""
+
+_ENTRY = "events"
+_ENTRY_BINDINGS_MAX = 3
+_ASTRAY = {
+    NO_EXCHANGE: {DEAD_LETTER_EXCHANGE: NOWHERE},
+    NO_QUEUE: {DEAD_LETTER_EXCHANGE: "", DEAD_LETTER_ROUTING_KEY: NOWHERE},
+    SAME_KEY: {DEAD_LETTER_EXCHANGE: ""},
+}
+
+
+class DeadLetterPaths(msgspec.Struct, frozen=True):
+    """Where each queue's dead letters go, and through which of the exchanges."""
+
+    targets: Mapping[str, str | None]
+    exchanges: list[Exchange]
+    bindings: list[Binding]
+
+    def settings(self, queue: str) -> dict[str, str]:
+        """Return the settings for the queue's dead-letter exchange and routing key."""
+        target = self.targets.get(queue)
+        if target is None:
+            return {}
+        if target in _ASTRAY:
+            return dict(_ASTRAY[target])
+        through = next((each for each in self.exchanges if each.name == _leading_to(target)), None)
+        name = "" if through is None else through.name
+        if through is None or through.type == "direct":
+            return {DEAD_LETTER_EXCHANGE: name, DEAD_LETTER_ROUTING_KEY: target}
+        return {DEAD_LETTER_EXCHANGE: name}
+
+
+@st.composite
+def dead_letter_paths(
+    draw: st.DrawFn, queues: tuple[str, ...], targets: Mapping[str, str | None], *, exchanges: bool, acyclic: bool
+) -> DeadLetterPaths:
+    """Draw ways to the targets, and perhaps an exchange that only publishers use.
+
+    ``exchanges``: whether to draw any. ``acyclic``: apart from its target, an exchange leads only to later queues.
+    """
+    found = DeadLetterPaths(targets, [], [])
+    if not exchanges:
+        return found
+    for target in [name for name in queues if name in targets.values()]:
+        kind = draw(st.sampled_from(("", *EXCHANGE_TYPES)))
+        if kind:
+            others = queues[queues.index(target) + 1 :] if acyclic else queues
+            found.exchanges.append(Exchange(name=_leading_to(target), type=kind))
+            found.bindings.append(_always(kind, target, target))
+            found.bindings.extend(draw(_besides(kind, target, others)))
+    if draw(st.booleans()):
+        kind = draw(st.sampled_from(EXCHANGE_TYPES))
+        found.exchanges.append(Exchange(name=_ENTRY, type=kind))
+        found.bindings.extend(draw(_entries(kind, queues)))
+    return found
+
+
+def _leading_to(queue: str) -> str:
+    return f"to.{queue}"
+
+
+def _always(type: str, target: str, queue: str) -> Binding:
+    """Return a binding of the target's exchange that every dead letter on that way takes."""
+    routing_key = {"direct": target, "topic": "#"}.get(type, "")
+    arguments = {"x-match": "all"} if type == "headers" else {}
+    return Binding(source=_leading_to(target), destination=queue, routing_key=routing_key, arguments=arguments)
+
+
+def _besides(type: str, target: str, queues: tuple[str, ...]) -> st.SearchStrategy[list[Binding]]:
+    """Draw no further binding, or one, with which a dead letter becomes two."""
+    others = [queue for queue in queues if queue != target]
+    if not others:
+        return st.just([])
+    return st.lists(st.sampled_from(others), max_size=1).map(
+        lambda chosen: [_always(type, target, queue) for queue in chosen]
+    )
+
+
+@st.composite
+def _entries(draw: st.DrawFn, type: str, queues: tuple[str, ...]) -> list[Binding]:
+    bound = draw(st.lists(st.sampled_from(queues), max_size=_ENTRY_BINDINGS_MAX, unique=True))
+    found = []
+    for queue in bound:
+        routing_key, arguments = draw(conditions(type, queue))
+        found.append(Binding(source=_ENTRY, destination=queue, routing_key=routing_key, arguments=arguments))
+    return found
+
+
+# A topology as the definitions document that declares it.
+
+
+_STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
+_VHOST = {"vhost": "/"}
+
+
+def definitions_document(topology: Topology, release: Release | str = DEFAULT) -> dict[str, Any]:
+    """Return the document that a server of the release would export of a virtual host ``/`` with this topology.
+
+    With it, a ``Trial`` plays a topology that was drawn, or ``simulator.serve`` serves it. This is a function, not a
+    strategy: ``definitions`` draws such documents.
+    """
+    check_topology(topology, queues_min=0)
+    version = checked_release(release).version
+    exchanges = [exchange for exchange in topology.exchanges.values() if exchange.name not in _STOCK]
+    bindings = [binding for bound in topology.bindings.values() for binding in bound]
+    return {
+        "rabbitmq_version": version,
+        "vhosts": [{"name": "/"}],
+        "exchanges": [_VHOST | msgspec.to_builtins(exchange) for exchange in exchanges],
+        "queues": [_VHOST | _queue(queue) for queue in topology.queues.values()],
+        "bindings": [_VHOST | msgspec.to_builtins(binding) for binding in bindings],
+        "policies": [_VHOST | {"name": policy.name, **_policy(policy)} for policy in topology.policies],
+        "parameters": [
+            _VHOST | {"component": "operator_policy", "name": policy.name, "value": _policy(policy)}
+            for policy in topology.operator_policies
+        ],
+    }
+
+
+def _queue(queue: Queue) -> dict[str, Any]:
+    """Return the queue as exported: its type stands among the arguments, and documents do not say ``exclusive``."""
+    fields: dict[str, Any] = msgspec.to_builtins(queue)
+    return {name: value for name, value in fields.items() if name not in ("type", "exclusive")}
+
+
+def _policy(policy: Policy) -> dict[str, Any]:
+    return {
+        "pattern": policy.pattern,
+        "definition": dict(policy.definition),
+        "apply-to": policy.apply_to,
+        "priority": policy.priority,
+    }

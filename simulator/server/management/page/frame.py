@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 from starlette.responses import Response
 
 from simulator.clock import VirtualClock
 from simulator.markup import Html, element, join, text
+from simulator.message_history import MessageHistory
+from simulator.pictures.graph import Graph
+from simulator.pictures.svg import Drawing
 from simulator.server.management import access
-from simulator.server.management.page.links import HOME
 from simulator.server.management.request import Request
 
 # Nothing is loaded from elsewhere, no text of a message can become a script, and no other page can frame this one.
@@ -137,3 +140,56 @@ def exact_time(time_us: int, before_us: int | None = None) -> Html:
     same_day = before_us is not None and datetime.fromtimestamp(before_us / 1_000_000, UTC).date() == at.date()
     date = "" if same_day else f"{at:%Y-%m-%d} "
     return element("time", f"{date}{at:%H:%M:%S}.{at.microsecond // 1000:03}", datetime=at.isoformat())
+
+
+# The addresses of the pages, relative to that of the first.
+
+
+HOME = "./"
+
+
+def queue_address(vhost: str, queue: str) -> str:
+    """Return the address of a queue's page."""
+    return f"?vhost={_quoted(vhost)}&queue={_quoted(queue)}"
+
+
+def queue_link(vhost: str, queue: str) -> Html:
+    """Return the queue's name as a link to its page."""
+    return element("a", queue or '""', href=queue_address(vhost, queue))
+
+
+def message_address(uid: int) -> str:
+    """Return the address of a message's page."""
+    return f"?message={uid}"
+
+
+def message_link(uid: int, message_id: str | None) -> Html:
+    """Return a message's id, or its number if it has none, as a link to its page."""
+    return element("a", message_name(uid, message_id), href=message_address(uid))
+
+
+def message_name(uid: int, message_id: str | None) -> str:
+    """Return what a message is called: its ``message_id`` property, or the number that the broker gave it."""
+    return message_id or f"no. {uid}"
+
+
+def history_link(history: MessageHistory) -> Html:
+    """Return the link to the message of a history."""
+    return message_link(history.uid, history.message_id)
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="", errors="replace")
+
+
+# A drawn graph in a page: the page scrolls it, and gives it its own colours.
+
+
+_SMALL_PX = 720
+
+
+def picture(graph: Graph) -> Html:
+    """Return the picture, which can be scrolled by keys; one that is little wider than its place becomes smaller."""
+    drawing = Drawing(graph)
+    kind = "picture small" if drawing.width <= _SMALL_PX else "picture"
+    return element("div", Html(drawing.svg()), class_=kind, tabindex="0", role="group", aria_label=graph.title)

@@ -10,8 +10,14 @@ from simulator.events import Event, Happened
 from simulator.markup import Html, element, join, plural, text
 from simulator.message_history import LostCopies, what_happened
 from simulator.server.management import access
-from simulator.server.management.page.frame import code, exchange_shown, keys_shown, time_shown
-from simulator.server.management.page.links import message_link, queue_link
+from simulator.server.management.page.frame import (
+    code,
+    exchange_shown,
+    keys_shown,
+    message_link,
+    queue_link,
+    time_shown,
+)
 from simulator.server.management.request import Request
 
 CAUSES_SHOWN, EXAMPLES_SHOWN = 30, 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 from starlette.responses import Response
@@ -11,15 +12,24 @@ from dlx.message import Message
 from simulator.broker import delivered_properties
 from simulator.events import DEATHS, LOSSES, Event, Happened, losses
 from simulator.json_values import plain
-from simulator.markup import Html, element, plural
+from simulator.markup import Html, element, join, plural
 from simulator.message_history import MessageHistory, what_happened
 from simulator.message_location import locations
+from simulator.nearest_names import suggestion
 from simulator.pictures.life_graph import life_graph
 from simulator.server.management import access
-from simulator.server.management.page.bound import what_is_bound
-from simulator.server.management.page.frame import exact_time, framed, keys_shown, part
-from simulator.server.management.page.links import HOME, message_name, queue_link
-from simulator.server.management.page.picture import picture
+from simulator.server.management.page.frame import (
+    HOME,
+    code,
+    exact_time,
+    exchange_shown,
+    framed,
+    keys_shown,
+    message_name,
+    part,
+    picture,
+    queue_link,
+)
 from simulator.server.management.page.queue_page import body_shown
 from simulator.server.management.request import Request
 from simulator.time_spans import span
@@ -187,3 +197,36 @@ def _body(history: MessageHistory, request: Request) -> Iterator[Html]:
                 yield element("dt", f"body, {plural(len(copy.body), 'byte')}")
                 yield element("dd", body_shown(copy.body, _BODY_SHOWN))
                 return
+
+
+# Says what is bound to an exchange that routed a publish nowhere: by it one sees a key that is misspelt.
+
+
+_SHOWN = 20
+
+
+def what_is_bound(lost: Happened, request: Request) -> Html:
+    """Return the bindings of the exchange that an unroutable message was published to, as they are now."""
+    host = request.broker.vhosts.get(lost.vhost)
+    if host is None or lost.exchange is None or not access.sees_vhost(request, lost.vhost):
+        return Html("")
+    if not lost.exchange:
+        missing = next((key for key in lost.routing_keys if key not in host.queues), None)
+        if missing is None:
+            return element("p", "There is a queue of that name by now.")
+        told = f"The default exchange routes to the queue of the key's name; there is none named {missing!r:.200}"
+        near = suggestion(missing, host.queues)
+        return element("p", f"{told}; {near}" if near.endswith("?") else f"{told}.")
+    bound = host.bindings.get(lost.exchange, {})
+    if not bound:
+        return element("p", "Nothing is bound to ", exchange_shown(lost.exchange), " now.")
+    shown = [
+        join((code(each.routing_key), " → ", _destination(lost.vhost, each.destination_type, each.destination)), "")
+        for each in islice(bound, _SHOWN)
+    ]
+    more = f", and {len(bound) - _SHOWN:,} more" if len(bound) > _SHOWN else ""
+    return element("p", "What is bound to ", exchange_shown(lost.exchange), " now: ", join(shown, ", "), more, ".")
+
+
+def _destination(vhost: str, kind: str, name: str) -> Html:
+    return queue_link(vhost, name) if kind == "queue" else join(("the exchange ", code(name)), "")

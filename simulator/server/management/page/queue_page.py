@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
@@ -9,17 +10,26 @@ import msgspec
 from starlette.responses import Response
 
 from dlx.recorded_deaths import recorded_deaths
-from dlx.settings import CONSUMER_TIMEOUT, DELAYED_RETRY_MAX, DELAYED_RETRY_MIN, EXPIRES, MESSAGE_TTL, Setting
-from simulator.broker import Copy, QueueState
+from dlx.settings import CONSUMER_TIMEOUT, DELAYED_RETRY_MAX, DELAYED_RETRY_MIN, EXPIRES, MESSAGE_TTL, Setting, Settings
+from dlx.topology import STREAM
+from simulator.broker import Copy, QueueState, VirtualHost
 from simulator.json_values import plain
 from simulator.markup import Html, element, plural, text
 from simulator.server.management import access
-from simulator.server.management.page.counts import RARE, counts
-from simulator.server.management.page.frame import code, framed, keys_shown, listed, part, time_shown
-from simulator.server.management.page.links import HOME, message_link
+from simulator.server.management.page.frame import (
+    HOME,
+    code,
+    framed,
+    keys_shown,
+    listed,
+    message_link,
+    part,
+    picture,
+    queue_link,
+    time_shown,
+)
 from simulator.server.management.page.lost import causes, causes_list
-from simulator.server.management.page.picture import picture
-from simulator.server.management.page.ways import by_reason, drawn, sample
+from simulator.server.management.page.ways import by_reason, drawn, in_short, sample
 from simulator.server.management.request import Request
 from simulator.time_spans import span
 
@@ -166,3 +176,99 @@ def _as_span(setting: Setting) -> Html:
 
 def _value(value: object) -> str:
     return value if isinstance(value, str) and value else msgspec.json.encode(plain(value)).decode()
+
+
+# The list of all queues by virtual host: their messages, limits, losses, and where their dead letters go.
+
+
+_QUEUES_MAX, _VHOSTS_MAX = 500, 100
+
+Lost = Counter[tuple[str, str]]
+"""How many copies were lost by virtual host and queue."""
+
+
+def queue_lists(vhosts: list[VirtualHost], lost: Lost, request: Request) -> Iterator[Html]:
+    """Yield the queues of each virtual host, those first that lost something; a page has room for so many."""
+    losing = {vhost for vhost, _ in lost}
+    ordered = sorted(vhosts, key=lambda vhost: vhost.name not in losing)
+    room = _QUEUES_MAX
+    for number, vhost in enumerate(ordered[:_VHOSTS_MAX]):
+        yield _queues(number, vhost, lost, request, room)
+        room = max(room - len(vhost.queues), 0)
+    left = len(ordered) - _VHOSTS_MAX
+    if left > 0:
+        told = f"{plural(left, 'more virtual host')} not shown. The search finds their queues."
+        yield part("more", element("p", told, class_="muted"))
+
+
+def _queues(number: int, vhost: VirtualHost, lost: Lost, request: Request, room: int) -> Html:
+    title = element("h2", "Queues of ", code(vhost.name))
+    if not vhost.queues:
+        return part(f"queues-{number}", title, element("p", "No queues.", class_="muted"))
+    ordered = sorted(vhost.queues.values(), key=lambda queue: -lost[vhost.name, queue.name])
+    left = len(ordered) - room
+    more = f"{plural(left, 'more queue')} not shown. The search finds them by their names."
+    rest = element("p", more, class_="muted") if left > 0 else ""
+    shown = {queue: {**counts(queue), "lost": lost[vhost.name, queue.name]} for queue in ordered[:room]}
+    return part(f"queues-{number}", title, _table(vhost, shown, request) if shown else "", rest)
+
+
+def _table(vhost: VirtualHost, shown: dict[QueueState, dict[str, int]], request: Request) -> Html:
+    every = list(shown.values())
+    names = [name for name in every[0] if name not in RARE or any(row[name] for row in every)]
+    numbers = ((name.capitalize(), "n wide" if name == "consumers" else "n") for name in names)
+    heads = (("Queue", ""), ("Type", "wide"), *numbers, ("Limits", "wide"), ("Dead letters go", ""))
+    rows = [_row(queue, {name: row[name] for name in names}, request) for queue, row in shown.items()]
+    return listed(f"Queues of {vhost.name}", heads, rows)
+
+
+def _row(queue: QueueState, numbers: dict[str, int], request: Request) -> Html:
+    return element(
+        "tr",
+        element("th", queue_link(queue.vhost.name, queue.name), scope="row"),
+        element("td", queue.definition.type, class_="wide muted"),
+        *(_number(name, count) for name, count in numbers.items()),
+        element("td", "; ".join(limits_shown(queue.settings)), class_="wide"),
+        element("td", in_short(queue, request)),
+    )
+
+
+def _number(name: str, count: int) -> Html:
+    kinds = ("n", "wide" if name == "consumers" else "", "zero" if not count else "bad" if name == "lost" else "")
+    return element("td", f"{count:,}", class_=" ".join(filter(None, kinds)))
+
+
+# How many messages of a queue are in which state.
+
+
+RARE = frozenset({"delayed", "held"})
+"""What few queues ever have: back after a delayed retry; dead, and held until the dead letter has arrived."""
+
+
+def counts(queue: QueueState) -> dict[str, int]:
+    """Return how many messages are in which state, and how many consumers there are."""
+    store = queue.store
+    return {
+        "ready": store.ready,
+        "unacked": queue.unacked,
+        "delayed": 0 if queue.definition.type == STREAM else store.total - store.ready,
+        "held": store.pending,
+        "consumers": len(queue.consumers),
+    }
+
+
+# The limits of a queue in a few words.
+
+
+def limits_shown(settings: Settings) -> Iterator[str]:
+    """Yield each limit that takes messages out of a queue or keeps them out."""
+    if settings.message_ttl_ms is not None:
+        yield f"TTL {span(settings.message_ttl_ms * 1_000)}"
+    if settings.max_length is not None:
+        yield f"at most {settings.max_length:,}"
+    if settings.max_length_bytes is not None:
+        yield f"at most {settings.max_length_bytes:,} bytes"
+    if settings.has_length_limit:
+        yield settings.overflow
+    if settings.delivery_limit is not None:
+        yield f"{settings.delivery_limit:,} deliveries"

@@ -12,8 +12,7 @@ from dlx.topology import STREAM
 from simulator.broker import QueueState
 from simulator.markup import Html, element, join, plural, text
 from simulator.pictures.graph import Edge, Graph, Node, shortened
-from simulator.server.management.page.frame import code, exchange_shown, listed
-from simulator.server.management.page.links import queue_link
+from simulator.server.management.page.frame import code, exchange_shown, listed, queue_link
 from simulator.server.management.request import Request
 
 _TARGETS_SHOWN, _COPIES_SHOWN = 5, 20

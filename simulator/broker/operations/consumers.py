@@ -12,16 +12,7 @@ from dlx.consumer_arguments import check_consumer_arguments, check_credit
 from dlx.routing import REPLY_TO
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker.commands import Cancel, Consume, Get, Qos, SetFlow
-from simulator.broker.operations import (
-    access,
-    ack_deadlines,
-    consumer_selection,
-    deliveries,
-    queue_lifecycle,
-    queues,
-    reply_to,
-    stream_consumers,
-)
+from simulator.broker.operations import access, deliveries, queue_lifecycle, queues, reply_to, stream_consumers
 from simulator.broker.replies import Cancelled, Consuming, Done, Got, GotNothing
 from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked
 
@@ -51,10 +42,10 @@ def consume(node: NodeState, command: Consume) -> None:
 
 def start(node: NodeState, queue: QueueState, consumer: Consumer) -> None:
     """Give the consumer its place, and what the queue has for it."""
-    consumer_selection.subscribe(queue, consumer)
+    deliveries.subscribe(queue, consumer)
     if consumer.exclusive and queue.definition.type == CLASSIC:
         queue.exclusive_consumer = consumer
-    consumer_selection.join(queue, consumer, node.release)
+    deliveries.offer_single_active_place(queue, consumer, node.release)
     if queue.definition.type == STREAM:
         stream_consumers.run(node, queue)
     else:
@@ -96,7 +87,7 @@ def _consumer(node: NodeState, channel: Channel, queue: QueueState, command: Con
         prefetch=prefetch,
         priority=priority if queue.definition.type != QUORUM or node.release.quorum_consumer_priorities else 0,
         arguments=command.arguments,
-        timeout_ms=ack_deadlines.timeout_ms(node.release, queue, command.arguments),
+        timeout_ms=deliveries.timeout_ms(node.release, queue, command.arguments),
     )
     if queue.definition.type == STREAM:
         asked = command.arguments.get(stream_consumers.OFFSET_HEADER)
@@ -146,10 +137,10 @@ def leave(node: NodeState, consumer: Consumer) -> None:
 def withdraw(node: NodeState, consumer: Consumer) -> None:
     """Take the consumer off its queue; the next in line replaces a single active one."""
     queue = consumer.queue
-    consumer_selection.unsubscribe(queue, consumer)
+    deliveries.unsubscribe(queue, consumer)
     if queue.active_single is consumer:
         queue.active_single = None
-        consumer_selection.choose_single_active(queue, node.release)
+        deliveries.choose_single_active(queue, node.release)
 
 
 def unused(node: NodeState, queue: QueueState) -> None:
@@ -192,12 +183,12 @@ def _hand_over(node: NodeState, channel: Channel, queue: QueueState, no_ack: boo
         queue.counters.get_no_ack += 1
     else:
         queue.counters.get += 1
-        timeout_ms = ack_deadlines.timeout_ms(node.release, queue, {})
+        timeout_ms = deliveries.timeout_ms(node.release, queue, {})
         channel.unacked[tag] = unacked = Unacked(copy, queue, None, node.now_us, timeout_ms)
         queue.unacked += 1
         queue.unacked_gets += 1
         queue.unacked_bytes += len(copy.body)
-        ack_deadlines.watch(node, channel, unacked)
+        deliveries.watch(node, channel, unacked)
     if not copy.message.writable:
         raise amqp_errors.internal_error()
     queue.counters.redeliver += copy.redelivered
@@ -234,7 +225,7 @@ def resume(node: NodeState, channel: Channel) -> None:
     for queue in (*own[first:], *own[:first]):
         if queue.definition.type == STREAM:
             stream_consumers.run(node, queue)
-        elif consumer_selection.unblock(queue, channel) or queue.single_active:
+        elif deliveries.unblock(queue, channel) or queue.single_active:
             queues.run(node, queue)
 
 

@@ -1,29 +1,34 @@
-r"""Logs of RabbitMQ's tracing plugin in its text format (RabbitMQ 3.8 to 4.3).
-
-The format does not say where a payload ends, so a record ends where the next
-whole header begins. The format limits this reader in three ways:
-
-* A payload that contains a whole header is read as two records.
-* RabbitMQ 4.0 writes characters below U+0100 as single bytes and loses records
-  with other characters; such payloads and their ``content:`` identities differ
-  from those of the other formats.
-* RabbitMQ 4.3 writes a payload that is not UTF-8 as if it were Latin-1.
-"""
+"""Logs of RabbitMQ's tracing plugin, in its text format and as JSON."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Annotated, Any, BinaryIO, Literal
+
+import msgspec
 
 from simulator.capture.capture_errors import Broken, OnBroken, refuse
 from simulator.capture.erlang_terms import TermError, parse_term
 from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
-from simulator.capture.sources import MAX_RECORD_BYTES, UNREADABLE
-from simulator.capture.timestamps import parse_timestamp_us
+from simulator.capture.sources import MAX_RECORD_BYTES, UNREADABLE, lines
 from simulator.events import Event
+from simulator.json_reading import DEPTH_MAX, NestedTooDeeplyError, is_too_deep
 from simulator.json_values import decimal_number, text
+
+# Logs of RabbitMQ's tracing plugin in its text format (RabbitMQ 3.8 to 4.3).
+#
+# The format does not say where a payload ends, so a record ends where the next
+# whole header begins. The format limits this reader in three ways:
+#
+# * A payload that contains a whole header is read as two records.
+# * RabbitMQ 4.0 writes characters below U+0100 as single bytes and loses records
+#   with other characters; such payloads and their ``content:`` identities differ
+#   from those of the other formats.
+# * RabbitMQ 4.3 writes a payload that is not UTF-8 as if it were Latin-1.
 
 HEADER = re.compile(rb"(?:\A|\n)={80}\n(?P<timestamp>\d[^\n]{0,50}): Message (?P<type>[a-z_]+)\n\nNode: {9}")
 _HEADER_BYTES = 256  # a header is shorter
@@ -225,3 +230,136 @@ def _channel(digits: str) -> int:
     if digits.isascii() and digits.isdigit() and int(digits) < 2**31:
         return int(digits)
     raise ValueError(f"Channel: expected a number, got {digits!r:.60}")
+
+
+# Reads logs of RabbitMQ's tracing plugin in its JSON format: one object per line (RabbitMQ 3.8 to 4.3).
+
+
+# A whole line that is nested too deeply is longer: it closes what it opens, and names its fields.
+_DEEP_BYTES_MIN = 2 * DEPTH_MAX + 200
+Channel = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+
+
+class TraceLine(msgspec.Struct, gc=False):
+    """One line as the plugin writes it; ``queue`` or ``routed_queues`` is the text "none" if no queue is known."""
+
+    timestamp: str
+    type: Literal["published", "received"]
+    node: str
+    connection: str
+    vhost: str
+    user: str
+    channel: Channel
+    exchange: str
+    queue: str
+    routed_queues: list[str] | str
+    routing_keys: list[str]
+    properties: dict[str, Any]
+    payload: bytes  # msgspec decodes the base64
+
+
+def read_trace_json(
+    stream: BinaryIO, file: str, on_broken: OnBroken = refuse, *, limit: int = MAX_RECORD_BYTES
+) -> Iterator[Observation]:
+    """Read a JSON trace log line by line.
+
+    Args:
+        stream: the log.
+        file: its name for the column ``file`` and for messages.
+        on_broken: gets every line that cannot be read; by default the first one raises.
+        limit: longest line, in bytes.
+    """
+    decode = msgspec.json.Decoder(TraceLine).decode
+    published, delivered = str(Event.PUBLISHED), str(Event.DELIVERED)
+    number = 0
+    try:
+        for number, line in enumerate(lines(stream, limit), 1):
+            if len(line) > limit:
+                on_broken(_too_long(file, number, line, limit))
+                continue
+            try:
+                if len(line) > _DEEP_BYTES_MIN and is_too_deep(line):
+                    raise NestedTooDeeplyError(DEPTH_MAX)
+                seen = decode(line)
+                time_us = parse_timestamp_us(seen.timestamp)
+                was_published = seen.type == "published"
+                if was_published and type(seen.routed_queues) is not list:
+                    raise ValueError("routed_queues: expected a list of strings for a published message")
+                split = split_properties(seen.properties, seen.payload)
+            except (ValueError, RecursionError) as error:  # msgspec's are ValueErrors
+                if raw := line.strip():
+                    on_broken(Broken(file=file, line=number, reason=_reason(line, error), raw=raw))
+                continue
+            yield Observation(
+                time_us, file, number, published if was_published else delivered,
+                seen.node, seen.connection, seen.vhost, seen.user, seen.channel, seen.exchange,
+                None if was_published else seen.queue,
+                seen.routed_queues if was_published else None,  # type: ignore[arg-type]
+                seen.routing_keys, None, *split, seen.payload,
+            )  # fmt: skip
+    except UNREADABLE as error:
+        on_broken(Broken(file=file, line=number + 1, reason=f"the gzip stream is damaged: {error}", raw=b""))
+
+
+def _too_long(file: str, number: int, line: bytes, limit: int) -> Broken:
+    return Broken(file=file, line=number, reason=f"longer than {limit} bytes", raw=line[:1024])
+
+
+def _reason(line: bytes, error: Exception) -> str:
+    """Say what is wrong, the field first: ``channel: expected `int`, got `str`."""
+    text = str(error)
+    if not line.lstrip().startswith(b"{"):
+        return f"expected a JSON object, got {line.decode('utf-8', 'backslashreplace').strip()!r:.60}"
+    if is_too_deep(line):
+        return "properties: nested too deeply"
+    if isinstance(error, msgspec.ValidationError):
+        if field := re.search(r" - at `\$\.?([^`]*)`$", text):
+            problem = text[: field.start()]
+            return f"{field[1]}: {problem[0].lower()}{problem[1:]}"
+        return text[0].lower() + text[1:]
+    if not isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
+        return text
+    if not line.endswith(b"\n"):
+        return "the line ends in the middle of a record"
+    return f"not JSON: {text}"
+
+
+# Reads timestamps as RabbitMQ's tracing plugin writes them.
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Up to RabbitMQ 3.8 the hour is not padded, milliseconds follow a colon, and UTC goes without saying.
+_OLD = re.compile(r"(\d{4})-(\d\d?)-(\d\d?) (\d\d?):(\d\d):(\d\d):(\d{3})", re.ASCII)
+
+
+def parse_timestamp_us(text: str) -> int:
+    """Return a trace's timestamp in microseconds since 1970 (UTC).
+
+    It is RFC 3339, or in RabbitMQ 3.8 ``2026-11-21 0:37:00:987``: UTC without saying so.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    try:
+        return _parse_us(text)
+    except ValueError:
+        expected = "expected one such as 2026-11-21T00:37:37.634+00:00"
+        raise ValueError(f"timestamp: {expected}, got {text!r:.60}") from None
+
+
+def _parse_us(text: str) -> int:
+    if len(text) == 29 and text[19] == "." and text[20:23].isdecimal():  # the usual form
+        return _seconds(text[:19] + text[23:]) * 1_000_000 + int(text[20:23]) * 1000
+    if old := _OLD.fullmatch(text):
+        year, month, day, hour, minute, second, milliseconds = map(int, old.groups())
+        moment = datetime(year, month, day, hour, minute, second, milliseconds * 1000, UTC)
+    else:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            raise ValueError("no time zone")
+    return (moment - _EPOCH) // moment.resolution
+
+
+@lru_cache(maxsize=1024)  # consecutive records share their second
+def _seconds(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp())

@@ -1,0 +1,206 @@
+"""What several commands are given alike: the paths of files, the release, and the engine of a replay."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO, TypeVar
+
+import click
+import msgspec
+
+from dlx.releases import DEFAULT, RELEASES, StandInRelease, UnknownReleaseError, release, release_and_remark
+from dlx.value_kinds import value_kind
+from simulator.cli.command_parts import DataError
+from simulator.definitions import Definitions
+from simulator.definitions.checks import own_release, version_note
+from simulator.json_reading import NestedTooDeeplyError, read_json, where_broken
+
+# Paths that a command reads from. A URL in place of one is refused with the command that makes a file of it.
+
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+def is_url(text: str) -> bool:
+    """Return whether the text is a URL and not a path."""
+    return _URL.match(text) is not None
+
+
+class GivenFile(click.Path):
+    """A path to read from.
+
+    Args:
+        instead: says how to get such a file from a running server.
+    """
+
+    def __init__(self, instead: str = "") -> None:
+        super().__init__(path_type=Path)
+        self.instead = instead
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Fails with a usage error if ``value`` is a URL."""
+        if isinstance(value, str) and is_url(value):
+            self.fail(f"{value} is a URL, and a file is needed here. {self.instead}".rstrip(), param, ctx)
+        return super().convert(value, param, ctx)
+
+
+DEFINITIONS = GivenFile(
+    "Export the definitions first: `rabbitmqctl export_definitions definitions.json`, or "
+    "`curl -u USER:PASSWORD -o definitions.json http://HOST:15672/api/definitions`."
+)
+LOG = GivenFile("Record a log first: `dlx capture --url amqp://USER:PASSWORD@HOST/VHOST --out log.parquet`.")
+COUNTERS = GivenFile("Record it with the log first: `dlx capture --metrics-url http://HOST:15692/metrics ...`.")
+SCENARIO = GivenFile("Download it first.")
+
+# Reads the JSON files that a command is given.
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file.
+
+    Raises:
+        DataError: the file cannot be read, or holds something else.
+    """
+    data = b""
+    try:
+        data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+        document = read_json(data)
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: expected UTF-8, got the byte {error.object[error.start]:#04x}") from error
+    except NestedTooDeeplyError as error:
+        raise DataError(f"{path}: {error}") from error
+    except msgspec.DecodeError as error:
+        raise DataError(f"{path}: {where_broken(data, error)}: not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise DataError(f"{path}: expected an object, got {value_kind(document)}")
+    return document
+
+
+# The RabbitMQ release that a command is told to follow.
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class GivenRelease(click.Choice):  # type: ignore[type-arg]  # which takes an argument from click 8.2 on
+    """A release by name, or by a version: then a note on standard error tells which version stands in for it."""
+
+    def __init__(self) -> None:
+        super().__init__(RELEASES)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the release's name. Fails with a usage error that tells the nearest if there are no rules for it."""
+        try:
+            found, remark = release_and_remark(value)
+        except UnknownReleaseError as error:
+            self.fail(str(error), param, ctx)
+        if remark is not None:
+            _note(remark)
+        return found.name
+
+
+RELEASE = GivenRelease()
+OWN_OR_DEFAULT = f"that of the server which exported the definitions, if they say so, else {DEFAULT}"
+
+
+def release_option(help: str) -> Callable[[Function], Function]:  # as click calls it
+    """Return the option ``--release`` of a command that takes it as ``rules``; ``chosen_release`` fills it in."""
+    return click.option("--release", "rules", type=RELEASE, show_default=OWN_OR_DEFAULT, help=help)
+
+
+def chosen_release(definitions: Definitions, given: str | None) -> str:
+    """Return the release that is given, or else that of the server which exported the definitions, or the default.
+
+    A note on standard error tells which, unless it is the release that anybody would expect.
+    """
+    for said in definitions.remarks:
+        _note(said)
+    own = own_release(definitions)
+    rules = given or own or DEFAULT
+    if given is None and own not in (None, DEFAULT):
+        _note(f"RabbitMQ {definitions.rabbitmq_version} exported the definitions, so the rules are those of {own}")
+    remark = version_note(definitions, release(rules))
+    if remark is not None and own != rules:
+        _note(remark)
+    return rules
+
+
+@contextmanager
+def stand_ins_noted() -> Iterator[None]:
+    """Print notes on standard error, and no warnings, of the versions that stand in for others in this block."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", StandInRelease)
+        show = warnings.showwarning
+
+        def noted(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, StandInRelease):
+                _note(str(message))
+            else:
+                show(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = noted
+        yield
+
+
+def _note(remark: str) -> None:
+    click.echo(f"note: {remark}", err=True)
+
+
+# Where a command reads its log: in this process, or on Spark.
+
+
+MASTER = "local[*]"
+
+
+class GivenEngine(NamedTuple):
+    """What somebody asked for.
+
+    Attributes:
+        name: auto, local or spark.
+        master: the Spark master.
+        local_rows_max: rows that auto reads in this process: of more, Spark is better.
+    """
+
+    name: str
+    master: str
+    local_rows_max: int
+
+    def is_spark(self, rows: int) -> bool:
+        """Return whether a log of so many rows is for Spark."""
+        return self.name == "spark" or (self.name == "auto" and rows > self.local_rows_max)
+
+
+def engine_options(local_rows_max: int) -> Callable[[Function], Function]:  # as click calls it
+    """Return the options ``--engine`` and ``--master`` of a command that takes ``engine`` and ``master``."""
+    auto = f"auto: on Spark above {local_rows_max:,} rows, or with --master."
+    engine = click.option(
+        "--engine",
+        type=click.Choice(["auto", "local", "spark"]),
+        default="auto",
+        show_default=True,
+        help=f"Work in this process, or on Spark. {auto}",
+    )
+    master = click.option("--master", metavar="URL", help=f"Spark master to run on. [default: {MASTER}]")
+    return lambda command: engine(master(command))
+
+
+def given_engine(engine: str, master: str | None, local_rows_max: int) -> GivenEngine:
+    """Return the engine that these options ask for. Raises a usage error for options that contradict each other."""
+    if engine == "local" and master is not None:
+        raise click.UsageError("--master names a Spark master, and --engine local does without Spark")
+    name = "spark" if engine == "auto" and master is not None else engine
+    return GivenEngine(name, master or MASTER, local_rows_max)
