@@ -16,6 +16,7 @@ from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, exa
 from simulator.cli.given_files import LOG
 from simulator.cli.progress import progress
 from simulator.cli.stopping import until_interrupted
+from simulator.extras import check_installed
 
 if TYPE_CHECKING:
     from simulator.capture.live import CaptureReport
@@ -85,7 +86,8 @@ def capture(
         _check_scheme(management_url, "--management-url", ("http", "https"))
     for metrics_url in metrics_urls:
         _check_scheme(metrics_url, "--metrics-url", ("http", "https"))
-    from simulator.capture import firehose, live  # needs pika, which convert does not
+    check_installed("capture")
+    from simulator.capture import firehose, live
 
     name = vhost if vhost is not None else firehose.vhost_of(url)
     seen = Event()

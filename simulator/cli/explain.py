@@ -17,6 +17,7 @@ from simulator.cli.given_files import DEFINITIONS
 from simulator.cli.given_release import chosen_release, release_option
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
 from simulator.events import Happened
+from simulator.extras import check_installed
 from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.nearest_names import suggestion
 from simulator.pictures.repetitions import repeats
@@ -220,7 +221,8 @@ def _explain_log(
         raise click.UsageError("a message of a log needs both: --definitions FILE and --message ID")
     if not isinstance(source, Path):
         raise click.UsageError(f"--message is looked for in a log, and {source} is none: name its file")
-    from simulator.cli.explain_log import life_in_log  # needs the libraries of replays
+    check_installed("replay")
+    from simulator.cli.explain_log import life_in_log
 
     found = life_in_log(source, definitions_path, message, rules)
     ends = [f"Verdict under RabbitMQ {found.release}: {found.verdict or 'never delivered'}. Last known: {found.fate}."]

@@ -20,6 +20,7 @@ from simulator.cli.given_release import release_option
 from simulator.cli.progress import progress
 from simulator.cli.repairs import show_repairs
 from simulator.cli.spark_job import run_on_spark
+from simulator.extras import check_installed
 from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ def _of_another_form(context: click.Context, form: str, logs: tuple[Path, ...]) 
     if foreign:
         names = [param.opts[0] for param in context.command.params if param.name in foreign]
         raise click.UsageError(f"{', '.join(names)}: not for --form {form}")
+    check_installed("spark" if form == "histories" else "replay")
     must_exist(logs)
     options = {name: context.params[name] for name in FORMS[form] if name in given}
     if form == "histories":

@@ -18,6 +18,7 @@ from simulator.cli.given_files import LOG
 from simulator.cli.given_logs import definitions_option, read_noted
 from simulator.cli.given_release import release_option
 from simulator.cli.stopping import until_interrupted
+from simulator.extras import check_installed
 from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ def watch(
     captures in Parquet, which are read once they are whole. It need not be there yet. The command exits with 1 if a
     delivery differs from the prediction or cannot be explained, or if a publish was routed to other queues.
     """
+    check_installed("replay")
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError
     from simulator.replay.summary import MatchesNothingError
