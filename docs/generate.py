@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import rabbitmq_coverage
 
 import simulator
 from dlx.releases import RELEASES, SUBJECTS, VERSIONS, Row
@@ -154,11 +155,35 @@ def lint_rules() -> str:
     return "\n\n".join(parts)
 
 
+def amqp_methods() -> str:
+    """Every method of AMQP 0-9-1, and whether dlx has it."""
+    return _table(("Method", "", "How"), ((f"`{name}`", mark, how) for name, mark, how in rabbitmq_coverage.methods()))
+
+
+def arguments() -> str:
+    """Every argument and policy key, and what it does in dlx in each release."""
+    return "\n\n".join(
+        f"### {title}\n\n{_marked('Name', RELEASES, rabbitmq_coverage.arguments(row))}"
+        for title, row in rabbitmq_coverage.ARGUMENTS.items()
+    )
+
+
+def endpoints() -> str:
+    """Every endpoint that servers name, and whether dlx has it."""
+    return _marked("Endpoint", tuple(rabbitmq_coverage.recorded()), rabbitmq_coverage.endpoints())
+
+
+def _marked(head: str, releases: Sequence[str], lines: Iterable[rabbitmq_coverage.Line]) -> str:
+    rows = [(f"`{line.name}`", *(line.marks[name] for name in releases), line.how) for line in lines]
+    return _table((head, *releases, "How"), rows)
+
+
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "capture.md": {"columns": columns},
     "coverage.md": {"rules": exercised_rules, "never-shown": never_shown},
     "replay.md": {"repair-costs": repair_costs},
     "lint.md": {"rules": lint_rules},
+    "rabbitmq-coverage.md": {"methods": amqp_methods, "arguments": arguments, "endpoints": endpoints},
     "releases.md": {"changes": changes, "subjects": subjects},
     "spark.md": {"definitions columns": definitions_columns},
 }
