@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 import rabbitmq_coverage
 
@@ -24,6 +25,7 @@ from dlx.releases import RELEASES, SUBJECTS, VERSIONS, Row
 from dlx.releases.rows import rows_of, subjects_of
 from dlx.releases.texts import change_texts, is_set, members_text, subject_text, value_text
 from simulator.capture.schema import COLUMNS, SCHEMA_VERSION
+from simulator.cli.main import COMMANDS, cli
 from simulator.files import write_whole
 from simulator.questions.lint_rules.linting import GROUPS
 from simulator.questions.lint_rules.rule import RULES as LINT_RULES
@@ -35,6 +37,7 @@ from simulator.spark_sources.definitions_rows import COLUMNS as DEFINITIONS_COLU
 DOCS = Path(__file__).parent
 EXERCISED = Path(simulator.__file__).parents[1] / "tests" / "replay" / "exercised.json"
 _SUBJECTS = (*SUBJECTS, *subjects_of(Api))
+HELP_WIDTH = 100
 _UNDECIDED = " (?)"
 
 
@@ -178,10 +181,24 @@ def _marked(head: str, releases: Sequence[str], lines: Iterable[rabbitmq_coverag
     return _table((head, *releases, "How"), rows)
 
 
+def commands() -> str:
+    """What each command prints at ``--help``."""
+    return "\n\n".join(map(_command, sorted(COMMANDS)))
+
+
+def _command(name: str) -> str:
+    context = click.Context(cli, info_name="dlx", terminal_width=HELP_WIDTH, max_content_width=HELP_WIDTH)
+    command = cli.get_command(context, name)
+    assert command is not None
+    own = click.Context(command, context, name, help_option_names=["-h", "--help"], terminal_width=HELP_WIDTH)
+    return f"## dlx {name}\n\n{COMMANDS[name][1]}\n\n```text\n{command.get_help(own)}\n```"
+
+
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "capture.md": {"columns": columns},
+    "commands.md": {"commands": commands},
     "coverage.md": {"rules": exercised_rules, "never-shown": never_shown},
-    "replay.md": {"repair-costs": repair_costs},
+    "replay-verdicts.md": {"repair-costs": repair_costs},
     "lint.md": {"rules": lint_rules},
     "rabbitmq-coverage.md": {"methods": amqp_methods, "arguments": arguments, "endpoints": endpoints},
     "releases.md": {"changes": changes, "subjects": subjects},

@@ -21,6 +21,7 @@ EXAMPLES = [
     "faults.md",
     "ibm_mq.md",
     "replay.md",
+    "replay-verdicts.md",
     "testing.md",
     "whatif.md",
 ]
