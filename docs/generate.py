@@ -123,7 +123,7 @@ def _subject(subject: type) -> str:
     known = [(f"`{row.name}`", row.meaning, row.evidence) for row in rows]
     parts = [
         f"### {subject_text(subject)}",
-        f"From [`{file}`](../{file}).",
+        f"From [`{file}`](../../{file}).",
         _table(head, values) if values else "",
         *map(_set, filter(is_set, rows)),
         _table(("Behaviour", "What it decides", "Evidence"), known),
@@ -195,14 +195,14 @@ def _command(name: str) -> str:
 
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
-    "capture.md": {"columns": columns},
-    "commands.md": {"commands": commands},
-    "coverage.md": {"rules": exercised_rules, "never-shown": never_shown},
-    "replay-verdicts.md": {"repair-costs": repair_costs},
-    "lint.md": {"rules": lint_rules},
-    "rabbitmq-coverage.md": {"methods": amqp_methods, "arguments": arguments, "endpoints": endpoints},
-    "releases.md": {"changes": changes, "subjects": subjects},
-    "spark.md": {"definitions columns": definitions_columns},
+    "how-to/capture.md": {"columns": columns},
+    "reference/commands.md": {"commands": commands},
+    "evidence/coverage.md": {"rules": exercised_rules, "never-shown": never_shown},
+    "reference/replay-verdicts.md": {"repair-costs": repair_costs},
+    "how-to/lint.md": {"rules": lint_rules},
+    "reference/rabbitmq-coverage.md": {"methods": amqp_methods, "arguments": arguments, "endpoints": endpoints},
+    "reference/releases.md": {"changes": changes, "subjects": subjects},
+    "how-to/spark.md": {"definitions columns": definitions_columns},
 }
 
 

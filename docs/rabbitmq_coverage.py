@@ -1,4 +1,4 @@
-"""What dlx has of RabbitMQ, for docs/rabbitmq-coverage.md: methods of AMQP, arguments and policy keys, endpoints.
+"""What dlx has of RabbitMQ, for docs/reference/rabbitmq-coverage.md: methods, arguments, policy keys, endpoints.
 
 What RabbitMQ has comes from the tables of dlx and, for endpoints, from what servers say at ``/api/index.html``:
 

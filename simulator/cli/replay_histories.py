@@ -27,7 +27,7 @@ def replay_histories(
 ) -> int:
     """Replay recorded histories of any simulated system on Spark, print what differs, and return the exit code.
 
-    Each log has one history a line: JSON with system, scenario and events (docs/replay.md).
+    Each log has one history a line: JSON with system, scenario and events (docs/how-to/replay.md).
 
     Raises ``DataError`` for a line that cannot be read.
     """

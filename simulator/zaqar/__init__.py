@@ -1,7 +1,7 @@
 """OpenStack Zaqar with state and virtual time: its queues, claims and dead letters.
 
 ``simulate`` runs a scenario. ``Zaqar`` is the service itself, a request and the time in
-and an answer out; ``simulator.zaqar.http`` serves it. ``docs/zaqar.md`` tells how to use
+and an answer out; ``simulator.zaqar.http`` serves it. ``docs/reference/zaqar.md`` tells how to use
 it and where it is known to be right.
 """
 

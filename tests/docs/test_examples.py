@@ -14,16 +14,16 @@ ROOT = Path(__file__).parent.parent.parent
 # A block of Python, and the output that follows it, if one does.
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 EXAMPLES = [
-    "activemq.md",
-    "broker.md",
-    "capture.md",
-    "consumer.md",
-    "faults.md",
-    "ibm_mq.md",
-    "replay.md",
-    "replay-verdicts.md",
-    "testing.md",
-    "whatif.md",
+    "reference/activemq.md",
+    "how-to/broker.md",
+    "how-to/capture.md",
+    "how-to/consumer.md",
+    "how-to/faults.md",
+    "reference/ibm_mq.md",
+    "how-to/replay.md",
+    "reference/replay-verdicts.md",
+    "how-to/testing.md",
+    "how-to/whatif.md",
 ]
 LINKS = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
@@ -45,8 +45,8 @@ def test_examples_run_and_print_what_is_shown(document: str, monkeypatch: pytest
         assert printed.getvalue() == (expected or ""), f"docs/{document}:{line}"
 
 
-@pytest.mark.parametrize("document", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
-def test_links_lead_somewhere(document: str) -> None:
-    text = (ROOT / "docs" / document).read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
     targets = [target for target in LINKS.findall(text) if "://" not in target]
-    assert [target for target in targets if not (ROOT / "docs" / target).exists()] == []
+    assert [target for target in targets if not (path.parent / target).exists()] == []

@@ -1,4 +1,4 @@
-"""The endpoints that docs/rabbitmq-coverage.md says are done: the simulated broker has each, in each release."""
+"""The endpoints that docs/reference/rabbitmq-coverage.md calls done: the simulated broker has each in each release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tests in docs/testing.md run, and fail as is shown there."""
+"""The tests in docs/how-to/testing.md run, and fail as is shown there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "testing.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "testing.md"
 FIXTURES = ("dlx_broker", "dlx_topology", "dlx_clock", "dlx_amqp_url")
 SHOWN = re.compile(r"^E  .*$", re.MULTILINE)
 TIME = re.compile(r"At \d{4}-\d\d-\d\d [\d:.]+")
