@@ -19,7 +19,7 @@ if _FOUND is None:
 def pytest_addoption() -> None:
     """End pytest with a usage error if another package hides ours; later, it would ask what ``--dlx-broker`` is."""
     if _FOUND is not None:
-        print(f"ERROR: {hidden_text(_FOUND)}, or, {_WITHOUT}", file=sys.stderr)
+        print(f"ERROR: {hidden_text(_FOUND)}; {_WITHOUT}", file=sys.stderr)
         raise SystemExit(pytest.ExitCode.USAGE_ERROR)
 
 
@@ -29,7 +29,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     hidden = next((init for place in places if (init := _package_in(place)).is_file()), None)
     if hidden is None or hidden.resolve() == OURS.resolve():
         return []
-    return [f"dlx: its package simulator hides {hidden.parent}; rename that one, or, {_WITHOUT}"]
+    return [f"dlx: its package simulator hides {hidden.parent}; rename that one; {_WITHOUT}"]
 
 
 def _package_in(place: Path) -> Path:
