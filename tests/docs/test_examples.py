@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -50,3 +51,14 @@ def test_links_lead_somewhere(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     targets = [target for target in LINKS.findall(text) if "://" not in target]
     assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+def test_the_questions_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of lint.md, on definitions of their own: a queue that loses messages, which the document excepts."""
+    queue = {"name": "orders.legacy", "vhost": "/", "durable": True, "auto_delete": False}
+    lost = {**queue, "arguments": {"x-message-ttl": 1000, "x-dead-letter-exchange": "gone"}}
+    (tmp_path / "definitions.json").write_text(json.dumps({"vhosts": [{"name": "/"}], "queues": [lost]}))
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "how-to" / "lint.md").read_text(encoding="utf-8")
+    (code,) = (block[1] for block in BLOCK.finditer(text) if "definitions.json" in block[1])
+    exec(compile(code, "lint.md", "exec"), {})
