@@ -35,10 +35,22 @@ install: $(READY)  ## the virtual environment in .venv, with everything in it
 java:
 	@tools/java
 
+# The replay alone needs no Java and less than the tests do.
+DEMO_VENV := out/demo-venv
+DEMO_READY := $(DEMO_VENV)/.ready
+DEMO := replay $(EXAMPLE)/trace.log* --definitions $(EXAMPLE)/definitions.json --release 4.3 --out out/demo
+$(DEMO_READY): setup.cfg pyproject.toml tools/venv
+	@tools/venv $(DEMO_VENV) replay
+	@touch $@
+
 .PHONY: demo
-demo: install java  ## replay a captured trace and write a report to out/demo
-	$(BIN)/dlx replay $(EXAMPLE)/trace.log* --definitions $(EXAMPLE)/definitions.json --release 4.3 --out out/demo
+demo: $(DEMO_READY)  ## replay a captured trace and write a report to out/demo
+	$(DEMO_VENV)/bin/dlx $(DEMO)
 	@echo "The report is in $(CURDIR)/out/demo:"; ls out/demo
+
+.PHONY: demo-spark
+demo-spark: install java  ## the same replay on Spark
+	$(BIN)/dlx $(DEMO) --engine spark
 
 .PHONY: test
 test: install java lint docs test-fast test-slow test-browser test-spark test-cluster  ## every check there is

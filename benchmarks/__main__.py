@@ -1,4 +1,4 @@
-"""Run the benchmarks at small sizes, and put what they found into the table of docs/performance.md.
+"""Run the benchmarks at small sizes, and put what they found into the table of docs/evidence/performance.md.
 
     python -m benchmarks [startup import_speed …]
 
@@ -19,7 +19,7 @@ sys.path.insert(0, str(HERE))  # each benchmark is a script as well, and finds t
 
 from figures import Figure, show, with_figures  # noqa: E402
 
-DOCUMENT = HERE.parent / "docs" / "performance.md"
+DOCUMENT = HERE.parent / "docs" / "evidence" / "performance.md"
 WITH_FIGURES = (
     "startup",
     "import_speed",

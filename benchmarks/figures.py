@@ -1,4 +1,4 @@
-"""The figures of docs/performance.md: what a benchmark gives, and the table that shows them."""
+"""The figures of docs/evidence/performance.md: what a benchmark gives, and the table that shows them."""
 
 from __future__ import annotations
 

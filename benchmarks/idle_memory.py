@@ -51,7 +51,7 @@ def figures() -> list[Figure]:
     )
     each = f"{alike:.0f} bytes; {own:.0f} with headers of its own"
     kept = f"{alike_kept:.0f} MB; {own_kept:.0f} MB with headers of their own"
-    served = f"(`dlx serve`: {served_kept:.0f} and {served_own_kept:.0f} MB, see below)"
+    served = f"(`dlx serve`: {served_kept:.0f} and {served_own_kept:.0f} MB)"
     by = "`benchmarks/idle_memory.py`"
     return [
         Figure("a message of 100 octets that waits in a classic queue", "1,500 bytes", each, by),

@@ -16,13 +16,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
+import rabbitmq_coverage
 
 import simulator
 from dlx.releases import RELEASES, SUBJECTS, VERSIONS, Row
 from dlx.releases.rows import rows_of, subjects_of
 from dlx.releases.texts import change_texts, is_set, members_text, subject_text, value_text
 from simulator.capture.schema import COLUMNS, SCHEMA_VERSION
+from simulator.cli.main import COMMANDS, cli
 from simulator.files import write_whole
 from simulator.questions.lint_rules.linting import GROUPS
 from simulator.questions.lint_rules.rule import RULES as LINT_RULES
@@ -34,6 +37,7 @@ from simulator.spark_sources.definitions_rows import COLUMNS as DEFINITIONS_COLU
 DOCS = Path(__file__).parent
 EXERCISED = Path(simulator.__file__).parents[1] / "tests" / "replay" / "exercised.json"
 _SUBJECTS = (*SUBJECTS, *subjects_of(Api))
+HELP_WIDTH = 100
 _UNDECIDED = " (?)"
 
 
@@ -119,7 +123,7 @@ def _subject(subject: type) -> str:
     known = [(f"`{row.name}`", row.meaning, row.evidence) for row in rows]
     parts = [
         f"### {subject_text(subject)}",
-        f"From [`{file}`](../{file}).",
+        f"From [`{file}`](../../{file}).",
         _table(head, values) if values else "",
         *map(_set, filter(is_set, rows)),
         _table(("Behaviour", "What it decides", "Evidence"), known),
@@ -154,13 +158,51 @@ def lint_rules() -> str:
     return "\n\n".join(parts)
 
 
+def amqp_methods() -> str:
+    """Every method of AMQP 0-9-1, and whether dlx has it."""
+    return _table(("Method", "", "How"), ((f"`{name}`", mark, how) for name, mark, how in rabbitmq_coverage.methods()))
+
+
+def arguments() -> str:
+    """Every argument and policy key, and what it does in dlx in each release."""
+    return "\n\n".join(
+        f"### {title}\n\n{_marked('Name', RELEASES, rabbitmq_coverage.arguments(row))}"
+        for title, row in rabbitmq_coverage.ARGUMENTS.items()
+    )
+
+
+def endpoints() -> str:
+    """Every endpoint that servers name, and whether dlx has it."""
+    return _marked("Endpoint", tuple(rabbitmq_coverage.recorded()), rabbitmq_coverage.endpoints())
+
+
+def _marked(head: str, releases: Sequence[str], lines: Iterable[rabbitmq_coverage.Line]) -> str:
+    rows = [(f"`{line.name}`", *(line.marks[name] for name in releases), line.how) for line in lines]
+    return _table((head, *releases, "How"), rows)
+
+
+def commands() -> str:
+    """What each command prints at ``--help``."""
+    return "\n\n".join(map(_command, sorted(COMMANDS)))
+
+
+def _command(name: str) -> str:
+    context = click.Context(cli, info_name="dlx", terminal_width=HELP_WIDTH, max_content_width=HELP_WIDTH)
+    command = cli.get_command(context, name)
+    assert command is not None
+    own = click.Context(command, context, name, help_option_names=["-h", "--help"], terminal_width=HELP_WIDTH)
+    return f"## dlx {name}\n\n{COMMANDS[name][1]}\n\n```text\n{command.get_help(own)}\n```"
+
+
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
-    "capture.md": {"columns": columns},
-    "coverage.md": {"rules": exercised_rules, "never-shown": never_shown},
-    "replay.md": {"repair-costs": repair_costs},
-    "lint.md": {"rules": lint_rules},
-    "releases.md": {"changes": changes, "subjects": subjects},
-    "spark.md": {"definitions columns": definitions_columns},
+    "how-to/capture.md": {"columns": columns},
+    "reference/commands.md": {"commands": commands},
+    "evidence/coverage.md": {"rules": exercised_rules, "never-shown": never_shown},
+    "reference/replay-verdicts.md": {"repair-costs": repair_costs},
+    "how-to/lint.md": {"rules": lint_rules},
+    "reference/rabbitmq-coverage.md": {"methods": amqp_methods, "arguments": arguments, "endpoints": endpoints},
+    "reference/releases.md": {"changes": changes, "subjects": subjects},
+    "how-to/spark.md": {"definitions columns": definitions_columns},
 }
 
 

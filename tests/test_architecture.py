@@ -64,6 +64,9 @@ BELOW["cli"] = {*BELOW}
 BELOW = {room: below | TOOLS | {"dlx"} for room, below in BELOW.items()}
 # The tools know the rules, and each other.
 BELOW |= {tool: TOOLS | {"dlx"} for tool in TOOLS} | {"dlx": set()}
+# Where other programs enter stands in dlx, where no package of theirs can hide it, and leads to the rooms at the top.
+ENTRANCES = {"dlx.entry_points", "dlx.pytest_plugin"}
+BELOW["entrances"] = {"cli", "testing"}
 
 # Rooms whose answers depend on their arguments alone: no sockets, threads or clocks.
 WITHOUT_IO = {
@@ -161,6 +164,8 @@ def _imports(*, for_types: bool = False, in_strings: bool = False) -> dict[str, 
 
 
 def _room(module: str) -> str:
+    if module in ENTRANCES:
+        return "entrances"
     package, *rest = module.split(".")
     if package == "dlx" or not rest:
         return package

@@ -34,6 +34,7 @@ PROJECT = (
     "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
     "docker/README.md",
     "examples/README.md",
     "examples/topologies/README.md",

@@ -15,6 +15,7 @@ from simulator import capture as captures
 from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
 from simulator.cli.options import LOG
 from simulator.cli.progress import progress
+from simulator.extras import check_installed
 
 if TYPE_CHECKING:
     from simulator.capture.live import CaptureReport
@@ -84,7 +85,8 @@ def capture(
         _check_scheme(management_url, "--management-url", ("http", "https"))
     for metrics_url in metrics_urls:
         _check_scheme(metrics_url, "--metrics-url", ("http", "https"))
-    from simulator.capture import firehose, live  # needs pika, which convert does not
+    check_installed("capture")
+    from simulator.capture import firehose, live
 
     name = vhost if vhost is not None else firehose.vhost_of(url)
     seen = Event()

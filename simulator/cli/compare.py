@@ -83,7 +83,7 @@ def compare(scenario_path: Path, systems: str, as_json: bool, picture: Path | No
     """Run one scenario under several messaging systems in virtual time, and compare the outcomes.
 
     SCENARIO.json describes a queue, its dead-letter queue, how often and after which delays
-    the queue redelivers, and messages whose deliveries fail. docs/compare.md explains how
+    the queue redelivers, and messages whose deliveries fail. docs/how-to/compare.md explains how
     each system carries it out.
     """
     if picture is not None and picture.suffix not in PICTURES:

@@ -19,6 +19,7 @@ from simulator.cli.options import DEFINITIONS, chosen_release, release_option
 from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
 from simulator.events import Happened
+from simulator.extras import check_installed
 from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.nearest_names import suggestion
 from simulator.pictures.repetitions import repeats
@@ -222,6 +223,7 @@ def _explain_log(
         raise click.UsageError("a message of a log needs both: --definitions FILE and --message ID")
     if not isinstance(source, Path):
         raise click.UsageError(f"--message is looked for in a log, and {source} is none: name its file")
+    check_installed("replay")
     found = _life_in_log(source, definitions_path, message, rules)
     ends = [f"Verdict under RabbitMQ {found.release}: {found.verdict or 'never delivered'}. Last known: {found.fate}."]
     ends += [f"Not known: {each}." for each in found.missing] + [

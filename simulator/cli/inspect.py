@@ -14,6 +14,7 @@ from rich.text import Text
 
 from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.given_queue import QueueSource, messages_in_file, messages_on_server
+from simulator.extras import check_installed
 from simulator.nearest_names import suggestion
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def inspect(
     order; what that does to their counts depends on the release and the queue, and is said. A queue
     in which it would kill messages at once is refused.
     """
+    check_installed("ops")
     if isinstance(source, Path):
         given = {"--management-url": management_url, "--peek": way, "--allow": allowed}
         if wrong := [option for option, value in given.items() if value is not None]:

@@ -68,12 +68,12 @@ EXTRAS = {
     "explain": "replay",
     "fuzz": "testing",
     "generate": "capture",
-    "inspect": "capture",
+    "inspect": "ops",
     "replay": "replay",
     "test": "testing",
     "watch": "replay",
     "whatif": "replay",
-    "redrive": "capture",
+    "redrive": "ops",
     "serve": "server",
 }
 

@@ -18,6 +18,7 @@ from dlx.value_kinds import value_kind
 from simulator.cli.command_parts import DataError
 from simulator.definitions import Definitions
 from simulator.definitions.checks import own_release, version_note
+from simulator.extras import check_installed, is_installed
 from simulator.json_reading import NestedTooDeeplyError, read_json, where_broken
 
 # Paths that a command reads from. A URL in place of one is refused with the command that makes a file of it.
@@ -172,7 +173,7 @@ class GivenEngine(NamedTuple):
     Attributes:
         name: auto, local or spark.
         master: the Spark master.
-        local_rows_max: rows that auto reads in this process: of more, Spark is better.
+        local_rows_max: rows that auto reads in this process even if Spark is installed.
     """
 
     name: str
@@ -180,13 +181,14 @@ class GivenEngine(NamedTuple):
     local_rows_max: int
 
     def is_spark(self, rows: int) -> bool:
-        """Return whether a log of so many rows is for Spark."""
-        return self.name == "spark" or (self.name == "auto" and rows > self.local_rows_max)
+        """Return whether Spark reads a log of that many rows."""
+        large = rows > self.local_rows_max
+        return self.name == "spark" or (self.name == "auto" and large and is_installed("pyspark"))
 
 
 def engine_options(local_rows_max: int) -> Callable[[Function], Function]:  # as click calls it
     """Return the options ``--engine`` and ``--master`` of a command that takes ``engine`` and ``master``."""
-    auto = f"auto: on Spark above {local_rows_max:,} rows, or with --master."
+    auto = f"auto: on Spark above {local_rows_max:,} rows if it is installed, or with --master."
     engine = click.option(
         "--engine",
         type=click.Choice(["auto", "local", "spark"]),
@@ -199,8 +201,13 @@ def engine_options(local_rows_max: int) -> Callable[[Function], Function]:  # as
 
 
 def given_engine(engine: str, master: str | None, local_rows_max: int) -> GivenEngine:
-    """Return the engine that these options ask for. Raises a usage error for options that contradict each other."""
+    """Return the engine that these options ask for.
+
+    Raises a usage error for options that contradict each other, and ``ExtraMissingError`` if Spark is asked for and
+    not installed.
+    """
     if engine == "local" and master is not None:
         raise click.UsageError("--master names a Spark master, and --engine local does without Spark")
     name = "spark" if engine == "auto" and master is not None else engine
+    check_installed("spark" if name == "spark" else "replay")
     return GivenEngine(name, master or MASTER, local_rows_max)

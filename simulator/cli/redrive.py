@@ -19,6 +19,7 @@ from dlx.topology import STREAM
 from simulator.cli.command_parts import DataError, FiniteRange, example, print_json, until_interrupted
 from simulator.cli.given_queue import check_brought_counts, check_consumers, exit_codes, look_into, server_given
 from simulator.cli.progress import progress
+from simulator.extras import check_installed
 
 if TYPE_CHECKING:
     from simulator.cli.given_queue import Looked
@@ -118,7 +119,8 @@ def redrive(
 
     Only what is in the queue at the start is moved. The command exits with 1 if messages stay.
     """
-    from simulator.redrive.bring_back import Pace  # needs pika, which it should say before it asks any server
+    check_installed("ops")
+    from simulator.redrive.bring_back import Pace
 
     pace = Pace(limit=limit, rate=rate, canary=canary)
     server = server_given(url, management_url, vhost)

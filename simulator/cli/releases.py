@@ -19,7 +19,7 @@ from simulator.cli.command_parts import example
 from simulator.cli.options import RELEASE
 
 NOT_SHOWN = (
-    "the management API, whose differences are in docs/releases.md",
+    "the management API, whose differences are in docs/reference/releases.md",
     "what RabbitMQ's release notes list besides: plugins, clustering, the command line, performance",
 )
 _SUBJECT_OF = {row.name: subject_text(subject) for subject in SUBJECTS for row in rows_of(subject)}

@@ -18,6 +18,7 @@ from simulator.cli.given_logs import definitions_option, must_exist, prepared_lo
 from simulator.cli.options import COUNTERS, LOG, GivenEngine, engine_options, given_engine, release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
+from simulator.extras import check_installed
 from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def replay_histories(
 ) -> int:
     """Replay recorded histories of any simulated system on Spark, print what differs, and return the exit code.
 
-    Each log has one history a line: JSON with system, scenario and events (docs/replay.md).
+    Each log has one history a line: JSON with system, scenario and events (docs/how-to/replay.md).
 
     Raises ``DataError`` for a line that cannot be read.
     """
@@ -208,6 +209,7 @@ def _of_another_form(context: click.Context, form: str, logs: tuple[Path, ...]) 
     if foreign:
         names = [param.opts[0] for param in context.command.params if param.name in foreign]
         raise click.UsageError(f"{', '.join(names)}: not for --form {form}")
+    check_installed("spark" if form == "histories" else "replay")
     must_exist(logs)
     options = {name: context.params[name] for name in FORMS[form] if name in given}
     if form == "histories":

@@ -11,6 +11,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from simulator.cli.command_parts import Unavailable
+from simulator.extras import check_installed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,9 +25,11 @@ def run_on_spark(master: str, app_name: str, job: Callable[[SparkSession], T]) -
     """Start a Spark session on ``master``, whose workers get this package, return what ``job`` makes, and stop it.
 
     Raises:
+        ExtraMissingError: Spark is not installed.
         Unavailable: Spark did not start.
         KeyboardInterrupt: Ctrl-C was pressed; the job has ended.
     """
+    check_installed("spark")
     started: list[SparkSession] = []
     interrupted = Event()
 

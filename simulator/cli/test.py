@@ -78,7 +78,7 @@ def test(
 
     A FILE is YAML or JSON. Its cases have definitions, the steps of a scenario (`dlx simulate rabbitmq`) and
     between them what is expected: how many messages each queue holds or which ones, with x-death, headers and
-    properties; what was lost and why; which publishes were unroutable or refused. docs/test.md has an example.
+    properties; what was lost and why; which publishes were unroutable or refused. docs/how-to/test.md has an example.
 
     The simulator lets time pass in an instant. On a server time is real, so cases in which more than 10 s pass are
     not run there, and the answer says so, unless its clock can be moved (`dlx serve --clock virtual`). Nor does a

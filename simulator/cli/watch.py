@@ -16,6 +16,7 @@ import msgspec
 from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
 from simulator.cli.given_logs import definitions_option, read_noted
 from simulator.cli.options import LOG, release_option
+from simulator.extras import check_installed
 from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def watch(
     captures in Parquet, which are read once they are whole. It need not be there yet. The command exits with 1 if a
     delivery differs from the prediction or cannot be explained, or if a publish was routed to other queues.
     """
+    check_installed("replay")
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError
     from simulator.replay.summary import MatchesNothingError

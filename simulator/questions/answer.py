@@ -86,7 +86,7 @@ class Answer:
         return {"question": self.question, "rows": rows, **said}
 
     def frame(self) -> pd.DataFrame:
-        """Return the rows as a pandas data frame, with the column ``history``. Needs the extra ``replay``."""
+        """Return the rows as a pandas data frame, with the column ``history``. Needs the extra ``spark``."""
         import pandas as pd
 
         rows = [{**row.columns, "history": to_builtins(row.history)} for row in self.rows]

@@ -1,4 +1,4 @@
-"""Faults on request (docs/faults.md) in the virtual host of a case on a server; only a simulated one has them."""
+"""Faults on request (docs/how-to/faults.md) in the virtual host of a case on a server, which must be simulated."""
 
 from __future__ import annotations
 

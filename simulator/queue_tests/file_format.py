@@ -116,7 +116,7 @@ AnyFault = CloseChannel | CloseConnection | DelayDelivery | DropConfirm | DelayC
 
 
 class SetFaults(Step, tag="faults", frozen=True):
-    """From now on something goes wrong for the clients, on request (docs/faults.md).
+    """From now on something goes wrong for the clients, on request (docs/how-to/faults.md).
 
     Attributes:
         clear: whether the faults that were set before are forgotten.

@@ -7,14 +7,16 @@ whatever a row shows did not happen before the latest death that a row before it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
-Ints = npt.NDArray[np.int64]
+if TYPE_CHECKING:  # `dlx replay --help` needs no extra
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    Ints = npt.NDArray[np.int64]
 
 
 class BrokerClock(NamedTuple):
@@ -28,6 +30,8 @@ class BrokerClock(NamedTuple):
 
     def late_us(self, times_us: Ints) -> Ints:
         """Return how late rows of these times may have been written, at most."""
+        import numpy as np
+
         if not len(self.shown_us):
             return np.zeros(len(times_us), np.int64)
         before = np.searchsorted(self.shown_us, times_us) - 1
@@ -61,6 +65,8 @@ class Lateness(NamedTuple):
 
     def of(self, files: pa.Array, times_us: Ints) -> Ints:
         """Return how late rows of these files and times may have been written, in microseconds."""
+        import numpy as np
+
         late = np.zeros(len(times_us), np.int64)
         if not self.stretches:
             return late

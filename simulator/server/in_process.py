@@ -57,7 +57,7 @@ class ServerClock:
 
 
 class ServerFaults:
-    """What goes wrong on a running server, on request. docs/faults.md has the faults and their fields."""
+    """What goes wrong on a running server, on request. docs/how-to/faults.md has the faults and their fields."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -43,9 +43,9 @@ class Listeners:
         try:
             # Imported here: those who want AMQP alone start in a tenth of the time.
             if management_port is not None:
-                from simulator.server.management import application
+                from simulator.server.management.application import Application
 
-                api = _with_metrics(node, application(node))
+                api = _with_metrics(node, Application(node))
                 listeners.management_url = await listeners._serve(api, host, management_port)
             if metrics_port is not None:
                 from simulator.server.metrics import Metrics

@@ -1,6 +1,9 @@
 """The harness: a pytest plugin, assertions, Hypothesis strategies, and machines that try to break a topology.
 
-    from simulator.testing import Trial, assert_nothing_lost
+    from simulator.testing import Broker, Trial, assert_nothing_lost
+
+The fixture ``dlx_broker`` is a ``Broker``, ``dlx_clock`` a ``Clock``, ``dlx_topology`` a ``dlx.Topology``, and
+``dlx_amqp_url`` a ``str``.
 
 Names are loaded on first use; the plugin is loaded by pytest itself.
 """
@@ -13,17 +16,25 @@ from dlx._lazy import lazy
 from simulator.extras import importing
 
 if TYPE_CHECKING:
+    from simulator.capture.management_api import ManagementError
     from simulator.scenario.properties.property import Property, PropertyBroken
     from simulator.scenario.trial import Trial, replay
     from simulator.testing.assertions import assert_dead_lettered, assert_nothing_lost, assert_settles
+    from simulator.testing.brokers.broker_under_test import Broker, Clock
+    from simulator.testing.brokers.client import ReceivedMessage
+    from simulator.testing.search.topology_under_test import OneTopology
     from simulator.testing.topology_machine import TopologyMachine
 else:
     __getattr__, __dir__ = lazy(
         __name__,
         {
+            "simulator.capture.management_api": ("ManagementError",),
             "simulator.scenario.trial": ("Trial", "replay"),
             "simulator.testing.assertions": ("assert_dead_lettered", "assert_nothing_lost", "assert_settles"),
             "simulator.scenario.properties.property": ("Property", "PropertyBroken"),
+            "simulator.testing.brokers.broker_under_test": ("Broker", "Clock"),
+            "simulator.testing.brokers.client": ("ReceivedMessage",),
+            "simulator.testing.search.topology_under_test": ("OneTopology",),
             "simulator.testing.topology_machine": ("TopologyMachine",),
         },
         load=importing("testing"),
@@ -31,8 +42,13 @@ else:
 
 
 __all__ = [
+    "Broker",
+    "Clock",
+    "ManagementError",
+    "OneTopology",
     "Property",
     "PropertyBroken",
+    "ReceivedMessage",
     "TopologyMachine",
     "Trial",
     "assert_dead_lettered",

@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/page.md and of the report in docs/replay.md: ``python -m tests.browser.screenshots``."""
+"""Makes the pictures of docs/how-to/page.md and docs/how-to/replay.md: ``python -m tests.browser.screenshots``."""
 
 from __future__ import annotations
 

@@ -137,11 +137,13 @@ def test_the_document_shows_what_is_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    shown = re.findall(r"^```console\n\$ dlx ([^\n]*)\n(.*?)^```", (ROOT / "docs/explain.md").read_text(), re.S | re.M)
+    shown = re.findall(
+        r"^```console\n\$ dlx ([^\n]*)\n(.*?)^```", (ROOT / "docs/how-to/explain.md").read_text(), re.S | re.M
+    )
     assert len(shown) == 3
     for command, printed in shown:
-        main(shlex.split(command.replace(" --out docs/explain.svg", "")))
-        picture = (ROOT / "docs" / "explain.svg").read_text() if " --out " in command else ""
+        main(shlex.split(command.replace(" --out docs/pictures/ladder-cycle.svg", "")))
+        picture = (ROOT / "docs" / "pictures" / "ladder-cycle.svg").read_text() if " --out " in command else ""
         assert capsys.readouterr().out == printed + picture
 
 

@@ -79,7 +79,7 @@ def test_a_traceback_is_kept_on_demand(failing: Install, monkeypatch: pytest.Mon
 def test_a_missing_library_is_69(failing: Install, capsys: pytest.CaptureFixture[str]) -> None:
     failing(ModuleNotFoundError("No module named 'pyspark.sql'", name="pyspark.sql"))
     assert dlx_main.main(["fail"]) == 69
-    assert "this needs pyspark: pip install '.[replay]' in a checkout of dlx" in capsys.readouterr().err
+    assert "this needs pyspark: pip install '.[spark]' in a checkout of dlx" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

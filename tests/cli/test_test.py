@@ -129,7 +129,7 @@ def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_example_of_the_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = (Path(__file__).parents[2] / "docs/test.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs/how-to/test.md").read_text(encoding="utf-8")
     example = text.partition("```yaml\n")[2].partition("```")[0]
     monkeypatch.chdir(tmp_path)
     Path("orders.yml").write_text(example)

@@ -14,7 +14,7 @@ from simulator.cli.main import main
 from simulator.systems.compare import ADAPTERS, Fate, Outcome, read
 
 ROOT = Path(__file__).parent.parent.parent
-DOCUMENT = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs" / "how-to" / "compare.md").read_text(encoding="utf-8")
 EXAMPLES = sorted((ROOT / "examples" / "compare").glob("*.json"))
 COMMAND = re.compile(r"^```text\n\$ dlx (compare \S+)\n(.*?)\n```$", re.DOTALL | re.MULTILINE)
 Capture = pytest.CaptureFixture[str]
@@ -42,7 +42,7 @@ def test_the_python_prints_what_is_shown() -> None:
     assert shown is not None
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(shown[1], "docs/compare.md", "exec"), {})
+        exec(compile(shown[1], "docs/how-to/compare.md", "exec"), {})
     assert printed.getvalue() == shown[2]
 
 

@@ -1,4 +1,4 @@
-"""The table of docs/performance.md, which `python -m benchmarks` rewrites."""
+"""The table of docs/evidence/performance.md, which `python -m benchmarks` rewrites."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from benchmarks.figures import BEGIN, END, Figure, rows_of, with_figures
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = (ROOT / "docs" / "performance.md").read_text()
+DOCUMENT = (ROOT / "docs" / "evidence" / "performance.md").read_text()
 BY = "`benchmarks/startup.py`"
 
 

@@ -55,8 +55,8 @@ def test_the_reference_has_every_public_name(built: Path) -> None:
 
 @pytest.mark.slow
 def test_every_document_is_a_page(built: Path) -> None:
-    names = {path.stem for path in DOCS.glob("*.md")} - {"README"}
-    assert names - {path.stem for path in built.glob("*.html")} == set()
+    names = {path.relative_to(DOCS).with_suffix("") for path in DOCS.rglob("*.md")} - {Path("README")}
+    assert names - {path.relative_to(built).with_suffix("") for path in built.rglob("*.html")} == set()
 
 
 @pytest.mark.slow
@@ -78,35 +78,37 @@ def moved(link: str, source: str) -> tuple[str, Files]:
 @pytest.mark.parametrize(
     ("link", "source", "found"),
     [
-        ("broker.md", "tutorial.md", "broker.md"),
-        ("../README.md", "tutorial.md", "project/README.md"),
-        ("../examples/README.md", "tutorial.md", "project/examples/README.md"),
-        ("../examples", "tutorial.md", "project/examples/README.md"),
-        ("../dlx/releases", "tutorial.md", "files/dlx/releases/__init__.py"),
-        ("../dlx/deaths.py", "tutorial.md", "files/dlx/deaths.py"),
-        ("docs/broker.md", "project/README.md", "../broker.md"),
-        ("../docs/compare.md", "project/examples/README.md", "../../compare.md"),
+        ("broker.md", "how-to/testing.md", "broker.md"),
+        ("../evidence/mutants.md", "how-to/testing.md", "../evidence/mutants.md"),
+        ("../../README.md", "how-to/testing.md", "../project/README.md"),
+        ("../../examples/README.md", "how-to/testing.md", "../project/examples/README.md"),
+        ("../../examples", "how-to/testing.md", "../project/examples/README.md"),
+        ("../../dlx/releases", "how-to/testing.md", "../files/dlx/releases/__init__.py"),
+        ("../../dlx/deaths.py", "how-to/testing.md", "../files/dlx/deaths.py"),
+        ("docs/how-to/broker.md", "project/README.md", "../how-to/broker.md"),
+        ("../docs/how-to/compare.md", "project/examples/README.md", "../../how-to/compare.md"),
         ("topologies/README.md", "project/examples/README.md", "topologies/README.md"),
     ],
 )
 def test_a_link_leads_to_where_the_file_is_in_the_site(link: str, source: str, found: str) -> None:
     target, files = moved(link, source)
     assert target == found
-    assert (files.get_file_from_path(found) is not None) == found.startswith("files/")
+    added = files.get_file_from_path(found.removeprefix("../"))
+    assert (added is not None) == found.startswith("../files/")
 
 
-@pytest.mark.parametrize("link", ["nothing.md", "../nothing.py", "../../outside.md"])
+@pytest.mark.parametrize("link", ["nothing.md", "../../nothing.py", "../../../outside.md"])
 def test_a_link_to_nothing_is_a_warning(link: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        moved(link, "tutorial.md")
-    assert f"tutorial.md links to '{link}', which does not exist" in caplog.text
+        moved(link, "how-to/testing.md")
+    assert f"how-to/testing.md links to '{link}', which does not exist" in caplog.text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
-        ("[no file](nothing.md)", "tutorial.md links to 'nothing.md', which does not exist"),
+        ("[no file](nothing.md)", "how-to/testing.md links to 'nothing.md', which does not exist"),
         ("[no anchor](broker.md#nothing)", "does not contain an anchor '#nothing'"),
         ("::: dlx.nothing", "dlx.nothing could not be found"),
     ],
@@ -116,7 +118,7 @@ def test_what_is_broken_fails_the_build(broken: str, said: str, tmp_path: Path) 
         source, copy = ROOT / name, tmp_path / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.symlink_to(source) if name != "docs" else shutil.copytree(source, copy)
-    with (tmp_path / "docs" / "tutorial.md").open("a") as document:
+    with (tmp_path / "docs" / "how-to" / "testing.md").open("a") as document:
         document.write(f"\n{broken}\n")
     done = build(tmp_path, tmp_path / "site")
     assert done.returncode == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
+TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorials" / "find-a-lost-message.md"
 # A block that is a file, named at the end of the text before it, or a console session.
 BLOCK = re.compile(r"^```(json|python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NAMED = re.compile(r"`([\w.]+)`[^`]*:\s*$")

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+import dlx
+from dlx.releases import RELEASES
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -33,6 +36,39 @@ def test_the_workflow_runs_targets_that_there_are() -> None:
     asked = {word for each in commands() for word in re.findall(r"^make ([a-z-]+)", each, re.M)}
     assert asked == {"test-fast"}
     assert asked <= targets
+
+
+def test_a_tag_builds_tries_and_publishes() -> None:
+    release = read(".github/workflows/release.yml")
+    assert release[True] == {"push": {"tags": ["v[0-9]*"]}}  # YAML reads `on` as true
+    build, publish = release["jobs"]["build"], release["jobs"]["publish"]
+    assert publish["needs"] == "build"
+    assert publish["permissions"] == {"id-token": "write"}
+    runs = "\n".join(step.get("run", "") for step in build["steps"])
+    for topology in re.findall(r"examples/\S+\.json", runs):
+        assert (ROOT / topology).is_file()
+    links = re.findall(r"= (https://\S+)", (ROOT / "setup.cfg").read_text())
+    assert [link for link in links if "https://github.com/OWNER/dlx" not in link] == []
+    assert "s|https://github.com/OWNER/dlx|" in runs
+
+
+def test_the_changelog_has_this_version() -> None:
+    assert f"## [{dlx.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("form", ["bug", "idea"])
+def test_the_issue_forms_ask_something(form: str) -> None:
+    body = read(f".github/ISSUE_TEMPLATE/{form}.yml")["body"]
+    assert [field["id"] for field in body if not field["attributes"]["label"]] == []
+
+
+def test_the_document_of_versions_names_those_there_are() -> None:
+    text = (ROOT / "docs" / "reference" / "supported.md").read_text()
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    for python in re.findall(r":: (3\.\d+)$", config["metadata"]["classifiers"], re.M):
+        assert python in text
+    assert f"from {RELEASES[0]} to {RELEASES[-1]}" in text
 
 
 def test_the_versions_of_python_are_those_of_the_package() -> None:

@@ -1,6 +1,6 @@
 """Which topologies lose messages and which do not settle, by looking at them: no broker plays anything here.
 
-Written from the rules in words (docs/named-cases.md, the meanings in ``dlx.releases``),
+Written from the rules in words (docs/evidence/named-cases.md, the meanings in ``dlx.releases``),
 and from nothing that the simulator runs. A message that dies leaves its queue for the
 queue's target; what it leaves for is a ``Way``. Who loses what:
 

@@ -10,7 +10,16 @@ import dlx
 import simulator
 from simulator.capture import CaptureError, open_log
 from simulator.replay import Summary, Verdict
-from simulator.testing import PropertyBroken, Trial, assert_dead_lettered, assert_nothing_lost, assert_settles
+from simulator.testing import (
+    Broker,
+    Clock,
+    PropertyBroken,
+    ReceivedMessage,
+    Trial,
+    assert_dead_lettered,
+    assert_nothing_lost,
+    assert_settles,
+)
 
 # A consumer
 
@@ -45,6 +54,18 @@ def republished(headers: dict[str, object]) -> dict[str, object]:
 
 
 # A tester
+
+
+def test_with_fixtures(dlx_broker: Broker, dlx_clock: Clock, dlx_topology: dlx.Topology, dlx_amqp_url: str) -> None:
+    dlx_broker.publish("", "orders", b"{}", message_id="order-1")
+    message: ReceivedMessage | None = dlx_broker.get("orders", auto_ack=False)
+    assert message is not None
+    message.reject(requeue=False)
+    passed_s: float = dlx_broker.wait_for("parked", within_s=3600)
+    assert dlx_clock.advance(seconds=passed_s) > dlx_clock.now_us()
+    assert {dlx_amqp_url} == {dlx_broker.amqp_url}
+    assert "orders" in dlx_topology.queues
+    assert_nothing_lost(dlx_broker)
 
 
 def test_orders(definitions: Path) -> None:

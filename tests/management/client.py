@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from simulator.clock import VirtualClock
 from simulator.message_history import RecordingBroker
-from simulator.server.management import application
+from simulator.server.management.application import Application
 from simulator.server.node import Node
 
 GUEST = "guest:guest"
@@ -84,7 +84,7 @@ class Simulated:
     def __init__(self, release: str = "4.3") -> None:
         self.node = Node(RecordingBroker(release), VirtualClock(1_700_000_000_000_000))
         self.node.amqp_port = 5672
-        self.application = application(self.node)
+        self.application = Application(self.node)
         self.peer_host = "127.0.0.1"
 
     def __call__(

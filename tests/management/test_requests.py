@@ -8,7 +8,7 @@ from dlx.releases import RELEASES
 from simulator.broker.broker import Broker
 from simulator.broker.commands import Get, OpenChannel, OpenConnection, Publish
 from simulator.clock import WallClock
-from simulator.server.management import application
+from simulator.server.management.application import Application
 from simulator.server.node import Node
 from tests.management.client import Simulated
 
@@ -392,7 +392,7 @@ def test_only_administrators_move_the_clock(server: Simulated) -> None:
 
 def test_wall_time_is_not_moved(server: Simulated) -> None:
     server.node = Node(Broker("4.3"), WallClock())
-    server.application = application(server.node)
+    server.application = Application(server.node)
     assert server("GET", "/api/clock").json["virtual"] is False
     answer = server("POST", "/api/clock/advance", {"hours": 1})
     assert (answer.status, answer.json["error"]) == (409, "conflict")

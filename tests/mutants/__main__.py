@@ -26,7 +26,7 @@ from tests.mutants.listed import BadListError, Fault
 from tests.mutants.trial import WIDE, Result, check_unmutated, copy_of, tried
 
 ROOT = Path(__file__).parent.parent.parent
-DOCUMENT = "docs/mutants.md"
+DOCUMENT = "docs/evidence/mutants.md"
 
 
 def chosen(faults: Sequence[Fault], names: Sequence[str]) -> list[Fault]:

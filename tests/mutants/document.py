@@ -1,4 +1,4 @@
-"""docs/mutants.md: the faults, and the tests that caught them."""
+"""docs/evidence/mutants.md: the faults, and the tests that caught them."""
 
 from __future__ import annotations
 

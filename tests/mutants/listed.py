@@ -53,7 +53,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The faults of one file, under the title that they have in docs/mutants.md."""
+    """The faults of one file, under the title that they have in docs/evidence/mutants.md."""
 
     title: str
     fault: tuple[Fault, ...]

@@ -1,4 +1,4 @@
-"""The list of faults fits the tree, and docs/mutants.md names exactly what is listed. No fault is tried here."""
+"""The list of faults fits the tree, and docs/evidence/mutants.md names exactly those listed. No fault is tried here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_tests_tried_for_every_fault_are_there() -> None:
 
 
 def test_the_document_names_exactly_the_faults_of_the_list() -> None:
-    text = (ROOT / "docs" / "mutants.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "evidence" / "mutants.md").read_text(encoding="utf-8")
     assert text.startswith(HEAD)
     found = rows(text)
     assert [row[:3] for row in found] == [(fault.name, fault.wrong, fault.file) for fault in FAULTS]

@@ -35,7 +35,10 @@ from tests.systems.zaqar.vectors import zaqar_scenario as asked_of_zaqar
 Found = tuple[str, str, Any]
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = {"activemq": "activemq", "ibm_mq": "ibm_mq", "ironmq": "ironmq", "zaqar": "zaqar", "compare": "compare"}
+DOCUMENTS = {
+    **{system: f"docs/reference/{system}.md" for system in ("activemq", "ibm_mq", "ironmq", "zaqar")},
+    "compare": "docs/how-to/compare.md",
+}
 POLICY = {"name": "p", "pattern": "^orders$", "definition": {"max-length": 1}, "apply_to": "queues", "priority": 2}
 EVERY_STEP = {
     "definitions": {"queues": [{"name": "orders", "vhost": "/"}]},
@@ -125,11 +128,15 @@ def _systems(document: Any) -> Iterator[str]:
 
 def _in_documents() -> Iterator[Found]:
     for system, name in DOCUMENTS.items():
-        text = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+        text = (ROOT / name).read_text(encoding="utf-8")
         (scenario, *_) = re.findall(r"^```json\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-        yield system, f"docs/{name}.md", json.loads(scenario)
-    text = (ROOT / "docs/testing.md").read_text(encoding="utf-8")
-    yield "rabbitmq", "docs/testing.md", json.loads(re.findall(r'^```json\n(\{\n  "def.*?)^```', text, re.S | re.M)[0])
+        yield system, name, json.loads(scenario)
+    text = (ROOT / "docs/how-to/testing.md").read_text(encoding="utf-8")
+    yield (
+        "rabbitmq",
+        "docs/how-to/testing.md",
+        json.loads(re.findall(r'^```json\n(\{\n  "def.*?)^```', text, re.S | re.M)[0]),
+    )
 
 
 def _compared() -> Iterator[Found]:

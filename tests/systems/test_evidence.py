@@ -1,4 +1,4 @@
-"""What ``docs/systems.md`` names as evidence exists: recorded cases, and tests."""
+"""What ``docs/evidence/systems.md`` names as evidence exists: recorded cases, and tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ NAMED: dict[str, Collection[str]] = {
     "wire case": wire_cases.CASES,
     "scenario": {**SCENARIOS, **SLOW},
 }
-ROWS = re.findall(r"^\| (.+?) \| (.+) \|$", (ROOT / "docs" / "systems.md").read_text(encoding="utf-8"), re.MULTILINE)
+ROWS = re.findall(
+    r"^\| (.+?) \| (.+) \|$", (ROOT / "docs" / "evidence" / "systems.md").read_text(encoding="utf-8"), re.MULTILINE
+)
 EVIDENCE = [
     found
     for behaviour, evidence in ROWS

@@ -12,7 +12,7 @@ import pytest
 from dlx.releases import RELEASES
 from simulator.cli.main import main
 
-ACTIVEMQ = Path(__file__).parents[2] / "docs" / "activemq.md"
+ACTIVEMQ = Path(__file__).parents[2] / "docs" / "reference" / "activemq.md"
 QUEUES = [
     {
         "name": "orders",

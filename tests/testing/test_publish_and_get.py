@@ -168,7 +168,7 @@ def test_virtual_time_stands_where_the_condition_holds(simulated: SimulatedBroke
 
 
 def test_the_failure_is_told_as_the_document_shows_it(simulated: SimulatedBroker) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "testing.md").read_text(encoding="utf-8")
     (shown,) = re.findall(
         r"^AssertionError: (expected 1 message in the queue 'parked'.*?)^```$", text, re.DOTALL | re.MULTILINE
     )

@@ -22,7 +22,7 @@ from simulator.testing import _hypothesis, strategies
 from tests.testing.reaching import reached
 
 PUBLIC = {name: getattr(strategies, name) for name in strategies.__all__ if name != "definitions_document"}
-DOCUMENTED = Path(__file__).parents[2] / "docs" / "testing.md"
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "how-to" / "testing.md"
 
 
 def documented_imports() -> str:

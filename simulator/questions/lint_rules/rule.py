@@ -2,7 +2,7 @@
 
 The document is the function's docstring: what the rule reports in the first paragraph, then
 sections that begin with ``Why``, ``Example`` and ``Fix``. The command line, the
-catalogue in ``docs/lint.md`` and SARIF take it from here.
+catalogue in ``docs/how-to/lint.md`` and SARIF take it from here.
 """
 
 from __future__ import annotations

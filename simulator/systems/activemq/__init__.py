@@ -1,6 +1,6 @@
 """ActiveMQ Classic in virtual time: a broker, its clients, and the scenarios that they play.
 
-The form of a scenario is in ``docs/activemq.md``.
+The form of a scenario is in ``docs/reference/activemq.md``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def simulate(scenario: Mapping[str, Any], random: Random | None = None) -> dict[
     """Run a scenario and return what happened as plain JSON values.
 
     Args:
-        scenario: configuration and steps, as ``docs/activemq.md`` has them.
+        scenario: configuration and steps, as ``docs/reference/activemq.md`` has them.
         random: for collision avoidance; by default from the scenario's ``seed``.
 
     Raises ``ScenarioError`` with the field that is wrong and what would be right.

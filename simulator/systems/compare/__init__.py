@@ -1,6 +1,6 @@
 """Runs one neutral scenario under several systems, and shows what came of each message under each.
 
-``read`` takes a scenario from plain JSON values, ``compare`` runs it; ``docs/compare.md`` describes both.
+``read`` takes a scenario from plain JSON values, ``compare`` runs it; ``docs/how-to/compare.md`` describes both.
 """
 
 from __future__ import annotations

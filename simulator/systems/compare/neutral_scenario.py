@@ -1,6 +1,6 @@
 """A neutral scenario, for any system: a queue, how often and how late it delivers again, and messages that fail.
 
-``docs/compare.md`` describes it, and what each system makes of it.
+``docs/how-to/compare.md`` describes it, and what each system makes of it.
 """
 
 from __future__ import annotations

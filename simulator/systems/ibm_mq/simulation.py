@@ -35,7 +35,7 @@ _US = 1_000_000
 
 
 def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a scenario (``docs/ibm_mq.md``) until nothing can happen any more, or until its ``until_s``.
+    """Run a scenario (``docs/reference/ibm_mq.md``) until nothing can happen any more, or until its ``until_s``.
 
     Returns the trace as JSON values. Raises ``ScenarioError`` for a scenario that cannot be run, with the
     place in it; for its rules table, with line and column.

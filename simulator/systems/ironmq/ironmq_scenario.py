@@ -1,7 +1,7 @@
 """The form of a scenario: the queues there are, and what the application does with them, and when.
 
-``docs/ironmq.md`` describes it. Fields of the API have the API's names, ranges and units (seconds); whether they
-are in range is IronMQ's to say, in its answers.
+``docs/reference/ironmq.md`` describes it. Fields of the API have the API's names, ranges and units (seconds);
+whether they are in range is IronMQ's to say, in its answers.
 """
 
 from __future__ import annotations

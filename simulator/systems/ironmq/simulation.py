@@ -35,7 +35,7 @@ _REQUEST = ("n", "timeout", "delete", "delay")
 
 
 def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a scenario (``docs/ironmq.md``) and return its trace, both as plain JSON values.
+    """Run a scenario (``docs/reference/ironmq.md``) and return its trace, both as plain JSON values.
 
     Returns:
         ``system``, ``events`` (what happened to messages), ``answers`` (what the application was told) and

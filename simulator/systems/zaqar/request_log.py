@@ -7,7 +7,7 @@ clients did, so counts are lower bounds, and only what cannot be is a finding:
 * a message handed out in a queue that neither it nor its dead letters were put into;
 * an age that is not the time since the message was posted.
 
-``docs/replay.md`` describes the form.
+``docs/how-to/replay.md`` describes the form.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The steps of a scenario: each is one request to the API, or something that the test does from outside.
 
-``docs/zaqar.md`` describes them. Fields of the API have the API's names and units
+``docs/reference/zaqar.md`` describes them. Fields of the API have the API's names and units
 (seconds); whether they are in range is Zaqar's to say, in its answers.
 """
 

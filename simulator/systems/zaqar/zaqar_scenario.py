@@ -1,6 +1,6 @@
 """A scenario of what an application does with Zaqar and when: read from plain values and run in virtual time.
 
-``docs/zaqar.md`` describes the form.
+``docs/reference/zaqar.md`` describes the form.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class SimulatedBroker(PublishAndGet):
 
     @property
     def faults(self) -> ServerFaults:
-        """What goes wrong on request (docs/faults.md)."""
+        """What goes wrong on request (docs/how-to/faults.md)."""
         return self.server.faults
 
     def api(self, method: str, path: str, body: object = None) -> Any:

@@ -1,4 +1,4 @@
-"""The examples of ``docs/activemq.md`` run, and print what is shown; its lists are complete."""
+"""The examples of ``docs/reference/activemq.md`` run, and print what is shown; its lists are complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from simulator.systems.activemq.profiles import PROFILES
 from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy
 
 ROOT = Path(__file__).parent.parent.parent.parent
-TEXT = (ROOT / "docs" / "activemq.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "reference" / "activemq.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 
 STEPS = {kind.__struct_config__.tag: kind for kind in get_args(activemq_scenario.Step)}
@@ -32,7 +32,7 @@ def test_the_examples_print_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> No
     for code, expected in blocks:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, "docs/activemq.md", "exec"), {"__name__": "activemq.md"})
+            exec(compile(code, "docs/reference/activemq.md", "exec"), {"__name__": "activemq.md"})
         assert printed.getvalue() == expected
 
 

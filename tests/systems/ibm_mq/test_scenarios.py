@@ -13,7 +13,7 @@ from simulator.events import Event
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems.ibm_mq import simulate
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "ibm_mq.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "ibm_mq.md"
 MESSAGE = {"REASON": "MQRC_Q_FULL", "DESTQ": "ORDERS"}
 SCENARIO: dict[str, Any] = {"rules_table": "ACTION(RETRY) RETRY(2)\n", "messages": [MESSAGE]}
 

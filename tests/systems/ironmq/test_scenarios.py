@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems.ironmq import simulate
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "ironmq.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "ironmq.md"
 EXAMPLE = re.compile(r"^```json\n(.*?)^```\n.*?^```text\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 
 

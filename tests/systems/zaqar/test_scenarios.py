@@ -12,7 +12,7 @@ import pytest
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems.zaqar import simulate, steps
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "zaqar.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "zaqar.md"
 
 
 def test_the_example_of_the_document() -> None:

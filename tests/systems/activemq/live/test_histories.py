@@ -25,7 +25,7 @@ def check(player: Player, seed: int) -> None:
     """Play the history of a seed to a broker and to the simulator, in slots that are long enough for this machine.
 
     A history that differs is played again, too: timers of the broker may have been late, or its threads have come in
-    another order, which ``docs/activemq.md`` tells of; a real difference stays.
+    another order, which ``docs/reference/activemq.md`` tells of; a real difference stays.
     """
     problem: Exception | None = None
     for slot_ms in slots_ms(seed):
