@@ -22,9 +22,9 @@ import msgspec
 from dlx.releases import RELEASES, release
 from simulator.files import write_whole
 from simulator.server.amqp.methods import INDICES
+from simulator.server.management.application import RESOURCES
 from simulator.server.management.management_releases import api_of
 from simulator.server.management.resources import Router, segments_of
-from simulator.server.management.routes import RESOURCES
 
 ENDPOINTS_FILE = Path(__file__).with_name("management-endpoints.json")
 """By release the endpoints that a server of it names, such as ``GET /queues/:vhost``."""

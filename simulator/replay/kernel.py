@@ -344,7 +344,7 @@ class _Batch:
     def _tell_lost_rows(self) -> None:
         """Leave unchecked what is not as predicted, but not by time, where the log may lack rows of the message."""
         memory, marks = self._memory, self._times.marks
-        if not len(memory.lost_rows.found_us):
+        if not memory.lost_rows.found_us:
             return
         used, index = _used(self._verdicts)
         bad = np.array([(found := memory.verdict(each)) is not None and found.name in BAD for each in used])

@@ -76,7 +76,7 @@ def replay_table(
 
     found = replayed(assumptions)
     late, lost = _late_and_lost(batches, found)
-    if late.stretches or len(lost.found_us):
+    if late.stretches or lost.found_us:
         found = replayed(msgspec.structs.replace(assumptions, lateness=late, lost_rows=lost))
     return found
 

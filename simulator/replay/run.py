@@ -195,7 +195,7 @@ def run_replay(
     folder = work / "verdicts.parquet"
     replayed = engine.replay(captured, definitions, rules, assumptions, folder, done)
     late, lost = lateness(captured, replayed), lost_rows(replayed)
-    if late.stretches or len(lost.found_us):
+    if late.stretches or lost.found_us:
         progress("allowing for late rows, and for lost ones", prepared.rows, None)
         shutil.rmtree(folder)
         assumptions = msgspec.structs.replace(assumptions, lateness=late, lost_rows=lost)
