@@ -17,7 +17,8 @@ from simulator.cli.progress import progress
 from simulator.cli.tables import column_of_times, show, together
 from simulator.compare import ADAPTERS, Fate, NeutralScenario, Outcome, read
 from simulator.compare import compare as run
-from simulator.compare.outcome import ACKNOWLEDGED, LOST, PUBLISHED, End, Leg
+from simulator.compare.outcome import End
+from simulator.compare.path import ACKNOWLEDGED, LOST, PUBLISHED, Leg
 from simulator.files import write_whole
 from simulator.pictures.dot import as_dot
 from simulator.pictures.graph import Edge, EdgeKind, Graph, Node, NodeKind

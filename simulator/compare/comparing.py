@@ -11,7 +11,8 @@ from typing import Protocol
 
 from dlx.plugins import Registry
 from simulator.compare.neutral_scenario import NeutralScenario
-from simulator.compare.outcome import Outcome, Ran, fates, path
+from simulator.compare.outcome import Outcome, Ran, fates
+from simulator.compare.path import path
 
 
 class Adapter(Protocol):
