@@ -2,7 +2,7 @@
 
 One index for each exchange, by its type; a topology makes it when the first message comes, and whoever adds
 or removes a binding of a topology that lives on tells the index. Bindings are found in the order in which
-they were added. ``dlx.binding_index`` says what a match is.
+they were added. The second half of this file says what a match is.
 
 Source: rabbit_exchange_type_*.erl.
 """
@@ -235,7 +235,7 @@ def _routing_headers(message: Message, release: Release) -> Mapping[str, object]
 
 # Tell whether a message meets a binding: topic patterns and headers, one binding at a time.
 #
-# This is the definition; ``dlx.binding_index`` finds the same bindings without trying all of them.
+# This is the definition; the indexes above find the same bindings without trying all of them.
 #
 # Source: rabbit_exchange_type_topic.erl, rabbit_exchange_type_headers.erl.
 

@@ -1,8 +1,8 @@
-"""Record a death where the history lives in the message's own headers (until 3.12).
+"""Record a death: in the message's own headers (until 3.12), or beside the message (from 3.13).
 
-The header may be anything, a client's forgery included: entries are plain
+The header of older releases may be anything, a client's forgery included: entries are plain
 mappings here, and a malformed entry has consequences. Two quirks are the point
-of this file. A list of two or more entries is reversed by every further death,
+here. A list of two or more entries is reversed by every further death,
 so only entry 0 is reliably the newest. And the entry that goes to the front of
 an existing list has its fields sorted by name; the others keep their order.
 

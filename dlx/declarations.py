@@ -1,6 +1,6 @@
-"""Check declarations and redeclarations of queues as RabbitMQ does: in its order and with its words.
+"""Check declarations and redeclarations of queues and exchanges as RabbitMQ does: in its order and with its words.
 
-A server looks at a declaration in this order: a name it is to make up itself
+A server looks at a declaration of a queue in this order: a name it is to make up itself
 (``check_server_named``) or one that is reserved, the permission to configure the
 queue, then either whether the queue that exists is the same
 (``check_queue_equivalence``), or (until 3.12) the virtual host's limit (``check_queue_limit``),

@@ -1,4 +1,4 @@
-"""Captures a live broker's firehose into a Parquet file."""
+"""Captures a live broker's firehose into a Parquet file, and its counters beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes a graph as a Mermaid flowchart, for documents that draw it."""
+"""Writes a graph as a Mermaid flowchart, and a life as a sequence diagram, for documents that draw them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts the messages of a dead-letter queue into groups: what died, where, why, and how often."""
+"""Groups of messages of a dead-letter queue: what died, where, why, how often; and the choice of some of them."""
 
 from __future__ import annotations
 

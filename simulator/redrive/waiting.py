@@ -1,4 +1,4 @@
-"""A message that waits in a queue: the row of a capture that shows it, and the deaths that it carries."""
+"""A message that waits in a queue: its row, the deaths that it carries, where it goes back to, and its life so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error of a scenario that cannot be run, whichever system it is for."""
+"""Scenarios that cannot be run, whichever system they are for: the error, what would be right, and unknown names."""
 
 from __future__ import annotations
 

@@ -695,7 +695,7 @@ def test_options_and_marker_are_documented(inner: pytest.Pytester) -> None:
 CONTAINER = """
 import pytest
 import simulator
-from simulator.testing.brokers import containers
+from simulator.testing.brokers import backends
 
 class Container:
     username = password = "guest"
@@ -722,7 +722,7 @@ class Container:
         print("container removed")
         self.server.stop()
 
-containers._testcontainers = lambda: (Container, RuntimeError)
+backends._testcontainers = lambda: (Container, RuntimeError)
 """
 
 

@@ -1,4 +1,4 @@
-"""Clients: their connections, channels, consumers, and the deliveries that they have not acknowledged."""
+"""Clients: users, connections, channels, consumers, transactions, and deliveries that are not acknowledged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The properties by name, and those that a trial or a machine is given, checked."""
+"""The properties: invariants, promises, all by name, and those that a trial or a machine is given, checked."""
 
 from __future__ import annotations
 

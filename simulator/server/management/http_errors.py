@@ -1,4 +1,4 @@
-"""Errors that the management API answers with."""
+"""The answers of the management API: its errors, and JSON."""
 
 from __future__ import annotations
 

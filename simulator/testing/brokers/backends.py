@@ -1,4 +1,4 @@
-"""Finds the backend that ``--dlx-broker`` names: the simulator, a container, or a server that runs already."""
+"""Finds the backend that ``--dlx-broker`` names: the simulator, a container that it starts, or a running server."""
 
 from __future__ import annotations
 

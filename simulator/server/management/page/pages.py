@@ -1,4 +1,4 @@
-"""The addresses of the page: ``/`` with a query that says of what, its files, and the stream of its changes."""
+"""The first page and the search; the addresses of all pages, their files, and the stream of their changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of one queue: what was lost there, where its dead letters go, its settings, its messages."""
+"""The list of queues, and the page of one queue: its losses, where its dead letters go, settings, messages."""
 
 from __future__ import annotations
 
