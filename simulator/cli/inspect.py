@@ -46,7 +46,8 @@ WIDTH_MAX = 10_000
     "--peek",
     "way",
     type=click.Choice(["consume", "management"]),
-    help="Read as an AMQP consumer, or through the management API. [default: as SOURCE is a URL of]",
+    help="Read as an AMQP consumer, or through the management API."
+    " [default: management for an http URL, otherwise consume]",
 )
 @click.option("--max", "limit", type=click.IntRange(min=1), metavar="N", help="Read no more than N messages.")
 @click.option(

@@ -357,7 +357,7 @@ def _report(journal: Journal, stopped: str, audit: Path, as_json: bool) -> int:
     else:
         say(f"{moved:,} messages moved, {ledger.left:,} left in the queue", "bold")
         for why, count in refused.most_common():
-            say(f"{count:,} stay: {why}")
+            say(f"{count:,} left: {why}")
         if stopped:
             say(f"Stopped: {stopped}. The same command with --journal {journal.path} goes on.", "bold red")
         for message_id in ledger.possible_duplicates:

@@ -442,7 +442,7 @@ def _repairs_left(repairs: Repairs, *, explain: bool) -> list[str]:
     if len(repairs.found) > REPAIRS_SHOWN:
         lines.append(f"{len(repairs.found) - REPAIRS_SHOWN:>8,}  more such explanations; --json has all of them.")
     if repairs.unexplained:
-        lines.append(f"{repairs.unexplained:>8,}  deliveries that nothing tried explains.")
+        lines.append(f"{repairs.unexplained:>8,}  deliveries without an explanation.")
     if repairs.left_out:
         lines.append(f"{repairs.left_out:>8,}  messages were not looked at: too many, or with too many rows.")
     if repairs.found and not explain:

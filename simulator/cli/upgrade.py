@@ -39,7 +39,7 @@ _NO_LOG = "what the traffic meets: with --log, changes that no message of the lo
 )
 @source_argument
 @click.option("--from", "before", type=RELEASE, required=True, help="RabbitMQ release of the server.")
-@click.option("--to", "after", type=RELEASE, required=True, help="Release that it shall have.")
+@click.option("--to", "after", type=RELEASE, required=True, help="Release to upgrade to.")
 @click.option(
     "--log",
     "logs",

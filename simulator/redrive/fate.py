@@ -21,7 +21,7 @@ from simulator.redrive.future import Future
 class Kind(StrEnum):
     """What becomes of a message, the worst first."""
 
-    NOT_ASKED_FOR = "not asked for"
+    NOT_SELECTED = "not selected by --only"
     UNKNOWN_ORIGIN = "no header tells its origin"
     EXCEEDS_LIMIT = "exceeds the delivery limit if it is given back"
     REFUSED_PUBLISH = "the broker refuses the publish"
@@ -42,7 +42,7 @@ ARRIVING = frozenset({Kind.CYCLE, Kind.DIES_AT_ONCE, Kind.PUSHES_OUT, Kind.ARRIV
 ALLOWABLE = {
     kind.name.lower().replace("_", "-"): kind
     for kind in reversed(Kind)
-    if kind not in (Kind.NOT_ASKED_FOR, Kind.UNKNOWN_ORIGIN, Kind.ARRIVES)
+    if kind not in (Kind.NOT_SELECTED, Kind.UNKNOWN_ORIGIN, Kind.ARRIVES)
 }
 """The fates that a person may allow, by their names on the command line, the mildest first."""
 

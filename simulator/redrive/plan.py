@@ -142,7 +142,7 @@ class Planner:
         headers = self._carried(message, self._wanted.headers)
         address = address_of(message, self._wanted.to)
         fate = self._fate(message, address, headers)
-        if exceeds_limit and fate.kind != Kind.NOT_ASKED_FOR and Kind.EXCEEDS_LIMIT not in self._wanted.allowed:
+        if exceeds_limit and fate.kind != Kind.NOT_SELECTED and Kind.EXCEEDS_LIMIT not in self._wanted.allowed:
             fate = Fate(Kind.EXCEEDS_LIMIT, fate.queues, "its delivery count is near the delivery limit")
         goes = address is not None and (fate.kind == Kind.ARRIVES or fate.kind in self._wanted.allowed)
         return Planned(message, address, headers, left_behind(message, headers), fate, goes)
@@ -155,7 +155,7 @@ class Planner:
 
     def _fate(self, message: Waiting, address: Address | None, headers: Mapping[str, Any]) -> Fate:
         if not self._wanted.only(message):
-            return Fate(Kind.NOT_ASKED_FOR)
+            return Fate(Kind.NOT_SELECTED)
         if address is None:
             return Fate(Kind.UNKNOWN_ORIGIN, why="it has no x-death of its first death")
         exchange = self._flow.topology.exchanges.get(address.exchange)

@@ -103,7 +103,7 @@ def server_at(url: str, management_url: str | None = None, vhost: str | None = N
             "expected amqp://USER:PASSWORD@HOST/VHOST, or a management URL: http://USER:PASSWORD@HOST:15672"
         )
     if management_url is None and parts.port not in (None, _AMQP_PORT[parts.scheme]):
-        raise ValueError(f"where is the management API of the server at port {parts.port}? Say it by --management-url")
+        raise ValueError(f"cannot guess the management API of port {parts.port}; pass --management-url")
     inside = unquote(parts.path[1:]) or "/"
     return Server(url, management_url or _usual_api(url), inside if vhost is None else vhost)
 

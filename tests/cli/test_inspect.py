@@ -118,7 +118,12 @@ def test_what_is_not_there_is_named(
     ("source", "options", "code", "said"),
     [
         ("ftp://host", [], 64, "expected amqp://USER:PASSWORD@HOST/VHOST"),
-        ("amqp://user:secret@127.0.0.1:5673/", [], 64, "where is the management API of the server at port 5673?"),
+        (
+            "amqp://user:secret@127.0.0.1:5673/",
+            [],
+            64,
+            "cannot guess the management API of port 5673; pass --management-url",
+        ),
         ("http://127.0.0.1:1", ["--peek", "consume"], 64, "--peek consume needs the server's AMQP URL"),
         ("http://user:secret@127.0.0.1:1", [], 69, "no answer"),
         ("nothing.parquet", [], 65, "nothing.parquet: No such file or directory"),

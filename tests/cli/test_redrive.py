@@ -110,7 +110,7 @@ def test_headers_keep_their_types_and_the_user_is_left_out(
 def test_only_what_is_asked_for_moves(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = ["--only", "first-death=work rejected", "--only", "header.tenant!=t1", "--only", "id~^m[24]$"]
     found = answer(capsys, given(place, "--execute", "--journal", str(tmp_path / "journal"), *chosen), 1)
-    assert (found["moved"], found["refused"]) == (2, {"not asked for": 4})
+    assert (found["moved"], found["refused"]) == (2, {"not selected by --only": 4})
     assert ids(place, WORK) == ["m2", "m4"]
 
 

@@ -61,7 +61,7 @@ def test_people_read_errors_first_by_object_each_with_its_fix(
     heads = [line.strip() for line in out.splitlines() if line.startswith(("error", "warning", "note"))]
     assert heads[:2] == ["error: queue 'orders'", "warning: queue 'safe'"]
     text = " ".join(out.split())
-    assert "at return number 21 the message is dropped" in text
+    assert "the 21st return drops the message" in text
     assert "fix: before the upgrade, set delivery-limit (such as 50)" in text
     assert "from 3.13 to 4.0: 1 error, 2 warnings" in text
     assert "Not checked: " in text

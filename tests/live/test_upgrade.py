@@ -108,7 +108,7 @@ def expected(site: Site, by_release: Mapping[str, Any]) -> Any:
 def test_the_default_limit_of_20_drops_a_message_at_return_21(site: Site) -> None:
     site.declare("orders", "quorum")
     told = site.change("3.10", "4.0", "quorum_default_delivery_limit", "orders")
-    assert "has the delivery limit 20: at return number 21 the message is dropped" in told.message
+    assert "has the delivery limit 20: the 21st return drops the message" in told.message
     site.publish("orders")
     site.requeue("orders", 21)
     assert site.stays_in("orders") == expected(site, {"3.8": True, "3.10": True, "4.0": False, "4.3": False})

@@ -178,7 +178,7 @@ def test_the_default_limit_drops_messages_and_a_policy_keeps_them() -> None:
     document = topology(queue("orders", "quorum"), queue("parking"))
     found = changes(document, "3.13", "4.0")["quorum_default_delivery_limit", "orders"]
     assert found.severity == "error"
-    assert "delivery limit 20: at return number 21 the message is dropped" in found.message
+    assert "delivery limit 20: the 21st return drops the message" in found.message
     lost: list[AnyStep] = [Publish("", "orders")]
     for trial, left in zip(both(document, "3.13", "4.0"), (1, 0), strict=True):
         trial.play(lost)
@@ -221,7 +221,7 @@ def test_the_fix_names_the_policy_that_a_queue_has() -> None:
 def test_a_limit_of_minus_one_means_something_else() -> None:
     document = topology(queue("orders", "quorum", delivery_limit=-1))
     found = changes(document, "3.13", "4.0")["quorum_negative_delivery_limit", "orders"]
-    assert "has the delivery limit 0: at return number 1 the message is dropped" in found.message
+    assert "has the delivery limit 0: the 1st return drops the message" in found.message
     for trial, left in zip(both(document, "3.13", "4.0"), (0, 1), strict=True):
         trial.publish("", "orders")
         trial.requeue("orders", times=30)

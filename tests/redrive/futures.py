@@ -57,7 +57,7 @@ KEYS = ("a.b", "a.c", "d")
 FILLER = "filler"
 STAY = frozenset(
     {
-        Kind.NOT_ASKED_FOR,
+        Kind.NOT_SELECTED,
         Kind.UNKNOWN_ORIGIN,
         Kind.UNROUTABLE,
         Kind.REFUSED_WHEN_FULL,

@@ -541,7 +541,7 @@ def test_on_a_server_what_is_in_queues_is_told(real: ServerBroker, channel: Any)
         "also there: q rejected",
         "What is ready in the queues (a real server does not say what became of messages):",
         "  dead: q rejected",
-        "  q: a message that did not die",
+        "  q: 1 message, never dead-lettered",
     ]
 
 
@@ -572,7 +572,7 @@ def test_on_a_server_a_full_queue_is_summed_up(real: ServerBroker, channel: Any)
     for _ in range(12):
         channel.basic_publish("", "q", b"x")
     told = failure(assert_dead_lettered, real, to="dead")
-    assert told[-1] == "  q: a message that did not die (10 times) and 2 more"
+    assert told[-1] == "  q: 10 messages, never dead-lettered; and 2 more"
 
 
 def test_on_a_server_counters_tell_a_loss(real: ServerBroker, channel: Any) -> None:
@@ -590,7 +590,7 @@ def test_on_a_server_counters_tell_a_loss(real: ServerBroker, channel: Any) -> N
         "What is ready in the queues (a real server does not say what became of messages):",
         "  dead: nothing",
         "  drop: nothing",
-        "  q: a message that did not die",
+        "  q: 1 message, never dead-lettered",
     ]
 
 

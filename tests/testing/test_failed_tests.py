@@ -51,7 +51,7 @@ def test_a_failed_test_tells_losses_then_queues_then_lives(inner: pytest.Pyteste
         f"  message 2 (id 'order-1'): {LOST}",
         "In the queues:",
         "  orders: nothing",
-        "  wait: a message that did not die; something is due in 5 s",
+        "  wait: 1 message, never dead-lettered; something is due in 5 s",
         "message 2 (id 'order-1'):",
         "  At TIME it was published to the default exchange with the routing key 'orders'.",
         "  At once it entered the queue 'orders'.",

@@ -136,7 +136,7 @@ def test_what_is_not_there_in_time_tells_what_is_where(broker: Broker) -> None:
     first, *others = str(raised.value).splitlines()
     spent = "59 min 59 s" if broker.simulated else "200 ms"
     assert first == f"expected 2 messages in the queue 'dead' within {spent}, found 0"
-    waits = "a message that did not die; something is due in 1 s" if broker.simulated else "1"
+    waits = "1 message, never dead-lettered; something is due in 1 s" if broker.simulated else "1"
     assert others[1:] == ["  dead: nothing", "  orders: nothing", f"  wait: {waits}"]
 
 

@@ -63,14 +63,20 @@ def _limit(queue: str, limit: int | None, release: Release, end: str) -> str:
         return f"consumers may return a message to {queue} as often as they like"
     failed = "failed delivery (a basic.reject with requeue, or a lost channel)"
     kind = failed if release.quorum_delivery_limit_counts == "failures" else "return"
-    return f"{queue} has the delivery limit {limit}: at {kind} number {limit + 1} the message {end}"
+    return f"{queue} has the delivery limit {limit}: the {_ordinal(limit + 1)} {kind} {end}"
+
+
+def _ordinal(number: int) -> str:
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
 
 
 def _end_of_limit(settings: Settings) -> str:
     if not settings.dead_letters:
-        return "is dropped, because the queue has no dead-letter exchange"
+        return "drops the message, because the queue has no dead-letter exchange"
     name = settings.dead_letter_exchange
-    return f"is dead-lettered to exchange '{name}'" if name else "is dead-lettered to the default exchange"
+    return f"dead-letters the message to exchange '{name}'" if name else "dead-letters it to the default exchange"
 
 
 def _limit_fix(upgrade: Upgrade, each: SettingChange) -> Fix:

@@ -15,7 +15,7 @@ def repairs_section(repairs: Repairs) -> Html:
     hidden = len(repairs.found) - REPAIRS_SHOWN
     rest = [f"{plural(hidden, 'further explanation')} not listed here; summary.json has all."] if hidden > 0 else []
     if repairs.unexplained:
-        rest.append(f"{plural(repairs.unexplained, 'delivery', 'deliveries')} that nothing tried explains.")
+        rest.append(f"{plural(repairs.unexplained, 'delivery', 'deliveries')} without an explanation.")
     if repairs.left_out:
         rest.append(f"{plural(repairs.left_out, 'message')} not looked at: too many, or with too many rows.")
     return section(

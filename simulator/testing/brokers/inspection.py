@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import starmap
 from typing import Protocol
 
 import msgspec
@@ -57,7 +58,12 @@ class Inspection(Protocol):
 
 def paths_told(histories: Iterable[DeathHistory], waiting: int) -> str:
     """Tell how the first messages of a queue died, and of how many nobody looked."""
-    paths = Counter(history.path or "a message that did not die" for history in histories)
-    told = [path if count == 1 else f"{path} ({count} times)" for path, count in paths.items()]
+    paths = Counter(history.path for history in histories)
     more = waiting - paths.total()
-    return (", ".join(told) or "nothing") + (f" and {more:,} more" if more > 0 else "")
+    return ("; ".join(starmap(_path_told, paths.items())) or "nothing") + (f"; and {more:,} more" if more > 0 else "")
+
+
+def _path_told(path: str, count: int) -> str:
+    if not path:
+        return f"{count:,} message{'' if count == 1 else 's'}, never dead-lettered"
+    return path if count == 1 else f"{path} ({count:,} times)"
