@@ -209,7 +209,7 @@ def test_the_fix_says_whether_no_limit_can_be_set_before_the_upgrade(before: str
 def test_with_a_dead_letter_exchange_the_default_limit_is_a_warning() -> None:
     document = topology(queue("orders", "quorum", dead_letter_exchange="", dead_letter_routing_key="d"), queue("d"))
     found = changes(document, "3.13", "4.0")["quorum_default_delivery_limit", "orders"]
-    assert (found.severity, "is dead-lettered to the default exchange" in found.message) == ("warning", True)
+    assert (found.severity, "dead-letters it to the default exchange" in found.message) == ("warning", True)
 
 
 def test_the_fix_names_the_policy_that_a_queue_has() -> None:

@@ -28,7 +28,7 @@ def test_the_queue_that_they_go_to_is_deleted(
     place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert redrive_while_deleting(place, WORK, tmp_path, monkeypatch) == 1
-    assert f"{MESSAGES} stay: routed nowhere" in capsys.readouterr().out
+    assert f"{MESSAGES} left: routed nowhere" in capsys.readouterr().out
     assert [properties.message_id for _, properties, _ in place.waiting(DEAD)] == [f"m{n}" for n in range(MESSAGES)]
 
 
