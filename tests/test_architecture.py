@@ -30,7 +30,6 @@ TOOLS = {
     "json_reading",
     "json_values",
     "markup",
-    "nearest_names",
     "rule_sources",
     "simulator",
     "time_spans",

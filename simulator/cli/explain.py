@@ -10,6 +10,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from dlx.nearest_names import suggestion
 from dlx.releases import release
 from dlx.topology import Topology
 from simulator.capture import CaptureError
@@ -21,7 +22,6 @@ from simulator.definitions import DefinitionsError
 from simulator.events import Happened
 from simulator.extras import check_installed
 from simulator.json_reading import NestedTooDeeplyError, read_json
-from simulator.nearest_names import suggestion
 from simulator.pictures.repetitions import repeats
 from simulator.questions.life import OUTCOMES, Life, LifeStep, Outcome, live
 from simulator.questions.snapshot import Snapshot

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
+from dlx.nearest_names import suggestion
 from simulator.capture import CaptureError, CaptureUnavailable
 from simulator.cli.command_parts import DataError, Unavailable
 from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
-from simulator.nearest_names import suggestion
 
 if TYPE_CHECKING:
     from simulator.redrive.how_to_peek import Peek, Way

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
+from dlx.nearest_names import suggestion
 from dlx.releases import release
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
 from simulator.cli.options import chosen_release, release_option
 from simulator.definitions import DefinitionsError
 from simulator.files import write_whole
-from simulator.nearest_names import suggestion
 from simulator.pictures import dot, html, mermaid, svg
 from simulator.pictures.graph import Graph, around, at_most
 from simulator.questions.snapshot import Snapshot

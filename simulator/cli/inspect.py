@@ -12,10 +12,10 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from dlx.nearest_names import suggestion
 from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.given_queue import QueueSource, messages_in_file, messages_on_server
 from simulator.extras import check_installed
-from simulator.nearest_names import suggestion
 
 if TYPE_CHECKING:
     from simulator.cli.given_queue import Looked

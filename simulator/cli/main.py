@@ -15,10 +15,10 @@ import click
 from click.shell_completion import CompletionItem, shell_complete
 
 import dlx
+from dlx.nearest_names import suggestion
 from dlx.plugins import PluginError
 from simulator.cli.command_parts import example
 from simulator.extras import missing
-from simulator.nearest_names import suggestion
 
 EXIT_USAGE = 64
 EXIT_DATA = 65

@@ -149,7 +149,7 @@ def _wanted(to: str, key: str | None, expressions: Sequence[str], headers: str, 
         raise click.BadParameter(str(error), param_hint="'--only'") from error
     for name in allowed:
         if name not in ALLOWABLE:
-            from simulator.nearest_names import suggestion
+            from dlx.nearest_names import suggestion
 
             raise click.BadParameter(
                 f"no fate {name!r} to allow; {suggestion(name, ALLOWABLE)}", param_hint="'--allow'"

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dlx.nearest_names import suggestion
 from dlx.policies import PolicyChoice, pattern_found
 from dlx.releases import Release, release
 from dlx.settings import (
@@ -27,7 +28,6 @@ from simulator.cli.given_source import ServerURL, Source, read_source, source_ar
 from simulator.cli.lint_formats import heading
 from simulator.cli.options import chosen_release, release_option
 from simulator.definitions import Definitions, DefinitionsError
-from simulator.nearest_names import suggestion
 from simulator.questions.findings import Finding
 from simulator.questions.lint_rules.linting import findings_about
 from simulator.questions.lint_rules.subject import QueueAt

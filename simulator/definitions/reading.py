@@ -15,6 +15,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
+from dlx.nearest_names import nearest, suggestion
 from dlx.parameter_validation import is_number
 from dlx.releases import DEFAULT, known_release, release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
@@ -30,7 +31,6 @@ from simulator.json_reading import (
     why_not_utf8,
 )
 from simulator.markup import drawn
-from simulator.nearest_names import nearest, suggestion
 
 # Sections whose items belong to one virtual host.
 _PER_VHOST = ("permissions", "topic_permissions", "parameters", "policies", "queues", "exchanges", "bindings")

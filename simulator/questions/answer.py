@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from simulator.nearest_names import suggestion
+from dlx.nearest_names import suggestion
 from simulator.questions.findings import ObjectName
 from simulator.scenario.steps import History, to_builtins
 

@@ -12,11 +12,11 @@ from dlx import deaths, settings
 from dlx.letter_copies import CopyOutcome, LetterCopy
 from dlx.message import Message
 from dlx.message_flow import MessageFlow
+from dlx.nearest_names import suggestion
 from dlx.routing import Visit
 from dlx.settings import Settings
 from dlx.topology import QUORUM, Binding
 from simulator.events import REFUSALS, Event, Happened
-from simulator.nearest_names import suggestion
 from simulator.rule_sources import sources, with_origin
 
 ARRIVES: frozenset[CopyOutcome] = frozenset({"dead-lettered", "may be refused"})

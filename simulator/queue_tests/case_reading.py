@@ -13,9 +13,9 @@ from typing import Any, get_args
 import msgspec
 import yaml
 
+from dlx.nearest_names import suggestion
 from dlx.topology import STREAM, Topology
 from simulator.definitions import Definitions, DefinitionsError, importable, read_definitions
-from simulator.nearest_names import suggestion
 from simulator.queue_tests.file_format import FIELDS_AT, AnyFault, Case, CaseFile, CaseStep, Expect, SetFaults, Until
 from simulator.queue_tests.given_case import GivenCase, fits, milliseconds, waited_ms
 from simulator.scenario.scenario_errors import located_unknown_names

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dlx.nearest_names import suggestion
 from dlx.releases import RELEASES
 from dlx.releases.versions import known_release, numbers
 from dlx.topology import Topology
-from simulator.nearest_names import suggestion
 from simulator.queue_tests.file_format import CaseStep, Expect, Releases, SetFaults, Until
 from simulator.scenario.steps import Repeat, Wait
 from simulator.server.faults.fault import RaiseAlarm

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import regex
 
+from dlx.nearest_names import suggestion
 from simulator.json_values import canonical_json
-from simulator.nearest_names import suggestion
 from simulator.redrive.waiting import Waiting
 
 NEVER_DIED = "never died"

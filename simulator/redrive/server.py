@@ -8,6 +8,7 @@ from urllib.parse import quote, unquote, urlsplit
 import msgspec
 
 from dlx.message_flow import MessageFlow
+from dlx.nearest_names import suggestion
 from dlx.policies import choose_policy
 from dlx.releases import Release, release_and_remark
 from dlx.settings import Settings
@@ -17,7 +18,6 @@ from simulator.capture.connected import connected
 from simulator.capture.management_api import ManagementError, credentials, fetched, server_of
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.json_reading import read_json
-from simulator.nearest_names import suggestion
 from simulator.questions.snapshot import Snapshot
 from simulator.redrive.fate import Held
 

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from msgspec import inspect
 
-from dlx.nearest_names import nearest
+from dlx.nearest_names import nearest, suggestion
 from dlx.topology import Topology
-from simulator.nearest_names import suggestion
 from simulator.scenario.steps import AnyStep, Publish, Repeat
 
 

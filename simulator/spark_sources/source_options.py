@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from simulator.nearest_names import suggestion
+from dlx.nearest_names import suggestion
 
 
 class SourceOptionError(ValueError):

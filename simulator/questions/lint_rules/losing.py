@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
+from dlx.nearest_names import suggestion
 from dlx.settings import (
     AT_LEAST_ONCE,
     DEAD_LETTER_EXCHANGE,
@@ -18,7 +19,6 @@ from dlx.settings import (
     DELIVERY_LIMIT as DELIVERY_LIMIT_KEY,
 )
 from dlx.topology import QUORUM
-from simulator.nearest_names import suggestion
 from simulator.questions.findings import Fix, ObjectName
 from simulator.questions.lint_rules.rule import Found, rule
 from simulator.questions.lint_rules.subject import (

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import msgspec
 
 from dlx.declarations import ARGUMENTS
+from dlx.nearest_names import suggestion
 from dlx.policy_validation import DEFINABLE
 from dlx.settings import DELIVERY_LIMIT, Settings
 from simulator.definitions import Definitions
-from simulator.nearest_names import suggestion
 from simulator.questions.snapshot import Snapshot
 
 Kind = Literal["queue", "policy", "operator-policy"]

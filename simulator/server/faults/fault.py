@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 
 from dlx.amqp_errors import NAMES, SOFT
-from simulator.nearest_names import suggestion
+from dlx.nearest_names import suggestion
 from simulator.server.alarm import Resource
 
 MS_MAX = 100 * 365 * 86_400_000  # a hundred years

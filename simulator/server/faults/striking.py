@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from dlx.amqp_errors import Refusal
+from dlx.nearest_names import suggestion
 from simulator.broker import Broker, Channel
 from simulator.broker.commands import ChannelId, Command, DeclareExchange, DeclareQueue, Get, Publish
 from simulator.broker.replies import (
@@ -27,7 +28,6 @@ from simulator.broker.replies import (
     Reply,
 )
 from simulator.events import Happened
-from simulator.nearest_names import suggestion
 from simulator.server.alarm import Alarm
 from simulator.server.faults.fault import (
     CloseConnection,

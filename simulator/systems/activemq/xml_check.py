@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from simulator.nearest_names import suggestion
+from dlx.nearest_names import suggestion
 from simulator.systems.activemq.xml_elements import CORE, Element
 from simulator.systems.activemq.xml_names import Content, Form, xml_names
 

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import urlsplit
 
+from dlx.nearest_names import suggestion
 from dlx.releases import RELEASES, release
-from simulator.nearest_names import suggestion
 from simulator.testing.brokers.broker_under_test import Backend, Broker, BrokerUnavailableError
 from simulator.testing.brokers.running_server import RunningServer, asked
 from simulator.testing.brokers.servers import NoSuchServerError, Server, hidden

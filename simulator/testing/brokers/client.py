@@ -11,7 +11,7 @@ import pika
 from pika.exceptions import AMQPError, ChannelClosedByBroker, NackError, UnroutableError
 
 from dlx.consumer import DeathHistory, death_history
-from simulator.nearest_names import suggestion
+from dlx.nearest_names import suggestion
 
 __tracebackhide__ = True  # pytest shows the line of the test instead
 

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from dlx.nearest_names import suggestion
 from simulator.clock import duration_us
 from simulator.extras import importing
-from simulator.nearest_names import suggestion
 from simulator.time_spans import span
 
 if TYPE_CHECKING:

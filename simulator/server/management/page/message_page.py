@@ -9,13 +9,13 @@ import msgspec
 from starlette.responses import Response
 
 from dlx.message import Message
+from dlx.nearest_names import suggestion
 from simulator.broker import delivered_properties
 from simulator.events import DEATHS, LOSSES, Event, Happened, losses
 from simulator.json_values import plain
 from simulator.markup import Html, element, join, plural
 from simulator.message_history import MessageHistory, what_happened
 from simulator.message_location import locations
-from simulator.nearest_names import suggestion
 from simulator.pictures.life_graph import life_graph
 from simulator.server.management import access
 from simulator.server.management.page.frame import (
