@@ -8,9 +8,8 @@ with the next one that was played. Other messages are read one by one.
 
 from __future__ import annotations
 
-import sys
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
@@ -23,7 +22,6 @@ from simulator.replay.alike import Ints, alike_rows, alike_sequences, firsts, pl
 from simulator.replay.row_codec import LINEAGE, read_messages
 from simulator.replay.signatures import Signatures
 from simulator.replay.whatif.alike_plays import Timed
-from simulator.replay.whatif.alike_ways import OnWay, Ways
 from simulator.replay.whatif.fates import count
 from simulator.replay.whatif.hidden_ends import LastSeen
 from simulator.replay.whatif.kind_times import times_of_kind
@@ -40,20 +38,15 @@ from simulator.replay.whatif.kinds import (
     Unknown,
     told_apart,
 )
-from simulator.replay.whatif.kinds_on_ways import KindsOnWays, learn
 from simulator.replay.whatif.log_rows import Replayed, places_in_log, rows_of
 from simulator.replay.whatif.moments import MOMENTS_MAX, Moments, MomentsOf
 from simulator.replay.whatif.outcomes import read_stories
 from simulator.replay.whatif.rerun import First
-from simulator.replay.whatif.row_numbers import NumberedRows, RowNumbers
-from simulator.replay.whatif.rows_on_ways import MessageOnWay, RowsOnWays
+from simulator.replay.whatif.row_numbers import RowNumbers
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.together import STAYED, FirstLook, Members, Waiting, Waits, alike_of, counted
 from simulator.replay.whatif.what_if import Runs
-
-SHAPE_BYTES = 4
-"""The first bytes of the key of a kind are the number of its shape."""
 
 
 class AlikeMessages:
@@ -82,19 +75,8 @@ class AlikeMessages:
     def _begin(self) -> None:
         self._shapes: dict[bytes, int] = {}
         self._single: list[bool] = []
-        self._on_ways: list[MessageOnWay | None] = []
-        self._single_on_ways: dict[bytes, bool] = {}
-        self._rows_on_ways = RowsOnWays(self.rows, self._ways, self.runs.reaches)
         self.kinds = Kinds()
-        self._kinds_on_ways = KindsOnWays(self.kinds)
         self._origin = uuid4()
-
-    @cached_property
-    def _ways(self) -> Ways:
-        def known_of(queue: Queue) -> Hashable:
-            return queue in self.runs.log.consumed, queue in self._coupling
-
-        return Ways([self.runs.before.flows, self.runs.after.flows], self.runs.reaches, known_of)
 
     def messages(self, batches: Iterable[Replayed]) -> Iterator[Story | FirstLook]:
         """Yield what is alike together, and the stories of other messages."""
@@ -124,24 +106,10 @@ class AlikeMessages:
         if self.rows.forget() or max(len(self._shapes), len(self.kinds)) > KINDS_MAX:
             self._begin()
 
-    def on_way(self, rows: NumberedRows, own: slice) -> MessageOnWay | None:
-        """Return the rows of a message on its way, if others may have the same but for names."""
-        return self._rows_on_ways.of(rows, own)
-
-    def knows(self, on_way: MessageOnWay | None) -> bool:
-        """Tell whether the shape of messages is known whose rows are the same but for names."""
-        return on_way is not None and on_way.rows in self._single_on_ways
-
-    def know_shape(self, key: bytes, example: Story | None, on_way: MessageOnWay | None) -> None:
-        """Take note of what messages have whose rows are alike. Without an example, those on another way have it."""
-        single = None if on_way is None else self._single_on_ways.get(on_way.rows)
-        if single is None:
-            single = example is None or self._must_be_single(example)
-        if on_way is not None:
-            self._single_on_ways[on_way.rows] = single
+    def know_shape(self, key: bytes, example: Story | None) -> None:
+        """Take note of what messages have whose rows are alike."""
         self._shapes[key] = len(self._single)
-        self._single.append(single)
-        self._on_ways.append(on_way)
+        self._single.append(example is None or self._must_be_single(example))
 
     def _must_be_single(self, story: Story) -> bool:
         """Tell whether messages of its shape must be looked at one by one.
@@ -164,26 +132,14 @@ class AlikeMessages:
     def know_kind(self, key: bytes, example: _Example) -> None:
         """Take note of what messages have that are alike."""
         first, timed = self.runs.first_timed(example.story)
-        on_way = self._on_way_of(key)
-        on = None if on_way is None else on_way.on
-        kind = None if timed is None else self._kind(first, timed, example, on)
-        too_long = self.runs.before.clocks.is_held_too_long(example.story)
-        self._kinds_on_ways.add(key, self.key_on_way(key), kind, on, tells_of_others=not too_long)
+        kind = None if timed is None else self._kind(first, timed, example)
+        if kind is None:
+            too_long = self.runs.before.clocks.is_held_too_long(example.story)
+            self.kinds.add_single(key, tells_of_others=not too_long)
+        else:
+            self.kinds.add(key, kind)
 
-    def key_on_way(self, key: bytes) -> bytes:
-        """Return what is equal for keys of messages that are the same but for the names on their way."""
-        on_way = self._on_way_of(key)
-        return key if on_way is None else on_way.rows + key[SHAPE_BYTES:]
-
-    def _on_way_of(self, key: bytes) -> MessageOnWay | None:
-        return self._on_ways[int.from_bytes(key[:SHAPE_BYTES], sys.byteorder)]
-
-    def take_over(self, key: bytes) -> bool:
-        """Take over the next kind that is known on another way; tell whether there is one."""
-        on_way = self._on_way_of(key)
-        return on_way is not None and self._kinds_on_ways.take_over(key, self.key_on_way(key), on_way.on)
-
-    def _kind(self, first: First, timed: Timed, example: _Example, on: OnWay | None) -> Kind | None:
+    def _kind(self, first: First, timed: Timed, example: _Example) -> Kind | None:
         """Return what messages have that are alike, if all that happened follows from their moments."""
         times = times_of_kind(example.moments_us, timed, held=self.runs.held(example.story))
         case = self.runs.at_once(first)
@@ -191,11 +147,9 @@ class AlikeMessages:
             return None
         told: Found | FirstOf
         if case is None:
-            told = FirstOf(
-                first, timed, times.before[: len(timed.moments)], (self._origin, len(self.kinds.values)), on, on
-            )
+            told = FirstOf(first, timed, times.before[: len(timed.moments)], (self._origin, len(self.kinds.values)))
         else:
-            told = Found.of(case, times.ends, timed.play.only_way)
+            told = Found.of(case, times.ends)
         story = first.story
         traced = [each for each in story.deliveries if each.traced]
         return Kind(
@@ -251,10 +205,7 @@ class _Batch:
             self._note(some)
 
     def _learn(self, unknown: Unknown[bytes]) -> None:
-        learn(unknown, self._known.key_on_way, self._known.take_over, self._play)
-
-    def _play(self, unknown: Unknown[bytes]) -> None:
-        self._read([message for message, _ in unknown.values()])
+        self._read(message for message, _ in unknown.values())
         for key, (message, moments_us) in unknown.items():
             self._known.know_kind(key, self._example(message, moments_us))
 
@@ -267,15 +218,9 @@ class _Batch:
         first = messages[firsts(which)].tolist()
         keys = [blake2b(rows.numbers[:, self._slice(message)].tobytes(), digest_size=16).digest() for message in first]
         unknown = {key: message for key, message in zip(keys, first, strict=True) if known.shape(key) is None}
-        on_ways = {key: known.on_way(rows, self._slice(message)) for key, message in unknown.items()}
-        new: dict[Hashable, int] = {}
+        self._read(unknown.values())
         for key, message in unknown.items():
-            on_way = on_ways[key]
-            if not known.knows(on_way):
-                new.setdefault(key if on_way is None else on_way.rows, message)
-        self._read(new.values())
-        for key, message in unknown.items():
-            known.know_shape(key, self._stories.get(message), on_ways[key])
+            known.know_shape(key, self._stories[message])
         return np.array([known.shape(key) for key in keys], np.int64)[which]
 
     def _of_sizes(self, messages: Ints, shapes: Ints) -> Iterator[OfOneSize[bytes]]:
@@ -402,6 +347,6 @@ class _Batch:
 
 def _of_one_size(messages: Ints, shapes: Ints, moments: Moments) -> OfOneSize[bytes]:
     """Return messages of these shapes with these moments, as many each."""
-    own = np.concatenate((shapes.astype(f"i{SHAPE_BYTES}")[:, None].view(np.uint8), moments.order), axis=1)
+    own = np.concatenate((shapes.astype(np.int32)[:, None].view(np.uint8), moments.order), axis=1)
     _, first, which = np.unique(own.view(f"V{own.shape[1]}").ravel(), return_index=True, return_inverse=True)
     return OfOneSize(messages, moments.times_us, [own[place].tobytes() for place in first.tolist()], which)

@@ -18,7 +18,6 @@ from dlx.routing import REPLY_TO
 from dlx.settings import Settings
 from dlx.topology import STREAM
 from simulator.questions.snapshot import Snapshot
-from simulator.replay.whatif.alike_ways import OtherNames, Way, Ways
 from simulator.replay.whatif.coupling import Reaches
 from simulator.replay.whatif.fates import Fate
 from simulator.replay.whatif.other_keys import AnyKey
@@ -98,16 +97,11 @@ class AlikePlays:
         clocks: those of the side.
         reaches: how far messages may come on either side, and what decides that.
         end_us: when the log ends.
-        ways: tells which messages have the same ways before them but for names.
     """
 
-    def __init__(
-        self, rerun: Callable[[AnyPlanner], Rerun], clocks: Clocks, reaches: Reaches, end_us: int, ways: Ways
-    ) -> None:
-        self._rerun, self._clocks = rerun, clocks
-        self._reaches, self._end_us, self._ways = reaches, end_us, ways
+    def __init__(self, rerun: Callable[[AnyPlanner], Rerun], clocks: Clocks, reaches: Reaches, end_us: int) -> None:
+        self._rerun, self._clocks, self._reaches, self._end_us = rerun, clocks, reaches, end_us
         self._known: dict[Hashable, list[Planned]] = {}
-        self._renamed: dict[tuple[int, tuple[str, ...]], Planned] = {}
         self._size = 0
 
     def play(self, given: First) -> First:
@@ -119,19 +113,16 @@ class AlikePlays:
         rows = _rows(given.story)
         moments = sorted({*(at_us for at_us, _ in rows), *_times(given.stays)})
         places = dict(zip(moments, range(len(moments)), strict=True))
-        way = self._way(given)
-        key = self._key(given, rows, places, way) if len(moments) <= MOMENTS_MAX else None
+        key = self._key(given, rows, places) if len(moments) <= MOMENTS_MAX else None
         if key is None:
             return self._played(given, NO_PLANNER), None
         known = self._known.get(key, [])
         for play in known:
-            if (there := self._on_way(play, way)) is None:
-                continue
-            if (times := there.timetable.times((*moments, self._end_us))) is not None:
-                return there.at(given.story, times), Timed(moments, times, there)
+            if (times := play.timetable.times((*moments, self._end_us))) is not None:
+                return play.at(given.story, times), Timed(moments, times, play)
         planner = Planner(moments, self._end_us, self._clocks.ttls_us)
         found = self._played(given, planner)
-        made = self._planned(found, planner, way)
+        made = self._planned(found, planner)
         if made is None:
             return found, None
         if len(known) < VARIANTS_MAX:
@@ -144,7 +135,6 @@ class AlikePlays:
         size = made.size + len(repr(key))
         if self._size + size > SIZE_MAX:
             self._known.clear()
-            self._renamed.clear()
             self._size = 0
         self._size += size
         self._known.setdefault(key, []).append(made)
@@ -153,7 +143,7 @@ class AlikePlays:
         (played,) = self._rerun(planner).play([given])
         return played.first
 
-    def _planned(self, found: First, planner: Planner, way: Way | None) -> Planned | None:
+    def _planned(self, found: First, planner: Planner) -> Planned | None:
         """Return what a play gave for any times that have the same order; ``None`` if something else decides, too.
 
         Of very many copies some may rest for a while.
@@ -168,30 +158,11 @@ class AlikePlays:
         if not planner.sure:
             return None
         deliveries = AnyKey(fate.deliveries, publications[0].routing_key if publications else "")
-        only_here = planner.only_here or bool(fate.assumed)
-        return Planned(fate, deliveries, first, last, stays, planner.timetable(), way, only_here)
+        return Planned(fate, deliveries, first, last, stays, planner.timetable())
 
     # What is equal for messages that are alike
 
-    def _way(self, given: First) -> Way | None:
-        """Return the way of a message; nothing where it was seen in queues that the way does not come to."""
-        way = self._ways.of(given.story)
-        seen = {*given.stays, *(each.queue for each in given.story.deliveries)}
-        return way if way is not None and seen.issubset(way.names) else None
-
-    def _on_way(self, play: Planned, way: Way | None) -> Planned | None:
-        """Return what a play gave as it is on a way of the same shape; nothing if it holds only where it was."""
-        if play.way is None or way is None or play.way.names == way.names:
-            return play
-        if play.only_here:
-            return None
-        key = id(play), way.names
-        if key not in self._renamed:
-            self._renamed[key] = msgspec.structs.replace(play.under(OtherNames(play.way, way)), way=way)
-            self._size += play.size
-        return self._renamed[key]
-
-    def _key(self, given: First, rows: Iterable[Row], places: Mapping[int, int], way: Way | None) -> Hashable | None:
+    def _key(self, given: First, rows: Iterable[Row], places: Mapping[int, int]) -> Hashable | None:
         """Return what is equal for messages that differ only in their times; ``None`` for one like no other."""
         story = given.story
         if story.vhost in self._clocks.at_random:
@@ -201,25 +172,19 @@ class AlikePlays:
         if self._clocks.is_held_too_long(story):
             return None
         order = {place: number for number, place in enumerate(sorted({place for _, place in rows}))}
-        names = {} if way is None else {name: number for number, name in enumerate(way.names)}
         published = tuple([
-            (places[each.at_us], order[each.place], *self._read(story, each, way), each.after)
+            (places[each.at_us], order[each.place], *self._read(story, each), each.after)
             for each in story.publications
         ])  # fmt: skip
         delivered = tuple([
-            (names.get(each.queue, each.queue), places[each.at_us], order[each.place], each.outcome,
+            (each.queue, places[each.at_us], order[each.place], each.outcome,
              places[each.until_us], order[each.until_place], each.traced)
             for each in story.deliveries
         ])  # fmt: skip
-        stays = tuple([
-            (names.get(queue, queue), some) for queue, some in _in_places(given.stays, places.__getitem__)
-        ])  # fmt: skip
-        return story.vhost, published, delivered, stays
+        return story.vhost, published, delivered, _in_places(given.stays, places.__getitem__)
 
-    def _read(self, story: Story, publication: Publication, way: Way | None) -> tuple[Hashable, ...]:
+    def _read(self, story: Story, publication: Publication) -> tuple[Hashable, ...]:
         """Return what a broker looks at in the exchange, the routing key, the headers, and the other properties."""
-        if way is not None:
-            return way.shape, read_properties(publication.properties)
         headers = self._reaches.read_headers(story.vhost, publication.properties)
         key: Hashable = publication.routing_key
         if not headers and len(story.publications) == 1:
@@ -246,9 +211,6 @@ class Planned(msgspec.Struct, frozen=True, gc=False):
         first, last: the places of ``first_us`` and ``last_us`` among the times.
         stays: how long it waited, by queue.
         timetable: the times that were planned.
-        way: the way on which it was, where only that decides.
-        only_here: whether it holds on no other way of the same shape: something is said in words, with names, or a
-            message waits as long as messages usually do in a queue.
     """
 
     fate: Fate
@@ -257,8 +219,6 @@ class Planned(msgspec.Struct, frozen=True, gc=False):
     last: int
     stays: StaysInPlaces
     timetable: Timetable
-    way: Way | None = None
-    only_here: bool = False
 
     @property
     def size(self) -> int:
@@ -266,18 +226,6 @@ class Planned(msgspec.Struct, frozen=True, gc=False):
         texts = sum(len(each.x_death) for each in self.fate.deliveries)
         steps = len(self.fate.deliveries) + sum(len(some) for _, some in self.stays) + len(self.timetable.sums)
         return STEP_SIZE * (1 + steps) + texts
-
-    @property
-    def only_way(self) -> bool:
-        """Whether it holds on all ways of the same shape."""
-        return self.way is not None and not self.only_here
-
-    def under(self, names: OtherNames) -> Planned:
-        """Return what it gives under other names."""
-        fate = names.fate(self.fate)
-        stays = tuple([(names.of(queue), some) for queue, some in self.stays])
-        deliveries = AnyKey(fate.deliveries, names.of(self.deliveries.key))
-        return msgspec.structs.replace(self, fate=fate, deliveries=deliveries, stays=stays)
 
     def at(self, story: Story, times: Sequence[int]) -> First:
         """Return it for a message with these times."""

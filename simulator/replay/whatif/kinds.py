@@ -12,7 +12,6 @@ import numpy as np
 from simulator.replay.alike import Ints, firsts, places_of
 from simulator.replay.memory import Numbered
 from simulator.replay.whatif.alike_plays import Timed
-from simulator.replay.whatif.alike_ways import OnWay, OtherNames
 from simulator.replay.whatif.both_ends import BothEnds
 from simulator.replay.whatif.fates import BothFates
 from simulator.replay.whatif.rerun import First
@@ -50,18 +49,16 @@ class Found(NamedTuple):
         fates: what becomes of one of them.
         ends: how they end.
         times: which times are those of its fates: the first and the last one, before and after.
-        only_way: whether nothing but the way before it decided that, on both sides (``alike_ways``).
     """
 
     fates: BothFates
     ends: BothEnds
     times: tuple[int, int, int, int]
-    only_way: bool = False
 
     @classmethod
-    def of(cls, case: Case, times: tuple[int, int, int, int], only_way: bool = False) -> Found:
+    def of(cls, case: Case, times: tuple[int, int, int, int]) -> Found:
         """Return what becomes of messages that fare as this one does."""
-        return cls(case.fates, BothEnds.of(case), times, only_way)
+        return cls(case.fates, BothEnds.of(case), times)
 
 
 class FirstOf(NamedTuple):
@@ -72,23 +69,12 @@ class FirstOf(NamedTuple):
         timed: its times.
         moments: which of the moments of messages are those that the play was told.
         origin: tells the plays of all kinds apart, in all processes.
-        played_on: the way of that one, and
-        on: that of the others, which may have other names; ``None`` if more than a way decides.
     """
 
     first: First
     timed: Timed
     moments: Sequence[int]
     origin: Hashable
-    played_on: OnWay | None = None
-    on: OnWay | None = None
-
-    @property
-    def other_names(self) -> OtherNames | None:
-        """The names on the way of messages, if these are others than in the play."""
-        if self.on is None or self.played_on is None or self.on.way.names == self.played_on.way.names:
-            return None
-        return OtherNames(self.played_on.way, self.on.way)
 
 
 class Kind(NamedTuple):

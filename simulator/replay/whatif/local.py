@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from dlx.message_flow import MessageFlow
 from dlx.releases import DEFAULT
 from dlx.routing import share_indexes
 from simulator.definitions import Definitions
@@ -13,11 +12,8 @@ from simulator.replay.kernel import Kernel
 from simulator.replay.kernel_input import in_order, kernel_rows
 from simulator.replay.local import kernel_of
 from simulator.replay.seldom_collecting import seldom_collecting
-from simulator.replay.sequences_on_ways import OnWaysOf
-from simulator.replay.signatures import Signatures
 from simulator.replay.tables import LocalTable
 from simulator.replay.whatif.alike_messages import AlikeMessages
-from simulator.replay.whatif.alike_ways import Ways
 from simulator.replay.whatif.asked import AnyAsked, Asked
 from simulator.replay.whatif.captured import Captured, coupling_queues_of
 from simulator.replay.whatif.causes import find_causes
@@ -30,7 +26,6 @@ from simulator.replay.whatif.outcomes import read_stories
 from simulator.replay.whatif.overview import of_the_log
 from simulator.replay.whatif.rerun import Unseen
 from simulator.replay.whatif.row_numbers import keys_of_both_sides
-from simulator.replay.whatif.rows_on_ways import TemplatesOnWays
 from simulator.replay.whatif.second_plays import SecondPlays
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.stage import Queue
@@ -212,20 +207,7 @@ def kernel_of_side(captured: LocalTable, side: Prepared, reaches: Reaches) -> Ke
         side.side.release.name,
         details=False,
         alike_keys=keys_of_both_sides(reaches, side.only_vhost),
-        on_ways_of=_on_ways(side, reaches),
     )
-
-
-def _on_ways(side: Prepared, reaches: Reaches) -> OnWaysOf:
-    """Return what tells a replay of a side which messages are the same but for names."""
-    definitions, rules = side.side.definitions, side.side.release
-    flows = {vhost: MessageFlow(definitions.topology(vhost), rules) for vhost in definitions.vhosts}
-
-    def of(signatures: Signatures) -> TemplatesOnWays:
-        ways = Ways([flows], reaches, lambda queue: None)
-        return TemplatesOnWays(signatures, ways, reaches, lambda named: side.only_vhost or named)
-
-    return of
 
 
 def _replayed(captured: LocalTable, kernel: Kernel, progress: Progress) -> Iterator[Replayed]:

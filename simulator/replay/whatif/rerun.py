@@ -440,12 +440,12 @@ class Rerun:
         usual_us = self._habits.typical_us.get((vhost, queue), 0)
         planner = self._planner if (vhost, queue) in self._log.consumed else NO_PLANNER
         if attempt >= len(stays):
-            planner.usual(since_us, usual_us)
+            planner.after(since_us, usual_us)
             self._take_unseen(each, queue, attempt, now_us + usual_us)
             return
         stay = stays[attempt]
         if stay.end == "died":
-            planner.usual(since_us, usual_us)
+            planner.after(since_us, usual_us)
             planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us, 1)
             self._take_unseen(each, queue, attempt, now_us + max(usual_us, stay.after_us + 1))
         elif stay.end == "delivered":

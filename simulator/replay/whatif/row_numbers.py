@@ -35,9 +35,6 @@ ROWS_MAX = 60
 PLAIN, EXACT, SINGLE = range(3)
 """How a publish is like others: with any key that no exchange tells from its own; only if it is equal; not at all."""
 
-SIGNATURES, HOPS = 0, 5
-"""Which of the numbers of rows tell those of signatures, and hops."""
-
 Bools = npt.NDArray[np.bool_]
 
 
@@ -187,7 +184,7 @@ class RowNumbers:
         """Tell how a publish may be like others."""
         if template not in self._likeness:
             row = self.signatures.example(template)
-            self._likeness[template] = SINGLE if _is_alone(row) else PLAIN if is_plain(row) else EXACT
+            self._likeness[template] = SINGLE if _is_alone(row) else PLAIN if _is_plain(row) else EXACT
         return self._likeness[template]
 
     def _repeated(self, signatures: npt.NDArray[np.int32], starts: Ints, lengths: Ints, plain: Bools) -> Ints:
@@ -265,13 +262,8 @@ class RowNumbers:
         )
         return sequence_numbers(queues << 8 | reasons, counts, self._hops), counts, (earliest, latest)
 
-    def hops(self, number: int) -> list[tuple[str, str]]:
-        """Return the hops with that number: queues, and for which reasons messages died there."""
-        hops = self._hops.values[number]
-        return [(self._names.values[each >> 8], self._reasons.values[each & 0xFF]) for each in hops]
 
-
-def is_plain(row: Row) -> bool:
+def _is_plain(row: Row) -> bool:
     """Tell whether a publish has nothing but an exchange and a routing key that a broker looks at."""
     return not _is_alone(row) and len(row.visible.routing_keys) == 1 and not row.headers
 

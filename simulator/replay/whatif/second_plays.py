@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 
 from simulator.replay.whatif.alike_plays import Timed
-from simulator.replay.whatif.alike_ways import OnWay
 from simulator.replay.whatif.both_ends import Way
 from simulator.replay.whatif.kind_times import times_of_kind
 from simulator.replay.whatif.kinds import (
@@ -23,7 +22,6 @@ from simulator.replay.whatif.kinds import (
     Unknown,
     told_apart,
 )
-from simulator.replay.whatif.kinds_on_ways import KindsOnWays, learn
 from simulator.replay.whatif.other_keys import AnyKey
 from simulator.replay.whatif.rerun import First
 from simulator.replay.whatif.stories import Story
@@ -31,7 +29,6 @@ from simulator.replay.whatif.timetable import Timetable
 from simulator.replay.whatif.together import Alike, Named, Waiting, alike_of
 from simulator.replay.whatif.what_if import Runs
 
-_Key = tuple[Hashable, tuple[str, ...]]
 EXAMPLES_MAX = 3
 """So many messages are named for each way of change: the first ones."""
 
@@ -51,22 +48,17 @@ class SecondPlays:
 
     Attributes:
         kinds: the kinds of messages that are known.
-        kinds_on_ways: the same of messages that differ in the names on their ways.
     """
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
         self._examples: dict[Way, list[Named]] = {}
-        self._begin()
-
-    def _begin(self) -> None:
         self.kinds = Kinds()
-        self.kinds_on_ways = KindsOnWays(self.kinds)
 
     def play(self, waiting: Waiting) -> SecondLook:
         """Return what becomes of messages of a batch."""
         if len(self.kinds) > KINDS_MAX:
-            self._begin()
+            self.kinds = Kinds()
         return _Batch(self, waiting).look()
 
     def is_example(self, way: Way, name: Named) -> bool:
@@ -83,11 +75,10 @@ class _Batch:
 
     def __init__(self, known: SecondPlays, waiting: Waiting) -> None:
         self._known, self._runs, self._waiting = known, known.runs, waiting
-        self._keys = [_key(kind) for kind in waiting.kinds]
+        self._keys = [kind.origin for kind in waiting.kinds]
         self._lengths = np.array([len(kind.timed.moments) for kind in waiting.kinds])[waiting.which]
         self._starts = np.cumsum(self._lengths) - self._lengths
         self._kinds = known.kinds
-        self._keys_on_ways: dict[_Key, Hashable] = {}
         self._which = np.full(len(waiting.which), SINGLE)
         self._times_us = np.zeros((len(waiting.which), 4), np.int64)
 
@@ -105,7 +96,7 @@ class _Batch:
             [first for *_, first in examples],
         )
 
-    def _sizes(self) -> Iterator[OfOneSize[_Key]]:
+    def _sizes(self) -> Iterator[OfOneSize[Hashable]]:
         """Yield together messages whose plays were told as many moments."""
         for length in np.unique(self._lengths).tolist():
             own = np.flatnonzero(self._lengths == length)
@@ -115,42 +106,19 @@ class _Batch:
             keys = [self._keys[kind] for kind in kinds.tolist()]
             yield OfOneSize(own, np.concatenate((moments_us, ends_us), axis=1), keys, which)
 
-    def _learn(self, unknown: Unknown[_Key]) -> None:
-        """Learn a kind for each key."""
-
-        def key_on_way(key: _Key) -> Hashable:
-            return self._key_on_way(key, unknown[key][0])
-
-        learn(unknown, key_on_way, lambda key: self._take_over(key, unknown[key][0]), self._play)
+    def _learn(self, unknown: Unknown[Hashable]) -> None:
+        """Play a message for each key: it stands for a kind."""
+        for key, (message, _) in unknown.items():
+            kind = self._kind(message)
+            if kind is None:
+                self._kinds.add_single(key)
+            else:
+                self._kinds.add(key, kind)
 
     def _first_of(self, message: int) -> FirstOf:
         """Return the first play of those that are alike."""
         found: FirstOf = self._waiting.kinds[self._waiting.which[message]]
         return found
-
-    def _key_on_way(self, key: _Key, message: int) -> Hashable:
-        """Return what is equal for kinds that are the same but for the names on their way."""
-        if key not in self._keys_on_ways:
-            told = self._first_of(message)
-            vhost, names = told.first.story.vhost, () if told.on is None else told.on.way.names
-            known = tuple([self._runs.known_of((vhost, name)) for name in names])
-            self._keys_on_ways[key] = key if told.on is None else (told.origin, known)
-        return self._keys_on_ways[key]
-
-    def _take_over(self, key: _Key, message: int) -> bool:
-        """Take over the next kind that is known on another way; tell whether there is one."""
-        return self._known.kinds_on_ways.take_over(key, self._key_on_way(key, message), self._on(message))
-
-    def _on(self, message: int) -> OnWay | None:
-        """Return where a message is, if nothing but its way decides."""
-        on = self._first_of(message).on
-        return None if on is None else on._replace(routing_key=self._waiting.routing_keys[message])
-
-    def _play(self, unknown: Unknown[_Key]) -> None:
-        """Play some messages, each of which stands for a kind."""
-        for key, (message, _) in unknown.items():
-            key_on_way = self._key_on_way(key, message)
-            self._known.kinds_on_ways.add(key, key_on_way, self._kind(message), self._on(message))
 
     def _kind(self, message: int) -> Kind | None:
         """Return what messages have that fare as this one does; ``None`` if not only their moments decide."""
@@ -162,8 +130,7 @@ class _Batch:
         times = times_of_kind((*timed.moments, self._runs.log.end_us), timed, known)
         if times is None:
             return None
-        plays = [self._first_of(message).timed.play, *(each.play for each in known)]
-        return Kind(times.timetable, Found.of(case, times.ends, all(play.only_way for play in plays)))
+        return Kind(times.timetable, Found.of(case, times.ends))
 
     def _play_by_itself(self, message: int) -> None:
         case = self._runs.alone(self._first(message)[0])
@@ -177,10 +144,8 @@ class _Batch:
         waiting, start = self._waiting, self._starts[message]
         kind = self._first_of(message)
         moments: list[int] = waiting.moments_us[start : start + self._lengths[message]].tolist()
-        story, play = kind.first.story, kind.timed.play
-        if (names := kind.other_names) is not None:
-            story, play = names.story(story), play.under(names)
-        story = _of_message(story, waiting, message, dict(zip(kind.timed.moments, moments, strict=True)))
+        play = kind.timed.play
+        story = _of_message(kind.first.story, waiting, message, dict(zip(kind.timed.moments, moments, strict=True)))
         times = play.timetable.times((*moments, self._runs.log.end_us))
         assert times is not None, "it was compared with the play"
         return play.at(story, times), Timed(moments, times, play)
@@ -195,11 +160,6 @@ class _Batch:
             name = self._first_of(message).first.story.vhost, self._waiting.members.names[message]
             if way is not None and self._known.is_example(way, name):
                 yield way, name, self._first(message)[0]
-
-
-def _key(told: FirstOf) -> _Key:
-    """Return what messages have that are alike, by the play of one of them and by the names on their way."""
-    return told.origin, () if told.on is None else told.on.way.names
 
 
 def _of_message(story: Story, waiting: Waiting, message: int, times_us: Mapping[int, int]) -> Story:

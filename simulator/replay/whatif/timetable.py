@@ -77,9 +77,6 @@ class AnyPlanner:
     def happens(self, now_us: int) -> None:
         """Take note that something happens to the message now."""
 
-    def usual(self, now_us: int, more_us: int) -> None:
-        """Take note of what is to be as much later than now as it usually is in a queue of that name."""
-
     def unknown(self) -> None:
         """Take note that something will be at a time that nobody knows."""
 
@@ -97,7 +94,6 @@ class Planner(AnyPlanner):
 
     Attributes:
         sure: whether all times of the play are known to follow from the moments.
-        only_here: whether they do so only where messages wait as long as they usually do in these queues.
     """
 
     def __init__(self, moments: Sequence[int], end_us: int, ttls_us: Mapping[Queue, int]) -> None:
@@ -107,7 +103,6 @@ class Planner(AnyPlanner):
         self._planned = {len(moments): end_us}
         self._places: dict[int, int] = {}
         self.sure = True
-        self.only_here = False
 
     def at(self, time_us: int) -> None:
         self._plan(self._moment(time_us), time_us)
@@ -126,10 +121,6 @@ class Planner(AnyPlanner):
 
     def happens(self, now_us: int) -> None:
         self.sure &= now_us in self._places
-
-    def usual(self, now_us: int, more_us: int) -> None:
-        self.only_here = True
-        self.after(now_us, more_us)
 
     def unknown(self) -> None:
         self.sure = False

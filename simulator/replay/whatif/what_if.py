@@ -22,7 +22,6 @@ from dlx.releases import release
 from simulator.definitions import Definitions
 from simulator.questions.snapshot import Snapshot
 from simulator.replay.whatif.alike_plays import AlikePlays, Clocks, Timed
-from simulator.replay.whatif.alike_ways import Ways
 from simulator.replay.whatif.coupling import Reaches, Unit, units
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.differing_queues import differing_queues
@@ -215,20 +214,14 @@ class Runs:
         def rerun(planner: AnyPlanner) -> Rerun:
             return Rerun(self.before.stage, self.log, self._unseen, planner=planner)
 
-        ways = Ways([self.before.flows], self.reaches, self.log.consumed.__contains__)
-        return AlikePlays(rerun, self.before.clocks, self.reaches, self.log.end_us, ways)
+        return AlikePlays(rerun, self.before.clocks, self.reaches, self.log.end_us)
 
     @cached_property
     def _other_plays(self) -> AlikePlays:
         def rerun(planner: AnyPlanner) -> Rerun:
             return Rerun(self.after.stage, self.log, self._unseen, habits=self._habits, planner=planner)
 
-        ways = Ways([self.after.flows], self.reaches, self.known_of)
-        return AlikePlays(rerun, self.after.clocks, self.reaches, self.log.end_us, ways)
-
-    def known_of(self, queue: Queue) -> tuple[bool, bool]:
-        """Return what a play under the other side may ask of a queue, beside its settings and its habits."""
-        return queue in self.log.consumed, queue in self._habits.entered
+        return AlikePlays(rerun, self.after.clocks, self.reaches, self.log.end_us)
 
     def held(self, story: Story) -> Iterator[Held]:
         """Yield how long consumers held the message, compared with how long one may on either side."""
