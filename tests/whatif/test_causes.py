@@ -28,7 +28,7 @@ from simulator.scenario.steps import Ack, Publish, Wait
 from tests.long import some_in_ci
 from tests.replay.broker_logs import broker_log
 from tests.whatif.asking import asked_about
-from tests.whatif.test_alike_plays import random_question
+from tests.whatif.random_questions import random_question
 from tests.whatif.test_second_side import UNCOUPLED
 
 

@@ -21,6 +21,7 @@ from simulator.replay.whatif.case_rows import rows_of
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.local import read_log
 from simulator.replay.whatif.overview import Overview
+from simulator.replay.whatif.plain import WeightedCase
 from simulator.replay.whatif.rerun import First, Habits, Rerun, TooManyHeldError
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.spark_steps import (
@@ -65,7 +66,7 @@ class Whole:
     def coupled(self) -> tuple[Unit, list[Any]]:
         """The messages that queues couple, and the rows of their cases."""
         ((unit, cases),) = [(unit, cases) for unit, cases in self.comparison.parts() if unit.queues]
-        return unit, rows_of(case.fates for case in cases).to_pylist()
+        return unit, rows_of(WeightedCase.of(case).fates for case in cases).to_pylist()
 
     def begun(self) -> pa.Table:
         """What the steps take: the coupled messages as the log shows them, in the order in which they begin."""
@@ -105,7 +106,7 @@ def test_slices_of_any_size_come_to_the_same(rows: int, whole: Whole) -> None:
     assert len(expected) > 100
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
     cases = next(cases for unit, cases in whole.comparison.parts() if unit.queues)
-    assert msgspec.json.encode(tallied.answer()) == msgspec.json.encode(Tally(cases).answer())
+    assert msgspec.json.encode(tallied.answer()) == msgspec.json.encode(Tally(map(WeightedCase.of, cases)).answer())
 
 
 def test_sql_finds_what_all_stories_show_together(whole: Whole) -> None:
@@ -122,11 +123,11 @@ def test_a_message_is_given_back_when_nothing_more_can_happen_to_it() -> None:
 
     def taking() -> Iterator[First]:
         nonlocal taken
-        for case in asked.cases:
+        for case in asked.singly:
             taken += 1
             yield First(case.story)
 
-    run = Rerun(prepared(side_of(definitions, DEFAULT)).stage, shown_by(case.story for case in asked.cases), "ack")
+    run = Rerun(prepared(side_of(definitions, DEFAULT)).stage, shown_by(case.story for case in asked.singly), "ack")
     held = [taken - number for number, _ in enumerate(run.play(taking()))]
     assert (len(held), taken) == (50, 50)
     assert max(held) <= 3

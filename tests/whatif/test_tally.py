@@ -14,6 +14,7 @@ from simulator.replay.whatif import tally as tally_module
 from simulator.replay.whatif.causes import find_causes
 from simulator.replay.whatif.fates import Ends, Fate
 from simulator.replay.whatif.marks import Marks
+from simulator.replay.whatif.plain import WeightedCase
 from simulator.replay.whatif.stories import Delivery, Publication, Shown, Story
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Case, Comparison, Runs, prepared, side_of
@@ -30,7 +31,7 @@ def case(number: int, after: Ends = WORK, **headers: str) -> Case:
 
 
 def in_parts(cases: Sequence[Case], parts: int) -> Tally:
-    return Tally.whole(Tally(cases[number::parts]) for number in range(parts))
+    return Tally.whole(Tally(map(WeightedCase.of, cases[number::parts])) for number in range(parts))
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +80,6 @@ def test_messages_of_one_id_in_two_virtual_hosts_change_because_of_their_own_que
     ]
     comparison = Comparison(stories, Runs(side(), side(**{"x-message-ttl": 1}), "ack", shown_by(stories)))
     comparison.play()
-    parts = [Tally(own).part(own, unit.queues) for unit, own in comparison.parts()]
+    parts = [Tally(map(WeightedCase.of, own)).part(own, unit.queues) for unit, own in comparison.parts()]
     causes = find_causes(comparison.runs, parts).found
     assert sorted(cause.messages for cause in causes) == [5, 5]

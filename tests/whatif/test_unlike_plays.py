@@ -1,4 +1,4 @@
-"""Messages that look alike, and are not: each gets what its own play gives, though one play would have done."""
+"""Messages that look alike, and are not: none shares the play of the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.definitions import Definitions
-from simulator.replay.whatif.alike_plays import AlikePlays
+from simulator.replay.whatif import row_numbers, sharing
 from simulator.replay.whatif.rerun import First
 from simulator.replay.whatif.stories import Delivery, Outcome, Publication, Shown, Story
 from simulator.replay.whatif.what_if import Runs, prepared, side_of
@@ -40,23 +40,37 @@ def story(*events: Publication | Delivery) -> Story:
     return Story("/", "one", published, [each for each in events if isinstance(each, Delivery)])
 
 
-def played(
+def runs_of(
     stories: Sequence[Story], topology: Topology, release: str, policies: Sequence[Mapping[str, Any]] = ()
-) -> list[First]:
+) -> Runs:
     document = {**definitions_document(topology, release), "policies": [*policies]}
     side = prepared(side_of(Definitions(document, "definitions.json"), release))
-    runs = Runs(side, side, "ack", shown_by([*stories, story(publish(LATER, "", "nowhere"))]))
+    return Runs(side, side, "ack", shown_by([*stories, story(publish(LATER, "", "nowhere"))]))
+
+
+def played(stories: Sequence[Story], topology: Topology, release: str, policies: Any = ()) -> list[First]:
+    runs = runs_of(stories, topology, release, policies)
     return [runs.first_alone(each) for each in stories]
+
+
+def shares_a_play(runs: Runs, one: Story, other: Story) -> bool:
+    """Tell whether the second message would get what the play of the first one gave."""
+    read = [
+        [(runs.reaches.alike(own.vhost, each.routing_key), [*filter(row_numbers._is_read, each.properties.items())])
+         for each in own.publications]
+        for own in (one, other)
+    ]  # fmt: skip
+    moments_us = [
+        [*own.moments_us(), *(each.until_us for each in own.deliveries), runs.log.end_us] for own in (one, other)
+    ]
+    if read[0] != read[1] or sharing._order(moments_us[0]) != sharing._order(moments_us[1]):
+        return False
+    _, plan = runs.first_planned(one, moments_us[0])
+    return plan is not None and plan.timetable.times(moments_us[1]) is not None
 
 
 def told(firsts: Sequence[First]) -> list[Any]:
     return [(each.fate, {queue: [str(stay) for stay in some] for queue, some in each.stays.items()}) for each in firsts]
-
-
-def alone(monkeypatch: pytest.MonkeyPatch, *asked: Any) -> list[Any]:
-    with monkeypatch.context() as patched:
-        patched.setattr(AlikePlays, "_key", lambda *_: None)
-        return told(played(*asked))
 
 
 QUORUM = {"x-queue-type": "quorum"}
@@ -133,23 +147,26 @@ def sized(at_us: int, size: int) -> Story:
         pytest.param(STREAM, [sized(0, 1), sized(SECOND, 200)], "4.3", (), id="the retention of a stream"),
     ],
 )  # fmt: skip
-def test_it_is_played_by_itself(
-    topology: Topology, stories: list[Story], release: str, policies: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = stories, topology, release, policies
-    found = told(played(*asked))
-    assert found == alone(monkeypatch, *asked)
+def test_it_is_played_by_itself(topology: Topology, stories: list[Story], release: str, policies: Any) -> None:
+    found = told(played(stories, topology, release, policies))
     assert found[0][0].ends != found[1][0].ends or found[0][0].deaths != found[1][0].deaths
+    assert not shares_a_play(runs_of(stories, topology, release, policies), *stories)
+
+
+def test_one_that_differs_in_nothing_shares_the_play() -> None:
+    """Else the test above would say nothing."""
+    stories = [held(0, 2 * SECOND), held(1_000 * SECOND, 2 * SECOND)]
+    assert shares_a_play(runs_of(stories, TIMED, "4.3"), *stories)
 
 
 @pytest.mark.parametrize(
     "claim", [[{"count": 1, "queue": "q", "reason": "expired"}], "text", [1], [{"routing-keys": 5}]]
 )
-def test_any_x_death_of_a_client_is_played(claim: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_x_death_of_a_client_is_played(claim: Any) -> None:
     stories = [story(publish(at, "", "q", headers={"x-death": claim}), deliver(at + 1_000, "q")) for at in (0, SECOND)]
     for release in ("3.10", "4.3"):
-        found = told(played(stories, ONE, release))
-        assert found == alone(monkeypatch, stories, ONE, release)
+        one, other = told(played(stories, ONE, release))
+        assert one[0].ends == other[0].ends
 
 
 def test_each_message_draws_by_itself_where_an_exchange_chooses_at_random() -> None:

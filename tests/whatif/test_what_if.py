@@ -40,13 +40,13 @@ def retried(times: int) -> list[AnyStep]:
 
 
 def ends(asked: Asked) -> list[Any]:
-    return [case.after.ends for case in asked.cases]
+    return [case.after.ends for case in asked.singly]
 
 
 def test_the_same_settings_change_nothing() -> None:
     for release in RELEASES:
         asked = asked_about(LADDER, retried(2), release=release)
-        (case,) = asked.cases
+        (case,) = asked.singly
         assert [each.outcome for each in case.story.deliveries] == [Outcome.REJECTED, Outcome.REJECTED, Outcome.ENDED]
         assert (asked.answer.messages, asked.answer.reproduced, asked.answer.changed) == (1, 1, 0)
         assert (case.before.ends, case.before.deaths) == (case.after.ends, case.after.deaths)
@@ -70,7 +70,7 @@ RETURNED_ONCE = [Publish("", "work"), Reject("work"), Reject("work"), Requeue("w
 
 def test_a_rejection_that_counts_as_a_failure_counts_again() -> None:
     asked = asked_about(COUNTED, [*RETURNED_ONCE, Ack("parked")], release="4.3")
-    (case,) = asked.cases
+    (case,) = asked.singly
     outcomes = [each.outcome for each in case.story.deliveries if each.queue == "work"]
     assert outcomes == [Outcome.FAILED, Outcome.FAILED, Outcome.CRASHED]
     assert [reason for _, reason in case.before.deaths] == ["rejected", "rejected", "delivery_limit"]
@@ -109,12 +109,12 @@ def test_failures_add_up_along_a_chain(chain: str) -> None:
 
 def test_nobody_knows_of_older_releases_whether_rejections_would_count() -> None:
     asked = asked_about(COUNTED, [*RETURNED_ONCE, Ack("work")], release="3.10", against="4.3")
-    (case,) = asked.cases
+    (case,) = asked.singly
     assert case.before.ends == case.after.ends
     assert case.or_else is not None
     assert any(RETURNED in assumed for assumed in case.assumed)
     unreturned = [Publish("", "work"), *[Reject("work")] * 3, Ack("work")]
-    assert asked_about(COUNTED, unreturned, release="3.10", against="4.3").cases[0].or_else is None
+    assert asked_about(COUNTED, unreturned, release="3.10", against="4.3").singly[0].or_else is None
 
 
 def test_a_longer_wait_is_a_longer_delay() -> None:
@@ -245,7 +245,7 @@ def test_a_refusal_tells_that_a_message_was_back() -> None:
         asked = asked_about(REFUSING, returned, release=release)
         assert (asked.answer.reproduced, asked.answer.changed) == (2, 0)
         assert asked.answer.after.refused == {"jobs": 1}
-        (first, refused) = [case.story for case in asked.cases]
+        (first, refused) = [case.story for case in asked.singly]
         assert first.deliveries[0].until_us == refused.publications[0].at_us
 
 
@@ -267,9 +267,9 @@ def test_what_is_requeued_goes_behind_what_is_there(release: str) -> None:
     for history, outcome in ((requeued, Outcome.REQUEUED), (lost, Outcome.CRASHED)):
         asked = asked_about(topology, [*history, *[Get("jobs"), Ack("jobs"), Wait(1_000)] * 2], release=release)
         assert (asked.answer.reproduced, asked.answer.changed) == (2, 0)
-        ended = [case.before.last_us for case in asked.cases]
-        assert ended == [case.story.deliveries[-1].at_us for case in asked.cases]
-        assert asked.cases[0].story.deliveries[0].outcome == outcome
+        ended = [case.before.last_us for case in asked.singly]
+        assert ended == [case.story.deliveries[-1].at_us for case in asked.singly]
+        assert asked.singly[0].story.deliveries[0].outcome == outcome
 
 
 def test_a_consumer_that_never_got_the_message_publishes_nothing() -> None:

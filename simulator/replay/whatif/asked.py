@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,17 +14,15 @@ import pyarrow.parquet as pq
 from simulator.replay.whatif.answer import Answer
 from simulator.replay.whatif.case_rows import SCHEMA, rows_of
 from simulator.replay.whatif.coupling import Unit
-from simulator.replay.whatif.fates import BothFates
 from simulator.replay.whatif.lives import Life
+from simulator.replay.whatif.plain import WeightedCase
 from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.together import Alike
-from simulator.replay.whatif.what_if import Case
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame
 
-BATCH = 10_000
+BATCH = 1_000
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -69,27 +67,22 @@ class Asked(AnyAsked):
     """The answer with all messages in memory.
 
     Attributes:
-        singles: the messages that were looked at one by one, in the order of ``units``.
-        alike: those that were looked at together.
+        cases: the messages under both sides, those together that fare alike.
     """
 
-    singles: Sequence[Case]
-    alike: Sequence[Alike]
+    cases: Sequence[WeightedCase]
 
     def frame(self) -> pd.DataFrame:
         """Return the rows of all messages."""
-        found: pd.DataFrame = rows_of(self._fates()).to_pandas()
+        found: pd.DataFrame = rows_of(case.fates for case in self.cases).to_pandas()
         return found
 
     def write_messages(self, path: Path) -> None:
         """Write them into a file."""
-        fates = self._fates()
+        fates = (case.fates for case in self.cases)
         with pq.ParquetWriter(path, SCHEMA) as writer:
             while some := list(islice(fates, BATCH)):
                 writer.write_batch(rows_of(some))
-
-    def _fates(self) -> Iterator[BothFates]:
-        return chain((case.fates for case in self.singles), *(alike.fates.each() for alike in self.alike))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

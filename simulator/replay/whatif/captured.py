@@ -68,6 +68,11 @@ class Captured(Generic[Table]):
         names = sorted({*self.overview.files, *self.left_files})
         return dict(zip(names, range(1, len(names) + 1), strict=True))
 
+    def of_messages(self, messages: Collection[str]) -> Table:
+        """Return the rows of some messages."""
+        names = ", ".join(map(text, sorted(messages))) or "NULL"
+        return select(f"SELECT * FROM {{rows}} WHERE message IN ({names})", rows=self.rows)
+
     def of_all(self, side: Prepared) -> Log:
         """Return what all messages of the log show together; ``side`` is the log's own."""
         return self.overview.log(side, self.left)

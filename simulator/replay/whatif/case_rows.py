@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from simulator.replay.whatif.fates import BothFates, Fate
+from simulator.replay.whatif.fates import Fate, Fates
 
 _QUEUES = pa.map_(pa.string(), pa.int64())
 SCHEMA = pa.schema([
@@ -22,22 +22,19 @@ SCHEMA = pa.schema([
 """The columns; ``side`` is ``before`` or ``after``, ``last_us`` when the last copy ended that did."""
 
 
-def rows_of(messages: Iterable[BothFates]) -> pa.RecordBatch:
+def rows_of(messages: Iterable[Fates]) -> pa.RecordBatch:
     """Return two rows for each message."""
     return pa.RecordBatch.from_pylist([row for each in messages for row in _rows(each)], schema=SCHEMA)
 
 
-def _rows(fates: BothFates) -> Iterator[dict[str, Any]]:
-    changed = fates.before.ends != fates.after.ends
-    for side, fate in (("before", fates.before), ("after", fates.after)):
-        yield {
-            "vhost": fates.vhost,
-            "message": fates.message,
-            "side": side,
-            "reproduced": fates.reproduced,
-            "changed": changed,
-            **_columns(fate),
-        }
+def _rows(fates: Fates) -> Iterator[dict[str, Any]]:
+    both = {"vhost": fates.vhost, "reproduced": fates.reproduced, "changed": fates.before.ends != fates.after.ends}
+    before, after = (
+        {**both, "side": side, **_columns(fate)} for side, fate in (("before", fates.before), ("after", fates.after))
+    )
+    for message, (first_us, last_us, other_first_us, other_last_us) in zip(fates.messages, fates.ends_us, strict=True):
+        yield {**before, "message": message, "first_us": first_us, "last_us": last_us}
+        yield {**after, "message": message, "first_us": other_first_us, "last_us": other_last_us}
 
 
 def _columns(fate: Fate) -> dict[str, Any]:
@@ -52,6 +49,4 @@ def _columns(fate: Fate) -> dict[str, Any]:
         "endless": ends.endless,
         "deaths": [{"queue": queue, "reason": reason} for queue, reason in fate.deaths],
         "deliveries": len(fate.deliveries),
-        "first_us": fate.first_us,
-        "last_us": fate.last_us,
     }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
-import numpy as np
 
 from simulator.events import DEATHS, LOSSES, Event, Happened, silent_loss
 from simulator.replay.whatif.stories import Shown
@@ -66,56 +65,33 @@ class Fate(msgspec.Struct, frozen=True, gc=False):
         return " → ".join(f"{queue} {reason}" for queue, reason in self.deaths) or "no death"
 
 
-class BothFates(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What became of one message on both sides.
+FourTimes = tuple[int, int, int, int]
+"""When a message was published, and when its last copy ended, before and after; microseconds since 1970."""
+
+
+class Fates(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What became of messages that fare alike on both sides: of one, or of many.
 
     Attributes:
-        vhost, message: whose it is.
+        vhost: where they are.
         reproduced: whether the first side has the deliveries of the log.
-        before: what became of it under the log's own settings.
+        before: what became of one of them under the log's own settings.
         other: and under the others; ``None`` if that is the same.
+        messages: what identifies each.
+        ends_us: when each begins and ends.
     """
 
     vhost: str
-    message: str
     reproduced: bool
     before: Fate
-    other: Fate | None = None
+    other: Fate | None
+    messages: Sequence[str]
+    ends_us: Sequence[FourTimes]
 
     @property
     def after(self) -> Fate:
-        """What became of it under the others."""
+        """What became of one of them under the others."""
         return self.before if self.other is None else self.other
-
-
-class AlikeFates(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What became of messages, of which many are alike.
-
-    Attributes:
-        kinds: what became of one of each kind.
-        messages: what identifies each message.
-        which: the kind of each, an ``int64``.
-        times_us: when each was published, and when its last copy ended, before and after, one message after the other;
-            microseconds since 1970, an ``int64`` each.
-    """
-
-    kinds: Sequence[BothFates]
-    messages: Sequence[str]
-    which: bytes
-    times_us: bytes
-
-    def each(self) -> Iterator[BothFates]:
-        """Yield what became of each message."""
-        times_us = np.frombuffer(self.times_us, np.int64).reshape(-1, 4).tolist()
-        numbers = np.frombuffer(self.which, np.int64).tolist()
-        for which, message, own_us in zip(numbers, self.messages, times_us, strict=True):
-            kind = self.kinds[which]
-            before, after = _at(kind.before, *own_us[:2]), _at(kind.after, *own_us[2:])
-            yield BothFates(kind.vhost, message, kind.reproduced, before, None if before == after else after)
-
-
-def _at(fate: Fate, first_us: int, last_us: int) -> Fate:
-    return Fate(fate.ends, fate.deliveries, fate.deaths, first_us, last_us, fate.assumed)
 
 
 def told(ends: Ends) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from dlx.releases import DEFAULT
 from dlx.routing import share_indexes
@@ -12,8 +12,8 @@ from simulator.replay.kernel import Kernel
 from simulator.replay.kernel_input import in_order, kernel_rows
 from simulator.replay.local import kernel_of
 from simulator.replay.seldom_collecting import seldom_collecting
+from simulator.replay.signatures import Signatures
 from simulator.replay.tables import LocalTable
-from simulator.replay.whatif.alike_messages import AlikeMessages
 from simulator.replay.whatif.asked import AnyAsked, Asked
 from simulator.replay.whatif.captured import Captured, coupling_queues_of
 from simulator.replay.whatif.causes import find_causes
@@ -24,14 +24,14 @@ from simulator.replay.whatif.lives import lives
 from simulator.replay.whatif.log_rows import BESIDE, Replayed, replayed_batches, rows_of
 from simulator.replay.whatif.outcomes import read_stories
 from simulator.replay.whatif.overview import of_the_log
+from simulator.replay.whatif.plain import FirstLook, PlainPlayer, WeightedCase
 from simulator.replay.whatif.rerun import Unseen
 from simulator.replay.whatif.row_numbers import keys_of_both_sides
-from simulator.replay.whatif.second_plays import SecondPlays
 from simulator.replay.whatif.settings_given import read_setting, with_settings
+from simulator.replay.whatif.sharing import SharedPlayer
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.together import Alike, FirstLook
 from simulator.replay.whatif.what_if import Case, Comparison, Prepared, Runs, began, prepared, side_of
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame as SparkTable
 
 Progress = Callable[[str, int, int | None], object]
+PlayerOf = Callable[[Runs, frozenset[Queue], Collection[str], Mapping[str, int], Callable[[], Signatures]], PlainPlayer]
 
 
 def what_if(
@@ -92,11 +93,12 @@ def what_if_files(
     unseen: Unseen = "ack",
     examples: bool = False,
     progress: Progress = lambda what, done, of: None,
+    player_of: PlayerOf = SharedPlayer,
 ) -> Asked:
     """Return what would have become of the messages of a capture.
 
     ``left`` is a capture of what was found in the queues in the end. With ``examples``, some messages that change are
-    played once more, and all that happens to them is kept.
+    played once more, and all that happens to them is kept. ``player_of`` makes what plays messages by themselves.
 
     Raises:
         CaptureError: files of ``left`` have the names of files in the log.
@@ -108,76 +110,55 @@ def what_if_files(
     runs = Runs(one, other, unseen, given.of_all(one))
     kernel = kernel_of_side(given.rows, one, runs.reaches)
     coupling = coupling_queues_of(given, runs.reaches, one)
-    known = AlikeMessages(runs, coupling, given.left_files, given.file_numbers, lambda: kernel.signatures)
-    stories, looks = _apart(known.messages(_replayed(given.rows, kernel, progress)))
+    player = player_of(runs, coupling, given.left_files, given.file_numbers, lambda: kernel.signatures)
+    looks = [player.first(batch) for batch in _replayed(given.rows, kernel, progress)]
+    stories = [story for look in looks for story in look.coupled]
     comparison = Comparison(stories, runs, _waits_us(looks))
     count = len(stories)
     comparison.play(lambda done: progress("playing messages", done, count))
     progress("looking for causes", count, count)
-    alike, alone = _together(looks, comparison.runs)
+    runs = player.runs = comparison.runs
+    alone = [case for look in looks for case in _both_sides(look, player)]
     tallies = []
     for unit, own in comparison.parts():
+        weighted = list(map(WeightedCase.of, own))
         if unit.queues:
-            tallies.append((Tally(own), unit.queues, own))
+            tallies.append((Tally(weighted), unit.queues, own))
         else:
-            alone.tally.merge(Tally(own))
-            alone.examples.extend(own)
-    tallies.append((alone.tally, (), sorted(alone.examples, key=began)))
+            alone += weighted
+    of_alone = Tally(alone)
+    for look in looks:
+        of_alone.add_last(look.last_seen)
+    read_again = kernel_rows(given.of_messages(of_alone.examples()), BESIDE)
+    examples_of = player.stories(replayed_batches(kernel.replay, in_order(read_again).batches()))
+    tallies.append((of_alone, (), [runs.alone(runs.first_alone(story)) for story in examples_of]))
     tally = Tally.whole(part for part, *_ in tallies)
     parts = (part.part(own, queues) for part, queues, own in tallies if part.changed)
-    answer = conclusion(tally, find_causes(comparison.runs, parts), comparison.runs, given)
-    shown = lives(comparison.runs, _groups(tallies), answer.shown_examples) if examples else {}
-    found = _units(comparison, tally)
-    return Asked(answer=answer, tally=tally, units=found, lives=shown, singles=comparison.cases, alike=alike)
+    answer = conclusion(tally, find_causes(runs, parts), runs, given)
+    shown = lives(runs, _groups(tallies), answer.shown_examples) if examples else {}
+    coupled = [WeightedCase.of(case) for _, queues, own in tallies if queues for case in own]
+    return Asked(answer=answer, tally=tally, units=_units(comparison, tally), lives=shown, cases=[*coupled, *alone])
 
 
-def _apart(messages: Iterable[Story | FirstLook]) -> tuple[list[Story], list[FirstLook]]:
-    stories: list[Story] = []
-    looks: list[FirstLook] = []
-    for each in messages:
-        if isinstance(each, FirstLook):
-            looks.append(each)
-        else:
-            stories.append(each)
-    return stories, looks
-
-
-def _together(looks: Iterable[FirstLook], runs: Runs) -> tuple[list[Alike], _Alone]:
-    """Play what is alike under the other side, and count it."""
-    alike: list[Alike] = []
-    alone, second_plays = _Alone(Tally(), []), SecondPlays(runs)
-    for look in looks:
-        alone.tally.add_last(look.last_seen)
-        if look.alike is not None:
-            alike.append(look.alike)
-        if look.waiting is not None:
-            found = second_plays.play(look.waiting)
-            alike.append(found.alike)
-            alone.examples.extend(map(runs.alone, found.examples))
-    for each in alike:
-        alone.tally.add_alike(each)
-    return alike, alone
+def _both_sides(look: FirstLook, player: PlainPlayer) -> Iterator[WeightedCase]:
+    """Yield messages by themselves, each with those that fare alike, under both sides."""
+    yield from look.found
+    for waiting in look.waiting:
+        yield from player.second(waiting)
 
 
 def _units(comparison: Comparison, tally: Tally) -> list[Unit]:
-    """Return which messages were played together, and why; those that were looked at together are by themselves."""
+    """Return which messages were played together, and why."""
     coupled = [unit for unit in comparison.units if unit.queues]
     alone = tally.messages - sum(len(unit.stories) for unit in coupled)
     return [*coupled, Unit(range(alone))] if alone else coupled
-
-
-class _Alone(NamedTuple):
-    """The tally of messages that are played by themselves, and some of them: the examples are among these."""
-
-    tally: Tally
-    examples: list[Case]
 
 
 def _waits_us(looks: Iterable[FirstLook]) -> dict[Queue, list[int]]:
     """Return how long messages waited to be delivered, in each queue that they came into."""
     found: dict[Queue, list[int]] = {}
     for look in looks:
-        for queue, waits_us in look.waits.by_queue():
+        for queue, waits_us in look.waits_us.items():
             found.setdefault(queue, []).extend(waits_us)
     return found
 
@@ -185,7 +166,7 @@ def _waits_us(looks: Iterable[FirstLook]) -> dict[Queue, list[int]]:
 def _groups(tallies: Iterable[tuple[Tally, Sequence[Queue], list[Case]]]) -> Iterator[Sequence[Case]]:
     """Yield cases that are played together."""
     for _, queues, own in tallies:
-        yield from [own] if queues else ([case] for case in own)
+        yield from [own] if queues else ([case] for case in sorted(own, key=began))
 
 
 def read_log(captured: LocalTable, side: Prepared) -> list[Story]:

@@ -38,6 +38,10 @@ class Replayed(NamedTuple):
     captured: pa.RecordBatch
     replayed: pa.RecordBatch
 
+    def slice(self, start: int, rows: int | None = None) -> Replayed:
+        """Return so many rows, or all behind that one."""
+        return Replayed(self.captured.slice(start, rows), self.replayed.slice(start, rows))
+
 
 def replayed_batches(replay: Callable[[Batches], Batches], batches: Batches) -> Iterator[Replayed]:
     """Yield the rows of a log with what their replay says.
@@ -57,8 +61,25 @@ def replayed_batches(replay: Callable[[Batches], Batches], batches: Batches) -> 
                 given.append(batch.set_column(batch.column_names.index(SIGNATURE), SIGNATURE, signatures))
                 yield kept.set_column(INPUT.get_field_index(SIGNATURE), SIGNATURE, signatures)
 
-    for replayed in replay(give()):
-        yield Replayed(given.popleft(), replayed)
+    yield from _whole(Replayed(given.popleft(), replayed) for replayed in replay(give()))
+
+
+def _whole(batches: Iterable[Replayed]) -> Iterator[Replayed]:
+    """Yield batches of whole messages: what goes on in the next batch goes there."""
+    held: list[Replayed] = []
+    for batch in batches:
+        cut = batch.captured.num_rows
+        if not batch.replayed.column("last")[-1].as_py():
+            starts = np.flatnonzero(batch.replayed.column("first"))
+            cut = int(starts[-1]) if len(starts) else 0
+        if cut:
+            held.append(batch.slice(0, cut))
+            yield Replayed(*(pa.concat_batches(parts) for parts in zip(*held, strict=True)))
+            held = []
+        if cut < batch.captured.num_rows:
+            held.append(batch.slice(cut))
+    if held:
+        yield Replayed(*(pa.concat_batches(parts) for parts in zip(*held, strict=True)))
 
 
 def places_in_log(captured: pa.RecordBatch, numbers: Mapping[str, int]) -> Ints:

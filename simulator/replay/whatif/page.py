@@ -13,10 +13,9 @@ from simulator.files import write_whole
 from simulator.markup import Html, element, join, plural, section, table, text
 from simulator.replay.report.document import document, plain_figure
 from simulator.replay.whatif.answer import SHOWN_MAX, Answer
-from simulator.replay.whatif.both_ends import Way
 from simulator.replay.whatif.fates import told
 from simulator.replay.whatif.lives import Life
-from simulator.replay.whatif.tally import Tally
+from simulator.replay.whatif.tally import Tally, Way
 from simulator.replay.whatif.words import ends_of, headline, sureness
 
 LINKS_MAX = 25

@@ -32,7 +32,7 @@ from simulator.events import Event, Happened, copies_added
 from simulator.replay.whatif.fates import TELLING, Ends, Fate, FateTally
 from simulator.replay.whatif.stage import Queue, Stage
 from simulator.replay.whatif.stories import LAST, Delivery, Outcome, Publication, Shown, Story
-from simulator.replay.whatif.timetable import NO_PLANNER, AnyPlanner
+from simulator.replay.whatif.time_constraints import NO_PLANNER, AnyPlanner
 
 Unseen = Literal["ack", "repeat"]
 """What consumers do with a delivery that the log does not have: acknowledge it, or what they did the last time."""
@@ -101,7 +101,7 @@ class Habits(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, found: Iterable[First], others_us: Mapping[Queue, Iterable[int]] = MappingProxyType({})) -> Habits:
-        """Return what the first runs of stories found; ``others_us`` are what waits were found in other ones."""
+        """Return what the first runs of stories found; ``others_us`` are the waits that were found in other ones."""
         waits_us: defaultdict[Queue, list[int]] = defaultdict(list)
         for entered, waited_us in others_us.items():
             waits_us[entered] += waited_us

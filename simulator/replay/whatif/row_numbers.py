@@ -1,7 +1,7 @@
 """Numbers rows of a log by all that decides over the fate of their message but times.
 
 A message whose rows have the same numbers, one after the other, as those of another one, and whose times are in the
-same order, was told the same by its log, and fares the same when it is played (``alike_messages``).
+same order, was told the same by its log, and fares the same when it is played (``sharing``).
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dlx.routing import REPLY_TO
 from simulator.events import Event
 from simulator.replay.alike import Ints, alike_rows, alike_within, firsts, places_of
 from simulator.replay.memory import Numbered, sequence_numbers
 from simulator.replay.row_codec import CONTENT, SIGNATURE, read_content
 from simulator.replay.signatures import AlikeKeysOf, KeyNumbers, Signatures
 from simulator.replay.states import Row
-from simulator.replay.whatif.alike_plays import BODY_MAX, read_properties
 from simulator.replay.whatif.coupling import Reaches
 from simulator.replay.whatif.hidden_ends import LastSeen
 from simulator.replay.whatif.log_rows import Replayed
 from simulator.replay.whatif.marks import Mark, property_marks, publish_marks
 from simulator.replay.whatif.outcomes import user_properties
+from simulator.replay.whatif.what_if import BODY_MAX
 
 KNOWN_MAX = 200_000
 """So much is remembered."""
@@ -36,6 +37,11 @@ PLAIN, EXACT, SINGLE = range(3)
 """How a publish is like others: with any key that no exchange tells from its own; only if it is equal; not at all."""
 
 Bools = npt.NDArray[np.bool_]
+_NOT_READ = frozenset(
+    ("app_id", "cluster_id", "content_encoding", "content_type", "correlation_id", "headers", "message_id",
+     "timestamp", "type")
+)  # fmt: skip
+"""Properties that no broker looks at, and the headers, of which it looks at some."""
 
 
 class Content(NamedTuple):
@@ -242,7 +248,7 @@ class RowNumbers:
             number = self._contents[named, text] = len(self.contents)
             properties = user_properties(*read_content(text))
             headers = self._reaches.read_headers(self.vhost(named), properties)
-            read = self._reads.number((headers, read_properties(properties)))
+            read = self._reads.number((headers, repr([*filter(_is_read, properties.items())])))
             self.contents.append(Content(read, EXACT if headers else PLAIN, [*property_marks(properties)]))
         return number
 
@@ -261,6 +267,12 @@ class RowNumbers:
             flat.field(name).fill_null(-1).to_numpy(zero_copy_only=False) for name in ("earliest_us", "latest_us")
         )
         return sequence_numbers(queues << 8 | reasons, counts, self._hops), counts, (earliest, latest)
+
+
+def _is_read(named: tuple[str, Any]) -> bool:
+    """Tell whether a broker looks at a property."""
+    name, value = named
+    return bool(value == REPLY_TO) if name == "reply_to" else name not in _NOT_READ
 
 
 def _is_plain(row: Row) -> bool:

@@ -12,8 +12,9 @@ played as they come: a task holds those of them that wait somewhere, however lon
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from operator import attrgetter
 
 import msgspec
 from pyspark import StorageLevel
@@ -50,6 +51,7 @@ from simulator.replay.whatif.spark_steps import (
     rows_step,
 )
 from simulator.replay.whatif.stage import Queue
+from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally
 from simulator.replay.whatif.what_if import Case, Runs
 
@@ -106,12 +108,12 @@ def what_if_on_spark(
         cases = known.unionAll(second)
         tallies = _tallies(cases)
         runs = asking.runs(log, habits)
-        seen = _Looks(runs, first_runs.unionAll(second), tallies, coupling)
+        seen = _Looks(runs, first_runs, lambda names: _stories_of(given.of_messages(names), step), tallies, coupling)
         tally = Tally.whole(tallies.values())
         answer = conclusion(tally, find_causes(runs, seen.parts()), runs, given)
         shown = lives(runs, seen.groups(), answer.shown_examples) if examples else {}
         kept.pop_all()  # what became of messages stays there until the session ends
-    told = cases.filter("fates IS NOT NULL OR alike IS NOT NULL").select("fates", "alike")
+    told = cases.filter("fates IS NOT NULL").select("fates")
     messages = told.mapInArrow(rows_step, from_arrow_schema(SCHEMA))
     return AskedOnSpark(answer=answer, tally=tally, units=tuple(seen.units()), lives=shown, messages=messages)
 
@@ -128,8 +130,17 @@ def _kept(table: DataFrame) -> Iterator[DataFrame]:
 
 def _stories(captured: DataFrame, step: StoriesStep) -> DataFrame:
     """Read the stories behind the one shuffle that brings the rows of a message together."""
-    together = arranged(captured.withColumn(LINEAGE, F.expr(LINEAGE_SQL)))
-    return kernel_rows(together, BESIDE).mapInArrow(step, _SCHEMA)
+    return _read(captured).mapInArrow(step, _SCHEMA)
+
+
+def _stories_of(captured: DataFrame, step: StoriesStep) -> list[Story]:
+    """Read the stories of some messages, here."""
+    return list(step.stories(iter(_read(captured).toArrow().to_batches())))
+
+
+def _read(captured: DataFrame) -> DataFrame:
+    """Return what the kernel takes, the rows of a message together."""
+    return kernel_rows(arranged(captured.withColumn(LINEAGE, F.expr(LINEAGE_SQL))), BESIDE)
 
 
 def _coupling(stories: DataFrame, known: Reaches) -> tuple[Coupling, dict[str, str | None]]:
@@ -206,9 +217,15 @@ class _Looks:
     """Fetches some of the messages, to look at them once more."""
 
     def __init__(
-        self, runs: Runs, first_runs: DataFrame, tallies: Mapping[str | None, Tally], coupling: Coupling
+        self,
+        runs: Runs,
+        first_runs: DataFrame,
+        stories_of: Callable[[Collection[str]], list[Story]],
+        tallies: Mapping[str | None, Tally],
+        coupling: Coupling,
     ) -> None:
-        self._runs, self._first_runs, self._tallies, self._coupling = runs, first_runs, tallies, coupling
+        self._runs, self._first_runs, self._stories_of = runs, first_runs, stories_of
+        self._tallies, self._coupling = tallies, coupling
         self._groups: dict[str | None, list[Case]] = {}
 
     def units(self) -> Iterator[Unit]:
@@ -236,15 +253,15 @@ class _Looks:
 
     def _own(self, coupled: str | None, tally: Tally) -> list[Case]:
         """Return the cases of one message for each way of change; of coupled ones all, if they are not too many."""
-        if coupled not in self._groups:
-            played = self._first_runs.filter("first IS NOT NULL")
-            if coupled is None:
-                names = [name for *_, (_, name) in tally.frequent_ways()]
-                found = played.filter(F.col("coupled").isNull() & F.col("message").isin(names))
-            else:
-                found = played.filter(F.col("coupled") == coupled)
-            small = coupled is None or tally.messages <= TOGETHER_MAX
-            fetched = found.sort(*IN_ORDER).select("first").toArrow().column("first") if small else ()
-            firsts = [pickle.loads(each.as_py()) for each in fetched]
-            self._groups[coupled] = self._runs.cases(firsts, coupled=coupled is not None)
-        return self._groups[coupled]
+        if coupled in self._groups:
+            return self._groups[coupled]
+        found: list[Case] = []
+        if coupled is None:
+            stories = sorted(self._stories_of(tally.examples()), key=attrgetter("began"))
+            found = [self._runs.alone(self._runs.first_alone(story)) for story in stories]
+        elif tally.messages <= TOGETHER_MAX:
+            own = self._first_runs.filter(F.col("first").isNotNull() & (F.col("coupled") == coupled))
+            firsts = own.sort(*IN_ORDER).select("first").toArrow().column("first")
+            found = self._runs.cases([pickle.loads(each.as_py()) for each in firsts], coupled=True)
+        self._groups[coupled] = found
+        return found

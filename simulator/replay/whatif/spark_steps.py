@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -15,36 +15,34 @@ from dlx.releases import release
 from simulator.definitions import parse_definitions
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.spark_step import ReplayStep
-from simulator.replay.whatif.alike_messages import AlikeMessages
 from simulator.replay.whatif.case_rows import rows_of
 from simulator.replay.whatif.coupling import KNOWN_MAX, Reach, Reaches
 from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.fates import AlikeFates, BothFates
+from simulator.replay.whatif.fates import Fates
 from simulator.replay.whatif.log_rows import replayed_batches
+from simulator.replay.whatif.plain import FirstLook, Waiting, WeightedCase
 from simulator.replay.whatif.queue_order import put_in_order
 from simulator.replay.whatif.rerun import NO_HABITS, First, Habits, Log, TooManyHeldError, Unseen
-from simulator.replay.whatif.second_plays import SecondPlays
+from simulator.replay.whatif.sharing import SharedPlayer
 from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.together import STAYED, Alike, FirstLook
 from simulator.replay.whatif.what_if import Case, Prepared, Runs, prepared
 
 BATCH = 500
-_FATES = msgspec.msgpack.Decoder(BothFates)
-_ALIKE = msgspec.msgpack.Decoder(AlikeFates)
+_FATES = msgspec.msgpack.Decoder(Fates)
 _WAITS = pa.list_(pa.struct([("vhost", pa.string()), ("queue", pa.string()), ("after_us", pa.int64())]))
 PASSED = pa.schema([
     ("coupled", pa.string()), ("began_us", pa.int64()), ("began_place", pa.float64()), ("message", pa.string()),
     ("reach", pa.string()), ("story", pa.binary()), ("waits", _WAITS), ("first", pa.binary()), ("fates", pa.binary()),
-    ("alike", pa.binary()), ("waiting", pa.binary()), ("tally", pa.binary()), ("problem", pa.string()),
+    ("waiting", pa.binary()), ("tally", pa.binary()), ("problem", pa.string()),
 ])  # fmt: skip
 """A message between two passes: what couples it, and when it begins;
 how far it comes (``reach_of``) and its story, if it is still to be played;
-how long it waited in each queue that it came into, and its first run, if the second is still to be played;
-or what became of it on both sides (``read_fates``).
-Or many messages that were looked at together: what became of them (``read_fates``), or how they wait for their second
-play; or the tally of many; or what makes it impossible to play those that depend on each other.
+how long it waited in each queue that it came into, and its first run, if the second is still to be played.
+Or messages that nothing couples, those that fare alike in one row: how they wait for their second play, or what became
+of them on both sides (``read_fates``); or the tally of many; or what makes it impossible to play those that depend on
+each other.
 """
 IN_ORDER = ("coupled", "began_us", "began_place")
 """The order in which messages that belong together are played."""
@@ -96,10 +94,8 @@ def _runs(asking: Asking, log: Log) -> Runs:
 
 
 @lru_cache(maxsize=2)
-def _alike_messages(
-    asking: Asking, log: Log, coupling: frozenset[Queue], numbers: tuple[tuple[str, int], ...]
-) -> AlikeMessages:
-    return AlikeMessages(_runs(asking, log), coupling, asking.left, dict(numbers))
+def _player(asking: Asking, log: Log, coupling: frozenset[Queue], numbers: tuple[tuple[str, int], ...]) -> SharedPlayer:
+    return SharedPlayer(_runs(asking, log), coupling, asking.left, dict(numbers))
 
 
 @lru_cache(maxsize=KNOWN_MAX)
@@ -115,13 +111,9 @@ def reach_of(text: str) -> Reach:
     return Reach(queues, expiring, is_clear)
 
 
-def read_fates(batch: pa.RecordBatch) -> Iterator[BothFates]:
-    """Read the columns ``fates`` and ``alike``."""
-    for fates, alike in zip(batch.column("fates").to_pylist(), batch.column("alike").to_pylist(), strict=True):
-        if fates is not None:
-            yield _FATES.decode(fates)
-        if alike is not None:
-            yield from _ALIKE.decode(alike).each()
+def read_fates(batch: pa.RecordBatch) -> Iterator[Fates]:
+    """Read the column ``fates``."""
+    yield from map(_FATES.decode, batch.column("fates").drop_null().to_pylist())
 
 
 class StoriesStep:
@@ -137,44 +129,27 @@ class StoriesStep:
         self._replay, self._numbers = replay, numbers
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        known = _alike_messages(self._asking, self._log, self._coupling, tuple(self._numbers.items()))
-        found = known.messages(replayed_batches(self._replay, batches))
-        yield from _batches(self._passed(found, known.runs))
+        yield from _batches(self._passed(batches))
 
-    def _passed(self, found: Iterable[Story | FirstLook], runs: Runs) -> Iterator[dict[str, Any] | pa.RecordBatch]:
-        tally = Tally()
-        for each in found:
-            if isinstance(each, FirstLook):
-                tally.add_last(each.last_seen)
-                yield _together(each)
-                if each.alike is not None:
-                    yield _told_together(each.alike, tally)
-                if each.waiting is not None:
-                    yield _row(waiting=pa.array([pickle.dumps(each.waiting)]))
-            elif runs.meets(each, self._coupling):
-                yield {"message": each.message, "reach": _written(runs.reaches.of(each)), **_pickled(each)}
-            else:
-                first = runs.first_alone(each)
-                case = runs.at_once(first)
-                yield _first_run(first, None) if case is None else {"waits": _waits(first), **_told(case, tally)}
+    def stories(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Story]:
+        """Yield the stories of all messages in these rows."""
+        return self._player().stories(replayed_batches(self._replay, batches))
+
+    def _player(self) -> SharedPlayer:
+        return _player(self._asking, self._log, self._coupling, tuple(self._numbers.items()))
+
+    def _passed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+        tally, player = Tally(), self._player()
+        for batch in replayed_batches(self._replay, batches):
+            look = player.first(batch)
+            for story in look.coupled:
+                reach = _written(player.runs.reaches.of(story))
+                yield {"message": story.message, "reach": reach, **_pickled(story)}
+            yield {"waits": _waits(look.waits_us)}
+            yield from (_told(each, tally) for each in look.found)
+            yield from ({"waiting": pickle.dumps(each)} for each in look.waiting)
+            tally.add_last(look.last_seen)
         yield _added_up(tally, None)
-
-
-def _together(look: FirstLook) -> pa.RecordBatch:
-    """Return how long messages waited that were looked at together."""
-    queues, which, after_us = look.waits
-    places = [pa.array([queue[part] for queue in queues], pa.string()).take(pa.array(which)) for part in range(2)]
-    waits = pa.StructArray.from_arrays(
-        [*places, pa.array(after_us, mask=after_us == STAYED)], fields=list(_WAITS.value_type)
-    )
-    return _row(waits=pa.ListArray.from_arrays([0, len(waits)], waits))
-
-
-def _row(**columns: pa.Array) -> pa.RecordBatch:
-    """Return a row that stands for many messages: it is given on at once."""
-    return pa.RecordBatch.from_arrays(
-        [columns.get(field.name, pa.nulls(1, field.type)) for field in PASSED], schema=PASSED
-    )
 
 
 def _pickled(story: Story) -> dict[str, Any]:
@@ -212,7 +187,7 @@ class FirstRunsStep:
         """Play each message of a partition by itself."""
         runs = self._asking.runs(self._log)
         firsts = map(runs.first_alone, _unpickled(batches, "story"))
-        yield from _batches(_first_run(first, None) for first in firsts)
+        yield from _batches({"waits": _waits_of(first), "waiting": pickle.dumps(Waiting(first))} for first in firsts)
 
     def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Play all messages of a group on one stage."""
@@ -228,23 +203,30 @@ class FirstRunsStep:
                 yield {"coupled": coupled, "problem": str(error)}
 
 
-def _first_run(first: First, coupled: str | None) -> dict[str, Any]:
+def _first_run(first: First, coupled: str) -> dict[str, Any]:
     began_us, began_place = first.story.began
     return {
         "coupled": coupled,
         "message": first.story.message,
-        "waits": _waits(first),
+        "waits": _waits_of(first),
         "first": pickle.dumps(first),
         "began_us": began_us,
         "began_place": began_place,
     }
 
 
-def _waits(first: First) -> list[dict[str, Any]]:
+def _waits_of(first: First) -> list[dict[str, Any]]:
+    look = FirstLook.empty()
+    look.add_waits(first)
+    return _waits(look.waits_us)
+
+
+def _waits(waits_us: Mapping[Queue, Sequence[int]]) -> list[dict[str, Any]]:
+    """Return how long messages waited in queues; ``None`` says that they came there."""
     return [
-        {"vhost": first.story.vhost, "queue": queue, "after_us": stay.after_us if stay.end == "delivered" else None}
-        for queue, some in first.stays.items()
-        for stay in some
+        {"vhost": vhost, "queue": queue, "after_us": after_us}
+        for (vhost, queue), several in waits_us.items()
+        for after_us in (None, *several)
     ]
 
 
@@ -258,16 +240,10 @@ class CasesStep:
         """Play each message of a partition by itself, or together those that are alike."""
         yield from _batches(self._alone(batches))
 
-    def _alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any] | pa.RecordBatch]:
-        runs, tally = self._asking.runs(self._log, self._habits), Tally()
-        second_plays = SecondPlays(runs)
-        for batch in batches:
-            for first in _unpickled([batch], "first"):
-                yield _told(runs.alone(first), tally)
-            for waiting in _unpickled([batch], "waiting"):
-                found = second_plays.play(waiting)
-                yield _told_together(found.alike, tally)
-                yield from (_first_run(first, None) for first in found.examples)
+    def _alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+        player, tally = SharedPlayer(self._asking.runs(self._log, self._habits), frozenset(), (), {}), Tally()
+        for waiting in _unpickled(batches, "waiting"):
+            yield from (_told(each, tally) for each in player.second(waiting))
         yield _added_up(tally, None)
 
     def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -286,20 +262,14 @@ class CasesStep:
 def _all_told(cases: Iterable[Case], coupled: str | None) -> Iterator[dict[str, Any]]:
     """Yield what became of messages, and in the end their tally."""
     tally = Tally()
-    yield from (_told(case, tally) for case in cases)
+    yield from (_told(WeightedCase.of(case), tally) for case in cases)
     yield _added_up(tally, coupled)
 
 
-def _told(case: Case, tally: Tally) -> dict[str, Any]:
-    """Return what became of a message, and count it in."""
-    tally.add(case)
-    return {"fates": msgspec.msgpack.encode(case.fates)}
-
-
-def _told_together(alike: Alike, tally: Tally) -> pa.RecordBatch:
-    """Return what became of messages that were looked at together, and count them in."""
-    tally.add_alike(alike)
-    return _row(alike=pa.array([msgspec.msgpack.encode(alike.fates)]))
+def _told(weighted: WeightedCase, tally: Tally) -> dict[str, Any]:
+    """Return what became of messages, and count them in."""
+    tally.add(weighted)
+    return {"fates": msgspec.msgpack.encode(weighted.fates)}
 
 
 def _added_up(tally: Tally, coupled: str | None) -> dict[str, Any]:
@@ -323,15 +293,12 @@ def _groups(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[st
         yield coupled, (pickle.loads(each.as_py()) for _, each in own)
 
 
-def _batches(rows: Iterable[Mapping[str, Any] | pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _batches(rows: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
     """Yield a few rows at a time. Both sides are there all the time: to look for garbage among them takes long."""
     some: list[Mapping[str, Any]] = []
     with seldom_collecting():
         for each in rows:
-            if isinstance(each, pa.RecordBatch):
-                yield each
-            else:
-                some.append(each)
+            some.append(each)
             if len(some) == BATCH:
                 yield pa.RecordBatch.from_pylist(some, schema=PASSED)
                 some.clear()

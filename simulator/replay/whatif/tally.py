@@ -3,30 +3,78 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from simulator.replay.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
-from simulator.replay.whatif.both_ends import BothEnds, Way
 from simulator.replay.whatif.causes import WAYS_MAX, Cause, Part
 from simulator.replay.whatif.fates import Ends, count, told
 from simulator.replay.whatif.hidden_ends import LastSeen
-from simulator.replay.whatif.marks import Mark, Marks, property_marks, publish_marks
-from simulator.replay.whatif.second_plays import EXAMPLES_MAX
+from simulator.replay.whatif.marks import Marks
+from simulator.replay.whatif.plain import WeightedCase
 from simulator.replay.whatif.stage import Queue
-from simulator.replay.whatif.stories import Outcome, Story
-from simulator.replay.whatif.together import Alike, Named
+from simulator.replay.whatif.stories import Outcome
 from simulator.replay.whatif.what_if import Case
 
 LEFT_OUT_MAX = 20
+EXAMPLES_MAX = 3
+"""Messages that are named for each way of change: the first ones."""
 RATIO_MIN = 1.5
 MESSAGES_MIN = 3
 REPRESENTED_MAX = 10
 LAST_SEEN_MAX = 10_000
 """Last deliveries that are told apart; others count as one from the same queue and exchange, with another key."""
+
+Named = tuple[str, str]
+"""A virtual host, and a message in it."""
+
+
+class Way(NamedTuple):
+    """How a message ends on both sides, and by which deaths."""
+
+    before: Ends
+    after: Ends
+    path: str
+    other_path: str
+
+
+class BothEnds(NamedTuple):
+    """How a message ends on both sides, and what that rests on; equal for many messages.
+
+    Attributes:
+        outcomes: what consumers did with its deliveries, each with whether it was observed.
+        reproduced: whether the first side has the deliveries of the log. If not, nothing else counts.
+        before, after: where its copies end.
+        way: how that changes, if it does, and is reproduced.
+        assumed: what the comparison rests on that the log does not have.
+        undecided: whether it may end in another way, and
+        undecided_losing: whether it loses copies then that it did not lose before.
+    """
+
+    outcomes: tuple[tuple[Outcome, bool], ...]
+    reproduced: bool
+    before: Ends
+    after: Ends
+    way: Way | None
+    assumed: tuple[str, ...]
+    undecided: bool
+    undecided_losing: bool
+
+    @classmethod
+    def of(cls, case: Case) -> BothEnds:
+        """Return how a message ends."""
+        before, after, or_else = case.before, case.after, case.or_else
+        return cls(
+            outcomes=tuple([(each.outcome, each.observed) for each in case.story.deliveries]),
+            reproduced=case.reproduced,
+            before=before.ends,
+            after=after.ends,
+            way=Way(before.ends, after.ends, before.path, after.path) if case.reproduced and case.changed else None,
+            assumed=case.assumed,
+            undecided=or_else is not None,
+            undecided_losing=or_else is not None and or_else.lost_copies > before.ends.lost_copies,
+        )
 
 
 class Tally:
@@ -42,7 +90,7 @@ class Tally:
             that they did not lose before.
     """
 
-    def __init__(self, cases: Iterable[Case] = ()) -> None:
+    def __init__(self, cases: Iterable[WeightedCase] = ()) -> None:
         self.messages = self.reproduced = self.changed = self.assumed = 0
         self.ends: tuple[Counter[Ends], Counter[Ends]] = Counter(), Counter()
         self.took_ms: tuple[Counter[int], Counter[int]] = Counter(), Counter()
@@ -57,47 +105,16 @@ class Tally:
         for case in cases:
             self.add(case)
 
-    def add(self, case: Case) -> None:
-        """Add one message."""
-        ends, story = BothEnds.of(case), case.story
-        self._add(ends, 1)
-        for delivery in story.deliveries:
-            if delivery.may_be_hidden:
-                shown = delivery.shown
-                self.add_last({LastSeen(story.vhost, shown.queue, shown.exchange, shown.routing_keys): 1})
-        if not ends.reproduced:
-            self._left_out = _first(LEFT_OUT_MAX, self._left_out, [story.message])
-            return
-        for fate, took_ms in zip((case.before, case.after), self.took_ms, strict=True):
-            if fate.last_us > fate.first_us:
-                count(took_ms, (fate.last_us - fate.first_us) // 1_000)
-        marks = {*_marks(story)}
-        self.marks.add(marks)
-        if ends.way is not None:
-            self._marks_of_changed.add(marks)
-            self._note(ends.way, 0, [(story.vhost, story.message)])
-
-    def add_alike(self, alike: Alike) -> None:
-        """Add messages that were looked at together."""
-        for ends, messages in alike.ends.items():
-            self._add(ends, messages)
-        for way, name in alike.examples:
-            self._note(way, 0, [name])
-        self._left_out = _first(LEFT_OUT_MAX, self._left_out, alike.not_reproduced)
-        for took_us, took_ms in zip(alike.took_us, self.took_ms, strict=True):
-            values, counts = np.unique(took_us[took_us > 0] // 1_000, return_counts=True)
-            for value, times in zip(values.tolist(), counts.tolist(), strict=True):
-                took_ms[value] += times
-        for own, marks in ((alike.marks, self.marks), (alike.marks_of_changed, self._marks_of_changed)):
-            for mark, times in own.items():
-                marks.add([mark], times)
-
-    def _add(self, ends: BothEnds, messages: int) -> None:
-        """Count messages that end so."""
+    def add(self, weighted: WeightedCase) -> None:
+        """Add messages that fare alike."""
+        ends, members, vhost = BothEnds.of(weighted.case), weighted.members, weighted.case.story.vhost
+        messages = len(members.names)
         self.messages += messages
+        self.add_last(weighted.last_seen)
         for outcome in ends.outcomes:
             count(self._outcomes, outcome, messages)
         if not ends.reproduced:
+            self._left_out = _first(LEFT_OUT_MAX, self._left_out, members.names)
             return
         self.reproduced += messages
         self.assumed += messages * bool(ends.assumed)
@@ -107,9 +124,17 @@ class Tally:
             count(self._assumptions, assumption, messages)
         for where, counts in zip((ends.before, ends.after), self.ends, strict=True):
             count(counts, where, messages)
+        for place, took_ms in zip((0, 2), self.took_ms, strict=True):
+            for ends_us in weighted.ends_us:
+                if ends_us[place + 1] > ends_us[place]:
+                    count(took_ms, (ends_us[place + 1] - ends_us[place]) // 1_000)
+        marks = [self.marks] if ends.way is None else [self.marks, self._marks_of_changed]
+        for number, many in Counter(members.marked).items():
+            for each in marks:
+                each.add(dict.fromkeys(members.marks[number]), many)
         if ends.way is not None:
             self.changed += messages
-            self._note(ends.way, messages, [])
+            self._note(ends.way, messages, [(vhost, name) for name in members.names])
 
     def add_last(self, seen: Mapping[LastSeen, int]) -> None:
         """Count last deliveries of which no recorder tells whether they were acknowledged."""
@@ -178,6 +203,10 @@ class Tally:
         ranked = sorted(self.ways.items(), key=lambda item: (-item[1][0], item[1][1]))
         return [(messages, way, examples[0]) for way, (messages, examples) in ranked]
 
+    def examples(self) -> set[str]:
+        """Return a message for each way of change."""
+        return {name for _, examples in self.ways.values() for _, name in examples[:1]}
+
     def part(self, own: Sequence[Case], queues: tuple[Queue, ...]) -> Part:
         """Return these messages for experiments; ``own`` are all of them, or one for each way of change."""
         frequent = self.frequent_ways()[:WAYS_MAX]
@@ -240,13 +269,6 @@ def _percentile(counts: Counter[int], percent: int) -> int:
     wanted = percent * counts.total()
     upto = accumulate(counts[value] for value in values)
     return next(value for value, many in zip(values, upto, strict=True) if 100 * many >= wanted)
-
-
-def _marks(story: Story) -> Iterator[Mark]:
-    """Yield what tells a message from others, by its first publish."""
-    for first in story.publications[:1]:
-        yield from publish_marks(first.exchange, first.routing_key)
-        yield from property_marks(first.properties)
 
 
 def _told(outcome: Outcome, observed: bool) -> str:

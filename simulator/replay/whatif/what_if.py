@@ -13,29 +13,46 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import tee
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from dlx.binding_index import LOCAL_RANDOM
 from dlx.message_flow import MessageFlow
 from dlx.releases import release
+from dlx.settings import Settings
+from dlx.topology import STREAM
 from simulator.definitions import Definitions
 from simulator.questions.snapshot import Snapshot
-from simulator.replay.whatif.alike_plays import AlikePlays, Clocks, Timed
 from simulator.replay.whatif.coupling import Reaches, Unit, units
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.differing_queues import differing_queues
-from simulator.replay.whatif.fates import BothFates, Ends, Fate, told
+from simulator.replay.whatif.fates import Ends, Fate, FourTimes, told
 from simulator.replay.whatif.in_use import in_use
-from simulator.replay.whatif.kind_times import Held
 from simulator.replay.whatif.outcomes import tells_requeues
 from simulator.replay.whatif.queue_order import put_in_order
-from simulator.replay.whatif.rerun import NO_HABITS, First, Habits, Log, Played, Rerun, Unseen, in_order
+from simulator.replay.whatif.rerun import (
+    NO_HABITS,
+    End,
+    First,
+    Habits,
+    Log,
+    Played,
+    Rerun,
+    Stay,
+    Stays,
+    Unseen,
+    in_order,
+)
 from simulator.replay.whatif.stage import Queue, Stage
 from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.timetable import AnyPlanner
+from simulator.replay.whatif.time_constraints import Planner, Timetable
 
 Done = Callable[[int], object]
+STAYS_MAX = 200
+"""A message that was more often in a queue is played by itself."""
+BODY_MAX = 2**20
+"""Messages with more bytes are played by themselves: a broker may refuse them."""
 RETURNED = "consumers returned it (basic.nack), and did not fail it (basic.reject, a lost channel): no trace tells"
 
 
@@ -62,10 +79,9 @@ class Case(msgspec.Struct, frozen=True, gc=False):
         return self.before.ends != self.after.ends
 
     @property
-    def fates(self) -> BothFates:
-        """What becomes of it on both sides, and nothing else."""
-        other = None if self.before == self.after else self.after
-        return BothFates(self.story.vhost, self.story.message, self.reproduced, self.before, other)
+    def ends_us(self) -> FourTimes:
+        """When it begins and ends, before and after."""
+        return self.before.first_us, self.before.last_us, self.after.first_us, self.after.last_us
 
     @property
     def assumed(self) -> tuple[str, ...]:
@@ -73,8 +89,45 @@ class Case(msgspec.Struct, frozen=True, gc=False):
         return tuple(dict.fromkeys((*self.before.assumed, *self.after.assumed)))
 
 
-PlayedAlone = tuple[First, Timed | None]
-"""A message, and when everything was in its play, if that is known."""
+class Clocks(NamedTuple):
+    """What a side does by itself after some time, or by chance.
+
+    Attributes:
+        ttls_us: the TTLs of queues.
+        others: queues that look at the clock in another way: messages there are played by themselves.
+        at_random: virtual hosts in which an exchange chooses at random: each message there is played by itself.
+        holding_us: so long a consumer may hold a delivery that no timeout ends; ``None``: for ever.
+    """
+
+    ttls_us: Mapping[Queue, int]
+    others: frozenset[Queue]
+    at_random: frozenset[str]
+    holding_us: int | None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Clocks:
+        """Return those of a side."""
+        settings = {(vhost, each.queue.name): each for vhost, each in snapshot.queues()}
+        ttls_us = {queue: 1_000 * each.message_ttl_ms for queue, each in settings.items() if each.message_ttl_ms}
+        others = (queue for queue, each in settings.items() if _has_a_clock_of_its_own(each))
+        at_random = (vhost for vhost, flow in snapshot.flows.items() if _chooses_at_random(flow))
+        timeouts_ms = [snapshot.release.consumer_timeout_ms, *(each.consumer_timeout_ms for each in settings.values())]
+        # A queue's clock counts milliseconds.
+        holding_us = min((1_000 * (each - 1) for each in timeouts_ms if each is not None), default=None)
+        return cls(ttls_us, frozenset(others), frozenset(at_random), holding_us)
+
+    def is_held_too_long(self, story: Story) -> bool:
+        """Tell whether a consumer held the message so long that a timeout may have ended that."""
+        may_us = self.holding_us
+        return may_us is not None and any(each.until_us - each.at_us >= may_us for each in story.deliveries)
+
+
+def _has_a_clock_of_its_own(settings: Settings) -> bool:
+    return settings.message_ttl_ms == 0 or settings.delayed_retry is not None or settings.queue.type == STREAM
+
+
+def _chooses_at_random(flow: MessageFlow) -> bool:
+    return any(each.type == LOCAL_RANDOM for each in flow.topology.exchanges.values())
 
 
 @dataclass(frozen=True)
@@ -153,6 +206,59 @@ def side_of(definitions: Definitions, rules: str) -> Side:
     return Side(definitions, release(rules))
 
 
+class Plan(NamedTuple):
+    """What a play planned, for any times that have the same order.
+
+    Attributes:
+        timetable: how its times follow from those given.
+        first, last: the places of its beginning and its end among them.
+        stays: by queue, how each stay ended, and the places of the times at which it began and ended.
+    """
+
+    timetable: Timetable
+    first: int
+    last: int
+    stays: Sequence[tuple[str, Sequence[tuple[End, int, int]]]]
+
+    def ends_us(self, times_us: Sequence[int]) -> tuple[int, int]:
+        """Return when a message with these times begins and ends."""
+        return times_us[self.first], times_us[self.last]
+
+    def stays_at(self, times_us: Sequence[int]) -> Stays:
+        """Return the stays of a message with these times."""
+        return {
+            queue: [Stay(times_us[since], end, times_us[until] - times_us[since]) for end, since, until in some]
+            for queue, some in self.stays
+        }
+
+
+def _plan(found: First, planner: Planner, clocks: Clocks, seen: Mapping[int, int]) -> Plan | None:
+    """Return what a play planned; ``None`` if something else decides, too. ``seen`` must have the order that it has.
+
+    Of very many copies some may rest for a while.
+    """
+    story, fate, stays = found.story, found.fate, found.stays
+    if sum(map(len, stays.values())) > STAYS_MAX or any((story.vhost, queue) in clocks.others for queue in stays):
+        return None
+    if story.vhost in clocks.at_random or clocks.is_held_too_long(story):
+        return None
+    if any(len(each.body) > BODY_MAX or "expiration" in each.properties for each in story.publications):
+        return None
+    first, last = planner.place(fate.first_us), planner.place(fate.last_us)
+
+    def in_places(stay: Stay) -> tuple[End, int, int]:
+        return stay.end, planner.place(stay.since_us), planner.place(stay.since_us + stay.after_us)
+
+    by_queue = [(queue, [in_places(stay) for stay in some]) for queue, some in stays.items()]
+    return Plan(planner.timetable(seen), first, last, by_queue) if planner.sure else None
+
+
+def _times_of(story: Story) -> Iterator[int]:
+    """Yield when clients do something."""
+    yield from story.moments_us()
+    yield from (each.until_us for each in story.deliveries)
+
+
 class Runs:
     """Plays messages that belong together, under both sides.
 
@@ -183,7 +289,6 @@ class Runs:
         """Return the same, with what the first runs have found."""
         found = copy.copy(self)
         found._habits = habits
-        vars(found).pop("_other_plays", None)
         return found
 
     @cached_property
@@ -207,27 +312,46 @@ class Runs:
 
     def first_alone(self, story: Story) -> First:
         """Play a message by itself under the log's own side."""
-        return self._first_plays.play(First(story))
+        (played,) = self.first([story])
+        return played.first
 
-    @cached_property
-    def _first_plays(self) -> AlikePlays:
-        def rerun(planner: AnyPlanner) -> Rerun:
-            return Rerun(self.before.stage, self.log, self._unseen, planner=planner)
+    def first_planned(self, story: Story, given_us: Sequence[int]) -> tuple[First, Plan | None]:
+        """Play a message by itself under the log's own side, and return how its times follow from those given.
 
-        return AlikePlays(rerun, self.before.clocks, self.reaches, self.log.end_us)
+        These are the moments of its rows, and the end of the log. There is no plan if something else decides, too.
+        """
+        clocks, end = self.before.clocks, len(given_us) - 1
+        moments = {time_us: place for place, time_us in reversed([*enumerate(given_us)])}
+        planner = Planner(given_us, moments, end, clocks.ttls_us)
+        for may_us in filter(None, dict.fromkeys((clocks.holding_us, self.after.clocks.holding_us))):
+            for each in story.deliveries:
+                planner.must_be_held_alike(each.at_us, each.until_us, may_us)
+        (played,) = Rerun(self.before.stage, self.log, self._unseen, planner=planner).play([First(story)])
+        return played.first, _plan(played.first, planner, clocks, {})
 
-    @cached_property
-    def _other_plays(self) -> AlikePlays:
-        def rerun(planner: AnyPlanner) -> Rerun:
-            return Rerun(self.after.stage, self.log, self._unseen, habits=self._habits, planner=planner)
+    def second_planned(
+        self, first: First, plan: Plan, times_us: Sequence[int], moments: int
+    ) -> tuple[Case, Sequence[Plan]]:
+        """Play a message by itself under the other side, and return how its times follow from those of its first play.
 
-        return AlikePlays(rerun, self.after.clocks, self.reaches, self.log.end_us)
+        ``moments`` says how many of these are the moments of its rows, and the end of the log. There are no plans if
+        something else decides, too.
+        """
+        own = {time_us: place for place, time_us in reversed([*enumerate(times_us[:moments])])}
+        seen = {own[time_us]: time_us for time_us in _times_of(first.story)}
+        seen |= {place: times_us[place] for _, stays in plan.stays for _, *ends in stays for place in ends}
+        places, clocks = {time_us: place for place, time_us in sorted(seen.items())}, self.after.clocks
 
-    def held(self, story: Story) -> Iterator[Held]:
-        """Yield how long consumers held the message, compared with how long one may on either side."""
-        for may_us in dict.fromkeys((self.before.clocks.holding_us, self.after.clocks.holding_us)):
-            if may_us is not None:
-                yield from (Held(each.at_us, each.until_us, may_us) for each in story.deliveries)
+        def play(given: First) -> tuple[First, Plan | None]:
+            planner = Planner(times_us, places, moments - 1, clocks.ttls_us)
+            rerun = Rerun(self.after.stage, self.log, self._unseen, habits=self._habits, planner=planner)
+            (played,) = rerun.play([given])
+            return played.first, _plan(played.first, planner, clocks, seen)
+
+        (other, other_plan), failed = play(first), self._failed(first)
+        or_else, or_plan = (other, other_plan) if failed is None else play(failed)
+        case = _case(first, other.fate, or_else.fate.ends)
+        return case, () if other_plan is None or or_plan is None else (other_plan, or_plan)
 
     def other(
         self,
@@ -248,22 +372,14 @@ class Runs:
         """Return a message that is played by itself under both sides."""
         if (known := self.at_once(first)) is not None:
             return known
-        return self.second_timed(first)[0]
+        (other,), failed = self.other([first]), self._failed(first)
+        (or_else,) = (other,) if failed is None else self.other([failed])
+        return _case(first, other.fate, or_else.fate.ends)
 
-    def first_timed(self, story: Story) -> PlayedAlone:
-        """Play a message by itself under the log's own side, and tell when everything was."""
-        return self._first_plays.timed(First(story))
-
-    def second_timed(self, first: First) -> tuple[Case, Sequence[Timed | None]]:
-        """Play a message by itself under the other side, and tell when everything was in all plays of it."""
-        (other, when), (or_else, or_when) = self._other_runs(first)
-        return _case(first, other.fate, or_else.fate.ends), (when, or_when)
-
-    def _other_runs(self, first: First) -> tuple[PlayedAlone, PlayedAlone]:
-        """Return a message under the other side, and what it is if consumers failed it."""
-        other = self._other_plays.timed(first)
+    def _failed(self, first: First) -> First | None:
+        """Return a message as if its consumers had failed it, where that may decide and they may have."""
         failed = _with_failures(first) if self._failures_decide else first
-        return other, other if failed.story is first.story else self._other_plays.timed(failed)
+        return None if failed.story is first.story else failed
 
     def together(self, own: Iterable[First], held_max: int | None = None) -> Iterator[Case]:
         """Yield messages that belong together under both sides, each when it is over.

@@ -1,4 +1,4 @@
-"""Messages that are looked at together get what each would get that is looked at by itself."""
+"""Messages that share a play get what each would get that is played by itself."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from simulator.replay.whatif import row_numbers
 from simulator.replay.whatif.asked import Asked
 from simulator.replay.whatif.local import what_if_files
 from simulator.replay.whatif.page import page
+from simulator.replay.whatif.plain import PlainPlayer
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.what_if import side_of
 from tests.long import some_in_ci
-from tests.whatif.asking import AskedTwice, ask, one_by_one
-from tests.whatif.test_alike_plays import random_question
+from tests.whatif.asking import AskedTwice, ask
+from tests.whatif.random_questions import random_question
 from tests.whatif.test_second_side import UNCOUPLED, definitions
 
 SAME_MOMENTS = "SELECT * REPLACE (time_us DIV 2000000 * 2000000 AS time_us) FROM {log}"
@@ -53,7 +54,7 @@ def told(asked: Asked) -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     "seed", some_in_ci([seed for seed in range(100) if seed not in NO_LOG], {1, 5, 6, 9, 13, 14, 17, 21})
 )
-def test_together_they_get_what_each_gets_by_itself(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_message_gets_what_its_own_play_gives(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = random.Random(seed)
     before, after, unseen = random_question(given)
     faults = given.choice((0, 0, 50))
@@ -67,22 +68,24 @@ def test_together_they_get_what_each_gets_by_itself(seed: int, tmp_path: Path, m
         for change in (UNCOUPLED, SAME_MOMENTS, TWO_FILES, NO_CONNECTIONS):
             if given.random() < 0.4:
                 log = select(change, log=log)
-        together = what_if_files(log, before, after, unseen=unseen, examples=True)
-        with one_by_one():
-            singly = what_if_files(log, before, after, unseen=unseen, examples=True)
-    assert told(together) == told(singly)
-    assert not singly.alike
+        shared = what_if_files(log, before, after, unseen=unseen, examples=True)
+        plain = what_if_files(log, before, after, unseen=unseen, examples=True, player_of=PlainPlayer)
+    assert told(shared) == told(plain)
 
 
 @pytest.mark.parametrize("against", ["4.3", "3.13"])
-def test_most_messages_by_themselves_are_looked_at_together(against: str, tmp_path: Path) -> None:
+def test_most_messages_by_themselves_share_a_play(against: str, tmp_path: Path) -> None:
     generate(Wish(definitions().to_json(), 1_000, "4.3", 1), tmp_path)
     with Database(tmp_path) as database:
         log = select(UNCOUPLED, log=database.parquet(sorted(tmp_path.glob("log-*.parquet"))))
         asked = what_if_files(log, side_of(definitions(), "4.3"), side_of(definitions(), against))
-    together = sum(len(each.fates.messages) for each in asked.alike)
-    assert asked.answer.messages == together + len(asked.singles)
-    assert together > 0.8 * asked.answer.messages
+    assert sum(len(each.members.names) for each in asked.cases) == asked.answer.messages
+    assert sharing(asked) > 0.8 * asked.answer.messages
+
+
+def sharing(asked: Asked) -> int:
+    """How many messages share a play with others."""
+    return sum(len(each.members.names) for each in asked.cases if len(each.members.names) > 1)
 
 
 BEGIN_US = 1_767_225_600_000_000
@@ -158,7 +161,7 @@ def test_a_delivery_may_have_the_line_of_its_publish(tmp_path: Path) -> None:
     ]
     dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
     asked = asked_of_rows(rows, {"queues": [queue("one", **dead), queue("dead")]}, tmp_path)
-    assert sum(len(each.fates.messages) for each in asked.alike) == 5
+    assert sharing(asked) == 5
     assert [text.startswith("whether the 5 messages that ended in 'one'") for text in asked.answer.unchecked] == [True]
 
 
@@ -189,10 +192,10 @@ def test_messages_around_a_ttl_are_told_apart_by_a_microsecond(tmp_path: Path) -
     rows = delivered_after(*5 * [19_999], *5 * [20_000], *5 * [20_001])
     asked = asked_of_rows(rows, {"queues": [queue("one")]}, tmp_path, **{"x-message-ttl": 20})
     assert (asked.answer.changed, asked.answer.after.lost) == (10, {"one": {"expired": 10}})
-    assert sum(len(each.fates.messages) for each in asked.alike) == 16
+    assert sharing(asked) == 15
 
 
-def test_messages_that_come_elsewhere_are_looked_at_together(tmp_path: Path) -> None:
+def test_messages_that_come_elsewhere_share_a_play(tmp_path: Path) -> None:
     """They wait there as long as others do, which is known when all first plays are over."""
     waits_us = [20_000 + 37 * number for number in range(20)]
     dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "two"}
@@ -205,10 +208,12 @@ def test_messages_that_come_elsewhere_are_looked_at_together(tmp_path: Path) -> 
     document = {"queues": [queue("one", **dead), queue("two")]}
     asked = asked_of_rows(rows, document, tmp_path, **{"x-message-ttl": 10})
     assert (asked.answer.changed, asked.answer.assumed) == (20, 20)
-    assert not asked.singles
     took_us = {
-        each.message: each.after.last_us - each.after.first_us for alike in asked.alike for each in alike.fates.each()
+        name: ends_us[3] - ends_us[2]
+        for each in asked.cases
+        for name, ends_us in zip(each.members.names, each.ends_us, strict=True)
     }
+    assert sharing(asked) == 25
     assert {took_us[f"m{number}"] for number in range(20)} == {10_000 + 3_002}
 
 

@@ -1,20 +1,20 @@
 """When things happen in a play, in terms of the moments of its message: so that another message can have the same play.
 
-A play is told some moments, and works out others: so long after this one as that one was after a third. Which comes
+A play is given some moments, and works out others: so long after this one as that one was after a third. Which comes
 next depends on their order alone. Two messages that differ only in their moments have the same play if all that was
 planned in it, with the moments of either, has the same order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from simulator.replay.whatif.stage import Queue
 
 LATEST_US = 2**62
-"""No sum of a column may be later; a TTL can be longer than that."""
+"""Nothing is planned for later; a TTL can be longer than that."""
 
 
 class Sum(NamedTuple):
@@ -38,19 +38,16 @@ class Timetable(NamedTuple):
     """What was planned in a play.
 
     Attributes:
-        sums: how times follow from those before them; the first ones are the moments of the message, and the log's end.
+        sums: how times follow from those before them; the first ones are given.
         order: what must be so for a play to be the same.
     """
 
-    sums: Sequence[Sum] = ()
-    order: Sequence[Pair] = ()
+    sums: Sequence[Sum]
+    order: Sequence[Pair]
 
-    def times(self, moments: Iterable[int]) -> list[int] | None:
-        """Return the times of a message with these moments, the last of which is the log's end.
-
-        ``None`` if its play may be another one.
-        """
-        times = [*moments]
+    def times(self, given_us: Sequence[int]) -> list[int] | None:
+        """Return the times of a message that was given these, and what follows; ``None`` if its play may differ."""
+        times = [*given_us]
         for start, since, until, more_us in self.sums:
             times.append(times[start] + times[until] - times[since] + more_us)
         for before, after, equal in self.order:
@@ -60,48 +57,51 @@ class Timetable(NamedTuple):
 
 
 class AnyPlanner:
-    """Takes note of what a play plans, by the times of the log: here of nothing."""
+    """Notes what a play plans, by the times of the log: here nothing."""
 
     def at(self, time_us: int) -> None:
-        """Take note of a moment of the message itself."""
+        """Note a moment of the message itself."""
 
     def after(self, now_us: int, more_us: int) -> None:
-        """Take note of what is to be so much later than now."""
+        """Note what is to happen so much later than now."""
 
     def as_late(self, now_us: int, since_us: int, until_us: int, more_us: int = 0) -> None:
-        """Take note of what is to be as much later as one moment of the message was after another one."""
+        """Note what is to happen as much later as one moment of the message was after another one."""
 
     def came(self, queue: Queue, now_us: int) -> None:
-        """Take note of when a message dies that comes into a queue now."""
+        """Note when a message expires that comes into a queue now."""
 
     def happens(self, now_us: int) -> None:
-        """Take note that something happens to the message now."""
+        """Note that something happens to the message now."""
 
     def unknown(self) -> None:
-        """Take note that something will be at a time that nobody knows."""
+        """Note that something happens at a time that follows from nothing."""
 
 
 NO_PLANNER = AnyPlanner()
 
 
 class Planner(AnyPlanner):
-    """Takes note of all that a play of one message plans.
+    """Notes all that a play of one message plans.
 
     Args:
-        moments: those of the message, each once.
-        end_us: when the log ends, which may decide, too: its place is the one behind the moments.
+        given_us: the times that the message is given.
+        moments: the places among these that its play may refer to, by time.
+        end: the place of the end of the log, which may decide, too.
         ttls_us: the TTLs of queues.
 
     Attributes:
-        sure: whether all times of the play are known to follow from the moments.
+        sure: whether all times of the play are known to follow from those given.
     """
 
-    def __init__(self, moments: Sequence[int], end_us: int, ttls_us: Mapping[Queue, int]) -> None:
-        self._moments = dict(zip(moments, range(len(moments)), strict=True))
-        self._ttls_us = ttls_us
+    def __init__(
+        self, given_us: Sequence[int], moments: Mapping[int, int], end: int, ttls_us: Mapping[Queue, int]
+    ) -> None:
+        self._given, self._moments, self._ttls_us = len(given_us), moments, ttls_us
         self._sums: dict[Sum, int] = {}
-        self._planned = {len(moments): end_us}
+        self._planned = {end: given_us[end]}
         self._places: dict[int, int] = {}
+        self._held: list[Pair] = []
         self.sure = True
 
     def at(self, time_us: int) -> None:
@@ -125,13 +125,21 @@ class Planner(AnyPlanner):
     def unknown(self) -> None:
         self.sure = False
 
+    def must_be_held_alike(self, at_us: int, until_us: int, may_us: int) -> None:
+        """Note that a consumer must have held a delivery longer than one may, or shorter, as this one was held."""
+        at, until = self._moment(at_us), self._moment(until_us)
+        end, held_us = self._sums.setdefault(Sum(at, more_us=may_us), self._given + len(self._sums)), until_us - at_us
+        self._held.append(Pair(until, end, False) if held_us < may_us else Pair(end, until, held_us == may_us))
+
     def place(self, time_us: int) -> int:
         """Return the place of a time that was planned."""
         return self._found(self._places, time_us)
 
-    def timetable(self) -> Timetable:
-        """Return all that was planned."""
-        return Timetable([*self._sums], in_order(self._planned))
+    def timetable(self, seen: Mapping[int, int]) -> Timetable:
+        """Return all that was planned. The times of ``seen``, by place, must have the order that they have here."""
+        ordered = sorted((time_us, place) for place, time_us in {**self._planned, **seen}.items())
+        order = [Pair(one[1], other[1], one[0] == other[0]) for one, other in pairwise(ordered)]
+        return Timetable([*self._sums], [*order, *self._held])
 
     def _moment(self, time_us: int) -> int:
         return self._found(self._moments, time_us)
@@ -145,15 +153,9 @@ class Planner(AnyPlanner):
         if made == Sum(made.start):
             self._plan(made.start, time_us)
         else:
-            self._plan(self._sums.setdefault(made, len(self._moments) + 1 + len(self._sums)), time_us)
+            self._plan(self._sums.setdefault(made, self._given + len(self._sums)), time_us)
 
     def _plan(self, place: int, time_us: int) -> None:
         self.sure &= time_us <= LATEST_US
         self._planned[place] = time_us
         self._places.setdefault(time_us, place)
-
-
-def in_order(times_us: Mapping[int, int]) -> list[Pair]:
-    """Return what tells the order of times by their places."""
-    ordered = sorted((time_us, place) for place, time_us in times_us.items())
-    return [Pair(one[1], other[1], one[0] == other[0]) for one, other in pairwise(ordered)]
