@@ -23,8 +23,8 @@ from what_if_speed import ROWS, questions
 from simulator.capture import SCHEMA
 from simulator.replay import replay
 from simulator.replay.whatif.answer import Answer
+from simulator.replay.whatif.sides import side_of
 from simulator.replay.whatif.spark import what_if_on_spark
-from simulator.replay.whatif.what_if import side_of
 
 RELEASE = "4.3"
 

@@ -36,10 +36,11 @@ from simulator.replay import Database, replay_files
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import LocalTable, select
 from simulator.replay.whatif.local import read_log, what_if_files
-from simulator.replay.whatif.overview import Overview
+from simulator.replay.whatif.log import Overview
+from simulator.replay.whatif.playback_broker import Stage
+from simulator.replay.whatif.runs import Comparison, Runs
 from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.stage import Stage
-from simulator.replay.whatif.what_if import Comparison, Runs, prepared, side_of
+from simulator.replay.whatif.sides import prepared, side_of
 
 ROWS = 10_000
 COMMAND = "`benchmarks/what_if_speed.py`"

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from simulator.definitions import Definitions
     from simulator.replay.whatif.answer import Answer
-    from simulator.replay.whatif.asked import AnyAsked
     from simulator.replay.whatif.coupling import Unit
-    from simulator.replay.whatif.rerun import Unseen
+    from simulator.replay.whatif.playback import Unseen
+    from simulator.replay.whatif.result import AnyAsked
 
 EXIT_CHANGES = 1
 LOCAL_ROWS_MAX = 300_000
@@ -145,9 +145,9 @@ def _asked(
     from simulator.replay.local_engine import local_engine
     from simulator.replay.run import workplace
     from simulator.replay.summary import MatchesNothingError
-    from simulator.replay.whatif.files import MESSAGES, write_files
     from simulator.replay.whatif.local import what_if_files
-    from simulator.replay.whatif.what_if import side_of
+    from simulator.replay.whatif.result import MESSAGES, write_files
+    from simulator.replay.whatif.sides import side_of
 
     try:
         other = definitions if against_path is None else read_definitions(against_path)
@@ -235,8 +235,7 @@ def _show_plan(console: Console, units: Sequence[Unit]) -> None:
 
 
 def _show(console: Console, answer: Answer, rules: str, against: str) -> None:
-    from simulator.replay.whatif.answer import SHOWN_MAX
-    from simulator.replay.whatif.words import headline, sureness
+    from simulator.replay.whatif.answer import SHOWN_MAX, headline, sureness
 
     for sentence in headline(answer):
         console.print(f"{sentence.text}.", style=STYLES[sentence.mood], soft_wrap=True, markup=False)
@@ -263,7 +262,7 @@ def _show(console: Console, answer: Answer, rules: str, against: str) -> None:
 
 
 def _show_ends(console: Console, answer: Answer, rules: str, against: str) -> None:
-    from simulator.replay.whatif.words import ends_of
+    from simulator.replay.whatif.answer import ends_of
 
     rows = [(name, one, other) for name, one, other in ends_of(answer) if one != other]
     if rows:

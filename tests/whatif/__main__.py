@@ -24,7 +24,7 @@ from simulator.definitions import read_definitions
 from simulator.replay import Database
 from simulator.replay.whatif.answer import Answer
 from simulator.replay.whatif.local import what_if_files
-from simulator.replay.whatif.what_if import side_of
+from simulator.replay.whatif.sides import side_of
 from tests.books.playing import Target, captured, declare, run, virtual_host
 from tests.books.workloads import draw, for_release
 from tests.live.replay_fuzz import parsed

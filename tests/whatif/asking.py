@@ -18,14 +18,15 @@ from simulator.capture.schema import to_batches
 from simulator.definitions import Definitions
 from simulator.replay import Database
 from simulator.replay.tables import LocalTable
-from simulator.replay.whatif.asked import Asked
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.local import what_if_files
-from simulator.replay.whatif.plain import PlainPlayer
-from simulator.replay.whatif.rerun import Log, Unseen
+from simulator.replay.whatif.plain_player import PlainPlayer
+from simulator.replay.whatif.playback import Log, Unseen
+from simulator.replay.whatif.result import Asked
+from simulator.replay.whatif.runs import Case
 from simulator.replay.whatif.settings_given import read_setting, with_settings
+from simulator.replay.whatif.sides import side_of
 from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.what_if import Case, side_of
 from simulator.scenario.steps import AnyStep
 from simulator.testing.strategies import definitions_document
 from tests.replay.broker_logs import broker_log

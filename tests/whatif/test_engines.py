@@ -14,7 +14,7 @@ from simulator.capture import convert
 from simulator.cli.main import main
 from simulator.definitions import read_definitions
 from simulator.generate import Wish, generate
-from simulator.replay.whatif.what_if import side_of
+from simulator.replay.whatif.sides import side_of
 from tests.whatif.test_second_side import definitions
 
 OWN = Path(__file__).parent / "recorded" / "4.3" / "own"
@@ -51,7 +51,7 @@ def test_both_engines_answer_the_same(
     name: str, kinds: int, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where there are too many kinds of messages with an expiration to see where each comes."""
-    monkeypatch.setattr("simulator.replay.whatif.captured.KINDS_MAX", kinds)
+    monkeypatch.setattr("simulator.replay.whatif.log.KINDS_MAX", kinds)
     question = QUESTIONS[name]
     here, on_spark = (answered(capfd, question, engine, tmp_path / engine) for engine in ("local", "spark"))
     assert here["code"] == 1

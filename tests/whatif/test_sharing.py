@@ -16,12 +16,12 @@ from simulator.generate import Wish, generate
 from simulator.replay import Database
 from simulator.replay.tables import select
 from simulator.replay.whatif import row_numbers
-from simulator.replay.whatif.asked import Asked
 from simulator.replay.whatif.local import what_if_files
 from simulator.replay.whatif.page import page
-from simulator.replay.whatif.plain import PlainPlayer
+from simulator.replay.whatif.plain_player import PlainPlayer
+from simulator.replay.whatif.result import Asked
 from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.what_if import side_of
+from simulator.replay.whatif.sides import side_of
 from tests.long import some_in_ci
 from tests.whatif.asking import AskedTwice, ask
 from tests.whatif.random_questions import random_question
@@ -80,7 +80,7 @@ def test_most_messages_by_themselves_share_a_play(against: str, tmp_path: Path) 
         log = select(UNCOUPLED, log=database.parquet(sorted(tmp_path.glob("log-*.parquet"))))
         asked = what_if_files(log, side_of(definitions(), "4.3"), side_of(definitions(), against))
     assert sum(len(each.members.names) for each in asked.cases) == asked.answer.messages
-    assert sharing(asked) > 0.8 * asked.answer.messages
+    assert sharing(asked) > 0.5 * asked.answer.messages
 
 
 def sharing(asked: Asked) -> int:
@@ -161,7 +161,7 @@ def test_a_delivery_may_have_the_line_of_its_publish(tmp_path: Path) -> None:
     ]
     dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
     asked = asked_of_rows(rows, {"queues": [queue("one", **dead), queue("dead")]}, tmp_path)
-    assert sharing(asked) == 5
+    assert sharing(asked) == 4
     assert [text.startswith("whether the 5 messages that ended in 'one'") for text in asked.answer.unchecked] == [True]
 
 

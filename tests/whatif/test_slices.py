@@ -17,13 +17,15 @@ from dlx.topology import Queue, Topology
 from simulator.capture import convert
 from simulator.definitions import Definitions, read_definitions
 from simulator.replay import Database
-from simulator.replay.whatif.case_rows import rows_of
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.local import read_log
-from simulator.replay.whatif.overview import Overview
-from simulator.replay.whatif.plain import WeightedCase
-from simulator.replay.whatif.rerun import First, Habits, Rerun, TooManyHeldError
+from simulator.replay.whatif.log import Overview
+from simulator.replay.whatif.plain_player import WeightedCase
+from simulator.replay.whatif.playback import First, Habits, Rerun, TooManyHeldError
+from simulator.replay.whatif.result import rows_of
+from simulator.replay.whatif.runs import Comparison, Runs
 from simulator.replay.whatif.settings_given import read_setting, with_settings
+from simulator.replay.whatif.sides import prepared, side_of
 from simulator.replay.whatif.spark_steps import (
     IN_ORDER,
     PASSED,
@@ -35,7 +37,6 @@ from simulator.replay.whatif.spark_steps import (
 )
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.what_if import Comparison, Runs, prepared, side_of
 from simulator.scenario.steps import Ack, Publish, Wait
 from simulator.testing.strategies import definitions_document
 from tests.whatif.asking import asked_about, shown_by

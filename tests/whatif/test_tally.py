@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from simulator.definitions import Definitions
-from simulator.replay.whatif import marks as marks_module
+from simulator.replay.whatif import correlates as marks_module
 from simulator.replay.whatif import tally as tally_module
 from simulator.replay.whatif.causes import find_causes
-from simulator.replay.whatif.fates import Ends, Fate
-from simulator.replay.whatif.marks import Marks
-from simulator.replay.whatif.plain import WeightedCase
+from simulator.replay.whatif.correlates import Marks
+from simulator.replay.whatif.outcomes import Ends, Fate
+from simulator.replay.whatif.plain_player import WeightedCase
+from simulator.replay.whatif.runs import Case, Comparison, Runs
+from simulator.replay.whatif.sides import prepared, side_of
 from simulator.replay.whatif.stories import Delivery, Publication, Shown, Story
 from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.what_if import Case, Comparison, Runs, prepared, side_of
 from tests.whatif.asking import shown_by
 
 WORK, LOST = Ends(acknowledged=(("work", 1),)), Ends(lost=(("work", "expired", 1),))

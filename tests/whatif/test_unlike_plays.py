@@ -10,9 +10,10 @@ import pytest
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.definitions import Definitions
 from simulator.replay.whatif import row_numbers, sharing
-from simulator.replay.whatif.rerun import First
+from simulator.replay.whatif.playback import First
+from simulator.replay.whatif.runs import Runs
+from simulator.replay.whatif.sides import prepared, side_of
 from simulator.replay.whatif.stories import Delivery, Outcome, Publication, Shown, Story
-from simulator.replay.whatif.what_if import Runs, prepared, side_of
 from simulator.testing.strategies import definitions_document
 from tests.whatif.asking import shown_by
 

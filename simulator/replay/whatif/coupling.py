@@ -19,7 +19,7 @@ from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import STREAM
 from simulator.questions.reachability import possibly_behind, reached_by, unclear_exchanges
 from simulator.replay.alike_keys import AlikeKeys
-from simulator.replay.whatif.stage import Queue
+from simulator.replay.whatif.playback_broker import Queue
 from simulator.replay.whatif.stories import Publication, Story
 
 KNOWN_MAX = 100_000

@@ -7,9 +7,13 @@ from typing import Any
 
 import msgspec
 
+from dlx.message_flow import MessageFlow
 from dlx.releases import Release, differing_behaviours, with_behaviour
+from dlx.settings import alternate_exchange
+from dlx.topology import Topology
 from simulator.definitions import Definitions
 from simulator.definitions_overlay import NAMED_BY, object_key
+from simulator.replay.whatif.playback_broker import Queue
 
 # What has settings inside, each of which is a difference of its own: the table that holds them.
 _TABLES = {"queues": "arguments", "policies": "definition", "exchanges": "arguments"}
@@ -121,3 +125,27 @@ def _named(section: str, item: dict[str, Any]) -> str:
 
 def _shown(table: dict[str, Any], field: str) -> str:
     return msgspec.json.encode(table[field]).decode() if field in table else "none"
+
+
+def differing_queues(before: Mapping[str, MessageFlow], after: Mapping[str, MessageFlow]) -> frozenset[Queue] | None:
+    """Return the queues whose settings differ; ``None`` where the release differs, or how messages are routed."""
+    if before.keys() != after.keys() or not all(_route_alike(flow, after[name]) for name, flow in before.items()):
+        return None
+    return frozenset((name, queue) for name, flow in before.items() for queue in _unlike(flow, after[name]))
+
+
+def _route_alike(one: MessageFlow, other: MessageFlow) -> bool:
+    mine, theirs = one.topology, other.topology
+    if one.release != other.release or (mine.exchanges, mine.bindings) != (theirs.exchanges, theirs.bindings):
+        return False
+    return all(_alternate(name, one, mine) == _alternate(name, other, theirs) for name in mine.exchanges)
+
+
+def _alternate(exchange: str, flow: MessageFlow, topology: Topology) -> str | None:
+    return alternate_exchange(topology.exchanges[exchange], topology, flow.release)
+
+
+def _unlike(one: MessageFlow, other: MessageFlow) -> Iterator[str]:
+    mine, theirs = one.topology.queues, other.topology.queues
+    yield from mine.keys() ^ theirs.keys()
+    yield from (name for name in mine.keys() & theirs.keys() if one.settings(name) != other.settings(name))

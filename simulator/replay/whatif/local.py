@@ -14,25 +14,23 @@ from simulator.replay.local import kernel_of
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.signatures import Signatures
 from simulator.replay.tables import LocalTable
-from simulator.replay.whatif.asked import AnyAsked, Asked
-from simulator.replay.whatif.captured import Captured, coupling_queues_of
 from simulator.replay.whatif.causes import find_causes
-from simulator.replay.whatif.conclusion import conclusion
+from simulator.replay.whatif.consumer_actions import read_stories
 from simulator.replay.whatif.coupling import Reaches, Unit
 from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.lives import lives
+from simulator.replay.whatif.log import Captured, coupling_queues_of, of_the_log
 from simulator.replay.whatif.log_rows import BESIDE, Replayed, replayed_batches, rows_of
-from simulator.replay.whatif.outcomes import read_stories
-from simulator.replay.whatif.overview import of_the_log
-from simulator.replay.whatif.plain import FirstLook, PlainPlayer, WeightedCase
-from simulator.replay.whatif.rerun import Unseen
+from simulator.replay.whatif.plain_player import FirstLook, PlainPlayer, WeightedCase
+from simulator.replay.whatif.playback import Unseen
+from simulator.replay.whatif.playback_broker import Queue
+from simulator.replay.whatif.result import AnyAsked, Asked, lives
 from simulator.replay.whatif.row_numbers import keys_of_both_sides
+from simulator.replay.whatif.runs import Case, Comparison, Runs, began
 from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.sharing import SharedPlayer
-from simulator.replay.whatif.stage import Queue
+from simulator.replay.whatif.shared_player import SharedPlayer
+from simulator.replay.whatif.sides import Prepared, prepared, side_of
 from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.what_if import Case, Comparison, Prepared, Runs, began, prepared, side_of
+from simulator.replay.whatif.tally import Tally, conclusion
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,12 +22,12 @@ from simulator.replay.memory import Numbered, sequence_numbers
 from simulator.replay.row_codec import CONTENT, SIGNATURE, read_content
 from simulator.replay.signatures import AlikeKeysOf, KeyNumbers, Signatures
 from simulator.replay.states import Row
+from simulator.replay.whatif.consumer_actions import user_properties
+from simulator.replay.whatif.correlates import Mark, property_marks, publish_marks
 from simulator.replay.whatif.coupling import Reaches
-from simulator.replay.whatif.hidden_ends import LastSeen
 from simulator.replay.whatif.log_rows import Replayed
-from simulator.replay.whatif.marks import Mark, property_marks, publish_marks
-from simulator.replay.whatif.outcomes import user_properties
-from simulator.replay.whatif.what_if import BODY_MAX
+from simulator.replay.whatif.runs import BODY_MAX
+from simulator.replay.whatif.undecidable_ends import LastSeen
 
 KNOWN_MAX = 200_000
 """So much is remembered."""

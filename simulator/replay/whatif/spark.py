@@ -28,17 +28,15 @@ from simulator.replay.plan import arranged, replay_step
 from simulator.replay.row_codec import LINEAGE, LINEAGE_SQL
 from simulator.replay.spark_progress import telling
 from simulator.replay.tables import rows, select
-from simulator.replay.whatif.asked import AskedOnSpark
-from simulator.replay.whatif.captured import Captured, coupling_queues_of
-from simulator.replay.whatif.case_rows import SCHEMA
 from simulator.replay.whatif.causes import TOGETHER_MAX, Part, find_causes
-from simulator.replay.whatif.conclusion import conclusion
 from simulator.replay.whatif.coupling import Coupling, Reaches, Unit
 from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.lives import lives
+from simulator.replay.whatif.log import Captured, coupling_queues_of, of_the_log
 from simulator.replay.whatif.log_rows import BESIDE
-from simulator.replay.whatif.overview import of_the_log
-from simulator.replay.whatif.rerun import Habits, Log, Unseen
+from simulator.replay.whatif.playback import Habits, Log, Unseen
+from simulator.replay.whatif.playback_broker import Queue
+from simulator.replay.whatif.result import SCHEMA, AskedOnSpark, lives
+from simulator.replay.whatif.runs import Case, Runs
 from simulator.replay.whatif.spark_steps import (
     IN_ORDER,
     PASSED,
@@ -50,10 +48,8 @@ from simulator.replay.whatif.spark_steps import (
     reach_of,
     rows_step,
 )
-from simulator.replay.whatif.stage import Queue
 from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.what_if import Case, Runs
+from simulator.replay.whatif.tally import Tally, conclusion
 
 Progress = Callable[[str, float], object]
 _SCHEMA = from_arrow_schema(PASSED)

@@ -15,19 +15,20 @@ from dlx.releases import release
 from simulator.definitions import parse_definitions
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.spark_step import ReplayStep
-from simulator.replay.whatif.case_rows import rows_of
 from simulator.replay.whatif.coupling import KNOWN_MAX, Reach, Reaches
+from simulator.replay.whatif.delivery_order import put_in_order
 from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.fates import Fates
 from simulator.replay.whatif.log_rows import replayed_batches
-from simulator.replay.whatif.plain import FirstLook, Waiting, WeightedCase
-from simulator.replay.whatif.queue_order import put_in_order
-from simulator.replay.whatif.rerun import NO_HABITS, First, Habits, Log, TooManyHeldError, Unseen
-from simulator.replay.whatif.sharing import SharedPlayer
-from simulator.replay.whatif.stage import Queue
+from simulator.replay.whatif.outcomes import Fates
+from simulator.replay.whatif.plain_player import FirstLook, Waiting, WeightedCase
+from simulator.replay.whatif.playback import NO_HABITS, First, Habits, Log, TooManyHeldError, Unseen
+from simulator.replay.whatif.playback_broker import Queue
+from simulator.replay.whatif.result import rows_of
+from simulator.replay.whatif.runs import Case, Runs
+from simulator.replay.whatif.shared_player import SharedPlayer
+from simulator.replay.whatif.sides import Prepared, prepared
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.what_if import Case, Prepared, Runs, prepared
 
 BATCH = 500
 _FATES = msgspec.msgpack.Decoder(Fates)

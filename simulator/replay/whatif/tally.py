@@ -7,15 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from simulator.replay.tables import Table
 from simulator.replay.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
-from simulator.replay.whatif.causes import WAYS_MAX, Cause, Part
-from simulator.replay.whatif.fates import Ends, count, told
-from simulator.replay.whatif.hidden_ends import LastSeen
-from simulator.replay.whatif.marks import Marks
-from simulator.replay.whatif.plain import WeightedCase
-from simulator.replay.whatif.stage import Queue
+from simulator.replay.whatif.causes import WAYS_MAX, Cause, Causes, Part
+from simulator.replay.whatif.correlates import VALUES_MAX, Marks
+from simulator.replay.whatif.log import Captured, given_twice, not_looked_at
+from simulator.replay.whatif.outcomes import Ends, count, told
+from simulator.replay.whatif.plain_player import WeightedCase
+from simulator.replay.whatif.playback_broker import Queue
+from simulator.replay.whatif.runs import Case, Runs
 from simulator.replay.whatif.stories import Outcome
-from simulator.replay.whatif.what_if import Case
+from simulator.replay.whatif.undecidable_ends import LastSeen, hidden_ends
 
 LEFT_OUT_MAX = 20
 EXAMPLES_MAX = 3
@@ -280,3 +282,22 @@ def _known(observed: bool, *, ended: bool) -> str:
     if observed:
         return "observed"
     return "acknowledged or discarded: no trace tells" if ended else "inferred"
+
+
+def conclusion(tally: Tally, causes: Causes, runs: Runs, captured: Captured[Table]) -> Answer:
+    """Return the answer for the messages of a capture."""
+    unchecked = (
+        *dict.fromkeys((*runs.before.notes, *runs.after.notes)),
+        *causes.unchecked,
+        *(_too_many(what) for what in sorted(tally.marks.too_many) if tally.changed),
+        *not_looked_at(captured, runs.before),
+        *given_twice(captured),
+        *hidden_ends(tally.ended, runs.before.flows, runs.log.consumed | captured.left_queues),
+    )
+    return tally.answer(causes.found, unchecked)
+
+
+def _too_many(what: str) -> str:
+    return (
+        f"whether some values of '{what}' are among the messages that change more often: there are over {VALUES_MAX:,}"
+    )

@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -23,14 +22,14 @@ from simulator.replay.alike import places_of
 from simulator.replay.assumptions import TOLERANCE_MS
 from simulator.replay.row_codec import LINEAGE, read_messages
 from simulator.replay.signatures import Signatures
-from simulator.replay.whatif.fates import Fate, FourTimes
 from simulator.replay.whatif.log_rows import Replayed, places_in_log
-from simulator.replay.whatif.plain import FirstLook, Members, PlainPlayer, Waiting, WeightedCase
-from simulator.replay.whatif.rerun import First
+from simulator.replay.whatif.outcomes import FourTimes
+from simulator.replay.whatif.plain_player import FirstLook, FirstPlay, Members, PlainPlayer, Waiting, WeightedCase
+from simulator.replay.whatif.playback import First
+from simulator.replay.whatif.playback_broker import Queue
 from simulator.replay.whatif.row_numbers import RowNumbers
-from simulator.replay.whatif.stage import Queue
+from simulator.replay.whatif.runs import Case, Plan, Runs
 from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.what_if import Case, Plan, Runs
 
 KNOWN_MAX = 30_000
 """Plays that are remembered, of some kilobytes each."""
@@ -39,41 +38,6 @@ VARIANTS_MAX = 20
 
 Key = tuple[bytes, bytes]
 """What is equal for messages whose rows are alike, and for those whose moments have the same order."""
-
-
-class FirstPlay(NamedTuple):
-    """The first play of a message, which others may share.
-
-    Attributes:
-        first: the message, and what became of it.
-        plan: what was planned.
-        times_us: all its times: its moments, the end of the log, and what was planned.
-        moments: how many of them are its moments, the last of which is the end of the log.
-        case: the message under both sides, if the first play tells that.
-        last: those of its rows that are deliveries of which no recorder tells whether they were acknowledged.
-        origin: what tells the play apart from all others, in all processes.
-    """
-
-    first: First
-    plan: Plan
-    times_us: Sequence[int]
-    moments: int
-    case: Case | None
-    last: Sequence[int]
-    origin: tuple[Any, int]
-
-    def at(self, times_us: Sequence[int]) -> First:
-        """Return what it gives for a message with other times: under the name and the keys of this one."""
-        replace, first = msgspec.structs.replace, self.first
-        own_us = dict(zip(self.times_us[: self.moments], times_us, strict=False))
-        publications = [replace(each, at_us=own_us[each.at_us]) for each in first.story.publications]
-        deliveries = [
-            replace(each, at_us=own_us[each.at_us], until_us=own_us[each.until_us]) for each in first.story.deliveries
-        ]
-        story, fate = Story(first.story.vhost, first.story.message, publications, deliveries), first.fate
-        first_us, last_us = self.plan.ends_us(times_us)
-        moved = Fate(fate.ends, fate.deliveries, fate.deaths, first_us, last_us, fate.assumed)
-        return First(story, moved, self.plan.stays_at(times_us))
 
 
 class SecondPlay(NamedTuple):

@@ -10,7 +10,7 @@ from dlx.message import Message
 from dlx.message_flow import MessageFlow
 from simulator.questions.reachability import reached_by
 from simulator.replay.summary import some_names
-from simulator.replay.whatif.stage import Queue
+from simulator.replay.whatif.playback_broker import Queue
 
 
 class LastSeen(NamedTuple):

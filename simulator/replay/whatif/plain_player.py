@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from simulator.replay.signatures import Signatures
-from simulator.replay.whatif.fates import Fates, FourTimes
-from simulator.replay.whatif.hidden_ends import LastSeen
+from simulator.replay.whatif.consumer_actions import read_stories
+from simulator.replay.whatif.correlates import Mark, property_marks, publish_marks
 from simulator.replay.whatif.log_rows import Replayed, rows_of
-from simulator.replay.whatif.marks import Mark, property_marks, publish_marks
-from simulator.replay.whatif.outcomes import read_stories
-from simulator.replay.whatif.rerun import First
-from simulator.replay.whatif.stage import Queue
+from simulator.replay.whatif.outcomes import Fate, Fates, FourTimes
+from simulator.replay.whatif.playback import First
+from simulator.replay.whatif.playback_broker import Queue
+from simulator.replay.whatif.runs import Case, Plan, Runs
 from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.what_if import Case, Runs
-
-if TYPE_CHECKING:
-    from simulator.replay.whatif.sharing import FirstPlay
+from simulator.replay.whatif.undecidable_ends import LastSeen
 
 
 class Members(NamedTuple):
@@ -74,6 +73,41 @@ class WeightedCase(NamedTuple):
         case = self.case
         other = None if case.before == case.after else case.after
         return Fates(case.story.vhost, case.reproduced, case.before, other, self.members.names, self.ends_us)
+
+
+class FirstPlay(NamedTuple):
+    """The first play of a message, which others may share.
+
+    Attributes:
+        first: the message, and what became of it.
+        plan: what was planned.
+        times_us: all its times: its moments, the end of the log, and what was planned.
+        moments: how many of them are its moments, the last of which is the end of the log.
+        case: the message under both sides, if the first play tells that.
+        last: those of its rows that are deliveries of which no recorder tells whether they were acknowledged.
+        origin: what tells the play apart from all others, in all processes.
+    """
+
+    first: First
+    plan: Plan
+    times_us: Sequence[int]
+    moments: int
+    case: Case | None
+    last: Sequence[int]
+    origin: tuple[Any, int]
+
+    def at(self, times_us: Sequence[int]) -> First:
+        """Return what it gives for a message with other times: under the name and the keys of this one."""
+        replace, first = msgspec.structs.replace, self.first
+        own_us = dict(zip(self.times_us[: self.moments], times_us, strict=False))
+        publications = [replace(each, at_us=own_us[each.at_us]) for each in first.story.publications]
+        deliveries = [
+            replace(each, at_us=own_us[each.at_us], until_us=own_us[each.until_us]) for each in first.story.deliveries
+        ]
+        story, fate = Story(first.story.vhost, first.story.message, publications, deliveries), first.fate
+        first_us, last_us = self.plan.ends_us(times_us)
+        moved = Fate(fate.ends, fate.deliveries, fate.deaths, first_us, last_us, fate.assumed)
+        return First(story, moved, self.plan.stays_at(times_us))
 
 
 class Waiting(NamedTuple):

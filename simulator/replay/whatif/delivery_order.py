@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from dlx.message_flow import MessageFlow
 from dlx.topology import QUORUM
-from simulator.replay.whatif.stage import Queue
+from simulator.replay.whatif.playback_broker import Queue
 from simulator.replay.whatif.stories import LAST, Came, Delivery, Outcome, Story
 
 Moment = tuple[int, float]

@@ -29,8 +29,8 @@ from simulator.broker import commands as amqp
 from simulator.broker.replies import Got
 from simulator.capture.observe import shown_history
 from simulator.events import Event, Happened, copies_added
-from simulator.replay.whatif.fates import TELLING, Ends, Fate, FateTally
-from simulator.replay.whatif.stage import Queue, Stage
+from simulator.replay.whatif.outcomes import TELLING, Ends, Fate, FateTally
+from simulator.replay.whatif.playback_broker import Queue, Stage
 from simulator.replay.whatif.stories import LAST, Delivery, Outcome, Publication, Shown, Story
 from simulator.replay.whatif.time_constraints import NO_PLANNER, AnyPlanner
 
