@@ -9,7 +9,7 @@ import pytest
 
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.definitions import Definitions
-from simulator.replay.whatif import row_numbers, sharing
+from simulator.replay.whatif import row_numbers, shared_player
 from simulator.replay.whatif.playback import First
 from simulator.replay.whatif.runs import Runs
 from simulator.replay.whatif.sides import prepared, side_of
@@ -64,7 +64,7 @@ def shares_a_play(runs: Runs, one: Story, other: Story) -> bool:
     moments_us = [
         [*own.moments_us(), *(each.until_us for each in own.deliveries), runs.log.end_us] for own in (one, other)
     ]
-    if read[0] != read[1] or sharing._order(moments_us[0]) != sharing._order(moments_us[1]):
+    if read[0] != read[1] or shared_player._order(moments_us[0]) != shared_player._order(moments_us[1]):
         return False
     _, plan = runs.first_planned(one, moments_us[0])
     return plan is not None and plan.timetable.times(moments_us[1]) is not None

@@ -23,9 +23,9 @@ from simulator.replay.whatif.log_rows import BESIDE, Replayed, replayed_batches,
 from simulator.replay.whatif.plain_player import FirstLook, PlainPlayer, WeightedCase
 from simulator.replay.whatif.playback import Unseen
 from simulator.replay.whatif.playback_broker import Queue
-from simulator.replay.whatif.result import AnyAsked, Asked, lives
+from simulator.replay.whatif.result import AnyAsked, Asked
 from simulator.replay.whatif.row_numbers import keys_of_both_sides
-from simulator.replay.whatif.runs import Case, Comparison, Runs, began
+from simulator.replay.whatif.runs import Case, Comparison, Runs, began, lives
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.shared_player import SharedPlayer
 from simulator.replay.whatif.sides import Prepared, prepared, side_of

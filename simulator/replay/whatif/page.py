@@ -14,7 +14,7 @@ from simulator.markup import Html, element, join, plural, section, table, text
 from simulator.replay.report.document import document, plain_figure
 from simulator.replay.whatif.answer import SHOWN_MAX, Answer, ends_of, headline, sureness
 from simulator.replay.whatif.outcomes import told
-from simulator.replay.whatif.result import Life
+from simulator.replay.whatif.runs import Life
 from simulator.replay.whatif.tally import Tally, Way
 
 LINKS_MAX = 25

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simulator.message_history import MessageHistory
 from simulator.replay.run import REJECTED, publish
 from simulator.replay.whatif.answer import Answer
 from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.outcomes import Fate, Fates
 from simulator.replay.whatif.plain_player import WeightedCase
-from simulator.replay.whatif.playback import in_order
-from simulator.replay.whatif.runs import Case, Runs
+from simulator.replay.whatif.runs import Life
 from simulator.replay.whatif.tally import Tally
 
 if TYPE_CHECKING:
@@ -165,31 +163,3 @@ def write_files(work: Path, out: Path, asked: AnyAsked, names: tuple[str, str]) 
     write_page(work / PAGE, asked.answer, asked.tally, asked.lives, names)
     (work / TOTALS).write_bytes(msgspec.json.encode(asked.answer))
     publish(work, out, (MESSAGES, TOTALS, PAGE, REJECTED))
-
-
-class Life(NamedTuple):
-    """What happens to one message under the log's own settings, and under the others."""
-
-    before: MessageHistory
-    after: MessageHistory
-
-
-def lives(runs: Runs, groups: Iterable[Sequence[Case]], wanted: Collection[str]) -> dict[str, Life]:
-    """Return the lives of messages with these identities that end differently, the first of each.
-
-    ``groups`` belong together, and are in the order in which they begin.
-    """
-    found: dict[str, Life] = {}
-    for group in groups:
-        own = [case.story for case in group]
-        places = (place for place in reversed(range(len(own))) if group[place].changed)
-        here = {own[place].message: place for place in places if own[place].message in wanted}
-        if here.keys() <= found.keys():
-            continue
-        watched = set(here.values())
-        first = in_order(runs.first(own, watched))
-        sides = first, in_order(runs.other((each.first for each in first), watched=watched))
-        for message, place in here.items():
-            told = (MessageHistory(uid=1, vhost=own[place].vhost, events=[*side[place].seen]) for side in sides)
-            found.setdefault(message, Life(*told))
-    return found

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from simulator.message_history import MessageHistory
 from simulator.replay.whatif.consumer_actions import tells_requeues
 from simulator.replay.whatif.coupling import Reaches, Unit, units
 from simulator.replay.whatif.delivery_order import put_in_order
@@ -400,3 +401,31 @@ def reproduces(story: Story, fate: Fate) -> bool:
         return False
     shown = [each.shown for each in story.deliveries if each.traced]
     return shown == [*fate.deliveries] or sorted(shown) == sorted(fate.deliveries)
+
+
+class Life(NamedTuple):
+    """What happens to one message under the log's own settings, and under the others."""
+
+    before: MessageHistory
+    after: MessageHistory
+
+
+def lives(runs: Runs, groups: Iterable[Sequence[Case]], wanted: Collection[str]) -> dict[str, Life]:
+    """Return the lives of messages with these identities that end differently, the first of each.
+
+    ``groups`` belong together, and are in the order in which they begin.
+    """
+    found: dict[str, Life] = {}
+    for group in groups:
+        own = [case.story for case in group]
+        places = (place for place in reversed(range(len(own))) if group[place].changed)
+        here = {own[place].message: place for place in places if own[place].message in wanted}
+        if here.keys() <= found.keys():
+            continue
+        watched = set(here.values())
+        first = in_order(runs.first(own, watched))
+        sides = first, in_order(runs.other((each.first for each in first), watched=watched))
+        for message, place in here.items():
+            told = (MessageHistory(uid=1, vhost=own[place].vhost, events=[*side[place].seen]) for side in sides)
+            found.setdefault(message, Life(*told))
+    return found

@@ -35,8 +35,8 @@ from simulator.replay.whatif.log import Captured, coupling_queues_of, of_the_log
 from simulator.replay.whatif.log_rows import BESIDE
 from simulator.replay.whatif.playback import Habits, Log, Unseen
 from simulator.replay.whatif.playback_broker import Queue
-from simulator.replay.whatif.result import SCHEMA, AskedOnSpark, lives
-from simulator.replay.whatif.runs import Case, Runs
+from simulator.replay.whatif.result import SCHEMA, AskedOnSpark
+from simulator.replay.whatif.runs import Case, Runs, lives
 from simulator.replay.whatif.spark_steps import (
     IN_ORDER,
     PASSED,
