@@ -96,9 +96,9 @@ class Steps:
     def _look(self) -> list:
         runs = self._runs()
         coupling = coupling_queues_of(self.captured, runs.reaches, self.prepared[0])
-        kernel = kernel_of_side(self.log, self.prepared[0], runs.reaches)
+        kernel = kernel_of_side(self.log, self.prepared[0])
         batches = replayed_batches(kernel.replay, in_order(kernel_rows(self.log, BESIDE)).batches())
-        player = SharedPlayer(runs, coupling, (), self.captured.file_numbers, lambda: kernel.signatures)
+        player = SharedPlayer(runs, coupling, (), self.captured.file_numbers)
         return list(map(player.first, batches))
 
     def _play(self) -> object:

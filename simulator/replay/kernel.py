@@ -35,7 +35,6 @@ from simulator.replay.output import dead_end_column, misfit_column, shown_column
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, looked_at
 from simulator.replay.row_times import RowTimes
 from simulator.replay.schema import OUTPUT
-from simulator.replay.signatures import AlikeKeysOf, Signatures
 from simulator.replay.times import FLAG_UNKNOWN, Facts, Fault, HopMarks
 
 REMEMBERED_ROWS_MAX = 256
@@ -51,7 +50,6 @@ class Kernel:
 
     ``details``: whether it tells, too, which rules deliveries are the first to show, which behaviours explain what
     differs, and how copies may be lost. Where little repeats that takes longer than the verdicts.
-    ``alike_keys``: numbers the routing keys of a virtual host, where somebody tells apart more of them.
     """
 
     def __init__(
@@ -63,7 +61,6 @@ class Kernel:
         arrivals: Arrivals = NO_ARRIVALS,
         *,
         details: bool = True,
-        alike_keys: AlikeKeysOf | None = None,
     ) -> None:
         self._memory = Memory(
             topologies,
@@ -72,14 +69,8 @@ class Kernel:
             assumptions,
             arrivals,
             details=details,
-            alike_keys=alike_keys,
         )
         self._open: OpenMessage | None = None
-
-    @property
-    def signatures(self) -> Signatures:
-        """Those seen, by number: others after some batches, and of another ``generation``, where there are many."""
-        return self._memory.signatures
 
     @property
     def lateness(self) -> Lateness:

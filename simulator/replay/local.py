@@ -43,7 +43,6 @@ from simulator.replay.row_codec import (
     write_signatures,
 )
 from simulator.replay.schema import INPUT, OUTPUT
-from simulator.replay.signatures import AlikeKeysOf
 from simulator.replay.tables import Database, LocalTable, select, text
 
 REPLAYED = pa.schema([field for field in OUTPUT if field.name != LINEAGE] + [("message", pa.string())])
@@ -154,17 +153,16 @@ def kernel_of(
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
     *,
     details: bool = True,
-    alike_keys: AlikeKeysOf | None = None,
 ) -> Kernel:
     """Return what replays the messages of a capture, of which it has counted what came into queues with a limit.
 
-    ``details`` and ``alike_keys`` are those of ``Kernel``.
+    ``details`` is that of ``Kernel``.
     """
     hosts, judge = topologies(definitions), release(rules)
     published = publishes(captured, hosts, judge)
     arrivals = NO_ARRIVALS if published is None else _counted(published.batches(), ArrivalsCounter(hosts, judge))
     exporting = exporting_release(definitions)
-    return Kernel(hosts, judge, exporting, assumptions, arrivals, details=details, alike_keys=alike_keys)
+    return Kernel(hosts, judge, exporting, assumptions, arrivals, details=details)
 
 
 def _in_order(captured: LocalTable) -> Iterator[pa.RecordBatch]:

@@ -28,7 +28,7 @@ from simulator.replay.explain import Explainer
 from simulator.replay.lengths import Arrivals
 from simulator.replay.message_rows import Fits, Lineage, Step, always
 from simulator.replay.path_times import UNKNOWN
-from simulator.replay.signatures import AlikeKeysOf, Signatures
+from simulator.replay.signatures import Signatures
 from simulator.replay.times import Clock, Fault, HopMarks
 from simulator.replay.unchecked import Unchecked
 from simulator.replay.verdicts import Verdict
@@ -89,7 +89,6 @@ class Memory:
         arrivals: Arrivals,
         *,
         details: bool,
-        alike_keys: AlikeKeysOf | None = None,
     ) -> None:
         self.lateness = assumptions.lateness
         self._topologies = topologies
@@ -98,7 +97,6 @@ class Memory:
         self._assumptions = assumptions
         self._arrivals = arrivals
         self._details = details
-        self._alike_keys = alike_keys or self._own_alike_keys
         self._begin()
 
     def _begin(self) -> None:
@@ -113,7 +111,7 @@ class Memory:
         self._shown: dict[int, tuple[Shown, ...]] = {}
         self.begin_rows()
         self._keys: dict[str, AlikeKeys] = {}
-        self.signatures = Signatures(self._alike_keys)
+        self.signatures = Signatures(self._own_alike_keys)
         self.clock = Clock(self._assumptions, self._arrivals)
         self.remembered: dict[bytes, Found] = {}
         self._headers: Numbered[bytes] = Numbered()

@@ -41,14 +41,10 @@ AlikeKeysOf = Callable[[str], KeyNumbers | None]
 
 
 class Signatures:
-    """The signatures seen, each with its number, its template's number and its values.
-
-    ``generation`` tells how often the numbers were dropped.
-    """
+    """The signatures seen, each with its number, its template's number and its values."""
 
     def __init__(self, alike_keys: AlikeKeysOf) -> None:
         self._alike_keys = alike_keys
-        self.generation = 0
         self._numbers: dict[str, int] = {}
         self._texts: list[str] = []
         self._templates: dict[str, int] = {}
@@ -131,7 +127,6 @@ class Signatures:
     def forget(self) -> None:
         """Drop the signatures when they have become too many; the templates stay."""
         if len(self._numbers) > SIGNATURES_MAX:
-            self.generation += 1
             self._numbers.clear()
             self._rows.clear()
             for kept in (self._texts, self._template_of, self._values, self._has_values):

@@ -12,11 +12,10 @@ from simulator.replay.kernel import Kernel
 from simulator.replay.kernel_input import in_order, kernel_rows
 from simulator.replay.local import kernel_of
 from simulator.replay.seldom_collecting import seldom_collecting
-from simulator.replay.signatures import Signatures
 from simulator.replay.tables import LocalTable
 from simulator.replay.whatif.causes import find_causes
 from simulator.replay.whatif.consumer_actions import read_stories
-from simulator.replay.whatif.coupling import Reaches, Unit
+from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.log import Captured, coupling_queues_of, of_the_log
 from simulator.replay.whatif.log_rows import BESIDE, Replayed, replayed_batches, rows_of
@@ -24,7 +23,6 @@ from simulator.replay.whatif.plain_player import FirstLook, PlainPlayer, Weighte
 from simulator.replay.whatif.playback import Unseen
 from simulator.replay.whatif.playback_broker import Queue
 from simulator.replay.whatif.result import AnyAsked, Asked
-from simulator.replay.whatif.row_numbers import keys_of_both_sides
 from simulator.replay.whatif.runs import Case, Comparison, Runs, began, lives
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.shared_player import SharedPlayer
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame as SparkTable
 
 Progress = Callable[[str, int, int | None], object]
-PlayerOf = Callable[[Runs, frozenset[Queue], Collection[str], Mapping[str, int], Callable[[], Signatures]], PlainPlayer]
+PlayerOf = Callable[[Runs, frozenset[Queue], Collection[str], Mapping[str, int]], PlainPlayer]
 
 
 def what_if(
@@ -106,9 +104,9 @@ def what_if_files(
     given = Captured.of(captured, left)
     one, other = map(prepared, of_the_log(given.overview, before, after))
     runs = Runs(one, other, unseen, given.of_all(one))
-    kernel = kernel_of_side(given.rows, one, runs.reaches)
+    kernel = kernel_of_side(given.rows, one)
     coupling = coupling_queues_of(given, runs.reaches, one)
-    player = player_of(runs, coupling, given.left_files, given.file_numbers, lambda: kernel.signatures)
+    player = player_of(runs, coupling, given.left_files, given.file_numbers)
     looks = [player.first(batch) for batch in _replayed(given.rows, kernel, progress)]
     stories = [story for look in looks for story in look.coupled]
     comparison = Comparison(stories, runs, _waits_us(looks))
@@ -169,24 +167,18 @@ def _groups(tallies: Iterable[tuple[Tally, Sequence[Queue], list[Case]]]) -> Ite
 
 def read_log(captured: LocalTable, side: Prepared) -> list[Story]:
     """Replay a capture under its own settings, and return what it shows of each message."""
-    kernel = kernel_of_side(captured, side, Reaches([side.flows]))
+    kernel = kernel_of_side(captured, side)
     rows = rows_of(_replayed(captured, kernel, lambda what, done, of: None), Captured.of(captured).file_numbers)
     return list(read_stories(rows, side.flows, only=side.only_vhost))
 
 
-def kernel_of_side(captured: LocalTable, side: Prepared, reaches: Reaches) -> Kernel:
+def kernel_of_side(captured: LocalTable, side: Prepared) -> Kernel:
     """Return what replays a capture under its own settings."""
     definitions = side.side.definitions
     for vhost, flow in side.flows.items():
         if vhost in definitions.vhosts:
             share_indexes(definitions.topology(vhost), flow.topology)
-    return kernel_of(
-        captured,
-        definitions,
-        side.side.release.name,
-        details=False,
-        alike_keys=keys_of_both_sides(reaches, side.only_vhost),
-    )
+    return kernel_of(captured, definitions, side.side.release.name, details=False)
 
 
 def _replayed(captured: LocalTable, kernel: Kernel, progress: Progress) -> Iterator[Replayed]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from simulator.replay.signatures import Signatures
 from simulator.replay.whatif.consumer_actions import read_stories
 from simulator.replay.whatif.correlates import Mark, property_marks, publish_marks
 from simulator.replay.whatif.log_rows import Replayed, rows_of
@@ -184,7 +183,6 @@ class PlainPlayer:
         coupling: the queues where messages meet.
         left: the files whose rows are no deliveries, but what was found in the queues in the end.
         file_numbers: those of the log's files.
-        signatures_of: returns the signatures that the replay of the log has numbered.
     """
 
     def __init__(
@@ -193,7 +191,6 @@ class PlainPlayer:
         coupling: frozenset[Queue],
         left: Collection[str],
         file_numbers: Mapping[str, int],
-        signatures_of: Callable[[], Signatures] | None = None,
     ) -> None:
         self.runs, self._coupling, self._left, self.file_numbers = runs, coupling, left, file_numbers
 

@@ -20,7 +20,7 @@ from simulator.events import Event
 from simulator.replay.alike import Ints, alike_rows, alike_within, firsts, places_of
 from simulator.replay.memory import Numbered, sequence_numbers
 from simulator.replay.row_codec import CONTENT, SIGNATURE, read_content
-from simulator.replay.signatures import AlikeKeysOf, KeyNumbers, Signatures
+from simulator.replay.signatures import KeyNumbers, Signatures
 from simulator.replay.states import Row
 from simulator.replay.whatif.consumer_actions import user_properties
 from simulator.replay.whatif.correlates import Mark, property_marks, publish_marks
@@ -94,24 +94,14 @@ class RowNumbers:
         reaches: tells which keys are alike on both sides, and which headers a broker looks at.
         only: the virtual host of all rows, where definitions do not name theirs.
         left: the files whose rows are no deliveries, but what was found in the queues in the end.
-        signatures_of: returns signatures that somebody else has numbered, by ``keys_of_both_sides``; without it they
-            are numbered here.
     """
 
-    def __init__(
-        self,
-        reaches: Reaches,
-        only: str | None,
-        left: Collection[str],
-        signatures_of: Callable[[], Signatures] | None = None,
-    ) -> None:
+    def __init__(self, reaches: Reaches, only: str | None, left: Collection[str]) -> None:
         self._reaches, self._only, self._left = reaches, only, left
-        self._signatures_of = signatures_of
         self._begin()
 
     def _begin(self) -> None:
-        self.signatures = self._numbered_signatures()
-        self._generation = self.signatures.generation
+        self.signatures = Signatures(self._keys_of)
         self.contents: list[Content] = []
         self._contents: dict[tuple[str, str], int] = {}
         self._reads: Numbered[Hashable] = Numbered()
@@ -125,13 +115,8 @@ class RowNumbers:
 
     def forget(self) -> bool:
         """Drop all numbers when they have become too many; tell whether they had."""
-        signatures = self.signatures
-        known = (signatures.template_count, len(self.contents), len(self._hops.values), len(self._repeats.values))
-        if self._signatures_of is None:
-            full = max(signatures.count, *known) > KNOWN_MAX
-        else:  # whoever numbers them drops them, too
-            others = self._signatures_of()
-            full = others is not signatures or others.generation != self._generation or max(known[1:]) > KNOWN_MAX
+        signatures = self.signatures.count, self.signatures.template_count
+        full = max(*signatures, len(self.contents), len(self._hops.values), len(self._repeats.values)) > KNOWN_MAX
         if full:
             self._begin()
         return full
@@ -181,10 +166,10 @@ class RowNumbers:
 
     # Signatures
 
-    def _numbered_signatures(self) -> Signatures:
-        if self._signatures_of is not None:
-            return self._signatures_of()
-        return Signatures(keys_of_both_sides(self._reaches, self._only))
+    def _keys_of(self, vhost: str) -> KeyNumbers | None:
+        """Return what numbers the keys of a virtual host of the log that no exchange tells apart, on either side."""
+        known = self.vhost(vhost)
+        return _KeysOfBothSides(self._reaches, known) if self._reaches.knows(known) else None
 
     def _likeness_of(self, template: int) -> int:
         """Tell how a publish may be like others."""
@@ -282,16 +267,6 @@ def _is_plain(row: Row) -> bool:
 
 def _is_alone(row: Row) -> bool:
     return row.visible.expiration is not None or row.visible.x_death is not None
-
-
-def keys_of_both_sides(reaches: Reaches, only: str | None) -> AlikeKeysOf:
-    """Return what numbers the keys of the virtual hosts of a log; ``only``: the name of all in the definitions."""
-
-    def of(vhost: str) -> KeyNumbers | None:
-        known = vhost if only is None else only
-        return _KeysOfBothSides(reaches, known) if reaches.knows(known) else None
-
-    return of
 
 
 class _KeysOfBothSides:

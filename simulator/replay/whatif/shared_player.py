@@ -10,7 +10,7 @@ each message is played.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -21,7 +21,6 @@ import pyarrow as pa
 from simulator.replay.alike import places_of
 from simulator.replay.assumptions import TOLERANCE_MS
 from simulator.replay.row_codec import LINEAGE, read_messages
-from simulator.replay.signatures import Signatures
 from simulator.replay.whatif.log_rows import Replayed, places_in_log
 from simulator.replay.whatif.outcomes import FourTimes
 from simulator.replay.whatif.plain_player import FirstLook, FirstPlay, Members, PlainPlayer, Waiting, WeightedCase
@@ -71,10 +70,9 @@ class SharedPlayer(PlainPlayer):
         coupling: frozenset[Queue],
         left: Collection[str],
         file_numbers: Mapping[str, int],
-        signatures_of: Callable[[], Signatures] | None = None,
     ) -> None:
         super().__init__(runs, coupling, left, file_numbers)
-        self.rows = RowNumbers(runs.reaches, runs.before.only_vhost, left, signatures_of)
+        self.rows = RowNumbers(runs.reaches, runs.before.only_vhost, left)
         self._seconds: dict[Any, list[SecondPlay]] = {}
         self._begin()
 
