@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from simulator.replay.whatif.answer import Answer
     from simulator.replay.whatif.coupling import Unit
     from simulator.replay.whatif.playback import Unseen
-    from simulator.replay.whatif.result import AnyAsked
+    from simulator.replay.whatif.result import AnyResult
 
 EXIT_CHANGES = 1
 LOCAL_ROWS_MAX = 300_000
@@ -138,7 +138,7 @@ def _asked(
     left: tuple[Path, ...],
     where: GivenEngine,
     out: Path | None,
-) -> AnyAsked:
+) -> AnyResult:
     """Ask. Raises ``DataError`` for what cannot be used, and a usage error for settings that there are not."""
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError, read_definitions
@@ -159,12 +159,12 @@ def _asked(
             held = prepared_logs(left, work / "left", show).captures if left else ()
             chosen: Unseen = "repeat" if unseen == "repeat" else "ack"
 
-            def kept(asked: AnyAsked) -> AnyAsked:
+            def kept(asked: AnyResult) -> AnyResult:
                 if out is not None:
                     asked.write_messages(work / MESSAGES)
                 return asked
 
-            def here() -> AnyAsked:
+            def here() -> AnyResult:
                 with local_engine(work) as engine:
                     return what_if_files(
                         engine.read(log.captures),
@@ -176,7 +176,7 @@ def _asked(
                         progress=show,
                     )
 
-            def there(spark: SparkSession) -> AnyAsked:
+            def there(spark: SparkSession) -> AnyResult:
                 from simulator.replay.whatif.spark import what_if_on_spark
 
                 read = spark.read.parquet

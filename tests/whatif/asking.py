@@ -21,8 +21,8 @@ from simulator.replay.tables import LocalTable
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.local import what_if_files
 from simulator.replay.whatif.plain_player import PlainPlayer
-from simulator.replay.whatif.playback import Log, Unseen
-from simulator.replay.whatif.result import Asked
+from simulator.replay.whatif.playback import LogFacts, Unseen
+from simulator.replay.whatif.result import Result
 from simulator.replay.whatif.runs import Case
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.sides import side_of
@@ -33,7 +33,7 @@ from tests.replay.broker_logs import broker_log
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class AskedTwice(Asked):
+class AskedTwice(Result):
     """The answer, which is the same where each message is played by itself; ``singly`` is what that gave."""
 
     singly: Sequence[Case]
@@ -45,7 +45,7 @@ def ask(captured: LocalTable, before: Side, after: Side, **options: Any) -> Aske
     plain = what_if_files(captured, before, after, player_of=PlainPlayer, **options)
     assert msgspec.json.encode(shared.answer) == msgspec.json.encode(plain.answer)
     assert all(len(each.members.names) == 1 for each in plain.cases)
-    own = {each.name: getattr(shared, each.name) for each in fields(Asked)}
+    own = {each.name: getattr(shared, each.name) for each in fields(Result)}
     return AskedTwice(**own, singly=[each.case for each in plain.cases])
 
 
@@ -82,10 +82,10 @@ def asked_about(
         return ask(captured, *sides, unseen=unseen)
 
 
-def shown_by(stories: Iterable[Story]) -> Log:
+def shown_by(stories: Iterable[Story]) -> LogFacts:
     """Return what stories show together."""
     end_us, consumed = 0, set()
     for story in stories:
         end_us = max(end_us, *story.moments_us())
         consumed |= {(story.vhost, delivery.queue) for delivery in story.deliveries}
-    return Log(end_us, frozenset(consumed))
+    return LogFacts(end_us, frozenset(consumed))

@@ -21,7 +21,7 @@ from simulator.replay.tables import select
 from simulator.replay.whatif.causes import Cause, Laboratory
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.local import what_if_files
-from simulator.replay.whatif.playback_broker import Stage
+from simulator.replay.whatif.playback_broker import PlaybackBroker
 from simulator.replay.whatif.sides import side_of
 from simulator.scenario.steps import Ack, Publish, Wait
 from tests.long import some_in_ci
@@ -90,7 +90,7 @@ class Brokers:
         self.queues: list[int] = []
         plain = Laboratory._stage
 
-        def stage(*asked: Any) -> Stage | None:
+        def stage(*asked: Any) -> PlaybackBroker | None:
             found = plain(*asked)
             assert found is not None
             self.queues.append(sum(len(vhost.queues) for vhost in found.broker.vhosts.values()))

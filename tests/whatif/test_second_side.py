@@ -15,7 +15,7 @@ from simulator.replay.tables import select
 from simulator.replay.whatif.differences import differing_queues
 from simulator.replay.whatif.local import what_if_files
 from simulator.replay.whatif.page import page
-from simulator.replay.whatif.playback import Rerun, Unseen
+from simulator.replay.whatif.playback import Playback, Unseen
 from simulator.replay.whatif.runs import Runs
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.sides import prepared, side_of
@@ -65,11 +65,11 @@ def test_the_answer_is_as_if_every_message_was_played_under_both_sides(
     generate(Wish(msgspec.json.encode(definitions().document), 2_000, RELEASE, seed, "high"), tmp_path)
     played = []
 
-    def play(run: Rerun, stories: Any, plain: Any = Rerun.play) -> Any:
+    def play(run: Playback, stories: Any, plain: Any = Playback.play) -> Any:
         played.append(run)
         return plain(run, stories)
 
-    monkeypatch.setattr(Rerun, "play", play)
+    monkeypatch.setattr(Playback, "play", play)
     skipping, some = answered(tmp_path, other, unseen), len(played)
     monkeypatch.setattr(Runs, "_fares_the_same", lambda *_: False)
     twice = answered(tmp_path, other, unseen)

@@ -21,7 +21,7 @@ from simulator.replay.whatif.coupling import Unit
 from simulator.replay.whatif.local import read_log
 from simulator.replay.whatif.log import Overview
 from simulator.replay.whatif.plain_player import WeightedCase
-from simulator.replay.whatif.playback import First, Habits, Rerun, TooManyHeldError
+from simulator.replay.whatif.playback import FirstRun, Playback, TooManyHeldError, TypicalWaits
 from simulator.replay.whatif.result import rows_of
 from simulator.replay.whatif.runs import Comparison, Runs
 from simulator.replay.whatif.settings_given import read_setting, with_settings
@@ -99,8 +99,8 @@ def test_slices_of_any_size_come_to_the_same(rows: int, whole: Whole) -> None:
     asking, log = whole.asking, whole.comparison.runs.log
     ordered = in_order(through(OrderStep(asking), whole.begun(), rows))
     first_runs = in_order(through(FirstRunsStep(asking, log, 10_000).together, ordered, rows))
-    habits = whole.comparison.runs._habits
-    told = through(CasesStep(asking, log, habits, 10_000).together, first_runs, rows)
+    typical_waits = whole.comparison.runs._typical_waits
+    told = through(CasesStep(asking, log, typical_waits, 10_000).together, first_runs, rows)
     (tallied,) = [pickle.loads(tally) for tally in told["tally"].to_pylist() if tally is not None]
     found = rows_of(fates for batch in told.to_batches() for fates in read_fates(batch)).to_pylist()
     expected = whole.coupled[1]
@@ -122,13 +122,13 @@ def test_a_message_is_given_back_when_nothing_more_can_happen_to_it() -> None:
     definitions = Definitions(definitions_document(topology, DEFAULT), "definitions.json")
     taken = 0
 
-    def taking() -> Iterator[First]:
+    def taking() -> Iterator[FirstRun]:
         nonlocal taken
         for case in asked.singly:
             taken += 1
-            yield First(case.story)
+            yield FirstRun(case.story)
 
-    run = Rerun(prepared(side_of(definitions, DEFAULT)).stage, shown_by(case.story for case in asked.singly), "ack")
+    run = Playback(prepared(side_of(definitions, DEFAULT)).stage, shown_by(case.story for case in asked.singly), "ack")
     held = [taken - number for number, _ in enumerate(run.play(taking()))]
     assert (len(held), taken) == (50, 50)
     assert max(held) <= 3
@@ -139,4 +139,4 @@ def test_too_many_waiting_messages_are_told_with_their_queues(whole: Whole) -> N
     with pytest.raises(TooManyHeldError, match=r"^\d+ in '"):
         list(whole.comparison.runs.first(own, held_max=5))
     assert whole.comparison.runs.before.stage.broker.next_due() is None
-    assert Habits.of(each.first for each in whole.comparison.runs.first(own)).typical_us
+    assert TypicalWaits.of(each.first for each in whole.comparison.runs.first(own)).typical_us

@@ -12,8 +12,8 @@ from simulator.definitions import Definitions
 from simulator.replay.whatif import correlates as marks_module
 from simulator.replay.whatif import tally as tally_module
 from simulator.replay.whatif.causes import find_causes
-from simulator.replay.whatif.correlates import Marks
-from simulator.replay.whatif.outcomes import Ends, Fate
+from simulator.replay.whatif.correlates import Correlates
+from simulator.replay.whatif.outcomes import Fate, Outcome
 from simulator.replay.whatif.plain_player import WeightedCase
 from simulator.replay.whatif.runs import Case, Comparison, Runs
 from simulator.replay.whatif.sides import prepared, side_of
@@ -21,10 +21,10 @@ from simulator.replay.whatif.stories import Delivery, Publication, Shown, Story
 from simulator.replay.whatif.tally import Tally
 from tests.whatif.asking import shown_by
 
-WORK, LOST = Ends(acknowledged=(("work", 1),)), Ends(lost=(("work", "expired", 1),))
+WORK, LOST = Outcome(acknowledged=(("work", 1),)), Outcome(lost=(("work", "expired", 1),))
 
 
-def case(number: int, after: Ends = WORK, **headers: str) -> Case:
+def case(number: int, after: Outcome = WORK, **headers: str) -> Case:
     key = f"key.{number}"
     published = Publication(0, 0, "orders", "order" if headers else key, {"headers": headers}, b"")
     delivered = Delivery(Shown("work", "orders", (key,), ""), 1, 1, "")
@@ -53,7 +53,7 @@ def test_what_has_a_value_of_its_own_for_each_message_is_not_counted(parts: int)
 
 
 def test_ten_values_are_counted_and_one_more_is_too_many() -> None:
-    marks = Marks()
+    marks = Correlates()
     marks.add(("routing key", str(number)) for number in range(10))
     assert (marks.of("routing key", "3"), marks.too_many) == (1, set())
     marks.add([("routing key", "another")])

@@ -10,10 +10,10 @@ import pytest
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.definitions import Definitions
 from simulator.replay.whatif import row_numbers, shared_player
-from simulator.replay.whatif.playback import First
+from simulator.replay.whatif.playback import FirstRun
 from simulator.replay.whatif.runs import Runs
 from simulator.replay.whatif.sides import prepared, side_of
-from simulator.replay.whatif.stories import Delivery, Outcome, Publication, Shown, Story
+from simulator.replay.whatif.stories import ConsumerAction, Delivery, Publication, Shown, Story
 from simulator.testing.strategies import definitions_document
 from tests.whatif.asking import shown_by
 
@@ -29,11 +29,11 @@ def publish(at_us: int, exchange: str, key: str, **properties: Any) -> Publicati
 
 
 def deliver(
-    at_us: int, queue: str, outcome: Outcome = Outcome.ENDED, held_us: int = 0, *, traced: bool = True
+    at_us: int, queue: str, action: ConsumerAction = ConsumerAction.ENDED, held_us: int = 0, *, traced: bool = True
 ) -> Delivery:
     at, place = BEGIN + at_us, at_us + 2
     until = {"until_us": at + held_us, "until_place": place + 0.5 if held_us else 0}
-    return Delivery(Shown(queue, "", (), ""), at, place, "", outcome=outcome, traced=traced, **until)
+    return Delivery(Shown(queue, "", (), ""), at, place, "", action=action, traced=traced, **until)
 
 
 def story(*events: Publication | Delivery) -> Story:
@@ -49,7 +49,7 @@ def runs_of(
     return Runs(side, side, "ack", shown_by([*stories, story(publish(LATER, "", "nowhere"))]))
 
 
-def played(stories: Sequence[Story], topology: Topology, release: str, policies: Any = ()) -> list[First]:
+def played(stories: Sequence[Story], topology: Topology, release: str, policies: Any = ()) -> list[FirstRun]:
     runs = runs_of(stories, topology, release, policies)
     return [runs.first_alone(each) for each in stories]
 
@@ -70,7 +70,7 @@ def shares_a_play(runs: Runs, one: Story, other: Story) -> bool:
     return plan is not None and plan.timetable.times(moments_us[1]) is not None
 
 
-def told(firsts: Sequence[First]) -> list[Any]:
+def told(firsts: Sequence[FirstRun]) -> list[Any]:
     return [(each.fate, {queue: [str(stay) for stay in some] for queue, some in each.stays.items()}) for each in firsts]
 
 
@@ -115,8 +115,8 @@ def out_of_order(at_us: int, held_us: int) -> Story:
     """A delivery without a trace that was before one that stands before it: the counts told of it only later."""
     return story(
         publish(at_us, "", "w"), publish(at_us + 1, "", "w"), publish(at_us + 2, "f", "k"),
-        deliver(at_us + 1_000, "w"), deliver(at_us + 50_000, "w", Outcome.REJECTED, held_us),
-        deliver(at_us + 1_000, "w", traced=False), deliver(at_us + 20_000, "v", Outcome.REJECTED),
+        deliver(at_us + 1_000, "w"), deliver(at_us + 50_000, "w", ConsumerAction.REJECTED, held_us),
+        deliver(at_us + 1_000, "w", traced=False), deliver(at_us + 20_000, "v", ConsumerAction.REJECTED),
     )  # fmt: skip
 
 
@@ -185,7 +185,7 @@ def test_what_a_run_gives_does_not_depend_on_the_one_before() -> None:
     retry = {**QUORUM, "x-delayed-retry-type": "all", "x-delayed-retry-min": 10}
     topology = Topology.of(queues=[Queue(name="q", type="quorum", arguments=retry)])
     stories = [
-        story(publish(at, "", "q"), deliver(at + 1_000, "q", Outcome.REQUEUED), deliver(at + 20_000, "q"))
+        story(publish(at, "", "q"), deliver(at + 1_000, "q", ConsumerAction.REQUEUED), deliver(at + 20_000, "q"))
         for at in (300, SECOND + 999, 2 * SECOND + 300)
     ]
     first, _, third = told(played(stories, topology, "4.3"))

@@ -9,10 +9,10 @@ import pytest
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.broker.commands import Command, PassTime
 from simulator.broker.replies import Got
-from simulator.replay.whatif.local import Asked
-from simulator.replay.whatif.playback_broker import Stage
+from simulator.replay.whatif.local import Result
+from simulator.replay.whatif.playback_broker import PlaybackBroker
 from simulator.replay.whatif.runs import RETURNED
-from simulator.replay.whatif.stories import Outcome
+from simulator.replay.whatif.stories import ConsumerAction
 from simulator.scenario.steps import Ack, AnyStep, Crash, Get, Hold, Leave, Publish, Reject, Requeue, Wait
 from tests.whatif.asking import asked_about
 
@@ -39,7 +39,7 @@ def retried(times: int) -> list[AnyStep]:
     return [Publish("", "work"), *failed, Ack("work")]
 
 
-def ends(asked: Asked) -> list[Any]:
+def ends(asked: Result) -> list[Any]:
     return [case.after.ends for case in asked.singly]
 
 
@@ -47,7 +47,11 @@ def test_the_same_settings_change_nothing() -> None:
     for release in RELEASES:
         asked = asked_about(LADDER, retried(2), release=release)
         (case,) = asked.singly
-        assert [each.outcome for each in case.story.deliveries] == [Outcome.REJECTED, Outcome.REJECTED, Outcome.ENDED]
+        assert [each.action for each in case.story.deliveries] == [
+            ConsumerAction.REJECTED,
+            ConsumerAction.REJECTED,
+            ConsumerAction.ENDED,
+        ]
         assert (asked.answer.messages, asked.answer.reproduced, asked.answer.changed) == (1, 1, 0)
         assert (case.before.ends, case.before.deaths) == (case.after.ends, case.after.deaths)
         assert asked.answer.after.acknowledged == {"work": 1}
@@ -71,8 +75,8 @@ RETURNED_ONCE = [Publish("", "work"), Reject("work"), Reject("work"), Requeue("w
 def test_a_rejection_that_counts_as_a_failure_counts_again() -> None:
     asked = asked_about(COUNTED, [*RETURNED_ONCE, Ack("parked")], release="4.3")
     (case,) = asked.singly
-    outcomes = [each.outcome for each in case.story.deliveries if each.queue == "work"]
-    assert outcomes == [Outcome.FAILED, Outcome.FAILED, Outcome.CRASHED]
+    outcomes = [each.action for each in case.story.deliveries if each.queue == "work"]
+    assert outcomes == [ConsumerAction.FAILED, ConsumerAction.FAILED, ConsumerAction.CRASHED]
     assert [reason for _, reason in case.before.deaths] == ["rejected", "rejected", "delivery_limit"]
     assert (asked.answer.messages, asked.answer.reproduced, asked.answer.changed) == (1, 1, 0)
     assert asked.answer.outcomes["rejected (basic.reject), inferred"] == 2
@@ -264,12 +268,12 @@ def test_what_is_requeued_goes_behind_what_is_there(release: str) -> None:
     topology = Topology.of(queues=[dead_lettering("jobs", "missing", **unlimited, **coupled)])
     requeued = [Publish("", "jobs"), Get("jobs"), Wait(1_000), Requeue("jobs"), Publish("", "jobs"), Wait(1_000)]
     lost = [Publish("", "jobs", times=2), Hold("jobs"), Wait(1_000), Leave("jobs"), Wait(1_000)]
-    for history, outcome in ((requeued, Outcome.REQUEUED), (lost, Outcome.CRASHED)):
+    for history, action in ((requeued, ConsumerAction.REQUEUED), (lost, ConsumerAction.CRASHED)):
         asked = asked_about(topology, [*history, *[Get("jobs"), Ack("jobs"), Wait(1_000)] * 2], release=release)
         assert (asked.answer.reproduced, asked.answer.changed) == (2, 0)
         ended = [case.before.last_us for case in asked.singly]
         assert ended == [case.story.deliveries[-1].at_us for case in asked.singly]
-        assert asked.singly[0].story.deliveries[0].outcome == outcome
+        assert asked.singly[0].story.deliveries[0].action == action
 
 
 def test_a_consumer_that_never_got_the_message_publishes_nothing() -> None:
@@ -322,14 +326,14 @@ def holding(name: str, to: str, ttl_ms: int = 1_000) -> Queue:
 def ticks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The moments at which runs wait for what a broker does by itself."""
     found: list[int] = []
-    tell = Stage.tell
+    tell = PlaybackBroker.tell
 
-    def counting(stage: Stage, command: Command) -> Got | None:
+    def counting(stage: PlaybackBroker, command: Command) -> Got | None:
         if isinstance(command, PassTime):
             found.append(stage.now_us)
         return tell(stage, command)
 
-    monkeypatch.setattr(Stage, "tell", counting)
+    monkeypatch.setattr(PlaybackBroker, "tell", counting)
     return found
 
 

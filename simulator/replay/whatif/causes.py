@@ -33,11 +33,11 @@ from simulator.questions.reachability import reached_by, sent_on_from
 from simulator.questions.slices import Slices
 from simulator.replay.whatif.coupling import message_of
 from simulator.replay.whatif.differences import Difference, differences, object_like, taken_back, with_field
-from simulator.replay.whatif.outcomes import Ends
+from simulator.replay.whatif.outcomes import Outcome
 from simulator.replay.whatif.playback import in_order
-from simulator.replay.whatif.playback_broker import Queue, Stage
+from simulator.replay.whatif.playback_broker import PlaybackBroker, QueueRef
 from simulator.replay.whatif.runs import Case, Runs
-from simulator.replay.whatif.sides import Prepared, prepared
+from simulator.replay.whatif.sides import PreparedSide, prepared
 from simulator.replay.whatif.stories import Story
 
 WAYS_MAX = 40
@@ -72,7 +72,7 @@ class Part(NamedTuple):
 
     changed: int
     ways: Sequence[tuple[int, Case]]
-    queues: tuple[Queue, ...]
+    queues: tuple[QueueRef, ...]
     together: Sequence[Case]
     messages: int
 
@@ -116,7 +116,7 @@ class _Experiments:
         self._laboratory = laboratory
         self._differences = laboratory.differences([case.story for case in played])
         self._firsts = [each.first for each in in_order(laboratory.runs.first(case.story for case in played))]
-        self._known: dict[int, list[Ends]] = {}
+        self._known: dict[int, list[Outcome]] = {}
 
     def causes(self, case: Case) -> list[str]:
         """Return the differences that make the message end differently."""
@@ -125,11 +125,11 @@ class _Experiments:
             return found  # none are needed where the log's own side, played again, may end in the new way
         return self._bringing(case.after.ends, self._laboratory.only_with, case)
 
-    def _bringing(self, end: Ends, stage: Callable[[Difference], Stage | None], case: Case) -> list[str]:
+    def _bringing(self, end: Outcome, stage: Callable[[Difference], PlaybackBroker | None], case: Case) -> list[str]:
         """Return the differences whose stages bring the message to that end."""
         return [each.what for each in self._differences if self._ends(stage(each), case) == end]
 
-    def _ends(self, stage: Stage | None, case: Case) -> Ends | None:
+    def _ends(self, stage: PlaybackBroker | None, case: Case) -> Outcome | None:
         if stage is None:
             return None
         if id(stage) not in self._known:  # the laboratory keeps it
@@ -160,28 +160,28 @@ class Laboratory:
         self.runs, self._found, self._stories, self._together = runs, found, stories, together
         self._sent: dict[int, Mapping[str, Sequence[Message]]] = {}
         self._meeting: dict[Difference, list[Story]] = {}
-        self._stages: dict[tuple[bool, Difference], Stage | None] = {}
+        self._stages: dict[tuple[bool, Difference], PlaybackBroker | None] = {}
 
     def differences(self, stories: Sequence[Story]) -> list[Difference]:
         """Return the differences that any of these messages may meet."""
         own = set(map(id, stories))
         return [what for what in self._found if any(id(story) in own for story in self._meets(what))]
 
-    def without(self, what: Difference) -> Stage | None:
+    def without(self, what: Difference) -> PlaybackBroker | None:
         """Return the other side without this difference; nothing if the broker refuses its definitions."""
         return self._stage(self.runs.after, self.runs.before, what)
 
-    def only_with(self, what: Difference) -> Stage | None:
+    def only_with(self, what: Difference) -> PlaybackBroker | None:
         """Return the log's own side with this difference alone; nothing if the broker refuses its definitions."""
         return self._stage(self.runs.before, self.runs.after, what)
 
-    def _stage(self, side: Prepared, to: Prepared, what: Difference) -> Stage | None:
+    def _stage(self, side: PreparedSide, to: PreparedSide, what: Difference) -> PlaybackBroker | None:
         key = side is self.runs.after, what
         if key not in self._stages:
             self._stages[key] = self._of_part(side, to, what) or _of_all(side, to, what)
         return self._stages[key]
 
-    def _of_part(self, side: Prepared, to: Prepared, what: Difference) -> Stage | None:
+    def _of_part(self, side: PreparedSide, to: PreparedSide, what: Difference) -> PlaybackBroker | None:
         """Return a broker that has what messages can come to; nothing where the difference may decide over that."""
         rules, of_queue = side.side.release, what.section == "queues" and what.field not in {"", *_ON_THE_WAY}
         if what.behaviour and what.behaviour not in _IMPORTS:
@@ -195,11 +195,11 @@ class Laboratory:
                 return None
             document = with_field(document, like, what)
         try:
-            return Stage(document, rules)
+            return PlaybackBroker(document, rules)
         except DefinitionsError:  # a broker may take the rest
             return None
 
-    def _cut(self, side: Prepared, rules: Release, what: Difference) -> Mapping[str, Any]:
+    def _cut(self, side: PreparedSide, rules: Release, what: Difference) -> Mapping[str, Any]:
         """Return the part of a side's definitions that messages can come to under these rules."""
         flows = {vhost: MessageFlow(flow.topology, rules) for vhost, flow in side.flows.items()}
         ahead: dict[str, list[Message]] = {vhost: [] for vhost in flows}
@@ -217,7 +217,7 @@ class Laboratory:
         return one, other
 
     @property
-    def _sides(self) -> tuple[Prepared, Prepared]:
+    def _sides(self) -> tuple[PreparedSide, PreparedSide]:
         return self.runs.before, self.runs.after
 
     # Which messages meet a difference
@@ -286,7 +286,7 @@ def _messages(flow: MessageFlow, story: Story) -> list[Message]:
     return [each for each in (message_of(flow, publication) for publication in story.publications) if each is not None]
 
 
-def _of_all(side: Prepared, to: Prepared, what: Difference) -> Stage | None:
+def _of_all(side: PreparedSide, to: PreparedSide, what: Difference) -> PlaybackBroker | None:
     try:
         return prepared(taken_back(side.side, to.side, what)).stage
     except DefinitionsError:

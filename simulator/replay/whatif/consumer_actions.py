@@ -25,7 +25,7 @@ from simulator.events import Event
 from simulator.replay.assumptions import TOLERANCE_MS
 from simulator.replay.states import bcc_keys
 from simulator.replay.whatif.log_rows import Row
-from simulator.replay.whatif.stories import Came, Delivery, Outcome, Publication, Shown, Story
+from simulator.replay.whatif.stories import Came, ConsumerAction, Delivery, Publication, Shown, Story
 
 KIND = ("exchange", "routing_keys", "headers", "broker_headers", "x_death")
 """What decides where a publish comes to."""
@@ -34,9 +34,9 @@ SURELY_US = 1_000
 UNTRACED_MAX = 100
 """Deliveries in a row that are taken to be missing in the log."""
 _SETTLED = {
-    Event.ACKED.value: Outcome.ENDED,
-    Event.REJECTED.value: Outcome.REJECTED,
-    Event.REQUEUED.value: Outcome.REQUEUED,
+    Event.ACKED.value: ConsumerAction.ENDED,
+    Event.REJECTED.value: ConsumerAction.REJECTED,
+    Event.REQUEUED.value: ConsumerAction.REQUEUED,
 }
 _NOT_THERE = ("user_id", "expiration")
 """Properties that nothing takes from that column; ``expiration`` has one of its own."""
@@ -163,8 +163,8 @@ class _Reading:
             died = source if place == 0 and source is not None else None
             if place < known or (died is not None and died.queue != hop["queue"]):
                 continue
-            if died is not None and died.observed and died.outcome == Outcome.REJECTED:  # no recorder tells how
-                died.outcome = self._died(died, REJECTED, delivery)
+            if died is not None and died.observed and died.action == ConsumerAction.REJECTED:  # no recorder tells how
+                died.action = self._died(died, REJECTED, delivery)
             died = died if died is not None and id(died) not in self._settled else self._open(hop["queue"])
             if died is not None and not _before(hop["latest_us"], died.at_us):  # else it was another copy
                 self._settle(died, self._died(died, hop["reason"], delivery), *self._moment(hops[place:], delivery))
@@ -193,7 +193,9 @@ class _Reading:
         if before is not None:
             returned, failed = returned - before.returned - 1, failed - before.failed
             crashed = self._tells_requeues and failed > 0
-            self._settle(before, Outcome.CRASHED if crashed else Outcome.REQUEUED, *_just_before(delivery))
+            self._settle(
+                before, ConsumerAction.CRASHED if crashed else ConsumerAction.REQUEUED, *_just_before(delivery)
+            )
             delivery.came = Came(after=self._place(before), latest_us=delivery.at_us, back=True)
             if sent := self._sent.get(id(before)):  # its TTL goes on
                 self._sent[id(delivery)] = sent
@@ -203,16 +205,16 @@ class _Reading:
             failed -= crashed
         self._untraced(before or delivery, returned, failed, delivery.at_us, delivery.place)
 
-    def _died(self, died: Delivery, reason: str, delivery: Delivery) -> Outcome:
+    def _died(self, died: Delivery, reason: str, delivery: Delivery) -> ConsumerAction:
         """Tell what the consumer did before the message died for that reason, and was delivered as a dead letter."""
         if reason == REJECTED:
             told = self._tells_rejections and not self._is_classic(died.queue) and not self._is_classic(delivery.queue)
             if told:
                 self._told.add(id(died))
-            return Outcome.FAILED if told and delivery.failed > died.failed else Outcome.REJECTED
+            return ConsumerAction.FAILED if told and delivery.failed > died.failed else ConsumerAction.REJECTED
         if reason == DELIVERY_LIMIT and delivery.failed == died.failed > 0:
-            return Outcome.REQUEUED  # it was over the limit before, and no return more is counted
-        return Outcome.CRASHED if reason == DELIVERY_LIMIT and self._tells_requeues else Outcome.REQUEUED
+            return ConsumerAction.REQUEUED  # it was over the limit before, and no return more is counted
+        return ConsumerAction.CRASHED if reason == DELIVERY_LIMIT and self._tells_requeues else ConsumerAction.REQUEUED
 
     def _count_failures(self, delivery: Delivery) -> None:
         """Take the latest deliveries of which no counts tell for failed, as many as are missing.
@@ -220,12 +222,14 @@ class _Reading:
         Deliveries from classic queues show none, nor do dead letters there.
         """
         deliveries = self._story.deliveries
-        missing = delivery.failed - sum(each.outcome in (Outcome.FAILED, Outcome.CRASHED) for each in deliveries)
+        missing = delivery.failed - sum(
+            each.action in (ConsumerAction.FAILED, ConsumerAction.CRASHED) for each in deliveries
+        )
         for each in reversed(deliveries):
             failed = each.if_failed()
             unknown = id(each) not in self._told and (each.rejected or self._is_classic(each.queue))
-            if missing > 0 and failed != each.outcome and unknown:
-                each.outcome = failed
+            if missing > 0 and failed != each.action and unknown:
+                each.action = failed
                 missing -= 1
 
     def _is_classic(self, name: str) -> bool:
@@ -279,9 +283,9 @@ class _Reading:
     def _untraced(self, like: Delivery, times: int, failed: int, at_us: int, place: float) -> None:
         """Add deliveries without a trace, some of which failed: their channel was gone before they arrived."""
         for number in range(min(times, UNTRACED_MAX)):
-            outcome = Outcome.CRASHED if self._tells_requeues and number < failed else Outcome.REQUEUED
+            action = ConsumerAction.CRASHED if self._tells_requeues and number < failed else ConsumerAction.REQUEUED
             lost = Delivery(
-                like.shown, at_us, place, "", outcome=outcome, until_us=at_us, until_place=place, traced=False
+                like.shown, at_us, place, "", action=action, until_us=at_us, until_place=place, traced=False
             )
             self._settled.add(id(lost))
             self._story.deliveries.append(lost)
@@ -293,8 +297,8 @@ class _Reading:
                 return delivery
         return None
 
-    def _settle(self, delivery: Delivery, outcome: Outcome, at_us: int, place: float) -> None:
-        delivery.settle(outcome, at_us, place)
+    def _settle(self, delivery: Delivery, action: ConsumerAction, at_us: int, place: float) -> None:
+        delivery.settle(action, at_us, place)
         self._settled.add(id(delivery))
 
     def _ended(self, row: Row) -> None:

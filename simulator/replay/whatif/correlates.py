@@ -32,7 +32,7 @@ def property_marks(properties: Mapping[str, Any]) -> Iterator[Mark]:
             yield f"header {name}", str(value)
 
 
-class Marks:
+class Correlates:
     """How many messages have what. It can be pickled.
 
     Attributes:
@@ -48,7 +48,7 @@ class Marks:
         for what, value in marks:
             self._count(what, value, messages)
 
-    def merge(self, other: Marks) -> None:
+    def merge(self, other: Correlates) -> None:
         """Add what other messages have. In whatever parts they come, the same is forgotten."""
         for what in other.too_many:
             self._forget(what)

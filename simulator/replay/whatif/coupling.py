@@ -19,7 +19,7 @@ from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import STREAM
 from simulator.questions.reachability import possibly_behind, reached_by, unclear_exchanges
 from simulator.replay.alike_keys import AlikeKeys
-from simulator.replay.whatif.playback_broker import Queue
+from simulator.replay.whatif.playback_broker import QueueRef
 from simulator.replay.whatif.stories import Publication, Story
 
 KNOWN_MAX = 100_000
@@ -36,7 +36,7 @@ class Unit(msgspec.Struct, frozen=True):
     """
 
     stories: Sequence[int]
-    queues: tuple[Queue, ...] = ()
+    queues: tuple[QueueRef, ...] = ()
     why: tuple[str, ...] = ()
 
     def groups(self) -> Iterator[Sequence[int]]:
@@ -56,8 +56,8 @@ class Reach(NamedTuple):
         is_clear: whether its keys and headers alone decide that.
     """
 
-    queues: frozenset[Queue]
-    expiring: frozenset[Queue]
+    queues: frozenset[QueueRef]
+    expiring: frozenset[QueueRef]
     is_clear: bool = True
 
 
@@ -116,8 +116,8 @@ class Reaches:
         found = [self.of_publish(story.vhost, publication) for publication in story.publications]
         if len(found) == 1:
             return found[0]
-        queues = frozenset[Queue]().union(*(each.queues for each in found))
-        expiring = frozenset[Queue]().union(*(each.expiring for each in found))
+        queues = frozenset[QueueRef]().union(*(each.queues for each in found))
+        expiring = frozenset[QueueRef]().union(*(each.expiring for each in found))
         return Reach(queues, expiring, all(each.is_clear for each in found))
 
     def of_publish(self, vhost: str, publication: Publication) -> Reach:
@@ -135,8 +135,8 @@ class Reaches:
         return vhost, publication.exchange, key, headers, "expiration" in publication.properties
 
     def _looked_up(self, vhost: str, publication: Publication) -> Reach:
-        ahead: set[Queue] = set()
-        entered: set[Queue] = set()
+        ahead: set[QueueRef] = set()
+        entered: set[QueueRef] = set()
         is_clear = True
         for flow, _ in self._hosts.get(vhost, ()):
             message = message_of(flow, publication)
@@ -167,8 +167,8 @@ class Coupling:
 
     def __init__(self, reaches: Iterable[Reach], sides: Iterable[Mapping[str, MessageFlow]]) -> None:
         distinct = set(reaches)
-        expiring = frozenset[Queue]().union(*(reach.expiring for reach in distinct))
-        self._why: dict[Queue, dict[str, None]] = {}
+        expiring = frozenset[QueueRef]().union(*(reach.expiring for reach in distinct))
+        self._why: dict[QueueRef, dict[str, None]] = {}
         for flows in sides:
             for vhost, flow in flows.items():
                 for name in flow.topology.queues:
@@ -178,18 +178,18 @@ class Coupling:
         for reach in distinct:
             self._groups.join(*(queue for queue in self._why if queue in reach.queues))
 
-    def group(self, reach: Reach) -> Queue | None:
+    def group(self, reach: Reach) -> QueueRef | None:
         """Return what stands for the messages that this one is coupled with, or nothing."""
         meets = next((queue for queue in self._why if queue in reach.queues), None)
         return None if meets is None else self._groups.of(meets)
 
-    def unit(self, group: Queue, stories: Sequence[int]) -> Unit:
+    def unit(self, group: QueueRef, stories: Sequence[int]) -> Unit:
         """Return coupled messages, with the queues that couple them."""
         together = tuple(queue for queue in self._why if self._groups.of(queue) == group)
         return Unit(stories, together, tuple(reason for queue in together for reason in self._why[queue]))
 
 
-def coupling_queues(known: Reaches, expiring: frozenset[Queue] | None) -> frozenset[Queue]:
+def coupling_queues(known: Reaches, expiring: frozenset[QueueRef] | None) -> frozenset[QueueRef]:
     """Return the queues that couple messages.
 
     Args:
@@ -209,7 +209,7 @@ def units(stories: Sequence[Story], known: Reaches) -> list[Unit]:
     """Return the units, those of coupled messages first; ``known`` tells how far messages come."""
     reaches = [known.of(story) for story in stories]
     coupling = Coupling(reaches, known.sides)
-    coupled: dict[Queue, list[int]] = {}
+    coupled: dict[QueueRef, list[int]] = {}
     alone: list[int] = []
     for number, reach in enumerate(reaches):
         group = coupling.group(reach)
@@ -249,9 +249,9 @@ class _Groups:
     """Sets of queues that are joined more and more."""
 
     def __init__(self) -> None:
-        self._above: dict[Queue, Queue] = {}
+        self._above: dict[QueueRef, QueueRef] = {}
 
-    def of(self, queue: Queue) -> Queue:
+    def of(self, queue: QueueRef) -> QueueRef:
         """Return the queue that stands for the whole group: the first of them by name."""
         above = self._above.setdefault(queue, queue)
         while above != self._above[above]:
@@ -259,7 +259,7 @@ class _Groups:
         self._above[queue] = above
         return above
 
-    def join(self, *queues: Queue) -> None:
+    def join(self, *queues: QueueRef) -> None:
         """Make one group of the groups of these queues."""
         roots = {self.of(queue) for queue in queues}
         for root in roots:

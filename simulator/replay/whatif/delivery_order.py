@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from dlx.message_flow import MessageFlow
 from dlx.topology import QUORUM
-from simulator.replay.whatif.playback_broker import Queue
-from simulator.replay.whatif.stories import LAST, Came, Delivery, Outcome, Story
+from simulator.replay.whatif.playback_broker import QueueRef
+from simulator.replay.whatif.stories import LAST, Came, ConsumerAction, Delivery, Story
 
 Moment = tuple[int, float]
 """A time, and a place among the rows of it."""
@@ -103,10 +103,10 @@ class _Queues:
 
     def __init__(self, flows: Mapping[str, MessageFlow]) -> None:
         self._flows = flows
-        self._orders: dict[Queue, _Order] = {}
-        self._latest: dict[Queue, Moment] = {}
-        self._back_after: dict[Queue, Moment] = {}
-        self._undelivered: defaultdict[Queue, _Undelivered] = defaultdict(_Undelivered)
+        self._orders: dict[QueueRef, _Order] = {}
+        self._latest: dict[QueueRef, Moment] = {}
+        self._back_after: dict[QueueRef, Moment] = {}
+        self._undelivered: defaultdict[QueueRef, _Undelivered] = defaultdict(_Undelivered)
         self._awaited: dict[int, int] = {}
 
     def expect(self, arrivals: Sequence[_Arrival]) -> None:
@@ -146,7 +146,7 @@ class _Queues:
         sent = story.deliveries[came.after or 0]
         first = self._undelivered[story.vhost, delivery.queue].oldest < (sent.at_us, sent.place)
         if first and not sent.observed:
-            sent.outcome = Outcome.CRASHED
+            sent.action = ConsumerAction.CRASHED
         return first
 
     def _put_in_order(self, story: Story, delivery: Delivery, came: Came) -> None:

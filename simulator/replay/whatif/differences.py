@@ -13,7 +13,7 @@ from dlx.settings import alternate_exchange
 from dlx.topology import Topology
 from simulator.definitions import Definitions
 from simulator.definitions_overlay import NAMED_BY, object_key
-from simulator.replay.whatif.playback_broker import Queue
+from simulator.replay.whatif.playback_broker import QueueRef
 
 # What has settings inside, each of which is a difference of its own: the table that holds them.
 _TABLES = {"queues": "arguments", "policies": "definition", "exchanges": "arguments"}
@@ -127,7 +127,7 @@ def _shown(table: dict[str, Any], field: str) -> str:
     return msgspec.json.encode(table[field]).decode() if field in table else "none"
 
 
-def differing_queues(before: Mapping[str, MessageFlow], after: Mapping[str, MessageFlow]) -> frozenset[Queue] | None:
+def differing_queues(before: Mapping[str, MessageFlow], after: Mapping[str, MessageFlow]) -> frozenset[QueueRef] | None:
     """Return the queues whose settings differ; ``None`` where the release differs, or how messages are routed."""
     if before.keys() != after.keys() or not all(_route_alike(flow, after[name]) for name, flow in before.items()):
         return None

@@ -21,12 +21,12 @@ from simulator.replay.whatif.log import Captured, coupling_queues_of, of_the_log
 from simulator.replay.whatif.log_rows import BESIDE, Replayed, replayed_batches, rows_of
 from simulator.replay.whatif.plain_player import FirstLook, PlainPlayer, WeightedCase
 from simulator.replay.whatif.playback import Unseen
-from simulator.replay.whatif.playback_broker import Queue
-from simulator.replay.whatif.result import AnyAsked, Asked
+from simulator.replay.whatif.playback_broker import QueueRef
+from simulator.replay.whatif.result import AnyResult, Result
 from simulator.replay.whatif.runs import Case, Comparison, Runs, began, lives
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.shared_player import SharedPlayer
-from simulator.replay.whatif.sides import Prepared, prepared, side_of
+from simulator.replay.whatif.sides import PreparedSide, prepared, side_of
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally, conclusion
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame as SparkTable
 
 Progress = Callable[[str, int, int | None], object]
-PlayerOf = Callable[[Runs, frozenset[Queue], Collection[str], Mapping[str, int]], PlainPlayer]
+PlayerOf = Callable[[Runs, frozenset[QueueRef], Collection[str], Mapping[str, int]], PlainPlayer]
 
 
 def what_if(
@@ -48,7 +48,7 @@ def what_if(
     settings: Sequence[str] = (),
     left: LocalTable | SparkTable | None = None,
     unseen: Unseen = "ack",
-) -> AnyAsked:
+) -> AnyResult:
     """Return what other settings, or another release, would have done to the messages of a capture.
 
     Args:
@@ -90,7 +90,7 @@ def what_if_files(
     examples: bool = False,
     progress: Progress = lambda what, done, of: None,
     player_of: PlayerOf = SharedPlayer,
-) -> Asked:
+) -> Result:
     """Return what would have become of the messages of a capture.
 
     ``left`` is a capture of what was found in the queues in the end. With ``examples``, some messages that change are
@@ -133,7 +133,7 @@ def what_if_files(
     answer = conclusion(tally, find_causes(runs, parts), runs, given)
     shown = lives(runs, _groups(tallies), answer.shown_examples) if examples else {}
     coupled = [WeightedCase.of(case) for _, queues, own in tallies if queues for case in own]
-    return Asked(answer=answer, tally=tally, units=_units(comparison, tally), lives=shown, cases=[*coupled, *alone])
+    return Result(answer=answer, tally=tally, units=_units(comparison, tally), lives=shown, cases=[*coupled, *alone])
 
 
 def _both_sides(look: FirstLook, player: PlainPlayer) -> Iterator[WeightedCase]:
@@ -150,29 +150,29 @@ def _units(comparison: Comparison, tally: Tally) -> list[Unit]:
     return [*coupled, Unit(range(alone))] if alone else coupled
 
 
-def _waits_us(looks: Iterable[FirstLook]) -> dict[Queue, list[int]]:
+def _waits_us(looks: Iterable[FirstLook]) -> dict[QueueRef, list[int]]:
     """Return how long messages waited to be delivered, in each queue that they came into."""
-    found: dict[Queue, list[int]] = {}
+    found: dict[QueueRef, list[int]] = {}
     for look in looks:
         for queue, waits_us in look.waits_us.items():
             found.setdefault(queue, []).extend(waits_us)
     return found
 
 
-def _groups(tallies: Iterable[tuple[Tally, Sequence[Queue], list[Case]]]) -> Iterator[Sequence[Case]]:
+def _groups(tallies: Iterable[tuple[Tally, Sequence[QueueRef], list[Case]]]) -> Iterator[Sequence[Case]]:
     """Yield cases that are played together."""
     for _, queues, own in tallies:
         yield from [own] if queues else ([case] for case in sorted(own, key=began))
 
 
-def read_log(captured: LocalTable, side: Prepared) -> list[Story]:
+def read_log(captured: LocalTable, side: PreparedSide) -> list[Story]:
     """Replay a capture under its own settings, and return what it shows of each message."""
     kernel = kernel_of_side(captured, side)
     rows = rows_of(_replayed(captured, kernel, lambda what, done, of: None), Captured.of(captured).file_numbers)
     return list(read_stories(rows, side.flows, only=side.only_vhost))
 
 
-def kernel_of_side(captured: LocalTable, side: Prepared) -> Kernel:
+def kernel_of_side(captured: LocalTable, side: PreparedSide) -> Kernel:
     """Return what replays a capture under its own settings."""
     definitions = side.side.definitions
     for vhost, flow in side.flows.items():

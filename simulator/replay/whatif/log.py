@@ -14,9 +14,9 @@ from simulator.replay.tables import Table, rows, select, text
 from simulator.replay.whatif.consumer_actions import KIND, expiring_story
 from simulator.replay.whatif.coupling import Reaches, coupling_queues
 from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.playback import Log
-from simulator.replay.whatif.playback_broker import Queue
-from simulator.replay.whatif.sides import Prepared
+from simulator.replay.whatif.playback import LogFacts
+from simulator.replay.whatif.playback_broker import QueueRef
+from simulator.replay.whatif.sides import PreparedSide
 
 KINDS_MAX = 10_000
 """Kinds of publishes with an expiration whose way is looked up; of more, each may come anywhere."""
@@ -60,7 +60,7 @@ class Captured(Generic[Table]):
         return () if self.left is None else self.left.files.keys()
 
     @property
-    def left_queues(self) -> frozenset[Queue]:
+    def left_queues(self) -> frozenset[QueueRef]:
         """The queues of which it is known what was left in them."""
         return frozenset() if self.left is None else self.left.queues
 
@@ -75,12 +75,12 @@ class Captured(Generic[Table]):
         names = ", ".join(map(text, sorted(messages))) or "NULL"
         return select(f"SELECT * FROM {{rows}} WHERE message IN ({names})", rows=self.rows)
 
-    def of_all(self, side: Prepared) -> Log:
+    def of_all(self, side: PreparedSide) -> LogFacts:
         """Return what all messages of the log show together; ``side`` is the log's own."""
         return self.overview.log(side, self.left)
 
 
-def coupling_queues_of(captured: Captured[Table], known: Reaches, side: Prepared) -> frozenset[Queue]:
+def coupling_queues_of(captured: Captured[Table], known: Reaches, side: PreparedSide) -> frozenset[QueueRef]:
     """Return the queues where the messages of a log may decide over each other; ``side`` is the log's own."""
     if not captured.overview.expires:
         return coupling_queues(known, frozenset())
@@ -92,10 +92,10 @@ def coupling_queues_of(captured: Captured[Table], known: Reaches, side: Prepared
     if len(found) > KINDS_MAX:
         return coupling_queues(known, None)
     reaches = (known.of(expiring_story(row, side.only_vhost)) for row in found)
-    return coupling_queues(known, frozenset[Queue]().union(*(reach.expiring for reach in reaches)))
+    return coupling_queues(known, frozenset[QueueRef]().union(*(reach.expiring for reach in reaches)))
 
 
-def not_looked_at(captured: Captured[Table], side: Prepared) -> list[str]:
+def not_looked_at(captured: Captured[Table], side: PreparedSide) -> list[str]:
     """Say how many messages of the log nobody played, and why; ``side`` is the log's own."""
     unknown = sorted(captured.overview.vhosts - side.flows.keys()) if side.only_vhost is None else []
     if not unknown:
@@ -168,7 +168,7 @@ class Overview(NamedTuple):
         return {place for place, _ in self.last_us}
 
     @property
-    def queues(self) -> frozenset[Queue]:
+    def queues(self) -> frozenset[QueueRef]:
         """The queues that rows are from."""
         return frozenset((vhost, queue) for vhost, queue in self.places if queue is not None)
 
@@ -177,14 +177,14 @@ class Overview(NamedTuple):
         """Their virtual hosts."""
         return {vhost for vhost, _ in self.places}
 
-    def log(self, side: Prepared, left: Overview | None = None) -> Log:
+    def log(self, side: PreparedSide, left: Overview | None = None) -> LogFacts:
         """Return what all messages show together that are played; ``left``: what was found in the queues in the end.
 
         ``side`` is the log's own.
         """
         looked_at = self.vhosts if side.only_vhost is not None else side.flows.keys()
         ends_us = [0]
-        consumed: set[Queue] = set()
+        consumed: set[QueueRef] = set()
         for (place, event), last_us in self.last_us.items():
             vhost, queue = place
             if vhost in looked_at and event in (Event.PUBLISHED, Event.DELIVERED):
@@ -193,7 +193,7 @@ class Overview(NamedTuple):
                     consumed.add((side.only_vhost or vhost, queue))
         if left is not None:
             ends_us += [last_us for (_, event), last_us in left.last_us.items() if event == Event.PUBLISHED]
-        return Log(max(ends_us), frozenset(consumed))
+        return LogFacts(max(ends_us), frozenset(consumed))
 
     def times_of_several(self) -> tuple[int, int] | None:
         """Return between which moments several files may have rows at once; ``None`` if each begins when one ends."""

@@ -15,7 +15,7 @@ from simulator.replay.report.document import document, plain_figure
 from simulator.replay.whatif.answer import SHOWN_MAX, Answer, ends_of, headline, sureness
 from simulator.replay.whatif.outcomes import told
 from simulator.replay.whatif.runs import Life
-from simulator.replay.whatif.tally import Tally, Way
+from simulator.replay.whatif.tally import Tally, Transition
 
 LINKS_MAX = 25
 _SIDES = ("#8593a8", "#2b8fae")
@@ -119,7 +119,7 @@ def _ends_picture(tally: Tally) -> go.Figure:
     return figure
 
 
-def _colour(way: Way) -> str:
+def _colour(way: Transition) -> str:
     more = way.after.lost_copies - way.before.lost_copies
     return _LOST if more > 0 else _SAVED if more < 0 else _MOVED
 

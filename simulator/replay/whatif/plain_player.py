@@ -12,8 +12,8 @@ from simulator.replay.whatif.consumer_actions import read_stories
 from simulator.replay.whatif.correlates import Mark, property_marks, publish_marks
 from simulator.replay.whatif.log_rows import Replayed, rows_of
 from simulator.replay.whatif.outcomes import Fate, Fates, FourTimes
-from simulator.replay.whatif.playback import First
-from simulator.replay.whatif.playback_broker import Queue
+from simulator.replay.whatif.playback import FirstRun
+from simulator.replay.whatif.playback_broker import QueueRef
 from simulator.replay.whatif.runs import Case, Plan, Runs
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.undecidable_ends import LastSeen
@@ -74,7 +74,7 @@ class WeightedCase(NamedTuple):
         return Fates(case.story.vhost, case.reproduced, case.before, other, self.members.names, self.ends_us)
 
 
-class FirstPlay(NamedTuple):
+class SharedFirstRun(NamedTuple):
     """The first play of a message, which others may share.
 
     Attributes:
@@ -87,7 +87,7 @@ class FirstPlay(NamedTuple):
         origin: what tells the play apart from all others, in all processes.
     """
 
-    first: First
+    first: FirstRun
     plan: Plan
     times_us: Sequence[int]
     moments: int
@@ -95,7 +95,7 @@ class FirstPlay(NamedTuple):
     last: Sequence[int]
     origin: tuple[Any, int]
 
-    def at(self, times_us: Sequence[int]) -> First:
+    def at(self, times_us: Sequence[int]) -> FirstRun:
         """Return what it gives for a message with other times: under the name and the keys of this one."""
         replace, first = msgspec.structs.replace, self.first
         own_us = dict(zip(self.times_us[: self.moments], times_us, strict=False))
@@ -106,7 +106,7 @@ class FirstPlay(NamedTuple):
         story, fate = Story(first.story.vhost, first.story.message, publications, deliveries), first.fate
         first_us, last_us = self.plan.ends_us(times_us)
         moved = Fate(fate.ends, fate.deliveries, fate.deaths, first_us, last_us, fate.assumed)
-        return First(story, moved, self.plan.stays_at(times_us))
+        return FirstRun(story, moved, self.plan.stays_at(times_us))
 
 
 class Waiting(NamedTuple):
@@ -119,8 +119,8 @@ class Waiting(NamedTuple):
         times_us: the times of each.
     """
 
-    first: First
-    play: FirstPlay | None = None
+    first: FirstRun
+    play: SharedFirstRun | None = None
     members: Members = Members((), (), ())
     times_us: Sequence[Sequence[int]] = ()
 
@@ -139,7 +139,7 @@ class FirstLook(NamedTuple):
     coupled: list[Story]
     found: list[WeightedCase]
     waiting: list[Waiting]
-    waits_us: dict[Queue, list[int]]
+    waits_us: dict[QueueRef, list[int]]
     last_seen: Counter[LastSeen]
 
     @classmethod
@@ -147,7 +147,7 @@ class FirstLook(NamedTuple):
         """Return what is known of no messages."""
         return cls([], [], [], {}, Counter())
 
-    def add_alone(self, first: First, case: Case | None) -> None:
+    def add_alone(self, first: FirstRun, case: Case | None) -> None:
         """Add a message that was played by itself, with its case if that is known."""
         if case is None:
             self.waiting.append(Waiting(first))
@@ -155,13 +155,13 @@ class FirstLook(NamedTuple):
             self.found.append(WeightedCase.of(case))
         self.add_waits(first)
 
-    def add_waits(self, first: First) -> None:
+    def add_waits(self, first: FirstRun) -> None:
         """Add how long a message waited."""
         for queue, stays in first.stays.items():
             waits_us = self.waits_us.setdefault((first.story.vhost, queue), [])
             waits_us += [stay.after_us for stay in stays if stay.end == "delivered"]
 
-    def add(self, play: FirstPlay, members: Members, times_us: Sequence[Sequence[int]]) -> None:
+    def add(self, play: SharedFirstRun, members: Members, times_us: Sequence[Sequence[int]]) -> None:
         """Add messages that share a play."""
         if play.case is None:
             self.waiting.append(Waiting(play.first, play, members, times_us))
@@ -188,7 +188,7 @@ class PlainPlayer:
     def __init__(
         self,
         runs: Runs,
-        coupling: frozenset[Queue],
+        coupling: frozenset[QueueRef],
         left: Collection[str],
         file_numbers: Mapping[str, int],
     ) -> None:
@@ -204,7 +204,7 @@ class PlainPlayer:
         """Play the messages of a batch under the log's own side, but for those that may meet others."""
         return self.look_at(self.stories([batch]))
 
-    def look_at(self, stories: Iterable[Story], played: Iterable[First] = ()) -> FirstLook:
+    def look_at(self, stories: Iterable[Story], played: Iterable[FirstRun] = ()) -> FirstLook:
         """Play messages by themselves under the log's own side, beside those that were played already."""
         look = FirstLook.empty()
         for first in played:

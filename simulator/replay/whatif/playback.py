@@ -29,9 +29,9 @@ from simulator.broker import commands as amqp
 from simulator.broker.replies import Got
 from simulator.capture.observe import shown_history
 from simulator.events import Event, Happened, copies_added
-from simulator.replay.whatif.outcomes import TELLING, Ends, Fate, FateTally
-from simulator.replay.whatif.playback_broker import Queue, Stage
-from simulator.replay.whatif.stories import LAST, Delivery, Outcome, Publication, Shown, Story
+from simulator.replay.whatif.outcomes import TELLING, Fate, FateTally, Outcome
+from simulator.replay.whatif.playback_broker import PlaybackBroker, QueueRef
+from simulator.replay.whatif.stories import LAST, ConsumerAction, Delivery, Publication, Shown, Story
 from simulator.replay.whatif.time_constraints import NO_PLANNER, AnyPlanner
 
 Unseen = Literal["ack", "repeat"]
@@ -53,7 +53,7 @@ _IN_VAIN = frozenset({Event.DEFERRED, Event.UNROUTABLE, Event.CYCLE_DROPPED, Eve
 """What comes of another event, or of one more try of an at-least-once queue, and leads to nothing."""
 _GONE = frozenset({Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED, Event.PURGED})
 
-Stays = Mapping[str, Sequence["Stay"]]
+Stays = Mapping[str, Sequence["QueueStay"]]
 """How often a message was ready in each queue, one time after the other."""
 
 
@@ -68,7 +68,7 @@ class TooManyHeldError(Exception):
     """More messages wait at one time than a run may hold; the text says where."""
 
 
-class Stay(msgspec.Struct, gc=False):
+class QueueStay(msgspec.Struct, gc=False):
     """One time that a message was ready in a queue: since when, how it ended, and after how long."""
 
     since_us: int
@@ -76,7 +76,7 @@ class Stay(msgspec.Struct, gc=False):
     after_us: int = 0
 
 
-class Log(msgspec.Struct, frozen=True):
+class LogFacts(msgspec.Struct, frozen=True):
     """What all messages of a log show together.
 
     Attributes:
@@ -85,10 +85,10 @@ class Log(msgspec.Struct, frozen=True):
     """
 
     end_us: int
-    consumed: frozenset[Queue]
+    consumed: frozenset[QueueRef]
 
 
-class Habits(msgspec.Struct, frozen=True):
+class TypicalWaits(msgspec.Struct, frozen=True):
     """How long messages wait in queues, as the first runs found.
 
     Attributes:
@@ -96,13 +96,15 @@ class Habits(msgspec.Struct, frozen=True):
         entered: the queues that they came into.
     """
 
-    typical_us: Mapping[Queue, int]
-    entered: Container[Queue]
+    typical_us: Mapping[QueueRef, int]
+    entered: Container[QueueRef]
 
     @classmethod
-    def of(cls, found: Iterable[First], others_us: Mapping[Queue, Iterable[int]] = MappingProxyType({})) -> Habits:
+    def of(
+        cls, found: Iterable[FirstRun], others_us: Mapping[QueueRef, Iterable[int]] = MappingProxyType({})
+    ) -> TypicalWaits:
         """Return what the first runs of stories found; ``others_us`` are the waits that were found in other ones."""
-        waits_us: defaultdict[Queue, list[int]] = defaultdict(list)
+        waits_us: defaultdict[QueueRef, list[int]] = defaultdict(list)
         for entered, waited_us in others_us.items():
             waits_us[entered] += waited_us
         for first in found:
@@ -111,19 +113,19 @@ class Habits(msgspec.Struct, frozen=True):
         return cls({queue: median_low(waits) for queue, waits in waits_us.items() if waits}, {*waits_us})
 
 
-NO_HABITS = Habits({}, frozenset())
+NO_WAITS = TypicalWaits({}, frozenset())
 """What is known before the first runs."""
 
 
-class First(NamedTuple):
+class FirstRun(NamedTuple):
     """A story, and what its first run found: nothing before it."""
 
     story: Story
-    fate: Fate = Fate(Ends())
+    fate: Fate = Fate(Outcome())
     stays: Stays = MappingProxyType({})
 
 
-_ENDLESS = Fate(Ends(endless=True))
+_ENDLESS = Fate(Outcome(endless=True))
 
 
 class Played(NamedTuple):
@@ -138,15 +140,15 @@ class Played(NamedTuple):
     """
 
     number: int
-    given: First
+    given: FirstRun
     fate: Fate
     stays: Stays
     seen: Sequence[Happened]
 
     @property
-    def first(self) -> First:
+    def first(self) -> FirstRun:
         """What a second run takes, if this was the first one."""
-        return First(self.given.story, self.fate, self.stays)
+        return FirstRun(self.given.story, self.fate, self.stays)
 
 
 def in_order(run: Iterable[Played]) -> list[Played]:
@@ -160,13 +162,13 @@ class _OnStage:
     __slots__ = ("actions", "copies", "deliveries", "first_stays", "given", "number", "publishes_again", "seen",
                  "stays", "story", "taken", "tally", "uids", "watched")  # fmt: skip
 
-    def __init__(self, number: int, given: First, watched: bool) -> None:
+    def __init__(self, number: int, given: FirstRun, watched: bool) -> None:
         self.number, self.given, self.watched = number, given, watched
         self.story, self.first_stays = given.story, given.stays
         self.deliveries = self.story.by_queue()
         self.tally = FateTally()
         self.taken: dict[str, int] = {}
-        self.stays: dict[str, list[Stay]] = {}
+        self.stays: dict[str, list[QueueStay]] = {}
         self.seen: list[Happened] = []
         self.uids: list[int] = []
         self.actions = self.copies = 0
@@ -193,7 +195,7 @@ class _Return(NamedTuple):
     do: _Action
 
 
-class Rerun:
+class Playback:
     """One run of stories.
 
     Args:
@@ -208,18 +210,18 @@ class Rerun:
 
     def __init__(
         self,
-        stage: Stage,
-        log: Log,
+        stage: PlaybackBroker,
+        log: LogFacts,
         unseen: Unseen,
         *,
-        habits: Habits | None = None,
+        typical_waits: TypicalWaits | None = None,
         watched: Collection[int] = (),
         held_max: int | None = None,
         planner: AnyPlanner = NO_PLANNER,
     ) -> None:
         self._stage, self._log, self._unseen = stage, log, unseen
         self._planner, self._plans = planner, planner is not NO_PLANNER
-        self._is_first, self._habits = habits is None, habits or NO_HABITS
+        self._is_first, self._typical_waits = typical_waits is None, typical_waits or NO_WAITS
         self._watched, self._held_max = watched, held_max
         self._later_us = self._end_us = self._next_us = 0
         self._on_stage: dict[int, _OnStage] = {}
@@ -232,14 +234,14 @@ class Rerun:
         self._agenda: list[tuple[int, float, int, _OnStage, _Action]] = []
         self._orders = count(-LAST), count()
         self._news: deque[tuple[_OnStage, str, int]] = deque()
-        self._used: dict[Queue, None] = {}
+        self._used: dict[QueueRef, None] = {}
         self._quiet = self._quiet_since_us = self._left_then = 0
-        self._wanted: Counter[Queue] = Counter()
-        self._out: defaultdict[Queue, list[_Return]] = defaultdict(list)
+        self._wanted: Counter[QueueRef] = Counter()
+        self._out: defaultdict[QueueRef, list[_Return]] = defaultdict(list)
 
     # The run
 
-    def play(self, stories: Iterable[First]) -> Iterator[Played]:
+    def play(self, stories: Iterable[FirstRun]) -> Iterator[Played]:
         """Play stories in the order in which they begin, yield each when it is over, and leave the stage empty.
 
         Raises ``TooManyHeldError`` where more than ``held_max`` are on the stage at one time.
@@ -314,7 +316,7 @@ class Rerun:
         if self._held_max is not None and len(self._on_stage) > self._held_max:
             raise TooManyHeldError(self._where_held())
 
-    def _rest(self) -> Iterator[tuple[int, First]]:
+    def _rest(self) -> Iterator[tuple[int, FirstRun]]:
         """Yield what has not begun."""
         if self._next is not None:
             yield self._next
@@ -415,7 +417,7 @@ class Rerun:
         self._used[vhost, queue] = None
         stays = each.stays.setdefault(queue, [])
         self._news.append((each, queue, len(stays)))
-        stays.append(Stay(now_us))
+        stays.append(QueueStay(now_us))
         if self._plans:
             self._planner.came((vhost, queue), now_us)
 
@@ -437,7 +439,7 @@ class Rerun:
                 self._take_unseen(each, queue, attempt, now_us)
             return
         stays = each.first_stays.get(queue, ())
-        usual_us = self._habits.typical_us.get((vhost, queue), 0)
+        usual_us = self._typical_waits.typical_us.get((vhost, queue), 0)
         planner = self._planner if (vhost, queue) in self._log.consumed else NO_PLANNER
         if attempt >= len(stays):
             planner.after(since_us, usual_us)
@@ -459,16 +461,16 @@ class Rerun:
         """Let the message be taken though the log has no such delivery, if anybody consumes the queue."""
         vhost = each.story.vhost
         if (vhost, queue) in self._log.consumed:
-            self._look_at_habits()
+            self._look_at_typical_waits()
             self._take_later(each, queue, attempt, at_us, LAST)
         elif not self._is_first and queue not in each.first_stays:
-            self._look_at_habits()
-            if (vhost, queue) not in self._habits.entered:
+            self._look_at_typical_waits()
+            if (vhost, queue) not in self._typical_waits.entered:
                 _assume(each, f"nobody consumes '{queue}': in the log no message came into it")
 
-    def _look_at_habits(self) -> None:
+    def _look_at_typical_waits(self) -> None:
         """Take note that the run depends on what messages usually do, where that is not known yet."""
-        if not self._is_first and self._habits is NO_HABITS:
+        if not self._is_first and self._typical_waits is NO_WAITS:
             self._planner.unknown()
 
     # What clients do
@@ -541,25 +543,27 @@ class Rerun:
             if self._plans:
                 self._planner.as_late(self._stage.now_us - self._later_us, delivery.at_us, delivery.until_us)
             if at_once:
-                self._settle_later(each, got, delivery.outcome, None, LAST)
+                self._settle_later(each, got, delivery.action, None, LAST)
             elif self._is_first and delivery.may_be_back_before and queue.settings.dead_letters_refused:
                 self._return_later(each, queue, got, delivery)
             else:
-                self._settle_later(each, got, delivery.outcome, after_us, delivery.until_place)
+                self._settle_later(each, got, delivery.action, after_us, delivery.until_place)
             if each.publishes_again:
                 self._publish_again(each, delivery)
             return
-        outcome = Outcome.ENDED
+        action = ConsumerAction.ENDED
         if self._unseen == "repeat" and seen and attempt < len(seen) + ATTEMPTS_MAX:
-            outcome = seen[-1].outcome
-        _assume(each, f"the consumer of '{name}' {_ASSUMED[outcome]} a delivery that the log does not have")
-        self._settle_later(each, got, outcome, None, LAST)
+            action = seen[-1].action
+        _assume(each, f"the consumer of '{name}' {_ASSUMED[action]} a delivery that the log does not have")
+        self._settle_later(each, got, action, None, LAST)
 
-    def _settle_later(self, each: _OnStage, got: Got, outcome: Outcome, after_us: int | None, place: float) -> None:
+    def _settle_later(
+        self, each: _OnStage, got: Got, action: ConsumerAction, after_us: int | None, place: float
+    ) -> None:
         """Let the consumer do it then, ``None`` being at once."""
 
         def settle() -> None:
-            self._stage.settle(got, outcome)
+            self._stage.settle(got, action)
 
         if after_us is not None:
             self._at(self._stage.now_us + after_us, place, each, settle)
@@ -573,7 +577,7 @@ class Rerun:
         def give_back() -> None:
             if own in out:
                 out.remove(own)
-                self._stage.settle(got, delivery.outcome)
+                self._stage.settle(got, delivery.action)
 
         due_us = now_us + delivery.until_us - delivery.at_us
         own = _Return(due_us, delivery.until_place, delivery, now_us, give_back)
@@ -617,7 +621,7 @@ class Rerun:
         return ", ".join(f"{many:,} in '{queue}'" for queue, many in held.most_common(HELD_SHOWN)) or "none in a queue"
 
 
-def _left(stays: Iterable[Stay], time_us: int, end: End) -> None:
+def _left(stays: Iterable[QueueStay], time_us: int, end: End) -> None:
     for stay in stays:
         if stay.end == "stayed":
             stay.end, stay.after_us = end, time_us - stay.since_us
@@ -629,9 +633,9 @@ def _assume(each: _OnStage, what: str) -> None:
 
 
 _ASSUMED = {
-    Outcome.ENDED: "acknowledges",
-    Outcome.REJECTED: "rejects",
-    Outcome.FAILED: "rejects",
-    Outcome.REQUEUED: "returns",
-    Outcome.CRASHED: "returns",
+    ConsumerAction.ENDED: "acknowledges",
+    ConsumerAction.REJECTED: "rejects",
+    ConsumerAction.FAILED: "rejects",
+    ConsumerAction.REQUEUED: "returns",
+    ConsumerAction.CRASHED: "returns",
 }

@@ -19,7 +19,7 @@ from simulator.broker import Broker, Copy, QueueState
 from simulator.broker import commands as amqp
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, Got
 from simulator.events import Happened
-from simulator.replay.whatif.stories import Outcome, Publication
+from simulator.replay.whatif.stories import ConsumerAction, Publication
 
 USER = "dlx whatif"
 BEGIN_US = 1_767_225_600_000_000  # 2026-01-01
@@ -32,12 +32,12 @@ CHANNEL_TICK_US = 1
 KEPT_MAX = 1_000
 """Messages that streams may keep from earlier runs."""
 
-Queue = tuple[str, str]
+QueueRef = tuple[str, str]
 """A virtual host, and a queue in it."""
 Observer = Callable[[Happened, Message], None]
 
 
-class Stage:
+class PlaybackBroker:
     """A broker with the settings of one side.
 
     Args:
@@ -130,10 +130,10 @@ class Stage:
             self._free[vhost].pop()
         return got
 
-    def settle(self, got: Got, outcome: Outcome) -> None:
+    def settle(self, got: Got, action: ConsumerAction) -> None:
         """Do with a delivery what its consumer does."""
         channel = got.channel
-        for command in _SETTLES[outcome](channel, got.delivery_tag):
+        for command in _SETTLES[action](channel, got.delivery_tag):
             self.tell(command)
         self._free[self._vhost_of[channel[0]]].append(channel)
 
@@ -159,16 +159,16 @@ class Stage:
         message = Message(exchange=publication.exchange, routing_keys=(publication.routing_key,))
         return queue is not None and not queue.store.refuses(Copy(0, message, publication.body), internal=False)
 
-    def held(self, queues: Iterable[Queue]) -> Iterator[tuple[QueueState, Copy]]:
+    def held(self, queues: Iterable[QueueRef]) -> Iterator[tuple[QueueState, Copy]]:
         """Yield what these queues hold."""
         for queue in self.existing(queues):
             yield from ((queue, copy) for copy in queue.held())
 
-    def existing(self, queues: Iterable[Queue]) -> Iterator[QueueState]:
+    def existing(self, queues: Iterable[QueueRef]) -> Iterator[QueueState]:
         """Yield those of the queues that exist."""
         yield from filter(None, (self.broker.queue(name, vhost) for vhost, name in queues))
 
-    def clear(self, queues: Iterable[Queue]) -> None:
+    def clear(self, queues: Iterable[QueueRef]) -> None:
         """Empty the queues that a run has used, for the next one; what cannot be emptied goes with the broker."""
         self.observer = _nobody
         used = list(queues)
@@ -180,12 +180,12 @@ class Stage:
             self.begin_again()
 
 
-_SETTLES: Mapping[Outcome, Callable[[amqp.ChannelId, int], Iterable[amqp.Command]]] = {
-    Outcome.ENDED: lambda channel, tag: (amqp.Ack(channel, tag),),
-    Outcome.REJECTED: lambda channel, tag: (amqp.Nack(channel, tag, requeue=False),),
-    Outcome.FAILED: lambda channel, tag: (amqp.Reject(channel, tag, requeue=False),),
-    Outcome.REQUEUED: lambda channel, tag: (amqp.Nack(channel, tag, requeue=True),),
-    Outcome.CRASHED: lambda channel, _: (amqp.CloseChannel(channel), amqp.OpenChannel(channel)),
+_SETTLES: Mapping[ConsumerAction, Callable[[amqp.ChannelId, int], Iterable[amqp.Command]]] = {
+    ConsumerAction.ENDED: lambda channel, tag: (amqp.Ack(channel, tag),),
+    ConsumerAction.REJECTED: lambda channel, tag: (amqp.Nack(channel, tag, requeue=False),),
+    ConsumerAction.FAILED: lambda channel, tag: (amqp.Reject(channel, tag, requeue=False),),
+    ConsumerAction.REQUEUED: lambda channel, tag: (amqp.Nack(channel, tag, requeue=True),),
+    ConsumerAction.CRASHED: lambda channel, _: (amqp.CloseChannel(channel), amqp.OpenChannel(channel)),
 }
 
 

@@ -30,7 +30,7 @@ BATCH = 1_000
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class AnyAsked(ABC):
+class AnyResult(ABC):
     """The answer, wherever the messages are.
 
     Attributes:
@@ -67,7 +67,7 @@ class AnyAsked(ABC):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Asked(AnyAsked):
+class Result(AnyResult):
     """The answer with all messages in memory.
 
     Attributes:
@@ -90,7 +90,7 @@ class Asked(AnyAsked):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class AskedOnSpark(AnyAsked):
+class SparkResult(AnyResult):
     """The answer with the messages in Spark's storage: ``messages`` stays there until its session ends."""
 
     messages: DataFrame
@@ -153,7 +153,7 @@ TOTALS = "summary.json"
 PAGE = "report.html"
 
 
-def write_files(work: Path, out: Path, asked: AnyAsked, names: tuple[str, str]) -> None:
+def write_files(work: Path, out: Path, asked: AnyResult, names: tuple[str, str]) -> None:
     """Write the other files into ``work``, where the messages are, and put all into ``out`` when they are whole.
 
     ``names`` say what each side is.

@@ -21,22 +21,22 @@ from simulator.replay.whatif.consumer_actions import tells_requeues
 from simulator.replay.whatif.coupling import Reaches, Unit, units
 from simulator.replay.whatif.delivery_order import put_in_order
 from simulator.replay.whatif.differences import differing_queues
-from simulator.replay.whatif.outcomes import Ends, Fate, FourTimes, told
+from simulator.replay.whatif.outcomes import Fate, FourTimes, Outcome, told
 from simulator.replay.whatif.playback import (
-    NO_HABITS,
+    NO_WAITS,
     End,
-    First,
-    Habits,
-    Log,
+    FirstRun,
+    LogFacts,
+    Playback,
     Played,
-    Rerun,
-    Stay,
+    QueueStay,
     Stays,
+    TypicalWaits,
     Unseen,
     in_order,
 )
-from simulator.replay.whatif.playback_broker import Queue, Stage
-from simulator.replay.whatif.sides import Clocks, Prepared
+from simulator.replay.whatif.playback_broker import PlaybackBroker, QueueRef
+from simulator.replay.whatif.sides import Clocks, PreparedSide
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.time_constraints import Planner, Timetable
 
@@ -63,7 +63,7 @@ class Case(msgspec.Struct, frozen=True, gc=False):
     before: Fate
     after: Fate
     reproduced: bool
-    or_else: Ends | None = None
+    or_else: Outcome | None = None
 
     @property
     def changed(self) -> bool:
@@ -102,12 +102,12 @@ class Plan(NamedTuple):
     def stays_at(self, times_us: Sequence[int]) -> Stays:
         """Return the stays of a message with these times."""
         return {
-            queue: [Stay(times_us[since], end, times_us[until] - times_us[since]) for end, since, until in some]
+            queue: [QueueStay(times_us[since], end, times_us[until] - times_us[since]) for end, since, until in some]
             for queue, some in self.stays
         }
 
 
-def _plan(found: First, planner: Planner, clocks: Clocks, seen: Mapping[int, int]) -> Plan | None:
+def _plan(found: FirstRun, planner: Planner, clocks: Clocks, seen: Mapping[int, int]) -> Plan | None:
     """Return what a play planned; ``None`` if something else decides, too. ``seen`` must have the order that it has.
 
     Of very many copies some may rest for a while.
@@ -121,7 +121,7 @@ def _plan(found: First, planner: Planner, clocks: Clocks, seen: Mapping[int, int
         return None
     first, last = planner.place(fate.first_us), planner.place(fate.last_us)
 
-    def in_places(stay: Stay) -> tuple[End, int, int]:
+    def in_places(stay: QueueStay) -> tuple[End, int, int]:
         return stay.end, planner.place(stay.since_us), planner.place(stay.since_us + stay.after_us)
 
     by_queue = [(queue, [in_places(stay) for stay in some]) for queue, some in stays.items()]
@@ -147,27 +147,27 @@ class Runs:
 
     def __init__(
         self,
-        before: Prepared,
-        after: Prepared,
+        before: PreparedSide,
+        after: PreparedSide,
         unseen: Unseen,
-        log: Log,
-        habits: Habits = NO_HABITS,
+        log: LogFacts,
+        typical_waits: TypicalWaits = NO_WAITS,
         reaches: Reaches | None = None,
     ) -> None:
         self.before, self.after = before, after
         self.reaches = Reaches((before.flows, after.flows)) if reaches is None else reaches
         self._unseen: Unseen = unseen
-        self.log, self._habits = log, habits
-        self._last: tuple[Story, frozenset[Queue]] | None = None
+        self.log, self._typical_waits = log, typical_waits
+        self._last: tuple[Story, frozenset[QueueRef]] | None = None
 
-    def knowing(self, habits: Habits) -> Runs:
+    def knowing(self, typical_waits: TypicalWaits) -> Runs:
         """Return the same, with what the first runs have found."""
         found = copy.copy(self)
-        found._habits = habits
+        found._typical_waits = typical_waits
         return found
 
     @cached_property
-    def differing(self) -> frozenset[Queue] | None:
+    def differing(self) -> frozenset[QueueRef] | None:
         """The queues that are not the same on both sides; ``None`` where that tells nothing."""
         return differing_queues(self.before.flows, self.after.flows)
 
@@ -178,19 +178,19 @@ class Runs:
 
         Raises ``TooManyHeldError`` where more than ``held_max`` are not over at one time.
         """
-        run = Rerun(self.before.stage, self.log, self._unseen, watched=watched, held_max=held_max)
-        return run.play(First(story) for story in own)
+        run = Playback(self.before.stage, self.log, self._unseen, watched=watched, held_max=held_max)
+        return run.play(FirstRun(story) for story in own)
 
-    def meets(self, story: Story, coupling: frozenset[Queue]) -> bool:
+    def meets(self, story: Story, coupling: frozenset[QueueRef]) -> bool:
         """Tell whether the message may come to one of these queues."""
         return not coupling.isdisjoint(self._queues(story))
 
-    def first_alone(self, story: Story) -> First:
+    def first_alone(self, story: Story) -> FirstRun:
         """Play a message by itself under the log's own side."""
         (played,) = self.first([story])
         return played.first
 
-    def first_planned(self, story: Story, given_us: Sequence[int]) -> tuple[First, Plan | None]:
+    def first_planned(self, story: Story, given_us: Sequence[int]) -> tuple[FirstRun, Plan | None]:
         """Play a message by itself under the log's own side, and return how its times follow from those given.
 
         These are the moments of its rows, and the end of the log. There is no plan if something else decides, too.
@@ -201,11 +201,11 @@ class Runs:
         for may_us in filter(None, dict.fromkeys((clocks.holding_us, self.after.clocks.holding_us))):
             for each in story.deliveries:
                 planner.must_be_held_alike(each.at_us, each.until_us, may_us)
-        (played,) = Rerun(self.before.stage, self.log, self._unseen, planner=planner).play([First(story)])
+        (played,) = Playback(self.before.stage, self.log, self._unseen, planner=planner).play([FirstRun(story)])
         return played.first, _plan(played.first, planner, clocks, {})
 
     def second_planned(
-        self, first: First, plan: Plan, times_us: Sequence[int], moments: int
+        self, first: FirstRun, plan: Plan, times_us: Sequence[int], moments: int
     ) -> tuple[Case, Sequence[Plan]]:
         """Play a message by itself under the other side, and return how its times follow from those of its first play.
 
@@ -217,9 +217,11 @@ class Runs:
         seen |= {place: times_us[place] for _, stays in plan.stays for _, *ends in stays for place in ends}
         places, clocks = {time_us: place for place, time_us in sorted(seen.items())}, self.after.clocks
 
-        def play(given: First) -> tuple[First, Plan | None]:
+        def play(given: FirstRun) -> tuple[FirstRun, Plan | None]:
             planner = Planner(times_us, places, moments - 1, clocks.ttls_us)
-            rerun = Rerun(self.after.stage, self.log, self._unseen, habits=self._habits, planner=planner)
+            rerun = Playback(
+                self.after.stage, self.log, self._unseen, typical_waits=self._typical_waits, planner=planner
+            )
             (played,) = rerun.play([given])
             return played.first, _plan(played.first, planner, clocks, seen)
 
@@ -230,20 +232,22 @@ class Runs:
 
     def other(
         self,
-        own: Iterable[First],
-        stage: Stage | None = None,
+        own: Iterable[FirstRun],
+        stage: PlaybackBroker | None = None,
         watched: Collection[int] = (),
         held_max: int | None = None,
     ) -> Iterator[Played]:
         """Play them again under the other side, or on another stage."""
         stage = stage or self.after.stage
-        return Rerun(stage, self.log, self._unseen, habits=self._habits, watched=watched, held_max=held_max).play(own)
+        return Playback(
+            stage, self.log, self._unseen, typical_waits=self._typical_waits, watched=watched, held_max=held_max
+        ).play(own)
 
-    def at_once(self, first: First) -> Case | None:
+    def at_once(self, first: FirstRun) -> Case | None:
         """Return a message that is played by itself, if its first run tells how it fares on the other side."""
         return _case(first, first.fate, first.fate.ends) if self._fares_the_same(first) else None
 
-    def alone(self, first: First) -> Case:
+    def alone(self, first: FirstRun) -> Case:
         """Return a message that is played by itself under both sides."""
         if (known := self.at_once(first)) is not None:
             return known
@@ -251,12 +255,12 @@ class Runs:
         (or_else,) = (other,) if failed is None else self.other([failed])
         return _case(first, other.fate, or_else.fate.ends)
 
-    def _failed(self, first: First) -> First | None:
+    def _failed(self, first: FirstRun) -> FirstRun | None:
         """Return a message as if its consumers had failed it, where that may decide and they may have."""
         failed = _with_failures(first) if self._failures_decide else first
         return None if failed.story is first.story else failed
 
-    def together(self, own: Iterable[First], held_max: int | None = None) -> Iterator[Case]:
+    def together(self, own: Iterable[FirstRun], held_max: int | None = None) -> Iterator[Case]:
         """Yield messages that belong together under both sides, each when it is over.
 
         They come in the order in which they begin. Raises ``TooManyHeldError`` where more than ``held_max`` are not
@@ -273,7 +277,7 @@ class Runs:
             found = _case(one.given, one.fate, or_else.fate.ends)  # if it goes round, nobody knows which do
             yield msgspec.structs.replace(found, reproduced=False) if one.fate.ends.endless else found
 
-    def cases(self, own: Sequence[First], *, coupled: bool) -> list[Case]:
+    def cases(self, own: Sequence[FirstRun], *, coupled: bool) -> list[Case]:
         """Return messages under both sides in the order in which they begin, played together if they are coupled."""
         return sorted(self.together(own), key=began) if coupled else [self.alone(each) for each in own]
 
@@ -285,7 +289,7 @@ class Runs:
         """
         return tells_requeues(self.after.side.release) and not tells_requeues(self.before.side.release)
 
-    def _fares_the_same(self, first: First) -> bool:
+    def _fares_the_same(self, first: FirstRun) -> bool:
         """Tell whether the second run of a message must give what its first run gave, so that nobody need play it.
 
         It must where the sides are the same wherever the message may come; unless the first run assumed something,
@@ -295,14 +299,14 @@ class Runs:
             return False
         return self.differing.isdisjoint(self._queues(first.story))
 
-    def _queues(self, story: Story) -> frozenset[Queue]:
+    def _queues(self, story: Story) -> frozenset[QueueRef]:
         """Return the queues that the message may come to; it is asked several times of one message after the other."""
         if self._last is None or self._last[0] is not story:
             self._last = story, self.reaches.of(story).queues
         return self._last[1]
 
 
-def _with_failures(first: First) -> First:
+def _with_failures(first: FirstRun) -> FirstRun:
     return first._replace(story=first.story.with_failures())
 
 
@@ -317,7 +321,7 @@ def _side_by_side(one: Iterator[Played], other: Iterator[Played]) -> Iterator[tu
                 yield found[0].pop(number), found[1].pop(number)
 
 
-def _case(first: First, after: Fate, or_else: Ends) -> Case:
+def _case(first: FirstRun, after: Fate, or_else: Outcome) -> Case:
     story, before = first.story, first.fate
     reproduced = reproduces(story, before)
     if or_else == after.ends:
@@ -340,7 +344,7 @@ class Comparison:
     """
 
     def __init__(
-        self, stories: Sequence[Story], runs: Runs, waits_us: Mapping[Queue, Sequence[int]] | None = None
+        self, stories: Sequence[Story], runs: Runs, waits_us: Mapping[QueueRef, Sequence[int]] | None = None
     ) -> None:
         self.runs = runs
         self._stories, self._waits_us = stories, waits_us or {}
@@ -349,11 +353,11 @@ class Comparison:
 
     def play(self, done: Done = int) -> list[Case]:
         """Play all under both sides, and return the cases; ``done`` is told how many messages have been played."""
-        firsts: list[tuple[Unit, list[First]]] = []
+        firsts: list[tuple[Unit, list[FirstRun]]] = []
         for count, (unit, own) in _counted(self._together()):
             firsts.append((unit, self._first(unit, own)))
             done(count // 2)
-        self.runs = self.runs.knowing(Habits.of((each for _, own in firsts for each in own), self._waits_us))
+        self.runs = self.runs.knowing(TypicalWaits.of((each for _, own in firsts for each in own), self._waits_us))
         for count, (unit, own) in _counted(firsts):
             self.cases += self.runs.cases(own, coupled=bool(unit.queues))
             done((len(self._stories) + count) // 2)
@@ -369,7 +373,7 @@ class Comparison:
                     deque(put_in_order(own, self.runs.before.flows), maxlen=0)  # it changes them where they are
                 yield unit, own
 
-    def _first(self, unit: Unit, own: Sequence[Story]) -> list[First]:
+    def _first(self, unit: Unit, own: Sequence[Story]) -> list[FirstRun]:
         if unit.queues:
             return [played.first for played in in_order(self.runs.first(own))]
         return [self.runs.first_alone(story) for story in own]

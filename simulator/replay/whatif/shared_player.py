@@ -23,9 +23,9 @@ from simulator.replay.assumptions import TOLERANCE_MS
 from simulator.replay.row_codec import LINEAGE, read_messages
 from simulator.replay.whatif.log_rows import Replayed, places_in_log
 from simulator.replay.whatif.outcomes import FourTimes
-from simulator.replay.whatif.plain_player import FirstLook, FirstPlay, Members, PlainPlayer, Waiting, WeightedCase
-from simulator.replay.whatif.playback import First
-from simulator.replay.whatif.playback_broker import Queue
+from simulator.replay.whatif.plain_player import FirstLook, Members, PlainPlayer, SharedFirstRun, Waiting, WeightedCase
+from simulator.replay.whatif.playback import FirstRun
+from simulator.replay.whatif.playback_broker import QueueRef
 from simulator.replay.whatif.row_numbers import RowNumbers
 from simulator.replay.whatif.runs import Case, Plan, Runs
 from simulator.replay.whatif.stories import Story
@@ -39,7 +39,7 @@ Key = tuple[bytes, bytes]
 """What is equal for messages whose rows are alike, and for those whose moments have the same order."""
 
 
-class SecondPlay(NamedTuple):
+class SharedSecondRun(NamedTuple):
     """The second play of a message, which others may share.
 
     Attributes:
@@ -67,17 +67,17 @@ class SharedPlayer(PlainPlayer):
     def __init__(
         self,
         runs: Runs,
-        coupling: frozenset[Queue],
+        coupling: frozenset[QueueRef],
         left: Collection[str],
         file_numbers: Mapping[str, int],
     ) -> None:
         super().__init__(runs, coupling, left, file_numbers)
         self.rows = RowNumbers(runs.reaches, runs.before.only_vhost, left)
-        self._seconds: dict[Any, list[SecondPlay]] = {}
+        self._seconds: dict[Any, list[SharedSecondRun]] = {}
         self._begin()
 
     def _begin(self) -> None:
-        self.known: dict[Key, list[FirstPlay]] = {}
+        self.known: dict[Key, list[SharedFirstRun]] = {}
         self.singles: set[Key] = set()
         self._count, self._id = 0, uuid4()
 
@@ -97,7 +97,7 @@ class SharedPlayer(PlainPlayer):
         at_random = any(story.vhost in side.clocks.at_random for side in (runs.before, runs.after))
         return at_random or not story.publications or runs.meets(story, self._coupling)
 
-    def learn(self, key: Key, story: Story, moments_us: Sequence[int], delivered: Sequence[int]) -> First | None:
+    def learn(self, key: Key, story: Story, moments_us: Sequence[int], delivered: Sequence[int]) -> FirstRun | None:
         """Play a message, and remember the play for those with the same key.
 
         Return what it gave if others cannot share it.
@@ -112,7 +112,7 @@ class SharedPlayer(PlainPlayer):
         traced = (each for each in story.deliveries if each.traced)
         last = [row for row, each in zip(delivered, traced, strict=True) if each.may_be_hidden]
         self._count += 1
-        known.append(FirstPlay(
+        known.append(SharedFirstRun(
             first, plan, times_us, len(moments_us), self.runs.at_once(first), last, (self._id, self._count)
         ))  # fmt: skip
         return None
@@ -126,7 +126,7 @@ class SharedPlayer(PlainPlayer):
         if len(self._seconds) > KNOWN_MAX:
             self._seconds.clear()
         known = self._seconds.setdefault(play.origin, [])
-        found: dict[int, tuple[SecondPlay, list[int], list[FourTimes]]] = {}
+        found: dict[int, tuple[SharedSecondRun, list[int], list[FourTimes]]] = {}
         for place, times_us in enumerate(waiting.times_us):
             second, ends_us = self._second(known, play, times_us)
             _, places, all_us = found.setdefault(id(second), (second, [], []))
@@ -136,13 +136,13 @@ class SharedPlayer(PlainPlayer):
             yield WeightedCase(second.case, waiting.members.only(places), all_us)
 
     def _second(
-        self, known: list[SecondPlay], play: FirstPlay, times_us: Sequence[int]
-    ) -> tuple[SecondPlay, FourTimes]:
+        self, known: list[SharedSecondRun], play: SharedFirstRun, times_us: Sequence[int]
+    ) -> tuple[SharedSecondRun, FourTimes]:
         """Return the play of a message with these times, and when it begins and ends."""
         for second in known:
             if (ends_us := second.ends_us(play.plan, times_us)) is not None:
                 return second, ends_us
-        second = SecondPlay(*self.runs.second_planned(play.at(times_us), play.plan, times_us, play.moments))
+        second = SharedSecondRun(*self.runs.second_planned(play.at(times_us), play.plan, times_us, play.moments))
         if second.plans and len(known) < VARIANTS_MAX:
             known.append(second)
         return second, second.case.ends_us
@@ -157,7 +157,7 @@ class _Batch:
         self._starts, self._lengths = self._rows.starts.tolist(), self._rows.lengths.tolist()
         self._numbers = np.ascontiguousarray(self._rows.numbers.T)
         self._moments = _Moments(self._rows, batch, player)
-        self._shared: dict[int, tuple[FirstPlay, list[int], list[Sequence[int]]]] = {}
+        self._shared: dict[int, tuple[SharedFirstRun, list[int], list[Sequence[int]]]] = {}
         self._last_seen: Counter[int] = Counter()
 
     def look(self) -> FirstLook:
@@ -170,7 +170,7 @@ class _Batch:
                 singles.append(message)
             elif not self._share(key, message):
                 left.setdefault(key, []).append(message)
-        alone: list[First] = []
+        alone: list[FirstRun] = []
         while left:
             played = self._learn({key: own[0] for key, own in left.items()})
             alone += filter(None, played.values())
@@ -189,9 +189,9 @@ class _Batch:
             look.last_seen[self._player.rows.last_seen(number)] += many
         return look
 
-    def _learn(self, unknown: Mapping[Key, int]) -> dict[Key, First | None]:
+    def _learn(self, unknown: Mapping[Key, int]) -> dict[Key, FirstRun | None]:
         """Play a message for each key, unless such messages must be looked at one by one; return what is not shared."""
-        found: dict[Key, First | None] = {}
+        found: dict[Key, FirstRun | None] = {}
         for (key, message), story in zip(unknown.items(), self._read(unknown.values()), strict=True):
             if story is None or self._player.must_be_single(story):
                 self._player.singles.add(key)

@@ -15,7 +15,7 @@ from dlx.topology import STREAM
 from simulator.definitions import Definitions
 from simulator.questions.snapshot import Snapshot
 from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.playback_broker import Queue, Stage
+from simulator.replay.whatif.playback_broker import PlaybackBroker, QueueRef
 from simulator.replay.whatif.settings_given import OPERATOR_POLICY
 from simulator.replay.whatif.stories import Story
 
@@ -32,8 +32,8 @@ class Clocks(NamedTuple):
         holding_us: so long a consumer may hold a delivery that no timeout ends; ``None``: for ever.
     """
 
-    ttls_us: Mapping[Queue, int]
-    others: frozenset[Queue]
+    ttls_us: Mapping[QueueRef, int]
+    others: frozenset[QueueRef]
     at_random: frozenset[str]
     holding_us: int | None
 
@@ -64,7 +64,7 @@ def _chooses_at_random(flow: MessageFlow) -> bool:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedSide:
     """A side as brokers take it.
 
     Attributes:
@@ -96,20 +96,20 @@ class Prepared:
         return Clocks.of(self.snapshot)
 
     @cached_property
-    def stage(self) -> Stage:
+    def stage(self) -> PlaybackBroker:
         """A broker of this side, on which stories are played."""
         broker = self.snapshot.broker
         # An experiment takes a single behaviour of another release, which that broker does not know.
         same = self.document == self.snapshot.document and broker.release == self.side.release
-        return Stage(self.document, self.side.release, broker if same else None)
+        return PlaybackBroker(self.document, self.side.release, broker if same else None)
 
     @cached_property
-    def second_stage(self) -> Stage:
+    def second_stage(self) -> PlaybackBroker:
         """Another one, for a run at the same time."""
-        return Stage(self.document, self.side.release)
+        return PlaybackBroker(self.document, self.side.release)
 
 
-def prepared(side: Side) -> Prepared:
+def prepared(side: Side) -> PreparedSide:
     """Return a side as brokers take it.
 
     Raises:
@@ -121,7 +121,7 @@ def prepared(side: Side) -> Prepared:
         for each in snapshot.refused
     ]
     notes = (*refused, *snapshot.guesses, *_of_consumers(snapshot))
-    return Prepared(side, snapshot, assumed_in_use(snapshot.document), notes)
+    return PreparedSide(side, snapshot, assumed_in_use(snapshot.document), notes)
 
 
 def _of_consumers(snapshot: Snapshot) -> Iterator[str]:

@@ -33,9 +33,9 @@ from simulator.replay.whatif.coupling import Coupling, Reaches, Unit
 from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.log import Captured, coupling_queues_of, of_the_log
 from simulator.replay.whatif.log_rows import BESIDE
-from simulator.replay.whatif.playback import Habits, Log, Unseen
-from simulator.replay.whatif.playback_broker import Queue
-from simulator.replay.whatif.result import SCHEMA, AskedOnSpark
+from simulator.replay.whatif.playback import LogFacts, TypicalWaits, Unseen
+from simulator.replay.whatif.playback_broker import QueueRef
+from simulator.replay.whatif.result import SCHEMA, SparkResult
 from simulator.replay.whatif.runs import Case, Runs, lives
 from simulator.replay.whatif.spark_steps import (
     IN_ORDER,
@@ -67,7 +67,7 @@ def what_if_on_spark(
     unseen: Unseen = "ack",
     examples: bool = False,
     progress: Progress = lambda what, share: None,
-) -> AskedOnSpark:
+) -> SparkResult:
     """Return what would have become of the messages of a capture, as ``local.what_if_files`` does.
 
     ``progress`` is told what is being done, and which share of that is.
@@ -96,14 +96,14 @@ def what_if_on_spark(
         with telling_of("playing messages that may meet", 3 if coupled_by else 1):
             _check_held(played, coupling)
         first_runs = stories.filter("story IS NULL").unionAll(played)
-        habits = _habits(first_runs)
+        typical_waits = _typical_waits(first_runs)
         known, waiting = first_runs.filter(f"NOT ({_WAITS})"), first_runs.filter(_WAITS)
-        second = kept.enter_context(_kept(_second_runs(waiting, CasesStep(asking, log, habits, HELD_MAX))))
+        second = kept.enter_context(_kept(_second_runs(waiting, CasesStep(asking, log, typical_waits, HELD_MAX))))
         with telling_of("playing under the other settings", 2):
             _check_held(second, coupling)
         cases = known.unionAll(second)
         tallies = _tallies(cases)
-        runs = asking.runs(log, habits)
+        runs = asking.runs(log, typical_waits)
         seen = _Looks(runs, first_runs, lambda names: _stories_of(given.of_messages(names), step), tallies, coupling)
         tally = Tally.whole(tallies.values())
         answer = conclusion(tally, find_causes(runs, seen.parts()), runs, given)
@@ -111,7 +111,7 @@ def what_if_on_spark(
         kept.pop_all()  # what became of messages stays there until the session ends
     told = cases.filter("fates IS NOT NULL").select("fates")
     messages = told.mapInArrow(rows_step, from_arrow_schema(SCHEMA))
-    return AskedOnSpark(answer=answer, tally=tally, units=tuple(seen.units()), lives=shown, messages=messages)
+    return SparkResult(answer=answer, tally=tally, units=tuple(seen.units()), lives=shown, messages=messages)
 
 
 @contextmanager
@@ -147,11 +147,11 @@ def _coupling(stories: DataFrame, known: Reaches) -> tuple[Coupling, dict[str, s
     return coupling, {text: _written(coupling.group(reach)) for text, reach in reaches.items()}
 
 
-def _written(group: Queue | None) -> str | None:
+def _written(group: QueueRef | None) -> str | None:
     return None if group is None else msgspec.json.encode(group).decode()
 
 
-def _first_runs(stories: DataFrame, coupled_by: Mapping[str, str | None], asking: Asking, log: Log) -> DataFrame:
+def _first_runs(stories: DataFrame, coupled_by: Mapping[str, str | None], asking: Asking, log: LogFacts) -> DataFrame:
     """Play the messages that have not been played."""
     if not coupled_by:
         return stories.filter("false")
@@ -184,12 +184,12 @@ def _check_held(played: DataFrame, coupling: Coupling) -> None:
         raise CaptureError("the log", problem)
 
 
-def _queue(coupled: str) -> Queue:
+def _queue(coupled: str) -> QueueRef:
     vhost, queue = msgspec.json.decode(coupled)
     return vhost, queue
 
 
-def _habits(first_runs: DataFrame) -> Habits:
+def _typical_waits(first_runs: DataFrame) -> TypicalWaits:
     waits = select("SELECT inline(waits) FROM {first_runs}", first_runs=first_runs)
     found = rows(
         "SELECT vhost, queue, percentile_disc(0.5) WITHIN GROUP (ORDER BY after_us) AS typical_us FROM {waits}"
@@ -198,7 +198,7 @@ def _habits(first_runs: DataFrame) -> Habits:
     )
     typical_us = {(each["vhost"], each["queue"]): each["typical_us"] for each in found}
     known = {queue: int(wait_us) for queue, wait_us in typical_us.items() if wait_us is not None}
-    return Habits(known, typical_us.keys())
+    return TypicalWaits(known, typical_us.keys())
 
 
 def _tallies(cases: DataFrame) -> dict[str | None, Tally]:

@@ -21,12 +21,12 @@ from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.log_rows import replayed_batches
 from simulator.replay.whatif.outcomes import Fates
 from simulator.replay.whatif.plain_player import FirstLook, Waiting, WeightedCase
-from simulator.replay.whatif.playback import NO_HABITS, First, Habits, Log, TooManyHeldError, Unseen
-from simulator.replay.whatif.playback_broker import Queue
+from simulator.replay.whatif.playback import NO_WAITS, FirstRun, LogFacts, TooManyHeldError, TypicalWaits, Unseen
+from simulator.replay.whatif.playback_broker import QueueRef
 from simulator.replay.whatif.result import rows_of
 from simulator.replay.whatif.runs import Case, Runs
 from simulator.replay.whatif.shared_player import SharedPlayer
-from simulator.replay.whatif.sides import Prepared, prepared
+from simulator.replay.whatif.sides import PreparedSide, prepared
 from simulator.replay.whatif.stories import Story
 from simulator.replay.whatif.tally import Tally
 
@@ -65,14 +65,14 @@ class Asking(NamedTuple):
         definitions, others = before.definitions.to_json(), after.definitions.to_json()
         return cls(definitions, before.release.name, others, after.release.name, unseen, frozenset(left))
 
-    def sides(self) -> tuple[Prepared, Prepared]:
+    def sides(self) -> tuple[PreparedSide, PreparedSide]:
         """Return both sides as brokers take them."""
         return _side(self.before, self.rules), _side(self.after, self.against)
 
-    def runs(self, log: Log, habits: Habits = NO_HABITS) -> Runs:
+    def runs(self, log: LogFacts, typical_waits: TypicalWaits = NO_WAITS) -> Runs:
         """Return what plays messages."""
         runs = _runs(self, log)
-        return runs if habits is NO_HABITS else runs.knowing(habits)
+        return runs if typical_waits is NO_WAITS else runs.knowing(typical_waits)
 
     def reaches(self) -> Reaches:
         """Return what tells how far messages may come on either side."""
@@ -80,7 +80,7 @@ class Asking(NamedTuple):
 
 
 @lru_cache(maxsize=4)  # a worker has many partitions of the same question
-def _side(definitions: bytes, rules: str) -> Prepared:
+def _side(definitions: bytes, rules: str) -> PreparedSide:
     return prepared(Side(parse_definitions(definitions, "definitions"), release(rules)))
 
 
@@ -90,12 +90,14 @@ def _reaches(before: bytes, rules: str, after: bytes, against: str) -> Reaches:
 
 
 @lru_cache(maxsize=2)
-def _runs(asking: Asking, log: Log) -> Runs:
-    return Runs(*asking.sides(), asking.unseen, log, NO_HABITS, asking.reaches())
+def _runs(asking: Asking, log: LogFacts) -> Runs:
+    return Runs(*asking.sides(), asking.unseen, log, NO_WAITS, asking.reaches())
 
 
 @lru_cache(maxsize=2)
-def _player(asking: Asking, log: Log, coupling: frozenset[Queue], numbers: tuple[tuple[str, int], ...]) -> SharedPlayer:
+def _player(
+    asking: Asking, log: LogFacts, coupling: frozenset[QueueRef], numbers: tuple[tuple[str, int], ...]
+) -> SharedPlayer:
     return SharedPlayer(_runs(asking, log), coupling, asking.left, dict(numbers))
 
 
@@ -124,7 +126,12 @@ class StoriesStep:
     """
 
     def __init__(
-        self, asking: Asking, log: Log, coupling: frozenset[Queue], replay: ReplayStep, numbers: Mapping[str, int]
+        self,
+        asking: Asking,
+        log: LogFacts,
+        coupling: frozenset[QueueRef],
+        replay: ReplayStep,
+        numbers: Mapping[str, int],
     ) -> None:
         self._asking, self._log, self._coupling = asking, log, coupling
         self._replay, self._numbers = replay, numbers
@@ -181,7 +188,7 @@ class FirstRunsStep:
     are held at one time.
     """
 
-    def __init__(self, asking: Asking, log: Log, held_max: int) -> None:
+    def __init__(self, asking: Asking, log: LogFacts, held_max: int) -> None:
         self._asking, self._log, self._held_max = asking, log, held_max
 
     def alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -204,7 +211,7 @@ class FirstRunsStep:
                 yield {"coupled": coupled, "problem": str(error)}
 
 
-def _first_run(first: First, coupled: str) -> dict[str, Any]:
+def _first_run(first: FirstRun, coupled: str) -> dict[str, Any]:
     began_us, began_place = first.story.began
     return {
         "coupled": coupled,
@@ -216,13 +223,13 @@ def _first_run(first: First, coupled: str) -> dict[str, Any]:
     }
 
 
-def _waits_of(first: First) -> list[dict[str, Any]]:
+def _waits_of(first: FirstRun) -> list[dict[str, Any]]:
     look = FirstLook.empty()
     look.add_waits(first)
     return _waits(look.waits_us)
 
 
-def _waits(waits_us: Mapping[Queue, Sequence[int]]) -> list[dict[str, Any]]:
+def _waits(waits_us: Mapping[QueueRef, Sequence[int]]) -> list[dict[str, Any]]:
     """Return how long messages waited in queues; ``None`` says that they came there."""
     return [
         {"vhost": vhost, "queue": queue, "after_us": after_us}
@@ -234,15 +241,15 @@ def _waits(waits_us: Mapping[Queue, Sequence[int]]) -> list[dict[str, Any]]:
 class CasesStep:
     """Plays messages under the other side, and adds them up."""
 
-    def __init__(self, asking: Asking, log: Log, habits: Habits, held_max: int) -> None:
-        self._asking, self._log, self._habits, self._held_max = asking, log, habits, held_max
+    def __init__(self, asking: Asking, log: LogFacts, typical_waits: TypicalWaits, held_max: int) -> None:
+        self._asking, self._log, self._typical_waits, self._held_max = asking, log, typical_waits, held_max
 
     def alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Play each message of a partition by itself, or together those that are alike."""
         yield from _batches(self._alone(batches))
 
     def _alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-        player, tally = SharedPlayer(self._asking.runs(self._log, self._habits), frozenset(), (), {}), Tally()
+        player, tally = SharedPlayer(self._asking.runs(self._log, self._typical_waits), frozenset(), (), {}), Tally()
         for waiting in _unpickled(batches, "waiting"):
             yield from (_told(each, tally) for each in player.second(waiting))
         yield _added_up(tally, None)
@@ -252,7 +259,7 @@ class CasesStep:
         yield from _batches(self._together(batches))
 
     def _together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-        runs = self._asking.runs(self._log, self._habits)
+        runs = self._asking.runs(self._log, self._typical_waits)
         for coupled, own in _groups(batches, "first"):
             try:
                 yield from _all_told(runs.together(own, held_max=self._held_max), coupled)

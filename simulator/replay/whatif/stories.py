@@ -16,7 +16,7 @@ LAST = 2**62
 """Stands behind every row of the log."""
 
 
-class Outcome(StrEnum):
+class ConsumerAction(StrEnum):
     """What a consumer did with a delivery."""
 
     ENDED = "ended"
@@ -79,7 +79,7 @@ class Delivery(msgspec.Struct, gc=False):
     connection: str
     returned: int = 0
     failed: int = 0
-    outcome: Outcome = Outcome.ENDED
+    action: ConsumerAction = ConsumerAction.ENDED
     until_us: int = 0
     until_place: float = 0
     observed: bool = False
@@ -94,33 +94,33 @@ class Delivery(msgspec.Struct, gc=False):
     @property
     def seems_returned(self) -> bool:
         """Whether it was requeued as far as one can tell."""
-        return self.outcome == Outcome.REQUEUED and not self.observed
+        return self.action == ConsumerAction.REQUEUED and not self.observed
 
     @property
     def may_be_back_before(self) -> bool:
         """Whether it came back, and no recorder tells when."""
-        return self.outcome in (Outcome.REQUEUED, Outcome.CRASHED) and not self.observed
+        return self.action in (ConsumerAction.REQUEUED, ConsumerAction.CRASHED) and not self.observed
 
     @property
     def rejected(self) -> bool:
         """Whether it was rejected, by whichever method."""
-        return self.outcome in (Outcome.REJECTED, Outcome.FAILED)
+        return self.action in (ConsumerAction.REJECTED, ConsumerAction.FAILED)
 
     @property
     def may_be_hidden(self) -> bool:
         """Whether it was the last, and no recorder tells whether it was acknowledged."""
-        return self.outcome == Outcome.ENDED and not self.observed
+        return self.action == ConsumerAction.ENDED and not self.observed
 
-    def if_failed(self) -> Outcome:
+    def if_failed(self) -> ConsumerAction:
         """Return what the consumer did, if it failed the message where it may have."""
         if self.seems_returned:
-            return Outcome.CRASHED
-        return Outcome.FAILED if self.outcome == Outcome.REJECTED else self.outcome
+            return ConsumerAction.CRASHED
+        return ConsumerAction.FAILED if self.action == ConsumerAction.REJECTED else self.action
 
-    def settle(self, outcome: Outcome, at_us: int, place: float) -> None:
+    def settle(self, action: ConsumerAction, at_us: int, place: float) -> None:
         """Note what the consumer did, unless a recorder has written it down."""
         if not self.observed:
-            self.outcome, self.until_us = outcome, max(at_us, self.at_us)
+            self.action, self.until_us = action, max(at_us, self.at_us)
             self.until_place = max(place, self.place) if self.until_us == self.at_us else place
 
 
@@ -173,7 +173,7 @@ class Story(msgspec.Struct, gc=False):
         """
         if not any(delivery.seems_returned for delivery in self.deliveries):
             return self  # failures are counted, but only a return asks how many there are
-        failed = [msgspec.structs.replace(each, outcome=each.if_failed()) for each in self.deliveries]
+        failed = [msgspec.structs.replace(each, action=each.if_failed()) for each in self.deliveries]
         return msgspec.structs.replace(self, deliveries=failed)
 
     @property

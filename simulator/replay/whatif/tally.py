@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from simulator.replay.tables import Table
 from simulator.replay.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
 from simulator.replay.whatif.causes import WAYS_MAX, Cause, Causes, Part
-from simulator.replay.whatif.correlates import VALUES_MAX, Marks
+from simulator.replay.whatif.correlates import VALUES_MAX, Correlates
 from simulator.replay.whatif.log import Captured, given_twice, not_looked_at
-from simulator.replay.whatif.outcomes import Ends, count, told
+from simulator.replay.whatif.outcomes import Outcome, count, told
 from simulator.replay.whatif.plain_player import WeightedCase
-from simulator.replay.whatif.playback_broker import Queue
+from simulator.replay.whatif.playback_broker import QueueRef
 from simulator.replay.whatif.runs import Case, Runs
-from simulator.replay.whatif.stories import Outcome
+from simulator.replay.whatif.stories import ConsumerAction
 from simulator.replay.whatif.undecidable_ends import LastSeen, hidden_ends
 
 LEFT_OUT_MAX = 20
@@ -32,16 +32,16 @@ Named = tuple[str, str]
 """A virtual host, and a message in it."""
 
 
-class Way(NamedTuple):
+class Transition(NamedTuple):
     """How a message ends on both sides, and by which deaths."""
 
-    before: Ends
-    after: Ends
+    before: Outcome
+    after: Outcome
     path: str
     other_path: str
 
 
-class BothEnds(NamedTuple):
+class BothOutcomes(NamedTuple):
     """How a message ends on both sides, and what that rests on; equal for many messages.
 
     Attributes:
@@ -54,25 +54,27 @@ class BothEnds(NamedTuple):
         undecided_losing: whether it loses copies then that it did not lose before.
     """
 
-    outcomes: tuple[tuple[Outcome, bool], ...]
+    outcomes: tuple[tuple[ConsumerAction, bool], ...]
     reproduced: bool
-    before: Ends
-    after: Ends
-    way: Way | None
+    before: Outcome
+    after: Outcome
+    way: Transition | None
     assumed: tuple[str, ...]
     undecided: bool
     undecided_losing: bool
 
     @classmethod
-    def of(cls, case: Case) -> BothEnds:
+    def of(cls, case: Case) -> BothOutcomes:
         """Return how a message ends."""
         before, after, or_else = case.before, case.after, case.or_else
         return cls(
-            outcomes=tuple([(each.outcome, each.observed) for each in case.story.deliveries]),
+            outcomes=tuple([(each.action, each.observed) for each in case.story.deliveries]),
             reproduced=case.reproduced,
             before=before.ends,
             after=after.ends,
-            way=Way(before.ends, after.ends, before.path, after.path) if case.reproduced and case.changed else None,
+            way=Transition(before.ends, after.ends, before.path, after.path)
+            if case.reproduced and case.changed
+            else None,
             assumed=case.assumed,
             undecided=or_else is not None,
             undecided_losing=or_else is not None and or_else.lost_copies > before.ends.lost_copies,
@@ -94,27 +96,27 @@ class Tally:
 
     def __init__(self, cases: Iterable[WeightedCase] = ()) -> None:
         self.messages = self.reproduced = self.changed = self.assumed = 0
-        self.ends: tuple[Counter[Ends], Counter[Ends]] = Counter(), Counter()
+        self.ends: tuple[Counter[Outcome], Counter[Outcome]] = Counter(), Counter()
         self.took_ms: tuple[Counter[int], Counter[int]] = Counter(), Counter()
-        self.ways: dict[Way, tuple[int, list[Named]]] = {}
+        self.ways: dict[Transition, tuple[int, list[Named]]] = {}
         self.ended: Counter[LastSeen] = Counter()
         self._ended_from: dict[tuple[str, str, str], LastSeen] = {}
         self.undecided = self.undecided_losing = 0
         self._left_out: list[str] = []
         self._assumptions: Counter[str] = Counter()
-        self._outcomes: Counter[tuple[Outcome, bool]] = Counter()
-        self.marks, self._marks_of_changed = Marks(), Marks()
+        self._outcomes: Counter[tuple[ConsumerAction, bool]] = Counter()
+        self.marks, self._marks_of_changed = Correlates(), Correlates()
         for case in cases:
             self.add(case)
 
     def add(self, weighted: WeightedCase) -> None:
         """Add messages that fare alike."""
-        ends, members, vhost = BothEnds.of(weighted.case), weighted.members, weighted.case.story.vhost
+        ends, members, vhost = BothOutcomes.of(weighted.case), weighted.members, weighted.case.story.vhost
         messages = len(members.names)
         self.messages += messages
         self.add_last(weighted.last_seen)
-        for outcome in ends.outcomes:
-            count(self._outcomes, outcome, messages)
+        for action in ends.outcomes:
+            count(self._outcomes, action, messages)
         if not ends.reproduced:
             self._left_out = _first(LEFT_OUT_MAX, self._left_out, members.names)
             return
@@ -146,7 +148,7 @@ class Tally:
                 last = another if len(self.ended) >= LAST_SEEN_MAX else last
             self.ended[last] += times
 
-    def _note(self, way: Way, messages: int, examples: list[Named]) -> None:
+    def _note(self, way: Transition, messages: int, examples: list[Named]) -> None:
         known, some = self.ways.get(way, (0, []))
         self.ways[way] = known + messages, _first(EXAMPLES_MAX, some, examples)
 
@@ -200,7 +202,7 @@ class Tally:
             unchecked=tuple(unchecked),
         )
 
-    def frequent_ways(self) -> list[tuple[int, Way, Named]]:
+    def frequent_ways(self) -> list[tuple[int, Transition, Named]]:
         """Return how many messages change in each way, the most frequent first, and one of them."""
         ranked = sorted(self.ways.items(), key=lambda item: (-item[1][0], item[1][1]))
         return [(messages, way, examples[0]) for way, (messages, examples) in ranked]
@@ -209,13 +211,13 @@ class Tally:
         """Return a message for each way of change."""
         return {name for _, examples in self.ways.values() for _, name in examples[:1]}
 
-    def part(self, own: Sequence[Case], queues: tuple[Queue, ...]) -> Part:
+    def part(self, own: Sequence[Case], queues: tuple[QueueRef, ...]) -> Part:
         """Return these messages for experiments; ``own`` are all of them, or one for each way of change."""
         frequent = self.frequent_ways()[:WAYS_MAX]
         wanted = {name for *_, name in frequent}
         # Where definitions name no virtual host, messages of several may have one name.
         known = {
-            (name, BothEnds.of(case).way): case
+            (name, BothOutcomes.of(case).way): case
             for case in own
             if case.changed and (name := (case.story.vhost, case.story.message)) in wanted
         }
@@ -273,9 +275,9 @@ def _percentile(counts: Counter[int], percent: int) -> int:
     return next(value for value, many in zip(values, upto, strict=True) if 100 * many >= wanted)
 
 
-def _told(outcome: Outcome, observed: bool) -> str:
-    ended = outcome == Outcome.ENDED and not observed
-    return f"{outcome.value}, {_known(observed, ended=ended)}"
+def _told(action: ConsumerAction, observed: bool) -> str:
+    ended = action == ConsumerAction.ENDED and not observed
+    return f"{action.value}, {_known(observed, ended=ended)}"
 
 
 def _known(observed: bool, *, ended: bool) -> str:

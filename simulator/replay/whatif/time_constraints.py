@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from simulator.replay.whatif.playback_broker import Queue
+from simulator.replay.whatif.playback_broker import QueueRef
 
 LATEST_US = 2**62
 """Nothing is planned for later; a TTL can be longer than that."""
@@ -68,7 +68,7 @@ class AnyPlanner:
     def as_late(self, now_us: int, since_us: int, until_us: int, more_us: int = 0) -> None:
         """Note what is to happen as much later as one moment of the message was after another one."""
 
-    def came(self, queue: Queue, now_us: int) -> None:
+    def came(self, queue: QueueRef, now_us: int) -> None:
         """Note when a message expires that comes into a queue now."""
 
     def happens(self, now_us: int) -> None:
@@ -95,7 +95,7 @@ class Planner(AnyPlanner):
     """
 
     def __init__(
-        self, given_us: Sequence[int], moments: Mapping[int, int], end: int, ttls_us: Mapping[Queue, int]
+        self, given_us: Sequence[int], moments: Mapping[int, int], end: int, ttls_us: Mapping[QueueRef, int]
     ) -> None:
         self._given, self._moments, self._ttls_us = len(given_us), moments, ttls_us
         self._sums: dict[Sum, int] = {}
@@ -115,7 +115,7 @@ class Planner(AnyPlanner):
         made = Sum(until, more_us=more_us) if start == since else Sum(start, since, until, more_us)
         self._add(made, now_us + until_us - since_us + more_us)
 
-    def came(self, queue: Queue, now_us: int) -> None:
+    def came(self, queue: QueueRef, now_us: int) -> None:
         if queue in self._ttls_us:
             self.after(now_us, self._ttls_us[queue])
 

@@ -10,7 +10,7 @@ from dlx.message import Message
 from dlx.message_flow import MessageFlow
 from simulator.questions.reachability import reached_by
 from simulator.replay.summary import some_names
-from simulator.replay.whatif.playback_broker import Queue
+from simulator.replay.whatif.playback_broker import QueueRef
 
 
 class LastSeen(NamedTuple):
@@ -23,7 +23,7 @@ class LastSeen(NamedTuple):
 
 
 def hidden_ends(
-    ended: Mapping[LastSeen, int], flows: Mapping[str, MessageFlow], shown: Container[Queue]
+    ended: Mapping[LastSeen, int], flows: Mapping[str, MessageFlow], shown: Container[QueueRef]
 ) -> Iterator[str]:
     """Yield what nobody knows of last deliveries, in phrases.
 
@@ -32,8 +32,8 @@ def hidden_ends(
         flows: the virtual hosts of the log's own side.
         shown: the queues whose messages the log shows.
     """
-    discarding: Counter[Queue] = Counter()
-    rejecting: defaultdict[str, Counter[Queue]] = defaultdict(Counter)
+    discarding: Counter[QueueRef] = Counter()
+    rejecting: defaultdict[str, Counter[QueueRef]] = defaultdict(Counter)
     for last, count in ended.items():
         flow = flows.get(last.vhost)
         if flow is None or last.queue not in flow.topology.queues:
@@ -59,5 +59,5 @@ def _ahead(flow: MessageFlow, last: LastSeen) -> set[str]:
     return set() if sent is None else reached_by(flow, [sent.message])[0]
 
 
-def _queues(counts: Mapping[Queue, int]) -> str:
+def _queues(counts: Mapping[QueueRef, int]) -> str:
     return some_names(queue for _, queue in counts)
