@@ -5,7 +5,7 @@ All of it is remembered from batch to batch, and worked out again when there is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -111,7 +111,7 @@ class Memory:
         self._shown: dict[int, tuple[Shown, ...]] = {}
         self.begin_rows()
         self._keys: dict[str, AlikeKeys] = {}
-        self.signatures = Signatures(self._own_alike_keys)
+        self.signatures = Signatures(self._number_of_key_of)
         self.clock = Clock(self._assumptions, self._arrivals)
         self.remembered: dict[bytes, Found] = {}
         self._headers: Numbered[bytes] = Numbered()
@@ -148,13 +148,13 @@ class Memory:
             self._shown_rules[vhost] = ShownRules(self._explainers[vhost])
         return self._explainers[vhost]
 
-    def _own_alike_keys(self, vhost: str) -> AlikeKeys | None:
+    def _number_of_key_of(self, vhost: str) -> Callable[[str], int | None] | None:
         """Return what numbers the routing keys of a virtual host, ``None`` if the definitions do not have it."""
         known = self._keys.get(vhost)
         explainer = None if known else self.explainer(vhost)
         if explainer is not None:
             known = self._keys[vhost] = AlikeKeys(explainer.flow)
-        return known
+        return None if known is None else known.number
 
     def headers_looked_at(self, vhost: str) -> frozenset[str]:
         """Return the user headers that exchanges of the virtual host compare."""

@@ -23,7 +23,7 @@ from simulator.replay.whatif.plain_player import FirstLook, PlainPlayer, Weighte
 from simulator.replay.whatif.playback import Unseen
 from simulator.replay.whatif.playback_broker import QueueRef
 from simulator.replay.whatif.result import AnyResult, Result
-from simulator.replay.whatif.runs import Case, Comparison, Runs, began, lives
+from simulator.replay.whatif.runs import Case, Comparison, Runs, lives
 from simulator.replay.whatif.settings_given import read_setting, with_settings
 from simulator.replay.whatif.shared_player import SharedPlayer
 from simulator.replay.whatif.sides import PreparedSide, prepared, side_of
@@ -125,9 +125,10 @@ def what_if_files(
     of_alone = Tally(alone)
     for look in looks:
         of_alone.add_last(look.last_seen)
-    read_again = kernel_rows(given.of_messages(of_alone.examples()), BESIDE)
-    examples_of = player.stories(replayed_batches(kernel.replay, in_order(read_again).batches()))
-    tallies.append((of_alone, (), [runs.alone(runs.first_alone(story)) for story in examples_of]))
+    wanted = of_alone.examples()
+    read_again = in_order(kernel_rows(given.of_messages(wanted), BESIDE)).batches()
+    stories_again = player.stories(replayed_batches(kernel.replay, read_again))
+    tallies.append((of_alone, (), runs.all_alone(stories_again, wanted)))
     tally = Tally.whole(part for part, *_ in tallies)
     parts = (part.part(own, queues) for part, queues, own in tallies if part.changed)
     answer = conclusion(tally, find_causes(runs, parts), runs, given)
@@ -162,7 +163,7 @@ def _waits_us(looks: Iterable[FirstLook]) -> dict[QueueRef, list[int]]:
 def _groups(tallies: Iterable[tuple[Tally, Sequence[QueueRef], list[Case]]]) -> Iterator[Sequence[Case]]:
     """Yield cases that are played together."""
     for _, queues, own in tallies:
-        yield from [own] if queues else ([case] for case in sorted(own, key=began))
+        yield from [own] if queues else ([case] for case in own)
 
 
 def read_log(captured: LocalTable, side: PreparedSide) -> list[Story]:

@@ -17,6 +17,7 @@ from simulator.replay.whatif.differences import Side
 from simulator.replay.whatif.playback import LogFacts
 from simulator.replay.whatif.playback_broker import QueueRef
 from simulator.replay.whatif.sides import PreparedSide
+from simulator.replay.whatif.stories import Named
 
 KINDS_MAX = 10_000
 """Kinds of publishes with an expiration whose way is looked up; of more, each may come anywhere."""
@@ -70,9 +71,9 @@ class Captured(Generic[Table]):
         names = sorted({*self.overview.files, *self.left_files})
         return dict(zip(names, range(1, len(names) + 1), strict=True))
 
-    def of_messages(self, messages: Collection[str]) -> Table:
-        """Return the rows of some messages."""
-        names = ", ".join(map(text, sorted(messages))) or "NULL"
+    def of_messages(self, messages: Collection[Named]) -> Table:
+        """Return the rows of some messages, and of others that have their names in other virtual hosts."""
+        names = ", ".join(map(text, sorted({name for _, name in messages}))) or "NULL"
         return select(f"SELECT * FROM {{rows}} WHERE message IN ({names})", rows=self.rows)
 
     def of_all(self, side: PreparedSide) -> LogFacts:

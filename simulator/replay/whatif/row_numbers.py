@@ -7,6 +7,7 @@ same order, was told the same by its log, and fares the same when it is played (
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,7 +21,7 @@ from simulator.events import Event
 from simulator.replay.alike import Ints, alike_rows, alike_within, firsts, places_of
 from simulator.replay.memory import Numbered, sequence_numbers
 from simulator.replay.row_codec import CONTENT, SIGNATURE, read_content
-from simulator.replay.signatures import KeyNumbers, Signatures
+from simulator.replay.signatures import Signatures
 from simulator.replay.states import Row
 from simulator.replay.whatif.consumer_actions import user_properties
 from simulator.replay.whatif.correlates import Mark, property_marks, publish_marks
@@ -101,7 +102,7 @@ class RowNumbers:
         self._begin()
 
     def _begin(self) -> None:
-        self.signatures = Signatures(self._keys_of)
+        self.signatures = Signatures(self._number_of_key_of)
         self.contents: list[Content] = []
         self._contents: dict[tuple[str, str], int] = {}
         self._reads: Numbered[Hashable] = Numbered()
@@ -166,10 +167,10 @@ class RowNumbers:
 
     # Signatures
 
-    def _keys_of(self, vhost: str) -> KeyNumbers | None:
+    def _number_of_key_of(self, vhost: str) -> Callable[[str], int | None] | None:
         """Return what numbers the keys of a virtual host of the log that no exchange tells apart, on either side."""
         known = self.vhost(vhost)
-        return _KeysOfBothSides(self._reaches, known) if self._reaches.knows(known) else None
+        return partial(self._reaches.alike_number, known) if self._reaches.knows(known) else None
 
     def _likeness_of(self, template: int) -> int:
         """Tell how a publish may be like others."""
@@ -267,17 +268,6 @@ def _is_plain(row: Row) -> bool:
 
 def _is_alone(row: Row) -> bool:
     return row.visible.expiration is not None or row.visible.x_death is not None
-
-
-class _KeysOfBothSides:
-    """Numbers the routing keys of a virtual host that no exchange tells apart, on either side."""
-
-    def __init__(self, reaches: Reaches, vhost: str) -> None:
-        self._reaches, self._vhost = reaches, vhost
-
-    def number(self, key: str) -> int | None:
-        """Return the number that a key shares with those like it; ``None`` for one that is unlike all others."""
-        return self._reaches.alike_number(self._vhost, key)
 
 
 def _are(column: Any, event: Event) -> Bools:

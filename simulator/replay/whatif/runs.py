@@ -37,7 +37,7 @@ from simulator.replay.whatif.playback import (
 )
 from simulator.replay.whatif.playback_broker import PlaybackBroker, QueueRef
 from simulator.replay.whatif.sides import Clocks, PreparedSide
-from simulator.replay.whatif.stories import Story
+from simulator.replay.whatif.stories import Named, Story
 from simulator.replay.whatif.time_constraints import Planner, Timetable
 
 Done = Callable[[int], object]
@@ -254,6 +254,11 @@ class Runs:
         (other,), failed = self.other([first]), self._failed(first)
         (or_else,) = (other,) if failed is None else self.other([failed])
         return _case(first, other.fate, or_else.fate.ends)
+
+    def all_alone(self, stories: Iterable[Story], wanted: Collection[Named]) -> list[Case]:
+        """Return the messages that are wanted, each played by itself, in the order in which they begin."""
+        own = [story for story in stories if (story.vhost, story.message) in wanted]
+        return sorted((self.alone(self.first_alone(story)) for story in own), key=began)
 
     def _failed(self, first: FirstRun) -> FirstRun | None:
         """Return a message as if its consumers had failed it, where that may decide and they may have."""

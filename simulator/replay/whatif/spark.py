@@ -14,7 +14,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from operator import attrgetter
 
 import msgspec
 from pyspark import StorageLevel
@@ -48,7 +47,7 @@ from simulator.replay.whatif.spark_steps import (
     reach_of,
     rows_step,
 )
-from simulator.replay.whatif.stories import Story
+from simulator.replay.whatif.stories import Named, Story
 from simulator.replay.whatif.tally import Tally, conclusion
 
 Progress = Callable[[str, float], object]
@@ -216,7 +215,7 @@ class _Looks:
         self,
         runs: Runs,
         first_runs: DataFrame,
-        stories_of: Callable[[Collection[str]], list[Story]],
+        stories_of: Callable[[Collection[Named]], list[Story]],
         tallies: Mapping[str | None, Tally],
         coupling: Coupling,
     ) -> None:
@@ -253,8 +252,8 @@ class _Looks:
             return self._groups[coupled]
         found: list[Case] = []
         if coupled is None:
-            stories = sorted(self._stories_of(tally.examples()), key=attrgetter("began"))
-            found = [self._runs.alone(self._runs.first_alone(story)) for story in stories]
+            wanted = tally.examples()
+            found = self._runs.all_alone(self._stories_of(wanted), wanted)
         elif tally.messages <= TOGETHER_MAX:
             own = self._first_runs.filter(F.col("first").isNotNull() & (F.col("coupled") == coupled))
             firsts = own.sort(*IN_ORDER).select("first").toArrow().column("first")

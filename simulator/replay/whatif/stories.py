@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+Named = tuple[str, str]
+"""A virtual host, and a message in it."""
 LAST = 2**62
 """Stands behind every row of the log."""
 

@@ -16,7 +16,7 @@ from simulator.replay.whatif.outcomes import Outcome, count, told
 from simulator.replay.whatif.plain_player import WeightedCase
 from simulator.replay.whatif.playback_broker import QueueRef
 from simulator.replay.whatif.runs import Case, Runs
-from simulator.replay.whatif.stories import ConsumerAction
+from simulator.replay.whatif.stories import ConsumerAction, Named
 from simulator.replay.whatif.undecidable_ends import LastSeen, hidden_ends
 
 LEFT_OUT_MAX = 20
@@ -27,9 +27,6 @@ MESSAGES_MIN = 3
 REPRESENTED_MAX = 10
 LAST_SEEN_MAX = 10_000
 """Last deliveries that are told apart; others count as one from the same queue and exchange, with another key."""
-
-Named = tuple[str, str]
-"""A virtual host, and a message in it."""
 
 
 class Transition(NamedTuple):
@@ -207,9 +204,9 @@ class Tally:
         ranked = sorted(self.ways.items(), key=lambda item: (-item[1][0], item[1][1]))
         return [(messages, way, examples[0]) for way, (messages, examples) in ranked]
 
-    def examples(self) -> set[str]:
+    def examples(self) -> set[Named]:
         """Return a message for each way of change."""
-        return {name for _, examples in self.ways.values() for _, name in examples[:1]}
+        return {name for _, examples in self.ways.values() for name in examples[:1]}
 
     def part(self, own: Sequence[Case], queues: tuple[QueueRef, ...]) -> Part:
         """Return these messages for experiments; ``own`` are all of them, or one for each way of change."""
