@@ -30,8 +30,8 @@ Ints = npt.NDArray[np.int32]
 
 
 NumberOfKeyOf = Callable[[str], Callable[[str], int | None] | None]
-"""Returns what numbers the routing keys of a virtual host, equal for those that nothing tells apart, and ``None`` for one
-that is unlike all others; or ``None`` where all are unlike."""
+"""Returns what numbers the routing keys of a virtual host: alike for those that nothing tells apart, ``None`` for one
+that is unlike all others. Returns ``None`` where all are unlike."""
 
 
 class Signatures:
