@@ -19,12 +19,12 @@ from simulator.replay import replay_files
 from simulator.replay.kernel_input import in_order, kernel_rows
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import select
-from simulator.replay.whatif.local import kernel_of_side, read_log, what_if_files
-from simulator.replay.whatif.log import Captured, coupling_queues_of
-from simulator.replay.whatif.log_rows import BESIDE, replayed_batches
-from simulator.replay.whatif.runs import Comparison, Runs
-from simulator.replay.whatif.shared_player import SharedPlayer
-from simulator.replay.whatif.sides import prepared, side_of
+from simulator.whatif.local import kernel_of_side, read_log, what_if_files
+from simulator.whatif.log import Captured, coupling_queues_of
+from simulator.whatif.log_rows import BESIDE, replayed_batches
+from simulator.whatif.runs import Comparison, Runs
+from simulator.whatif.shared_player import SharedPlayer
+from simulator.whatif.sides import prepared, side_of
 
 RELEASE = "4.3"
 REPLAY = "one replay by itself"

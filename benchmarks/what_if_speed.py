@@ -35,12 +35,12 @@ from simulator.generate import Wish, generate
 from simulator.replay import Database, replay_files
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import LocalTable, select
-from simulator.replay.whatif.local import read_log, what_if_files
-from simulator.replay.whatif.log import Overview
-from simulator.replay.whatif.playback_broker import PlaybackBroker
-from simulator.replay.whatif.runs import Comparison, Runs
-from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.sides import prepared, side_of
+from simulator.whatif.local import read_log, what_if_files
+from simulator.whatif.log import Overview
+from simulator.whatif.playback_broker import PlaybackBroker
+from simulator.whatif.runs import Comparison, Runs
+from simulator.whatif.settings_given import read_setting, with_settings
+from simulator.whatif.sides import prepared, side_of
 
 ROWS = 10_000
 COMMAND = "`benchmarks/what_if_speed.py`"

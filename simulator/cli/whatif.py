@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from simulator.definitions import Definitions
-    from simulator.replay.whatif.answer import Answer
-    from simulator.replay.whatif.coupling import Unit
-    from simulator.replay.whatif.playback import Unseen
-    from simulator.replay.whatif.result import AnyResult
+    from simulator.whatif.answer import Answer
+    from simulator.whatif.coupling import Unit
+    from simulator.whatif.playback import Unseen
+    from simulator.whatif.result import AnyResult
 
 EXIT_CHANGES = 1
 LOCAL_ROWS_MAX = 300_000
@@ -145,9 +145,9 @@ def _asked(
     from simulator.replay.local_engine import local_engine
     from simulator.replay.run import workplace
     from simulator.replay.summary import MatchesNothingError
-    from simulator.replay.whatif.local import what_if_files
-    from simulator.replay.whatif.result import MESSAGES, write_files
-    from simulator.replay.whatif.sides import side_of
+    from simulator.whatif.local import what_if_files
+    from simulator.whatif.result import MESSAGES, write_files
+    from simulator.whatif.sides import side_of
 
     try:
         other = definitions if against_path is None else read_definitions(against_path)
@@ -177,7 +177,7 @@ def _asked(
                     )
 
             def there(spark: SparkSession) -> AnyResult:
-                from simulator.replay.whatif.spark import what_if_on_spark
+                from simulator.whatif.spark import what_if_on_spark
 
                 read = spark.read.parquet
                 asked = what_if_on_spark(
@@ -207,7 +207,7 @@ def _asked(
 def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> Definitions:
     """Return the definitions with the settings. Raises ``DataError`` for those that the broker refuses."""
     from simulator.questions.snapshot import Snapshot
-    from simulator.replay.whatif.settings_given import SettingError, read_setting, remarks, with_settings
+    from simulator.whatif.settings_given import SettingError, read_setting, remarks, with_settings
 
     if not settings:
         return definitions
@@ -235,7 +235,7 @@ def _show_plan(console: Console, units: Sequence[Unit]) -> None:
 
 
 def _show(console: Console, answer: Answer, rules: str, against: str) -> None:
-    from simulator.replay.whatif.answer import SHOWN_MAX, headline, sureness
+    from simulator.whatif.answer import SHOWN_MAX, headline, sureness
 
     for sentence in headline(answer):
         console.print(f"{sentence.text}.", style=STYLES[sentence.mood], soft_wrap=True, markup=False)
@@ -262,7 +262,7 @@ def _show(console: Console, answer: Answer, rules: str, against: str) -> None:
 
 
 def _show_ends(console: Console, answer: Answer, rules: str, against: str) -> None:
-    from simulator.replay.whatif.answer import ends_of
+    from simulator.whatif.answer import ends_of
 
     rows = [(name, one, other) for name, one, other in ends_of(answer) if one != other]
     if rows:

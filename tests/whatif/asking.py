@@ -18,17 +18,17 @@ from simulator.capture.schema import to_batches
 from simulator.definitions import Definitions
 from simulator.replay import Database
 from simulator.replay.tables import LocalTable
-from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.local import what_if_files
-from simulator.replay.whatif.plain_player import PlainPlayer
-from simulator.replay.whatif.playback import LogFacts, Unseen
-from simulator.replay.whatif.result import Result
-from simulator.replay.whatif.runs import Case
-from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.sides import side_of
-from simulator.replay.whatif.stories import Story
 from simulator.scenario.steps import AnyStep
 from simulator.testing.strategies import definitions_document
+from simulator.whatif.differences import Side
+from simulator.whatif.local import what_if_files
+from simulator.whatif.plain_player import PlainPlayer
+from simulator.whatif.playback import LogFacts, Unseen
+from simulator.whatif.result import Result
+from simulator.whatif.runs import Case
+from simulator.whatif.settings_given import read_setting, with_settings
+from simulator.whatif.sides import side_of
+from simulator.whatif.stories import Story
 from tests.replay.broker_logs import broker_log
 
 

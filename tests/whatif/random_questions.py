@@ -7,11 +7,11 @@ from typing import Any
 
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.definitions import Definitions
-from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.playback import Unseen
-from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.sides import side_of
 from simulator.testing.strategies import definitions_document
+from simulator.whatif.differences import Side
+from simulator.whatif.playback import Unseen
+from simulator.whatif.settings_given import read_setting, with_settings
+from simulator.whatif.sides import side_of
 
 KEYS = ("order.one", "order.two", "stock.one", "*.one", "#")
 

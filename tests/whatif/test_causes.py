@@ -18,12 +18,12 @@ from simulator.definitions import Definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
 from simulator.replay.tables import select
-from simulator.replay.whatif.causes import Cause, Laboratory
-from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.local import what_if_files
-from simulator.replay.whatif.playback_broker import PlaybackBroker
-from simulator.replay.whatif.sides import side_of
 from simulator.scenario.steps import Ack, Publish, Wait
+from simulator.whatif.causes import Cause, Laboratory
+from simulator.whatif.differences import Side
+from simulator.whatif.local import what_if_files
+from simulator.whatif.playback_broker import PlaybackBroker
+from simulator.whatif.sides import side_of
 from tests.long import some_in_ci
 from tests.replay.broker_logs import broker_log
 from tests.whatif.asking import asked_about

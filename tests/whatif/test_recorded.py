@@ -13,8 +13,8 @@ import pytest
 
 from examples.what_if.topology import RUNS
 from simulator.definitions import read_definitions
-from simulator.replay.whatif.runs import Case
-from simulator.replay.whatif.sides import side_of
+from simulator.whatif.runs import Case
+from simulator.whatif.sides import side_of
 from tests.whatif.asking import asked_of
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -12,13 +12,13 @@ from simulator.definitions import Definitions, read_definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
 from simulator.replay.tables import select
-from simulator.replay.whatif.differences import differing_queues
-from simulator.replay.whatif.local import what_if_files
-from simulator.replay.whatif.page import page
-from simulator.replay.whatif.playback import Playback, Unseen
-from simulator.replay.whatif.runs import Runs
-from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.sides import prepared, side_of
+from simulator.whatif.differences import differing_queues
+from simulator.whatif.local import what_if_files
+from simulator.whatif.page import page
+from simulator.whatif.playback import Playback, Unseen
+from simulator.whatif.runs import Runs
+from simulator.whatif.settings_given import read_setting, with_settings
+from simulator.whatif.sides import prepared, side_of
 
 RELEASE = "4.3"
 FOLDER = Path(__file__).parents[2] / "examples" / f"captured-{RELEASE}"

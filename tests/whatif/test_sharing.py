@@ -15,13 +15,13 @@ from simulator.definitions import Definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
 from simulator.replay.tables import select
-from simulator.replay.whatif import row_numbers
-from simulator.replay.whatif.local import what_if_files
-from simulator.replay.whatif.page import page
-from simulator.replay.whatif.plain_player import PlainPlayer
-from simulator.replay.whatif.result import Result
-from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.sides import side_of
+from simulator.whatif import row_numbers
+from simulator.whatif.local import what_if_files
+from simulator.whatif.page import page
+from simulator.whatif.plain_player import PlainPlayer
+from simulator.whatif.result import Result
+from simulator.whatif.settings_given import read_setting, with_settings
+from simulator.whatif.sides import side_of
 from tests.long import some_in_ci
 from tests.whatif.asking import AskedTwice, ask
 from tests.whatif.random_questions import random_question

@@ -17,16 +17,18 @@ from dlx.topology import Queue, Topology
 from simulator.capture import convert
 from simulator.definitions import Definitions, read_definitions
 from simulator.replay import Database
-from simulator.replay.whatif.coupling import Unit
-from simulator.replay.whatif.local import read_log
-from simulator.replay.whatif.log import Overview
-from simulator.replay.whatif.plain_player import WeightedCase
-from simulator.replay.whatif.playback import FirstRun, Playback, TooManyHeldError, TypicalWaits
-from simulator.replay.whatif.result import rows_of
-from simulator.replay.whatif.runs import Comparison, Runs
-from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.sides import prepared, side_of
-from simulator.replay.whatif.spark_steps import (
+from simulator.scenario.steps import Ack, Publish, Wait
+from simulator.testing.strategies import definitions_document
+from simulator.whatif.coupling import Unit
+from simulator.whatif.local import read_log
+from simulator.whatif.log import Overview
+from simulator.whatif.plain_player import WeightedCase
+from simulator.whatif.playback import FirstRun, Playback, TooManyHeldError, TypicalWaits
+from simulator.whatif.result import rows_of
+from simulator.whatif.runs import Comparison, Runs
+from simulator.whatif.settings_given import read_setting, with_settings
+from simulator.whatif.sides import prepared, side_of
+from simulator.whatif.spark_steps import (
     IN_ORDER,
     PASSED,
     Asking,
@@ -35,10 +37,8 @@ from simulator.replay.whatif.spark_steps import (
     OrderStep,
     read_fates,
 )
-from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.tally import Tally
-from simulator.scenario.steps import Ack, Publish, Wait
-from simulator.testing.strategies import definitions_document
+from simulator.whatif.stories import Story
+from simulator.whatif.tally import Tally
 from tests.whatif.asking import asked_about, shown_by
 
 OWN = Path(__file__).parent / "recorded" / "4.3" / "own"

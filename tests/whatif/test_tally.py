@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from simulator.definitions import Definitions
-from simulator.replay.whatif import correlates as marks_module
-from simulator.replay.whatif import tally as tally_module
-from simulator.replay.whatif.causes import find_causes
-from simulator.replay.whatif.correlates import Correlates
-from simulator.replay.whatif.outcomes import Fate, Outcome
-from simulator.replay.whatif.plain_player import WeightedCase
-from simulator.replay.whatif.runs import Case, Comparison, Runs
-from simulator.replay.whatif.sides import prepared, side_of
-from simulator.replay.whatif.stories import Delivery, Publication, Shown, Story
-from simulator.replay.whatif.tally import Tally
+from simulator.whatif import correlates as marks_module
+from simulator.whatif import tally as tally_module
+from simulator.whatif.causes import find_causes
+from simulator.whatif.correlates import Correlates
+from simulator.whatif.outcomes import Fate, Outcome
+from simulator.whatif.plain_player import WeightedCase
+from simulator.whatif.runs import Case, Comparison, Runs
+from simulator.whatif.sides import prepared, side_of
+from simulator.whatif.stories import Delivery, Publication, Shown, Story
+from simulator.whatif.tally import Tally
 from tests.whatif.asking import shown_by
 
 WORK, LOST = Outcome(acknowledged=(("work", 1),)), Outcome(lost=(("work", "expired", 1),))

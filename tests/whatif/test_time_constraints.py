@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.replay.whatif.time_constraints import Planner, Timetable
+from simulator.whatif.time_constraints import Planner, Timetable
 
 END_US = 1_000
 TTLS_US = {("/", "wait"): 100}

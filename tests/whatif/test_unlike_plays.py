@@ -9,12 +9,12 @@ import pytest
 
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.definitions import Definitions
-from simulator.replay.whatif import row_numbers, shared_player
-from simulator.replay.whatif.playback import FirstRun
-from simulator.replay.whatif.runs import Runs
-from simulator.replay.whatif.sides import prepared, side_of
-from simulator.replay.whatif.stories import ConsumerAction, Delivery, Publication, Shown, Story
 from simulator.testing.strategies import definitions_document
+from simulator.whatif import row_numbers, shared_player
+from simulator.whatif.playback import FirstRun
+from simulator.whatif.runs import Runs
+from simulator.whatif.sides import prepared, side_of
+from simulator.whatif.stories import ConsumerAction, Delivery, Publication, Shown, Story
 from tests.whatif.asking import shown_by
 
 SECOND = 1_000_000

@@ -9,11 +9,11 @@ import pytest
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.broker.commands import Command, PassTime
 from simulator.broker.replies import Got
-from simulator.replay.whatif.local import Result
-from simulator.replay.whatif.playback_broker import PlaybackBroker
-from simulator.replay.whatif.runs import RETURNED
-from simulator.replay.whatif.stories import ConsumerAction
 from simulator.scenario.steps import Ack, AnyStep, Crash, Get, Hold, Leave, Publish, Reject, Requeue, Wait
+from simulator.whatif.local import Result
+from simulator.whatif.playback_broker import PlaybackBroker
+from simulator.whatif.runs import RETURNED
+from simulator.whatif.stories import ConsumerAction
 from tests.whatif.asking import asked_about
 
 RELEASES = ("3.8", "3.10", "4.0", "4.3")
@@ -304,8 +304,8 @@ def test_messages_that_change_are_told_by_what_they_have_in_common() -> None:
 
 
 def test_a_message_that_goes_round_without_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simulator.replay.whatif.playback.EVENTS_MAX", 40)
-    monkeypatch.setattr("simulator.replay.whatif.playback.EVENTS_PER_MOMENT_MAX", 0)
+    monkeypatch.setattr("simulator.whatif.playback.EVENTS_MAX", 40)
+    monkeypatch.setattr("simulator.whatif.playback.EVENTS_PER_MOMENT_MAX", 0)
     topology = Topology.of(
         queues=[dead_lettering("jobs", "parked", queue_type="quorum", delivery_limit=1), Queue(name="parked")]
     )

@@ -19,8 +19,8 @@ from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import STREAM
 from simulator.questions.reachability import possibly_behind, reached_by, unclear_exchanges
 from simulator.replay.alike_keys import AlikeKeys
-from simulator.replay.whatif.playback_broker import QueueRef
-from simulator.replay.whatif.stories import Publication, Story
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.stories import Publication, Story
 
 KNOWN_MAX = 100_000
 """Kinds of publishes whose reach is remembered."""

@@ -10,7 +10,7 @@ from dlx.message import Message
 from dlx.message_flow import MessageFlow
 from simulator.questions.reachability import reached_by
 from simulator.replay.summary import some_names
-from simulator.replay.whatif.playback_broker import QueueRef
+from simulator.whatif.playback_broker import QueueRef
 
 
 class LastSeen(NamedTuple):

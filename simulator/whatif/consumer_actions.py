@@ -24,8 +24,8 @@ from dlx.topology import CLASSIC
 from simulator.events import Event
 from simulator.replay.assumptions import TOLERANCE_MS
 from simulator.replay.states import bcc_keys
-from simulator.replay.whatif.log_rows import Row
-from simulator.replay.whatif.stories import Came, ConsumerAction, Delivery, Publication, Shown, Story
+from simulator.whatif.log_rows import Row
+from simulator.whatif.stories import Came, ConsumerAction, Delivery, Publication, Shown, Story
 
 KIND = ("exchange", "routing_keys", "headers", "broker_headers", "x_death")
 """What decides where a publish comes to."""

@@ -8,16 +8,16 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from simulator.replay.tables import Table
-from simulator.replay.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
-from simulator.replay.whatif.causes import WAYS_MAX, Cause, Causes, Part
-from simulator.replay.whatif.correlates import VALUES_MAX, Correlates
-from simulator.replay.whatif.log import Captured, given_twice, not_looked_at
-from simulator.replay.whatif.outcomes import Outcome, count, told
-from simulator.replay.whatif.plain_player import WeightedCase
-from simulator.replay.whatif.playback_broker import QueueRef
-from simulator.replay.whatif.runs import Case, Runs
-from simulator.replay.whatif.stories import ConsumerAction, Named
-from simulator.replay.whatif.undecidable_ends import LastSeen, hidden_ends
+from simulator.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
+from simulator.whatif.causes import WAYS_MAX, Cause, Causes, Part
+from simulator.whatif.correlates import VALUES_MAX, Correlates
+from simulator.whatif.log import Captured, given_twice, not_looked_at
+from simulator.whatif.outcomes import Outcome, count, told
+from simulator.whatif.plain_player import WeightedCase
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.runs import Case, Runs
+from simulator.whatif.stories import ConsumerAction, Named
+from simulator.whatif.undecidable_ends import LastSeen, hidden_ends
 
 LEFT_OUT_MAX = 20
 EXAMPLES_MAX = 3

@@ -19,7 +19,7 @@ from simulator.broker import Broker, Copy, QueueState
 from simulator.broker import commands as amqp
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, Got
 from simulator.events import Happened
-from simulator.replay.whatif.stories import ConsumerAction, Publication
+from simulator.whatif.stories import ConsumerAction, Publication
 
 USER = "dlx whatif"
 BEGIN_US = 1_767_225_600_000_000  # 2026-01-01

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from simulator.replay.whatif.consumer_actions import read_stories
-from simulator.replay.whatif.correlates import Mark, property_marks, publish_marks
-from simulator.replay.whatif.log_rows import Replayed, rows_of
-from simulator.replay.whatif.outcomes import Fate, Fates, FourTimes
-from simulator.replay.whatif.playback import FirstRun
-from simulator.replay.whatif.playback_broker import QueueRef
-from simulator.replay.whatif.runs import Case, Plan, Runs
-from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.undecidable_ends import LastSeen
+from simulator.whatif.consumer_actions import read_stories
+from simulator.whatif.correlates import Mark, property_marks, publish_marks
+from simulator.whatif.log_rows import Replayed, rows_of
+from simulator.whatif.outcomes import Fate, Fates, FourTimes
+from simulator.whatif.playback import FirstRun
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.runs import Case, Plan, Runs
+from simulator.whatif.stories import Story
+from simulator.whatif.undecidable_ends import LastSeen
 
 
 class Members(NamedTuple):

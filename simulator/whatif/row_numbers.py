@@ -23,12 +23,12 @@ from simulator.replay.memory import Numbered, sequence_numbers
 from simulator.replay.row_codec import CONTENT, SIGNATURE, read_content
 from simulator.replay.signatures import Signatures
 from simulator.replay.states import Row
-from simulator.replay.whatif.consumer_actions import user_properties
-from simulator.replay.whatif.correlates import Mark, property_marks, publish_marks
-from simulator.replay.whatif.coupling import Reaches
-from simulator.replay.whatif.log_rows import Replayed
-from simulator.replay.whatif.runs import BODY_MAX
-from simulator.replay.whatif.undecidable_ends import LastSeen
+from simulator.whatif.consumer_actions import user_properties
+from simulator.whatif.correlates import Mark, property_marks, publish_marks
+from simulator.whatif.coupling import Reaches
+from simulator.whatif.log_rows import Replayed
+from simulator.whatif.runs import BODY_MAX
+from simulator.whatif.undecidable_ends import LastSeen
 
 KNOWN_MAX = 200_000
 """So much is remembered."""

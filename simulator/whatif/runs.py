@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from simulator.message_history import MessageHistory
-from simulator.replay.whatif.consumer_actions import tells_requeues
-from simulator.replay.whatif.coupling import Reaches, Unit, units
-from simulator.replay.whatif.delivery_order import put_in_order
-from simulator.replay.whatif.differences import differing_queues
-from simulator.replay.whatif.outcomes import Fate, FourTimes, Outcome, told
-from simulator.replay.whatif.playback import (
+from simulator.whatif.consumer_actions import tells_requeues
+from simulator.whatif.coupling import Reaches, Unit, units
+from simulator.whatif.delivery_order import put_in_order
+from simulator.whatif.differences import differing_queues
+from simulator.whatif.outcomes import Fate, FourTimes, Outcome, told
+from simulator.whatif.playback import (
     NO_WAITS,
     End,
     FirstRun,
@@ -35,10 +35,10 @@ from simulator.replay.whatif.playback import (
     Unseen,
     in_order,
 )
-from simulator.replay.whatif.playback_broker import PlaybackBroker, QueueRef
-from simulator.replay.whatif.sides import Clocks, PreparedSide
-from simulator.replay.whatif.stories import Named, Story
-from simulator.replay.whatif.time_constraints import Planner, Timetable
+from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
+from simulator.whatif.sides import Clocks, PreparedSide
+from simulator.whatif.stories import Named, Story
+from simulator.whatif.time_constraints import Planner, Timetable
 
 Done = Callable[[int], object]
 STAYS_MAX = 200

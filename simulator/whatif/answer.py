@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from simulator.replay.whatif.causes import Cause
-from simulator.replay.whatif.outcomes import Outcome
+from simulator.whatif.causes import Cause
+from simulator.whatif.outcomes import Outcome
 
 SHOWN_MAX = 12
 """Ways of change, and assumptions, that people are shown."""

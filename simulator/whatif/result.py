@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from simulator.replay.run import REJECTED, publish
-from simulator.replay.whatif.answer import Answer
-from simulator.replay.whatif.coupling import Unit
-from simulator.replay.whatif.outcomes import Fate, Fates
-from simulator.replay.whatif.plain_player import WeightedCase
-from simulator.replay.whatif.runs import Life
-from simulator.replay.whatif.tally import Tally
+from simulator.whatif.answer import Answer
+from simulator.whatif.coupling import Unit
+from simulator.whatif.outcomes import Fate, Fates
+from simulator.whatif.plain_player import WeightedCase
+from simulator.whatif.runs import Life
+from simulator.whatif.tally import Tally
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +61,7 @@ class AnyResult(ABC):
 
     def _repr_html_(self) -> str:
         """Return the answer as notebooks show it: what changes, where messages end, why, and how sure that is."""
-        from simulator.replay.whatif.page import fragment  # plotly is only needed here
+        from simulator.whatif.page import fragment  # plotly is only needed here
 
         return fragment(self.answer)
 
@@ -158,7 +158,7 @@ def write_files(work: Path, out: Path, asked: AnyResult, names: tuple[str, str])
 
     ``names`` say what each side is.
     """
-    from simulator.replay.whatif.page import write_page  # plotly is only needed here
+    from simulator.whatif.page import write_page  # plotly is only needed here
 
     write_page(work / PAGE, asked.answer, asked.tally, asked.lives, names)
     (work / TOTALS).write_bytes(msgspec.json.encode(asked.answer))

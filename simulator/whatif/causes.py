@@ -31,14 +31,14 @@ from simulator.definitions import DefinitionsError
 from simulator.questions.findings import ObjectName
 from simulator.questions.reachability import reached_by, sent_on_from
 from simulator.questions.slices import Slices
-from simulator.replay.whatif.coupling import message_of
-from simulator.replay.whatif.differences import Difference, differences, object_like, taken_back, with_field
-from simulator.replay.whatif.outcomes import Outcome
-from simulator.replay.whatif.playback import in_order
-from simulator.replay.whatif.playback_broker import PlaybackBroker, QueueRef
-from simulator.replay.whatif.runs import Case, Runs
-from simulator.replay.whatif.sides import PreparedSide, prepared
-from simulator.replay.whatif.stories import Story
+from simulator.whatif.coupling import message_of
+from simulator.whatif.differences import Difference, differences, object_like, taken_back, with_field
+from simulator.whatif.outcomes import Outcome
+from simulator.whatif.playback import in_order
+from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
+from simulator.whatif.runs import Case, Runs
+from simulator.whatif.sides import PreparedSide, prepared
+from simulator.whatif.stories import Story
 
 WAYS_MAX = 40
 TOGETHER_MAX = 3_000

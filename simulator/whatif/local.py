@@ -13,22 +13,22 @@ from simulator.replay.kernel_input import in_order, kernel_rows
 from simulator.replay.local import kernel_of
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import LocalTable
-from simulator.replay.whatif.causes import find_causes
-from simulator.replay.whatif.consumer_actions import read_stories
-from simulator.replay.whatif.coupling import Unit
-from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.log import Captured, coupling_queues_of, of_the_log
-from simulator.replay.whatif.log_rows import BESIDE, Replayed, replayed_batches, rows_of
-from simulator.replay.whatif.plain_player import FirstLook, PlainPlayer, WeightedCase
-from simulator.replay.whatif.playback import Unseen
-from simulator.replay.whatif.playback_broker import QueueRef
-from simulator.replay.whatif.result import AnyResult, Result
-from simulator.replay.whatif.runs import Case, Comparison, Runs, lives
-from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.shared_player import SharedPlayer
-from simulator.replay.whatif.sides import PreparedSide, prepared, side_of
-from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.tally import Tally, conclusion
+from simulator.whatif.causes import find_causes
+from simulator.whatif.consumer_actions import read_stories
+from simulator.whatif.coupling import Unit
+from simulator.whatif.differences import Side
+from simulator.whatif.log import Captured, coupling_queues_of, of_the_log
+from simulator.whatif.log_rows import BESIDE, Replayed, replayed_batches, rows_of
+from simulator.whatif.plain_player import FirstLook, PlainPlayer, WeightedCase
+from simulator.whatif.playback import Unseen
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.result import AnyResult, Result
+from simulator.whatif.runs import Case, Comparison, Runs, lives
+from simulator.whatif.settings_given import read_setting, with_settings
+from simulator.whatif.shared_player import SharedPlayer
+from simulator.whatif.sides import PreparedSide, prepared, side_of
+from simulator.whatif.stories import Story
+from simulator.whatif.tally import Tally, conclusion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +73,7 @@ def what_if(
     other = with_settings(other, [read_setting(each, other) for each in settings])
     sides = side_of(definitions, rules), side_of(other, against_release or rules)
     if not isinstance(captured, LocalTable):
-        from simulator.replay.whatif.spark import what_if_on_spark  # which needs Spark
+        from simulator.whatif.spark import what_if_on_spark  # which needs Spark
 
         return what_if_on_spark(captured, *sides, left=cast("SparkTable | None", left), unseen=unseen)
     return what_if_files(captured, *sides, left=cast("LocalTable | None", left), unseen=unseen)

@@ -12,10 +12,10 @@ import plotly.graph_objects as go
 from simulator.files import write_whole
 from simulator.markup import Html, element, join, plural, section, table, text
 from simulator.replay.report.document import document, plain_figure
-from simulator.replay.whatif.answer import SHOWN_MAX, Answer, ends_of, headline, sureness
-from simulator.replay.whatif.outcomes import told
-from simulator.replay.whatif.runs import Life
-from simulator.replay.whatif.tally import Tally, Transition
+from simulator.whatif.answer import SHOWN_MAX, Answer, ends_of, headline, sureness
+from simulator.whatif.outcomes import told
+from simulator.whatif.runs import Life
+from simulator.whatif.tally import Tally, Transition
 
 LINKS_MAX = 25
 _SIDES = ("#8593a8", "#2b8fae")

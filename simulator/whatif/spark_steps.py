@@ -15,20 +15,20 @@ from dlx.releases import release
 from simulator.definitions import parse_definitions
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.spark_step import ReplayStep
-from simulator.replay.whatif.coupling import KNOWN_MAX, Reach, Reaches
-from simulator.replay.whatif.delivery_order import put_in_order
-from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.log_rows import replayed_batches
-from simulator.replay.whatif.outcomes import Fates
-from simulator.replay.whatif.plain_player import FirstLook, Waiting, WeightedCase
-from simulator.replay.whatif.playback import NO_WAITS, FirstRun, LogFacts, TooManyHeldError, TypicalWaits, Unseen
-from simulator.replay.whatif.playback_broker import QueueRef
-from simulator.replay.whatif.result import rows_of
-from simulator.replay.whatif.runs import Case, Runs
-from simulator.replay.whatif.shared_player import SharedPlayer
-from simulator.replay.whatif.sides import PreparedSide, prepared
-from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.tally import Tally
+from simulator.whatif.coupling import KNOWN_MAX, Reach, Reaches
+from simulator.whatif.delivery_order import put_in_order
+from simulator.whatif.differences import Side
+from simulator.whatif.log_rows import replayed_batches
+from simulator.whatif.outcomes import Fates
+from simulator.whatif.plain_player import FirstLook, Waiting, WeightedCase
+from simulator.whatif.playback import NO_WAITS, FirstRun, LogFacts, TooManyHeldError, TypicalWaits, Unseen
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.result import rows_of
+from simulator.whatif.runs import Case, Runs
+from simulator.whatif.shared_player import SharedPlayer
+from simulator.whatif.sides import PreparedSide, prepared
+from simulator.whatif.stories import Story
+from simulator.whatif.tally import Tally
 
 BATCH = 500
 _FATES = msgspec.msgpack.Decoder(Fates)

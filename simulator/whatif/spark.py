@@ -27,16 +27,16 @@ from simulator.replay.plan import arranged, replay_step
 from simulator.replay.row_codec import LINEAGE, LINEAGE_SQL
 from simulator.replay.spark_progress import telling
 from simulator.replay.tables import rows, select
-from simulator.replay.whatif.causes import TOGETHER_MAX, Part, find_causes
-from simulator.replay.whatif.coupling import Coupling, Reaches, Unit
-from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.log import Captured, coupling_queues_of, of_the_log
-from simulator.replay.whatif.log_rows import BESIDE
-from simulator.replay.whatif.playback import LogFacts, TypicalWaits, Unseen
-from simulator.replay.whatif.playback_broker import QueueRef
-from simulator.replay.whatif.result import SCHEMA, SparkResult
-from simulator.replay.whatif.runs import Case, Runs, lives
-from simulator.replay.whatif.spark_steps import (
+from simulator.whatif.causes import TOGETHER_MAX, Part, find_causes
+from simulator.whatif.coupling import Coupling, Reaches, Unit
+from simulator.whatif.differences import Side
+from simulator.whatif.log import Captured, coupling_queues_of, of_the_log
+from simulator.whatif.log_rows import BESIDE
+from simulator.whatif.playback import LogFacts, TypicalWaits, Unseen
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.result import SCHEMA, SparkResult
+from simulator.whatif.runs import Case, Runs, lives
+from simulator.whatif.spark_steps import (
     IN_ORDER,
     PASSED,
     Asking,
@@ -47,8 +47,8 @@ from simulator.replay.whatif.spark_steps import (
     reach_of,
     rows_step,
 )
-from simulator.replay.whatif.stories import Named, Story
-from simulator.replay.whatif.tally import Tally, conclusion
+from simulator.whatif.stories import Named, Story
+from simulator.whatif.tally import Tally, conclusion
 
 Progress = Callable[[str, float], object]
 _SCHEMA = from_arrow_schema(PASSED)

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from simulator.events import DEATHS, LOSSES, Event, Happened, silent_loss
-from simulator.replay.whatif.stories import Shown
+from simulator.whatif.stories import Shown
 
 PURGED = "removed with the queue"
 TELLING = DEATHS | LOSSES | {Event.PUBLISHED, Event.ACKED, Event.NACKED}

@@ -11,13 +11,13 @@ from simulator.definitions import Definitions
 from simulator.events import Event
 from simulator.replay.summary import check_match
 from simulator.replay.tables import Table, rows, select, text
-from simulator.replay.whatif.consumer_actions import KIND, expiring_story
-from simulator.replay.whatif.coupling import Reaches, coupling_queues
-from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.playback import LogFacts
-from simulator.replay.whatif.playback_broker import QueueRef
-from simulator.replay.whatif.sides import PreparedSide
-from simulator.replay.whatif.stories import Named
+from simulator.whatif.consumer_actions import KIND, expiring_story
+from simulator.whatif.coupling import Reaches, coupling_queues
+from simulator.whatif.differences import Side
+from simulator.whatif.playback import LogFacts
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.sides import PreparedSide
+from simulator.whatif.stories import Named
 
 KINDS_MAX = 10_000
 """Kinds of publishes with an expiration whose way is looked up; of more, each may come anywhere."""

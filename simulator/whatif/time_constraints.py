@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from simulator.replay.whatif.playback_broker import QueueRef
+from simulator.whatif.playback_broker import QueueRef
 
 LATEST_US = 2**62
 """Nothing is planned for later; a TTL can be longer than that."""

@@ -1,7 +1,7 @@
 """What a log shows of each message: who published it, which queues delivered it, and what consumers did then.
 
 A trace has publishes and deliveries. What became of a delivery follows from what came after it
-(``simulator.replay.whatif.consumer_actions``), or a recorder has written it down.
+(``simulator.whatif.consumer_actions``), or a recorder has written it down.
 """
 
 from __future__ import annotations

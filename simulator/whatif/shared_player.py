@@ -21,14 +21,14 @@ import pyarrow as pa
 from simulator.replay.alike import places_of
 from simulator.replay.assumptions import TOLERANCE_MS
 from simulator.replay.row_codec import LINEAGE, read_messages
-from simulator.replay.whatif.log_rows import Replayed, places_in_log
-from simulator.replay.whatif.outcomes import FourTimes
-from simulator.replay.whatif.plain_player import FirstLook, Members, PlainPlayer, SharedFirstRun, Waiting, WeightedCase
-from simulator.replay.whatif.playback import FirstRun
-from simulator.replay.whatif.playback_broker import QueueRef
-from simulator.replay.whatif.row_numbers import RowNumbers
-from simulator.replay.whatif.runs import Case, Plan, Runs
-from simulator.replay.whatif.stories import Story
+from simulator.whatif.log_rows import Replayed, places_in_log
+from simulator.whatif.outcomes import FourTimes
+from simulator.whatif.plain_player import FirstLook, Members, PlainPlayer, SharedFirstRun, Waiting, WeightedCase
+from simulator.whatif.playback import FirstRun
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.row_numbers import RowNumbers
+from simulator.whatif.runs import Case, Plan, Runs
+from simulator.whatif.stories import Story
 
 KNOWN_MAX = 30_000
 """Plays that are remembered, of some kilobytes each."""

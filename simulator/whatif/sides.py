@@ -14,10 +14,10 @@ from dlx.settings import Settings
 from dlx.topology import STREAM
 from simulator.definitions import Definitions
 from simulator.questions.snapshot import Snapshot
-from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.playback_broker import PlaybackBroker, QueueRef
-from simulator.replay.whatif.settings_given import OPERATOR_POLICY
-from simulator.replay.whatif.stories import Story
+from simulator.whatif.differences import Side
+from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
+from simulator.whatif.settings_given import OPERATOR_POLICY
+from simulator.whatif.stories import Story
 
 _OF_CONSUMERS = ("x-single-active-consumer", "x-expires")
 

@@ -13,7 +13,7 @@ from dlx.settings import alternate_exchange
 from dlx.topology import Topology
 from simulator.definitions import Definitions
 from simulator.definitions_overlay import NAMED_BY, object_key
-from simulator.replay.whatif.playback_broker import QueueRef
+from simulator.whatif.playback_broker import QueueRef
 
 # What has settings inside, each of which is a difference of its own: the table that holds them.
 _TABLES = {"queues": "arguments", "policies": "definition", "exchanges": "arguments"}

@@ -29,10 +29,10 @@ from simulator.broker import commands as amqp
 from simulator.broker.replies import Got
 from simulator.capture.observe import shown_history
 from simulator.events import Event, Happened, copies_added
-from simulator.replay.whatif.outcomes import TELLING, Fate, FateTally, Outcome
-from simulator.replay.whatif.playback_broker import PlaybackBroker, QueueRef
-from simulator.replay.whatif.stories import LAST, ConsumerAction, Delivery, Publication, Shown, Story
-from simulator.replay.whatif.time_constraints import NO_PLANNER, AnyPlanner
+from simulator.whatif.outcomes import TELLING, Fate, FateTally, Outcome
+from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
+from simulator.whatif.stories import LAST, ConsumerAction, Delivery, Publication, Shown, Story
+from simulator.whatif.time_constraints import NO_PLANNER, AnyPlanner
 
 Unseen = Literal["ack", "repeat"]
 """What consumers do with a delivery that the log does not have: acknowledge it, or what they did the last time."""

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from dlx.message_flow import MessageFlow
 from dlx.topology import QUORUM
-from simulator.replay.whatif.playback_broker import QueueRef
-from simulator.replay.whatif.stories import LAST, Came, ConsumerAction, Delivery, Story
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.stories import LAST, Came, ConsumerAction, Delivery, Story
 
 Moment = tuple[int, float]
 """A time, and a place among the rows of it."""
