@@ -10,7 +10,7 @@ import pytest
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.definitions import Definitions
 from simulator.testing.strategies import definitions_document
-from simulator.whatif import row_numbers, shared_player
+from simulator.whatif import likeness
 from simulator.whatif.playback import FirstRun
 from simulator.whatif.runs import Runs
 from simulator.whatif.sides import prepared, side_of
@@ -57,14 +57,14 @@ def played(stories: Sequence[Story], topology: Topology, release: str, policies:
 def shares_a_play(runs: Runs, one: Story, other: Story) -> bool:
     """Tell whether the second message would get what the play of the first one gave."""
     read = [
-        [(runs.reaches.alike(own.vhost, each.routing_key), [*filter(row_numbers._is_read, each.properties.items())])
+        [(runs.reaches.alike(own.vhost, each.routing_key), [*filter(likeness.is_read, each.properties.items())])
          for each in own.publications]
         for own in (one, other)
     ]  # fmt: skip
     moments_us = [
         [*own.moments_us(), *(each.until_us for each in own.deliveries), runs.log.end_us] for own in (one, other)
     ]
-    if read[0] != read[1] or shared_player._order(moments_us[0]) != shared_player._order(moments_us[1]):
+    if read[0] != read[1] or likeness.order_of(moments_us[0]) != likeness.order_of(moments_us[1]):
         return False
     _, plan = runs.first_planned(one, moments_us[0])
     return plan is not None and plan.timetable.times(moments_us[1]) is not None
