@@ -19,12 +19,12 @@ from simulator.replay import replay_files
 from simulator.replay.kernel_input import in_order, kernel_rows
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import select
-from simulator.replay.whatif.alike_messages import AlikeMessages
-from simulator.replay.whatif.captured import Captured, coupling_queues_of
-from simulator.replay.whatif.local import kernel_of_side, read_log, what_if_files
-from simulator.replay.whatif.log_rows import BESIDE, replayed_batches
-from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.what_if import Comparison, Runs, prepared, side_of
+from simulator.whatif.local import kernel_of_side, read_log, what_if_files
+from simulator.whatif.log import Captured, coupling_queues_of
+from simulator.whatif.log_rows import BESIDE, replayed_batches
+from simulator.whatif.runs import Comparison, Runs
+from simulator.whatif.shared_player import SharedPlayer
+from simulator.whatif.sides import prepared, side_of
 
 RELEASE = "4.3"
 REPLAY = "one replay by itself"
@@ -63,7 +63,7 @@ class Steps:
         self.prepared = self._prepare()
         self.captured = Captured.of(self.log)
         self.messages = len(read_log(self.log, self.prepared[0]))
-        self.others = [each for each in self._look() if isinstance(each, Story)]
+        self.others = [story for look in self._look() for story in look.coupled]
 
     def all(self) -> dict[str, Callable[[], object]]:
         """Return the steps, by what they are."""
@@ -96,10 +96,10 @@ class Steps:
     def _look(self) -> list:
         runs = self._runs()
         coupling = coupling_queues_of(self.captured, runs.reaches, self.prepared[0])
-        kernel = kernel_of_side(self.log, self.prepared[0], runs.reaches)
+        kernel = kernel_of_side(self.log, self.prepared[0])
         batches = replayed_batches(kernel.replay, in_order(kernel_rows(self.log, BESIDE)).batches())
-        known = AlikeMessages(runs, coupling, (), self.captured.file_numbers, lambda: kernel.signatures)
-        return list(known.messages(batches))
+        player = SharedPlayer(runs, coupling, (), self.captured.file_numbers)
+        return list(map(player.first, batches))
 
     def _play(self) -> object:
         return Comparison(self.others, self._runs()).play()

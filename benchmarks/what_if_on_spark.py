@@ -22,9 +22,9 @@ from what_if_speed import ROWS, questions
 
 from simulator.capture import SCHEMA
 from simulator.replay import replay
-from simulator.replay.whatif.answer import Answer
-from simulator.replay.whatif.spark import what_if_on_spark
-from simulator.replay.whatif.what_if import side_of
+from simulator.whatif.answer import Answer
+from simulator.whatif.sides import side_of
+from simulator.whatif.spark import what_if_on_spark
 
 RELEASE = "4.3"
 

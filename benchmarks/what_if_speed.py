@@ -35,11 +35,12 @@ from simulator.generate import Wish, generate
 from simulator.replay import Database, replay_files
 from simulator.replay.seldom_collecting import seldom_collecting
 from simulator.replay.tables import LocalTable, select
-from simulator.replay.whatif.local import read_log, what_if_files
-from simulator.replay.whatif.overview import Overview
-from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.stage import Stage
-from simulator.replay.whatif.what_if import Comparison, Runs, prepared, side_of
+from simulator.whatif.local import read_log, what_if_files
+from simulator.whatif.log import Overview
+from simulator.whatif.playback_broker import PlaybackBroker
+from simulator.whatif.runs import Comparison, Runs
+from simulator.whatif.settings_given import read_setting, with_settings
+from simulator.whatif.sides import prepared, side_of
 
 ROWS = 10_000
 COMMAND = "`benchmarks/what_if_speed.py`"
@@ -155,7 +156,7 @@ def events_figure(asking: Question, rounds: int) -> Figure:
         side.stage  # noqa: B018 (made once, before the clock runs)
     events = 0
 
-    def counting(stage: Stage, command: Any, plain: Any = Stage.tell) -> Any:
+    def counting(stage: PlaybackBroker, command: Any, plain: Any = PlaybackBroker.tell) -> Any:
         nonlocal events
         observer = stage.observer
 
@@ -170,7 +171,7 @@ def events_figure(asking: Question, rounds: int) -> Figure:
         finally:
             stage.observer = observer
 
-    with mock.patch.object(Stage, "tell", counting):
+    with mock.patch.object(PlaybackBroker, "tell", counting):
         Comparison(stories, runs).play()
     with seldom_collecting():
         seconds = statistics.median(cpu_s(Comparison(stories, runs).play) for _ in range(rounds))

@@ -54,10 +54,11 @@ BELOW: dict[str, set[str]] = {
     "redrive": {"capture", "questions", "scenario", "server"},
     "generate": {"broker", "capture", "scenario"},
     "replay": {"bootstrap", "broker", "capture", "message_history", "pictures", "questions", "scenario", "systems"},
+    "whatif": {"bootstrap", "broker", "capture", "message_history", "questions", "replay"},
     "spark_sources": {"capture", "replay"},
 }
 # The harness and the command line stand above all others, and the command line above the harness.
-BELOW["testing"] = {*BELOW} - {"systems.compare", "replay", "spark_sources"}
+BELOW["testing"] = {*BELOW} - {"systems.compare", "replay", "spark_sources", "whatif"}
 BELOW["queue_tests"] = {"bootstrap", "broker", "message_history", "message_location", "scenario", "server", "testing"}
 BELOW["cli"] = {*BELOW}
 BELOW = {room: below | TOOLS | {"dlx"} for room, below in BELOW.items()}
@@ -85,7 +86,7 @@ SERVING = {"simulator.systems.ironmq.http", "simulator.systems.ironmq.service", 
 IO = {"asyncio", "http", "pika", "select", "socket", "ssl", "starlette", "subprocess", "threading", "time", "uvicorn"}
 
 # Rooms that have no circle even when imports for type hints count.
-TYPES_COUNT_IN = {"replay", "server", "testing"}
+TYPES_COUNT_IN = {"replay", "server", "testing", "whatif"}
 
 IN_STRING = re.compile(r"(\w+(?:\.\w+)+)(?::\w+)?")
 # Strings that name a module and load none.

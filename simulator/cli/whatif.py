@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from simulator.definitions import Definitions
     from simulator.replay.lateness import Lateness
-    from simulator.replay.whatif.answer import Answer
-    from simulator.replay.whatif.asked import AnyAsked
-    from simulator.replay.whatif.coupling import Unit
-    from simulator.replay.whatif.rerun import Unseen
+    from simulator.whatif.answer import Answer
+    from simulator.whatif.coupling import Unit
+    from simulator.whatif.playback import Unseen
+    from simulator.whatif.result import AnyResult
 
 EXIT_CHANGES = 1
 LOCAL_ROWS_MAX = 300_000
@@ -137,7 +137,7 @@ def _asked(
     left: tuple[Path, ...],
     where: GivenEngine,
     out: Path | None,
-) -> AnyAsked:
+) -> AnyResult:
     """Ask. Raises ``DataError`` for what cannot be used, and a usage error for settings that there are not."""
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError, read_definitions
@@ -146,9 +146,9 @@ def _asked(
     from simulator.replay.local_engine import local_engine
     from simulator.replay.run import workplace
     from simulator.replay.summary import MatchesNothingError
-    from simulator.replay.whatif.files import MESSAGES, write_files
-    from simulator.replay.whatif.local import what_if_files
-    from simulator.replay.whatif.what_if import side_of
+    from simulator.whatif.local import what_if_files
+    from simulator.whatif.result import MESSAGES, write_files
+    from simulator.whatif.sides import side_of
 
     try:
         other = definitions if against_path is None else taken_noted(read_definitions(against_path), against)
@@ -160,12 +160,12 @@ def _asked(
             held = prepared_logs(left, work / "left", show).captures if left else ()
             chosen: Unseen = "repeat" if unseen == "repeat" else "ack"
 
-            def kept(asked: AnyAsked) -> AnyAsked:
+            def kept(asked: AnyResult) -> AnyResult:
                 if out is not None:
                     asked.write_messages(work / MESSAGES)
                 return asked
 
-            def here() -> AnyAsked:
+            def here() -> AnyResult:
                 with local_engine(work) as engine:
                     captured = engine.read(log.captures)
                     asked = what_if_files(
@@ -177,13 +177,15 @@ def _asked(
                         examples=out is not None,
                         progress=show,
                     )
+                    if asked.answer.reproduced == asked.answer.messages:
+                        return asked
                     show("looking for late rows", log.rows, None)
                     verdicts = work / "verdicts.parquet"
                     late = lateness(captured, replay_files(captured, definitions, rules, verdicts=verdicts))
                     return _said_late(asked, late) if late.stretches else asked
 
-            def there(spark: SparkSession) -> AnyAsked:
-                from simulator.replay.whatif.spark import what_if_on_spark
+            def there(spark: SparkSession) -> AnyResult:
+                from simulator.whatif.spark import what_if_on_spark
 
                 read = spark.read.parquet
                 asked = what_if_on_spark(
@@ -210,7 +212,7 @@ def _asked(
         raise DataError(str(error)) from error
 
 
-def _said_late(asked: AnyAsked, late: Lateness) -> AnyAsked:
+def _said_late(asked: AnyResult, late: Lateness) -> AnyResult:
     """Return what was asked, with a word on rows that were written late: the answer takes all for prompt."""
     most_ms = late.most_us // 1_000
     said = f"how late rows were written: all are taken for prompt, though some may come up to {most_ms:,} ms late"
@@ -221,7 +223,7 @@ def _said_late(asked: AnyAsked, late: Lateness) -> AnyAsked:
 def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> Definitions:
     """Return the definitions with the settings. Raises ``DataError`` for those that the broker refuses."""
     from simulator.questions.snapshot import Snapshot
-    from simulator.replay.whatif.settings_given import SettingError, read_setting, remarks, with_settings
+    from simulator.whatif.settings_given import SettingError, read_setting, remarks, with_settings
 
     if not settings:
         return definitions
@@ -249,8 +251,7 @@ def _show_plan(console: Console, units: Sequence[Unit]) -> None:
 
 
 def _show(console: Console, answer: Answer, rules: str, against: str) -> None:
-    from simulator.replay.whatif.answer import SHOWN_MAX
-    from simulator.replay.whatif.words import headline, sureness
+    from simulator.whatif.answer import SHOWN_MAX, headline, sureness
 
     for sentence in headline(answer):
         console.print(f"{sentence.text}.", style=STYLES[sentence.mood], soft_wrap=True, markup=False)
@@ -277,7 +278,7 @@ def _show(console: Console, answer: Answer, rules: str, against: str) -> None:
 
 
 def _show_ends(console: Console, answer: Answer, rules: str, against: str) -> None:
-    from simulator.replay.whatif.words import ends_of
+    from simulator.whatif.answer import ends_of
 
     rows = [(name, one, other) for name, one, other in ends_of(answer) if one != other]
     if rows:

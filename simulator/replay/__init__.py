@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from simulator.replay.tables import Database
     from simulator.replay.unchecked import Unchecked
     from simulator.replay.verdicts import VERDICTS, Difference, Verdict
-    from simulator.replay.whatif.local import what_if
-    from simulator.replay.whatif.settings_given import SettingError
+    from simulator.whatif.local import what_if
+    from simulator.whatif.settings_given import SettingError
 else:
     __getattr__, __dir__ = lazy(
         __name__,
@@ -61,8 +61,8 @@ else:
             "simulator.replay.tables": ("Database",),
             "simulator.replay.unchecked": ("Unchecked",),
             "simulator.replay.verdicts": ("VERDICTS", "Difference", "Verdict"),
-            "simulator.replay.whatif.local": ("what_if",),
-            "simulator.replay.whatif.settings_given": ("SettingError",),
+            "simulator.whatif.local": ("what_if",),
+            "simulator.whatif.settings_given": ("SettingError",),
         },
         load=importing("replay"),
     )

@@ -9,7 +9,7 @@ asks for the number up to the moment of a death (``simulator.replay.lengths``).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ class ArrivalsCounter:
         self._rules = rules
         self._explainers: dict[str, tuple[Explainer, Entrants] | None] = {}
         self._keys: dict[str, AlikeKeys] = {}
-        self._signatures = Signatures(self._alike_keys)
+        self._signatures = Signatures(self._number_of_key_of)
         self._known: dict[Any, int] = {}
         self._numbers: dict[tuple[str, tuple[Entrant, ...]], int] = {}
         self._entering: list[tuple[str, tuple[Entrant, ...]]] = []
@@ -120,13 +120,13 @@ class ArrivalsCounter:
             roots = ()
         return entrants.of(roots, delayed=explainer.may_delay(row.visible.exchange))
 
-    def _alike_keys(self, vhost: str) -> AlikeKeys | None:
+    def _number_of_key_of(self, vhost: str) -> Callable[[str], int | None] | None:
         both = self._of(vhost)
         if both is None:
             return None
         if vhost not in self._keys:
             self._keys[vhost] = AlikeKeys(both[0].flow)
-        return self._keys[vhost]
+        return self._keys[vhost].number
 
     def _forget(self) -> None:
         """Keep memory bounded on logs in which little repeats."""

@@ -202,11 +202,6 @@ class Explainer:
         kept = kept_deaths(source, row)
         return PathTimes(source=back, hops=hops, last=last_times(self.flow, found), kept=kept)
 
-    @property
-    def knows_all_exchanges(self) -> bool:
-        """Whether it is known of all exchanges where they route, and that they do so at once."""
-        return not self.unknown_routing and not self._delaying
-
     def may_delay(self, exchange: str) -> bool:
         """Tell whether the exchange may keep messages for a while, or lead to one that does."""
         return exchange in self._delaying

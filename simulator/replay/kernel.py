@@ -30,7 +30,7 @@ from simulator.replay.coverage.paths import Shown
 from simulator.replay.lateness import Lateness
 from simulator.replay.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.lost_rows import LostRows
-from simulator.replay.memory import NO_VERDICT, Memory
+from simulator.replay.memory import NO_VERDICT, Found, Memory
 from simulator.replay.message_rows import LOST, Fits, not_checked
 from simulator.replay.open_message import OpenMessage
 from simulator.replay.output import dead_end_column, misfit_column, shown_column, verdict_columns
@@ -38,8 +38,6 @@ from simulator.replay.path_times import UNKNOWN
 from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, looked_at
 from simulator.replay.row_times import RowTimes
 from simulator.replay.schema import OUTPUT
-from simulator.replay.sequences_on_ways import Found, OnWaysOf, RowsOnWay
-from simulator.replay.signatures import AlikeKeysOf, Signatures
 from simulator.replay.times import FLAG_UNKNOWN, NO_FAULT, Facts, Fault, HopMarks
 from simulator.replay.verdicts import BAD
 
@@ -56,8 +54,6 @@ class Kernel:
 
     ``details``: whether it tells, too, which rules deliveries are the first to show, which behaviours explain what
     differs, and how copies may be lost. Where little repeats that takes longer than the verdicts.
-    ``alike_keys``: numbers the routing keys of a virtual host, where somebody tells apart more of them.
-    ``on_ways_of``: tells which messages have the same rows but for names. With ``details`` that is of no use.
     """
 
     def __init__(
@@ -69,8 +65,6 @@ class Kernel:
         arrivals: Arrivals = NO_ARRIVALS,
         *,
         details: bool = True,
-        alike_keys: AlikeKeysOf | None = None,
-        on_ways_of: OnWaysOf | None = None,
     ) -> None:
         self._memory = Memory(
             topologies,
@@ -79,15 +73,8 @@ class Kernel:
             assumptions,
             arrivals,
             details=details,
-            alike_keys=alike_keys,
-            on_ways_of=on_ways_of,
         )
         self._open: OpenMessage | None = None
-
-    @property
-    def signatures(self) -> Signatures:
-        """Those seen, by number: others after some batches, and of another ``generation``, where there are many."""
-        return self._memory.signatures
 
     @property
     def lateness(self) -> Lateness:
@@ -262,14 +249,10 @@ class _Batch:
         known = memory.remembered.get(key)
         if known is not None:
             return known, True
-        on_way = self._on_way(group)
-        if on_way is not None and (known := memory.known_on_ways.of(on_way)) is not None:
-            memory.remember(key, known)
-            return known, True
         found = self._explained(group)
         shared = self._tells_nothing_of_its_own(group, found)
-        if shared and memory.remember(key, found) and on_way is not None:
-            memory.known_on_ways.add(on_way, found)
+        if shared:
+            memory.remember(key, found)
         return found, shared
 
     def _explained(self, group: int) -> Found:
@@ -298,18 +281,6 @@ class _Batch:
         if any(self._tells_values(number, varied, several) for number in verdicts):
             return False
         return not (varied and self._names_values(group, set(dead_ends)))
-
-    def _on_way(self, group: int) -> RowsOnWay | None:
-        """Return the rows of a whole message as they are but for names; ``None`` if more than their way decides."""
-        memory, rows = self._memory, self._rows(group)
-        if memory.on_ways is None or self._looks[HEADERS, rows].any():
-            return None
-        numbers, templates = self._numbers[rows].tolist(), self._templates[rows].tolist()
-        explainer = memory.explainer(memory.signatures.example(templates[0]).vhost)
-        if explainer is None or not explainer.knows_all_exchanges:
-            return None
-        found = memory.on_ways.sequence(numbers, templates)
-        return None if found is None else found._replace(rows=(found.rows, self._looks[HEADERS:, rows].tobytes()))
 
     def _tells_values(self, number: int, varied: bool, several: bool) -> bool:
         """Tell whether a verdict shows values that another message of the same pattern does not have."""

@@ -44,8 +44,6 @@ from simulator.replay.row_codec import (
     write_signatures,
 )
 from simulator.replay.schema import INPUT, OUTPUT
-from simulator.replay.sequences_on_ways import OnWaysOf
-from simulator.replay.signatures import AlikeKeysOf
 from simulator.replay.tables import Database, LocalTable, select, text
 from simulator.replay.verdicts import BAD
 
@@ -159,20 +157,16 @@ def kernel_of(
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
     *,
     details: bool = True,
-    alike_keys: AlikeKeysOf | None = None,
-    on_ways_of: OnWaysOf | None = None,
 ) -> Kernel:
     """Return what replays the messages of a capture, of which it has counted what came into queues with a limit.
 
-    ``details``, ``alike_keys`` and ``on_ways_of`` are those of ``Kernel``.
+    ``details`` is that of ``Kernel``.
     """
     hosts, judge = topologies(definitions), release(rules)
     published = publishes(captured, hosts, judge)
     arrivals = NO_ARRIVALS if published is None else _counted(published.batches(), ArrivalsCounter(hosts, judge))
     exporting = exporting_release(definitions)
-    return Kernel(
-        hosts, judge, exporting, assumptions, arrivals, details=details, alike_keys=alike_keys, on_ways_of=on_ways_of
-    )
+    return Kernel(hosts, judge, exporting, assumptions, arrivals, details=details)
 
 
 def _in_order(captured: LocalTable) -> Iterator[pa.RecordBatch]:

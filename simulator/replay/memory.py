@@ -5,7 +5,7 @@ All of it is remembered from batch to batch, and worked out again when there is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -28,8 +28,7 @@ from simulator.replay.explain import Explainer
 from simulator.replay.lengths import Arrivals
 from simulator.replay.message_rows import Fits, Lineage, Step, always
 from simulator.replay.path_times import UNKNOWN
-from simulator.replay.sequences_on_ways import Found, OnWaysOf, SequencesOnWays
-from simulator.replay.signatures import AlikeKeysOf, Signatures
+from simulator.replay.signatures import Signatures
 from simulator.replay.times import Clock, Fault, HopMarks
 from simulator.replay.unchecked import Unchecked
 from simulator.replay.verdicts import Verdict
@@ -38,6 +37,9 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 REMEMBERED_MAX = 200_000
 """How many sequences, templates and states are kept; beyond that they are worked out again."""
+Found = npt.NDArray[np.int32]
+"""What is found out about the rows of a message: the numbers of their verdicts; below them of what they ask of the
+times, of their dead ends, and of the deliveries whose rules they may show."""
 NO_VERDICT = -1
 """The number of what is no verdict: rows that are no deliveries have none."""
 
@@ -77,8 +79,6 @@ class Memory:
         clock: judges the times of rows.
         dead_ends: the ways in which messages may be lost; 0 is none.
         remembered: what was found out, by what the verdicts on the rows of a message depend on.
-        on_ways: what tells which sequences are the same but for names, if anything does, and
-        known_on_ways: what was found out about these.
     """
 
     def __init__(
@@ -90,8 +90,6 @@ class Memory:
         arrivals: Arrivals,
         *,
         details: bool,
-        alike_keys: AlikeKeysOf | None = None,
-        on_ways_of: OnWaysOf | None = None,
     ) -> None:
         self.lateness = assumptions.lateness
         self.lost_rows = assumptions.lost_rows
@@ -101,8 +99,6 @@ class Memory:
         self._assumptions = assumptions
         self._arrivals = arrivals
         self._details = details
-        self._alike_keys = alike_keys or self._own_alike_keys
-        self._on_ways_of = on_ways_of
         self._begin()
 
     def _begin(self) -> None:
@@ -117,11 +113,9 @@ class Memory:
         self._shown: dict[int, tuple[Shown, ...]] = {}
         self.begin_rows()
         self._keys: dict[str, AlikeKeys] = {}
-        self.signatures = Signatures(self._alike_keys)
+        self.signatures = Signatures(self._number_of_key_of)
         self.clock = Clock(self._assumptions, self._arrivals)
         self.remembered: dict[bytes, Found] = {}
-        self.on_ways = None if self._on_ways_of is None else self._on_ways_of(self.signatures)
-        self.known_on_ways = SequencesOnWays(self.verdict, self.number, self.clock.path_times)
         self._headers: Numbered[bytes] = Numbered()
         self.headers_number({})  # 0
         self._repeats: Numbered[tuple[int, ...]] = Numbered()
@@ -141,12 +135,10 @@ class Memory:
             self._begin()
         self.signatures.forget()
 
-    def remember(self, key: bytes, found: Found) -> bool:
-        """Take note of what was found out about rows; tell whether there was room for it."""
-        room = len(self.remembered) < REMEMBERED_MAX
-        if room:
+    def remember(self, key: bytes, found: Found) -> None:
+        """Take note of what was found out about rows, if there is room for it."""
+        if len(self.remembered) < REMEMBERED_MAX:
             self.remembered[key] = found
-        return room
 
     def explainer(self, vhost: str) -> Explainer | None:
         """Return the explainer of a virtual host, ``None`` if the definitions do not have it."""
@@ -158,13 +150,13 @@ class Memory:
             self._shown_rules[vhost] = ShownRules(self._explainers[vhost])
         return self._explainers[vhost]
 
-    def _own_alike_keys(self, vhost: str) -> AlikeKeys | None:
+    def _number_of_key_of(self, vhost: str) -> Callable[[str], int | None] | None:
         """Return what numbers the routing keys of a virtual host, ``None`` if the definitions do not have it."""
         known = self._keys.get(vhost)
         explainer = None if known else self.explainer(vhost)
         if explainer is not None:
             known = self._keys[vhost] = AlikeKeys(explainer.flow)
-        return known
+        return None if known is None else known.number
 
     def headers_looked_at(self, vhost: str) -> frozenset[str]:
         """Return the user headers that exchanges of the virtual host compare."""

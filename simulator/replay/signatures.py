@@ -11,7 +11,7 @@ alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,26 +29,16 @@ DIGITS_MAX = 12
 Ints = npt.NDArray[np.int32]
 
 
-class KeyNumbers(Protocol):
-    """Numbers the routing keys of a virtual host."""
-
-    def number(self, key: str) -> int | None:
-        """Return the number that a key shares with those like it; ``None`` for one that is unlike all others."""
-
-
-AlikeKeysOf = Callable[[str], KeyNumbers | None]
-"""Returns what numbers the keys of a virtual host; ``None``: they are all unlike."""
+NumberOfKeyOf = Callable[[str], Callable[[str], int | None] | None]
+"""Returns what numbers the routing keys of a virtual host: alike for those that nothing tells apart, ``None`` for one
+that is unlike all others. Returns ``None`` where all are unlike."""
 
 
 class Signatures:
-    """The signatures seen, each with its number, its template's number and its values.
+    """The signatures seen, each with its number, its template's number and its values."""
 
-    ``generation`` tells how often the numbers were dropped.
-    """
-
-    def __init__(self, alike_keys: AlikeKeysOf) -> None:
-        self._alike_keys = alike_keys
-        self.generation = 0
+    def __init__(self, number_of_key_of: NumberOfKeyOf) -> None:
+        self._number_of_key_of = number_of_key_of
         self._numbers: dict[str, int] = {}
         self._texts: list[str] = []
         self._templates: dict[str, int] = {}
@@ -131,7 +121,6 @@ class Signatures:
     def forget(self) -> None:
         """Drop the signatures when they have become too many; the templates stay."""
         if len(self._numbers) > SIGNATURES_MAX:
-            self.generation += 1
             self._numbers.clear()
             self._rows.clear()
             for kept in (self._texts, self._template_of, self._values, self._has_values):
@@ -153,9 +142,9 @@ class Signatures:
         self._texts.append(text)
         template, own, of_deaths = without_expirations(text)
         values = of_deaths if own is None else (own, *of_deaths)
-        alike_keys = self._alike_keys(read_vhost(text))
-        if alike_keys is not None:
-            template, keys = without_keys(template, alike_keys.number)
+        number_of_key = self._number_of_key_of(read_vhost(text))
+        if number_of_key is not None:
+            template, keys = without_keys(template, number_of_key)
             values = (*values, *keys)
         if template not in self._templates:
             self._templates[template] = len(self._examples)

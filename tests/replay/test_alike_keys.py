@@ -74,7 +74,7 @@ def test_verdicts_are_as_if_each_key_were_unlike_all_others(
     generate(wish, tmp_path, processes=1)
     log = pq.read_table(tmp_path / "log-00000.parquet").to_batches()
     shared = replay_table(log, read_definitions(path), rules)
-    monkeypatch.setattr(Memory, "_own_alike_keys", lambda self, vhost: None)
+    monkeypatch.setattr(Memory, "_number_of_key_of", lambda self, vhost: None)
     alone = replay_table(log, read_definitions(path), rules)
     assert shared.drop_columns(["shown"]).equals(alone.drop_columns(["shown"]))
     assert {"agree", "differ"} <= set(shared.column("verdict").to_pylist())

@@ -22,9 +22,9 @@ from dlx.releases import release as rules
 from simulator.capture.capture_errors import NothingReadable
 from simulator.definitions import read_definitions
 from simulator.replay import Database
-from simulator.replay.whatif.answer import Answer
-from simulator.replay.whatif.local import what_if_files
-from simulator.replay.whatif.what_if import side_of
+from simulator.whatif.answer import Answer
+from simulator.whatif.local import what_if_files
+from simulator.whatif.sides import side_of
 from tests.books.playing import Target, captured, declare, run, virtual_host
 from tests.books.workloads import draw, for_release
 from tests.live.replay_fuzz import parsed

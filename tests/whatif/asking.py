@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest import mock
 
 import msgspec
 
@@ -20,46 +18,35 @@ from simulator.capture.schema import to_batches
 from simulator.definitions import Definitions
 from simulator.replay import Database
 from simulator.replay.tables import LocalTable
-from simulator.replay.whatif.asked import Asked
-from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.local import what_if_files
-from simulator.replay.whatif.log_rows import Replayed
-from simulator.replay.whatif.rerun import Log, Unseen
-from simulator.replay.whatif.row_numbers import NumberedRows, RowNumbers
-from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.what_if import Case, side_of
 from simulator.scenario.steps import AnyStep
 from simulator.testing.strategies import definitions_document
+from simulator.whatif.differences import Side
+from simulator.whatif.local import what_if_files
+from simulator.whatif.plain_player import PlainPlayer
+from simulator.whatif.playback import LogFacts, Unseen
+from simulator.whatif.result import Result
+from simulator.whatif.runs import Case
+from simulator.whatif.settings_given import read_setting, with_settings
+from simulator.whatif.sides import side_of
+from simulator.whatif.stories import Story
 from tests.replay.broker_logs import broker_log
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class AskedTwice(Asked):
-    """The answer, which is the same where every message is looked at by itself; ``cases`` are what that gave."""
+class AskedTwice(Result):
+    """The answer, which is the same where each message is played by itself; ``singly`` is what that gave."""
 
-    cases: Sequence[Case]
+    singly: Sequence[Case]
 
 
 def ask(captured: LocalTable, before: Side, after: Side, **options: Any) -> AskedTwice:
-    """Ask, and check that it makes no difference whether messages are looked at together."""
-    together = what_if_files(captured, before, after, **options)
-    with one_by_one():
-        singly = what_if_files(captured, before, after, **options)
-    assert msgspec.json.encode(together.answer) == msgspec.json.encode(singly.answer)
-    assert not singly.alike
-    return AskedTwice(**{each.name: getattr(together, each.name) for each in fields(Asked)}, cases=singly.singles)
-
-
-def one_by_one() -> AbstractContextManager[object]:
-    """Let every message be looked at by itself."""
-
-    def of(numbers: RowNumbers, batch: Replayed, plain: Any = RowNumbers.of) -> NumberedRows:
-        found: NumberedRows = plain(numbers, batch)
-        found.single[:] = True
-        return found
-
-    return mock.patch.object(RowNumbers, "of", of)
+    """Ask, and check that it makes no difference whether messages share plays."""
+    shared = what_if_files(captured, before, after, **options)
+    plain = what_if_files(captured, before, after, player_of=PlainPlayer, **options)
+    assert msgspec.json.encode(shared.answer) == msgspec.json.encode(plain.answer)
+    assert all(len(each.members.names) == 1 for each in plain.cases)
+    own = {each.name: getattr(shared, each.name) for each in fields(Result)}
+    return AskedTwice(**own, singly=[each.case for each in plain.cases])
 
 
 def asked_of(
@@ -95,10 +82,10 @@ def asked_about(
         return ask(captured, *sides, unseen=unseen)
 
 
-def shown_by(stories: Iterable[Story]) -> Log:
+def shown_by(stories: Iterable[Story]) -> LogFacts:
     """Return what stories show together."""
     end_us, consumed = 0, set()
     for story in stories:
         end_us = max(end_us, *story.moments_us())
         consumed |= {(story.vhost, delivery.queue) for delivery in story.deliveries}
-    return Log(end_us, frozenset(consumed))
+    return LogFacts(end_us, frozenset(consumed))

@@ -18,17 +18,16 @@ from simulator.definitions import Definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
 from simulator.replay.tables import select
-from simulator.replay.whatif.causes import Cause
-from simulator.replay.whatif.differences import Side
-from simulator.replay.whatif.laboratory import Laboratory
-from simulator.replay.whatif.local import what_if_files
-from simulator.replay.whatif.stage import Stage
-from simulator.replay.whatif.what_if import side_of
 from simulator.scenario.steps import Ack, Publish, Wait
+from simulator.whatif.causes import Cause, Laboratory
+from simulator.whatif.differences import Side
+from simulator.whatif.local import what_if_files
+from simulator.whatif.playback_broker import PlaybackBroker
+from simulator.whatif.sides import side_of
 from tests.long import some_in_ci
 from tests.replay.broker_logs import broker_log
 from tests.whatif.asking import asked_about
-from tests.whatif.test_alike_plays import random_question
+from tests.whatif.random_questions import random_question
 from tests.whatif.test_second_side import UNCOUPLED
 
 
@@ -91,7 +90,7 @@ class Brokers:
         self.queues: list[int] = []
         plain = Laboratory._stage
 
-        def stage(*asked: Any) -> Stage | None:
+        def stage(*asked: Any) -> PlaybackBroker | None:
             found = plain(*asked)
             assert found is not None
             self.queues.append(sum(len(vhost.queues) for vhost in found.broker.vhosts.values()))

@@ -14,7 +14,7 @@ from simulator.capture import convert
 from simulator.cli.main import main
 from simulator.definitions import read_definitions
 from simulator.generate import Wish, generate
-from simulator.replay.whatif.what_if import side_of
+from simulator.whatif.sides import side_of
 from tests.whatif.test_second_side import definitions
 
 OWN = Path(__file__).parent / "recorded" / "4.3" / "own"
@@ -51,7 +51,7 @@ def test_both_engines_answer_the_same(
     name: str, kinds: int, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where there are too many kinds of messages with an expiration to see where each comes."""
-    monkeypatch.setattr("simulator.replay.whatif.captured.KINDS_MAX", kinds)
+    monkeypatch.setattr("simulator.whatif.log.KINDS_MAX", kinds)
     question = QUESTIONS[name]
     here, on_spark = (answered(capfd, question, engine, tmp_path / engine) for engine in ("local", "spark"))
     assert here["code"] == 1
@@ -80,7 +80,7 @@ def test_they_do_where_most_messages_are_looked_at_together(
 def test_more_waiting_messages_than_a_task_can_hold_are_refused(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simulator.replay.whatif.spark.HELD_MAX", 10)
+    monkeypatch.setattr("simulator.whatif.spark.HELD_MAX", 10)
     assert main(["whatif", *QUESTIONS["settings"], "--engine", "spark"]) == 65
     told = capfd.readouterr().err
     assert "of messages that depend on each other ('burst' has a length limit" in told
@@ -92,7 +92,7 @@ def test_more_waiting_messages_than_a_task_can_hold_are_refused(
 @pytest.mark.spark
 def test_spark_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from simulator.replay import spark_session
-    from simulator.replay.whatif.spark import what_if_on_spark
+    from simulator.whatif.spark import what_if_on_spark
 
     monkeypatch.setattr("simulator.replay.spark_progress.LOOK_S", 0.01)
     convert([OWN / "trace.log.gz"], tmp_path / "log.parquet")

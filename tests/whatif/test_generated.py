@@ -11,8 +11,8 @@ from simulator.definitions import read_definitions
 from simulator.generate import Wish, generate
 from simulator.generate.traffic import Diversity
 from simulator.replay import Database
-from simulator.replay.whatif.local import what_if_files
-from simulator.replay.whatif.what_if import side_of
+from simulator.whatif.local import what_if_files
+from simulator.whatif.sides import side_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -12,12 +12,13 @@ from simulator.definitions import Definitions, read_definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
 from simulator.replay.tables import select
-from simulator.replay.whatif.differing_queues import differing_queues
-from simulator.replay.whatif.local import what_if_files
-from simulator.replay.whatif.page import page
-from simulator.replay.whatif.rerun import Rerun, Unseen
-from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.what_if import Runs, prepared, side_of
+from simulator.whatif.differences import differing_queues
+from simulator.whatif.local import what_if_files
+from simulator.whatif.page import page
+from simulator.whatif.playback import Playback, Unseen
+from simulator.whatif.runs import Runs
+from simulator.whatif.settings_given import read_setting, with_settings
+from simulator.whatif.sides import prepared, side_of
 
 RELEASE = "4.3"
 FOLDER = Path(__file__).parents[2] / "examples" / f"captured-{RELEASE}"
@@ -64,11 +65,11 @@ def test_the_answer_is_as_if_every_message_was_played_under_both_sides(
     generate(Wish(msgspec.json.encode(definitions().document), 2_000, RELEASE, seed, "high"), tmp_path)
     played = []
 
-    def play(run: Rerun, stories: Any, plain: Any = Rerun.play) -> Any:
+    def play(run: Playback, stories: Any, plain: Any = Playback.play) -> Any:
         played.append(run)
         return plain(run, stories)
 
-    monkeypatch.setattr(Rerun, "play", play)
+    monkeypatch.setattr(Playback, "play", play)
     skipping, some = answered(tmp_path, other, unseen), len(played)
     monkeypatch.setattr(Runs, "_fares_the_same", lambda *_: False)
     twice = answered(tmp_path, other, unseen)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simulator.definitions import Definitions
-from simulator.replay.whatif.settings_given import SettingError, read_setting, with_settings
+from simulator.whatif.settings_given import SettingError, read_setting, with_settings
 
 DOCUMENT: dict[str, Any] = {
     "vhosts": [{"name": "/"}],

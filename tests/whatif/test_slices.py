@@ -17,13 +17,18 @@ from dlx.topology import Queue, Topology
 from simulator.capture import convert
 from simulator.definitions import Definitions, read_definitions
 from simulator.replay import Database
-from simulator.replay.whatif.case_rows import rows_of
-from simulator.replay.whatif.coupling import Unit
-from simulator.replay.whatif.local import read_log
-from simulator.replay.whatif.overview import Overview
-from simulator.replay.whatif.rerun import First, Habits, Rerun, TooManyHeldError
-from simulator.replay.whatif.settings_given import read_setting, with_settings
-from simulator.replay.whatif.spark_steps import (
+from simulator.scenario.steps import Ack, Publish, Wait
+from simulator.testing.strategies import definitions_document
+from simulator.whatif.coupling import Unit
+from simulator.whatif.local import read_log
+from simulator.whatif.log import Overview
+from simulator.whatif.plain_player import WeightedCase
+from simulator.whatif.playback import FirstRun, Playback, TooManyHeldError, TypicalWaits
+from simulator.whatif.result import rows_of
+from simulator.whatif.runs import Comparison, Runs
+from simulator.whatif.settings_given import read_setting, with_settings
+from simulator.whatif.sides import prepared, side_of
+from simulator.whatif.spark_steps import (
     IN_ORDER,
     PASSED,
     Asking,
@@ -32,11 +37,8 @@ from simulator.replay.whatif.spark_steps import (
     OrderStep,
     read_fates,
 )
-from simulator.replay.whatif.stories import Story
-from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.what_if import Comparison, Runs, prepared, side_of
-from simulator.scenario.steps import Ack, Publish, Wait
-from simulator.testing.strategies import definitions_document
+from simulator.whatif.stories import Story
+from simulator.whatif.tally import Tally
 from tests.whatif.asking import asked_about, shown_by
 
 OWN = Path(__file__).parent / "recorded" / "4.3" / "own"
@@ -65,7 +67,7 @@ class Whole:
     def coupled(self) -> tuple[Unit, list[Any]]:
         """The messages that queues couple, and the rows of their cases."""
         ((unit, cases),) = [(unit, cases) for unit, cases in self.comparison.parts() if unit.queues]
-        return unit, rows_of(case.fates for case in cases).to_pylist()
+        return unit, rows_of(WeightedCase.of(case).fates for case in cases).to_pylist()
 
     def begun(self) -> pa.Table:
         """What the steps take: the coupled messages as the log shows them, in the order in which they begin."""
@@ -97,15 +99,15 @@ def test_slices_of_any_size_come_to_the_same(rows: int, whole: Whole) -> None:
     asking, log = whole.asking, whole.comparison.runs.log
     ordered = in_order(through(OrderStep(asking), whole.begun(), rows))
     first_runs = in_order(through(FirstRunsStep(asking, log, 10_000).together, ordered, rows))
-    habits = whole.comparison.runs._habits
-    told = through(CasesStep(asking, log, habits, 10_000).together, first_runs, rows)
+    typical_waits = whole.comparison.runs._typical_waits
+    told = through(CasesStep(asking, log, typical_waits, 10_000).together, first_runs, rows)
     (tallied,) = [pickle.loads(tally) for tally in told["tally"].to_pylist() if tally is not None]
     found = rows_of(fates for batch in told.to_batches() for fates in read_fates(batch)).to_pylist()
     expected = whole.coupled[1]
     assert len(expected) > 100
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
     cases = next(cases for unit, cases in whole.comparison.parts() if unit.queues)
-    assert msgspec.json.encode(tallied.answer()) == msgspec.json.encode(Tally(cases).answer())
+    assert msgspec.json.encode(tallied.answer()) == msgspec.json.encode(Tally(map(WeightedCase.of, cases)).answer())
 
 
 def test_sql_finds_what_all_stories_show_together(whole: Whole) -> None:
@@ -120,13 +122,13 @@ def test_a_message_is_given_back_when_nothing_more_can_happen_to_it() -> None:
     definitions = Definitions(definitions_document(topology, DEFAULT), "definitions.json")
     taken = 0
 
-    def taking() -> Iterator[First]:
+    def taking() -> Iterator[FirstRun]:
         nonlocal taken
-        for case in asked.cases:
+        for case in asked.singly:
             taken += 1
-            yield First(case.story)
+            yield FirstRun(case.story)
 
-    run = Rerun(prepared(side_of(definitions, DEFAULT)).stage, shown_by(case.story for case in asked.cases), "ack")
+    run = Playback(prepared(side_of(definitions, DEFAULT)).stage, shown_by(case.story for case in asked.singly), "ack")
     held = [taken - number for number, _ in enumerate(run.play(taking()))]
     assert (len(held), taken) == (50, 50)
     assert max(held) <= 3
@@ -137,4 +139,4 @@ def test_too_many_waiting_messages_are_told_with_their_queues(whole: Whole) -> N
     with pytest.raises(TooManyHeldError, match=r"^\d+ in '"):
         list(whole.comparison.runs.first(own, held_max=5))
     assert whole.comparison.runs.before.stage.broker.next_due() is None
-    assert Habits.of(each.first for each in whole.comparison.runs.first(own)).typical_us
+    assert TypicalWaits.of(each.first for each in whole.comparison.runs.first(own)).typical_us

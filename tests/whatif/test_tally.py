@@ -9,20 +9,22 @@ from typing import Any
 import pytest
 
 from simulator.definitions import Definitions
-from simulator.replay.whatif import marks as marks_module
-from simulator.replay.whatif import tally as tally_module
-from simulator.replay.whatif.causes import find_causes
-from simulator.replay.whatif.fates import Ends, Fate
-from simulator.replay.whatif.marks import Marks
-from simulator.replay.whatif.stories import Delivery, Publication, Shown, Story
-from simulator.replay.whatif.tally import Tally
-from simulator.replay.whatif.what_if import Case, Comparison, Runs, prepared, side_of
+from simulator.whatif import correlates as marks_module
+from simulator.whatif import tally as tally_module
+from simulator.whatif.causes import find_causes
+from simulator.whatif.correlates import Correlates
+from simulator.whatif.outcomes import Fate, Outcome
+from simulator.whatif.plain_player import WeightedCase
+from simulator.whatif.runs import Case, Comparison, Runs
+from simulator.whatif.sides import prepared, side_of
+from simulator.whatif.stories import Delivery, Publication, Shown, Story
+from simulator.whatif.tally import Tally
 from tests.whatif.asking import shown_by
 
-WORK, LOST = Ends(acknowledged=(("work", 1),)), Ends(lost=(("work", "expired", 1),))
+WORK, LOST = Outcome(acknowledged=(("work", 1),)), Outcome(lost=(("work", "expired", 1),))
 
 
-def case(number: int, after: Ends = WORK, **headers: str) -> Case:
+def case(number: int, after: Outcome = WORK, **headers: str) -> Case:
     key = f"key.{number}"
     published = Publication(0, 0, "orders", "order" if headers else key, {"headers": headers}, b"")
     delivered = Delivery(Shown("work", "orders", (key,), ""), 1, 1, "")
@@ -30,7 +32,7 @@ def case(number: int, after: Ends = WORK, **headers: str) -> Case:
 
 
 def in_parts(cases: Sequence[Case], parts: int) -> Tally:
-    return Tally.whole(Tally(cases[number::parts]) for number in range(parts))
+    return Tally.whole(Tally(map(WeightedCase.of, cases[number::parts])) for number in range(parts))
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +53,7 @@ def test_what_has_a_value_of_its_own_for_each_message_is_not_counted(parts: int)
 
 
 def test_ten_values_are_counted_and_one_more_is_too_many() -> None:
-    marks = Marks()
+    marks = Correlates()
     marks.add(("routing key", str(number)) for number in range(10))
     assert (marks.of("routing key", "3"), marks.too_many) == (1, set())
     marks.add([("routing key", "another")])
@@ -79,6 +81,6 @@ def test_messages_of_one_id_in_two_virtual_hosts_change_because_of_their_own_que
     ]
     comparison = Comparison(stories, Runs(side(), side(**{"x-message-ttl": 1}), "ack", shown_by(stories)))
     comparison.play()
-    parts = [Tally(own).part(own, unit.queues) for unit, own in comparison.parts()]
+    parts = [Tally(map(WeightedCase.of, own)).part(own, unit.queues) for unit, own in comparison.parts()]
     causes = find_causes(comparison.runs, parts).found
     assert sorted(cause.messages for cause in causes) == [5, 5]

@@ -9,11 +9,11 @@ import pytest
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.broker.commands import Command, PassTime
 from simulator.broker.replies import Got
-from simulator.replay.whatif.local import Asked
-from simulator.replay.whatif.stage import Stage
-from simulator.replay.whatif.stories import Outcome
-from simulator.replay.whatif.what_if import RETURNED
 from simulator.scenario.steps import Ack, AnyStep, Crash, Get, Hold, Leave, Publish, Reject, Requeue, Wait
+from simulator.whatif.local import Result
+from simulator.whatif.playback_broker import PlaybackBroker
+from simulator.whatif.runs import RETURNED
+from simulator.whatif.stories import ConsumerAction
 from tests.whatif.asking import asked_about
 
 RELEASES = ("3.8", "3.10", "4.0", "4.3")
@@ -39,15 +39,19 @@ def retried(times: int) -> list[AnyStep]:
     return [Publish("", "work"), *failed, Ack("work")]
 
 
-def ends(asked: Asked) -> list[Any]:
-    return [case.after.ends for case in asked.cases]
+def ends(asked: Result) -> list[Any]:
+    return [case.after.ends for case in asked.singly]
 
 
 def test_the_same_settings_change_nothing() -> None:
     for release in RELEASES:
         asked = asked_about(LADDER, retried(2), release=release)
-        (case,) = asked.cases
-        assert [each.outcome for each in case.story.deliveries] == [Outcome.REJECTED, Outcome.REJECTED, Outcome.ENDED]
+        (case,) = asked.singly
+        assert [each.action for each in case.story.deliveries] == [
+            ConsumerAction.REJECTED,
+            ConsumerAction.REJECTED,
+            ConsumerAction.ENDED,
+        ]
         assert (asked.answer.messages, asked.answer.reproduced, asked.answer.changed) == (1, 1, 0)
         assert (case.before.ends, case.before.deaths) == (case.after.ends, case.after.deaths)
         assert asked.answer.after.acknowledged == {"work": 1}
@@ -70,9 +74,9 @@ RETURNED_ONCE = [Publish("", "work"), Reject("work"), Reject("work"), Requeue("w
 
 def test_a_rejection_that_counts_as_a_failure_counts_again() -> None:
     asked = asked_about(COUNTED, [*RETURNED_ONCE, Ack("parked")], release="4.3")
-    (case,) = asked.cases
-    outcomes = [each.outcome for each in case.story.deliveries if each.queue == "work"]
-    assert outcomes == [Outcome.FAILED, Outcome.FAILED, Outcome.CRASHED]
+    (case,) = asked.singly
+    outcomes = [each.action for each in case.story.deliveries if each.queue == "work"]
+    assert outcomes == [ConsumerAction.FAILED, ConsumerAction.FAILED, ConsumerAction.CRASHED]
     assert [reason for _, reason in case.before.deaths] == ["rejected", "rejected", "delivery_limit"]
     assert (asked.answer.messages, asked.answer.reproduced, asked.answer.changed) == (1, 1, 0)
     assert asked.answer.outcomes["rejected (basic.reject), inferred"] == 2
@@ -109,12 +113,12 @@ def test_failures_add_up_along_a_chain(chain: str) -> None:
 
 def test_nobody_knows_of_older_releases_whether_rejections_would_count() -> None:
     asked = asked_about(COUNTED, [*RETURNED_ONCE, Ack("work")], release="3.10", against="4.3")
-    (case,) = asked.cases
+    (case,) = asked.singly
     assert case.before.ends == case.after.ends
     assert case.or_else is not None
     assert any(RETURNED in assumed for assumed in case.assumed)
     unreturned = [Publish("", "work"), *[Reject("work")] * 3, Ack("work")]
-    assert asked_about(COUNTED, unreturned, release="3.10", against="4.3").cases[0].or_else is None
+    assert asked_about(COUNTED, unreturned, release="3.10", against="4.3").singly[0].or_else is None
 
 
 def test_a_longer_wait_is_a_longer_delay() -> None:
@@ -245,7 +249,7 @@ def test_a_refusal_tells_that_a_message_was_back() -> None:
         asked = asked_about(REFUSING, returned, release=release)
         assert (asked.answer.reproduced, asked.answer.changed) == (2, 0)
         assert asked.answer.after.refused == {"jobs": 1}
-        (first, refused) = [case.story for case in asked.cases]
+        (first, refused) = [case.story for case in asked.singly]
         assert first.deliveries[0].until_us == refused.publications[0].at_us
 
 
@@ -264,12 +268,12 @@ def test_what_is_requeued_goes_behind_what_is_there(release: str) -> None:
     topology = Topology.of(queues=[dead_lettering("jobs", "missing", **unlimited, **coupled)])
     requeued = [Publish("", "jobs"), Get("jobs"), Wait(1_000), Requeue("jobs"), Publish("", "jobs"), Wait(1_000)]
     lost = [Publish("", "jobs", times=2), Hold("jobs"), Wait(1_000), Leave("jobs"), Wait(1_000)]
-    for history, outcome in ((requeued, Outcome.REQUEUED), (lost, Outcome.CRASHED)):
+    for history, action in ((requeued, ConsumerAction.REQUEUED), (lost, ConsumerAction.CRASHED)):
         asked = asked_about(topology, [*history, *[Get("jobs"), Ack("jobs"), Wait(1_000)] * 2], release=release)
         assert (asked.answer.reproduced, asked.answer.changed) == (2, 0)
-        ended = [case.before.last_us for case in asked.cases]
-        assert ended == [case.story.deliveries[-1].at_us for case in asked.cases]
-        assert asked.cases[0].story.deliveries[0].outcome == outcome
+        ended = [case.before.last_us for case in asked.singly]
+        assert ended == [case.story.deliveries[-1].at_us for case in asked.singly]
+        assert asked.singly[0].story.deliveries[0].action == action
 
 
 def test_a_consumer_that_never_got_the_message_publishes_nothing() -> None:
@@ -300,8 +304,8 @@ def test_messages_that_change_are_told_by_what_they_have_in_common() -> None:
 
 
 def test_a_message_that_goes_round_without_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simulator.replay.whatif.rerun.EVENTS_MAX", 40)
-    monkeypatch.setattr("simulator.replay.whatif.rerun.EVENTS_PER_MOMENT_MAX", 0)
+    monkeypatch.setattr("simulator.whatif.playback.EVENTS_MAX", 40)
+    monkeypatch.setattr("simulator.whatif.playback.EVENTS_PER_MOMENT_MAX", 0)
     topology = Topology.of(
         queues=[dead_lettering("jobs", "parked", queue_type="quorum", delivery_limit=1), Queue(name="parked")]
     )
@@ -322,14 +326,14 @@ def holding(name: str, to: str, ttl_ms: int = 1_000) -> Queue:
 def ticks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The moments at which runs wait for what a broker does by itself."""
     found: list[int] = []
-    tell = Stage.tell
+    tell = PlaybackBroker.tell
 
-    def counting(stage: Stage, command: Command) -> Got | None:
+    def counting(stage: PlaybackBroker, command: Command) -> Got | None:
         if isinstance(command, PassTime):
             found.append(stage.now_us)
         return tell(stage, command)
 
-    monkeypatch.setattr(Stage, "tell", counting)
+    monkeypatch.setattr(PlaybackBroker, "tell", counting)
     return found
 
 

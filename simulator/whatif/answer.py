@@ -1,0 +1,238 @@
+"""The answer: where messages ended before and after, what changed and why, and how sure that is; and its sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from simulator.whatif.causes import Cause
+from simulator.whatif.outcomes import Outcome
+
+SHOWN_MAX = 12
+"""Ways of change, and assumptions, that people are shown."""
+
+
+class Totals(msgspec.Struct):
+    """Where copies of messages ended.
+
+    Attributes:
+        acknowledged: by queue, those whose last delivery ended.
+        waiting: by queue, those that were left there.
+        lost: by queue and reason of death.
+        refused: by queue, those that a full queue refused from their publisher.
+        unroutable: publishes that reached no queue.
+        endless: messages that go round without end.
+    """
+
+    acknowledged: dict[str, int] = {}
+    waiting: dict[str, int] = {}
+    lost: dict[str, dict[str, int]] = {}
+    refused: dict[str, int] = {}
+    unroutable: int = 0
+    endless: int = 0
+
+    @classmethod
+    def of(cls, ends: Mapping[Outcome, int]) -> Totals:
+        """Return the totals of messages, of which so many end in each way."""
+        found = cls()
+        for each, messages in ends.items():
+            found._add(each, messages)
+        return found
+
+    def _add(self, ends: Outcome, messages: int) -> None:
+        for into, copies in (
+            (self.acknowledged, ends.acknowledged),
+            (self.waiting, ends.waiting),
+            (self.refused, ends.refused),
+        ):
+            _add_counts(into, copies, messages)
+        for queue, reason, number in ends.lost:
+            _add_counts(self.lost.setdefault(queue, {}), ((reason, number),), messages)
+        self.unroutable += ends.unroutable * messages
+        self.endless += ends.endless * messages
+
+    def in_order(self) -> Totals:
+        """Return the same, by the names of queues and reasons."""
+        lost = {queue: dict(sorted(reasons.items())) for queue, reasons in sorted(self.lost.items())}
+        kept = (self.acknowledged, self.waiting, self.refused)
+        acknowledged, waiting, refused = (dict(sorted(each.items())) for each in kept)
+        return Totals(acknowledged, waiting, lost, refused, self.unroutable, self.endless)
+
+
+def _add_counts(into: dict[str, int], counts: Iterable[tuple[str, int]], times: int) -> None:
+    for name, number in counts:
+        into[name] = into.get(name, 0) + number * times
+
+
+class Delay(msgspec.Struct, frozen=True):
+    """Milliseconds from the first publish of a message to the end of its last copy that was acknowledged or lost."""
+
+    p50: float | None = None
+    p95: float | None = None
+
+
+class Delays(msgspec.Struct, frozen=True):
+    """The delays of both sides."""
+
+    before: Delay
+    after: Delay
+
+
+class Represented(msgspec.Struct, frozen=True):
+    """What messages that change have more often than others.
+
+    Attributes:
+        what, value: such as the routing key, and which one.
+        messages: how many messages with it change.
+        ratio: its share of the messages that change, over its share of all.
+    """
+
+    what: str
+    value: str
+    messages: int
+    ratio: float
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One way in which messages end differently.
+
+    Attributes:
+        before, after: how they end, and the deaths on the way, in words.
+        messages: how many.
+        lost: whether more copies are lost than before; or fewer: ``saved``.
+        examples: some of the messages.
+    """
+
+    before: str
+    after: str
+    messages: int
+    lost: bool
+    saved: bool
+    examples: tuple[str, ...]
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """The answer.
+
+    Attributes:
+        messages: all messages of the log; ``reproduced``: those of which the first run gives what the log shows.
+            Only these are compared.
+        before, after: where their copies ended.
+        changed: how many messages end differently; ``assumed``: how many answers rest on what the log does not have.
+        delay_ms: how long they took.
+        undecided: how many messages end in another way if their consumers lost channels where the log has returns.
+        undecided_losing: how many of these lose copies then that they did not lose before.
+        causes: which settings or rows of the release table do it.
+        over_represented: what the messages that change have more often.
+        changes: the ways in which messages change, losses first.
+        not_reproduced: messages that are left out, some of them.
+        assumptions: what was assumed, in sentences, with the number of messages that rest on it.
+        outcomes: what consumers did with deliveries, by outcome, and how much of it is inferred.
+        unchecked: what was not checked, in sentences.
+    """
+
+    messages: int
+    reproduced: int
+    before: Totals
+    after: Totals
+    changed: int
+    assumed: int
+    delay_ms: Delays
+    undecided: int = 0
+    undecided_losing: int = 0
+    causes: tuple[Cause, ...] = ()
+    over_represented: tuple[Represented, ...] = ()
+    changes: tuple[Change, ...] = ()
+    not_reproduced: tuple[str, ...] = ()
+    assumptions: dict[str, int] = {}
+    outcomes: dict[str, int] = {}
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def losing(self) -> int:
+        """How many messages lose more copies than before."""
+        return sum(change.messages for change in self.changes if change.lost)
+
+    @property
+    def saved(self) -> int:
+        """How many messages lose fewer copies than before."""
+        return sum(change.messages for change in self.changes if change.saved)
+
+    @property
+    def shown_examples(self) -> set[str]:
+        """A message for each way of change that people are shown."""
+        return {change.examples[0] for change in self.changes[:SHOWN_MAX]}
+
+    @property
+    def reproduced_percent(self) -> float:
+        """The share of the messages that are compared."""
+        return 100 * self.reproduced / self.messages if self.messages else 100.0
+
+
+Mood = Literal["bad", "good", "open"]
+
+
+class Sentence(NamedTuple):
+    """What to say, and whether it is good or bad news; open where it is neither."""
+
+    text: str
+    mood: Mood
+
+
+def headline(answer: Answer) -> list[Sentence]:
+    """Return what changes: losses first, then what is saved, then all that ends differently."""
+    found = []
+    if answer.losing:
+        found.append(Sentence(f"{_messages(answer.losing)} would lose copies that they did not lose", "bad"))
+    if answer.saved:
+        found.append(Sentence(f"{_messages(answer.saved)} would lose fewer copies", "good"))
+    if answer.undecided:
+        found.append(Sentence(_undecided(answer), "bad" if answer.undecided_losing else "open"))
+    all_of_them = f"{answer.changed:,} of {_messages(answer.reproduced)} would end differently"
+    return [*found, Sentence(all_of_them, "open" if answer.changed else "good")]
+
+
+def sureness(answer: Answer) -> Iterator[str]:
+    """Yield how sure the answer is: what the log's own settings reproduce, what was assumed, what was not checked."""
+    yield (
+        f"Played under its own settings, the log comes out for {answer.reproduced:,} of {_messages(answer.messages)}"
+        f" ({answer.reproduced_percent:.2f} %); the others are left out."
+    )
+    if answer.not_reproduced:
+        rest = answer.messages - answer.reproduced - len(answer.not_reproduced)
+        yield f"Left out: {', '.join(answer.not_reproduced)}{f' and {rest:,} more' if rest else ''}"
+    if answer.assumed:
+        yield f"{answer.assumed:,} answers rest on what the log does not have:"
+    for what, messages in list(answer.assumptions.items())[:SHOWN_MAX]:
+        yield f"{messages:,}: {what}"
+    for outcome, deliveries in answer.outcomes.items():
+        yield f"{deliveries:,} deliveries {outcome}"
+    for each in answer.unchecked:
+        yield f"Not checked: {each}"
+
+
+def _undecided(answer: Answer) -> str:
+    text = f"{_messages(answer.undecided)} may end in another way: no trace tells whether consumers returned them"
+    lost = f"; then {answer.undecided_losing:,} would lose copies" if answer.undecided_losing else ""
+    return f"{text} (basic.nack) or failed them (basic.reject, a lost channel){lost}"
+
+
+def ends_of(answer: Answer) -> Iterator[tuple[str, int, int]]:
+    """Yield each kind of end with the copies of both sides, losses first."""
+    one, other = answer.before, answer.after
+    for queue in {**one.lost, **other.lost}:
+        had, has = one.lost.get(queue, {}), other.lost.get(queue, {})
+        for reason in {**had, **has}:
+            yield f"lost in '{queue}' ({reason})", had.get(reason, 0), has.get(reason, 0)
+    yield "published to no queue", one.unroutable, other.unroutable
+    yield "going round without end", one.endless, other.endless
+    for name, words in (("refused", "refused by"), ("waiting", "waiting in"), ("acknowledged", "acknowledged in")):
+        counts: tuple[dict[str, int], dict[str, int]] = getattr(one, name), getattr(other, name)
+        for queue in {**counts[0], **counts[1]}:
+            yield f"{words} '{queue}'", counts[0].get(queue, 0), counts[1].get(queue, 0)
+
+
+def _messages(count: int) -> str:
+    return f"{count:,} message" + ("" if count == 1 else "s")

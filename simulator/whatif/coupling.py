@@ -1,0 +1,266 @@
+"""Which messages have to be played together: those that meet in a queue where one decides over another.
+
+Messages do not depend on each other, except in queues with a length limit, with priorities, with a
+single active consumer, or where a message with an expiration of its own waits behind another.
+Such a queue couples everything that can come to it, and whatever meets that elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dlx.message import Message, PublishRefusedError, published
+from dlx.message_flow import MessageFlow
+from dlx.routing import share_indexes
+from dlx.settings import AT_LEAST_ONCE
+from dlx.topology import STREAM
+from simulator.questions.reachability import possibly_behind, reached_by, unclear_exchanges
+from simulator.replay.alike_keys import AlikeKeys
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.stories import Publication, Story
+
+KNOWN_MAX = 100_000
+"""Kinds of publishes whose reach is remembered."""
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """Messages that are played in the same way.
+
+    Attributes:
+        stories: which ones, by number.
+        queues: the queues that couple them; none if each is played by itself.
+        why: what couples them, in sentences.
+    """
+
+    stories: Sequence[int]
+    queues: tuple[QueueRef, ...] = ()
+    why: tuple[str, ...] = ()
+
+    def groups(self) -> Iterator[Sequence[int]]:
+        """Yield the stories that are played together."""
+        if self.queues:
+            yield self.stories
+        else:
+            yield from ((number,) for number in self.stories)
+
+
+class Reach(NamedTuple):
+    """How far a message may come.
+
+    Attributes:
+        queues: those that copies of it may come to.
+        expiring: those into which it is published with an expiration.
+        is_clear: whether its keys and headers alone decide that.
+    """
+
+    queues: frozenset[QueueRef]
+    expiring: frozenset[QueueRef]
+    is_clear: bool = True
+
+
+class Reaches:
+    """Tells how far messages may come.
+
+    Attributes:
+        sides: the virtual hosts of each side.
+    """
+
+    def __init__(self, sides: Iterable[Mapping[str, MessageFlow]]) -> None:
+        self.sides = list(sides)
+        self._hosts: dict[str, list[tuple[MessageFlow, AlikeKeys]]] = {}
+        self._unclear: dict[MessageFlow, frozenset[str]] = {}
+        for vhosts in self.sides:
+            for vhost, flow in vhosts.items():
+                others = self._hosts.setdefault(vhost, [])
+                for other, _ in others:
+                    share_indexes(flow.topology, other.topology)
+                others.append((flow, AlikeKeys(flow, [alike for _, alike in others])))
+        self._known: dict[Any, Reach] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._reads: dict[tuple[str, str], bool] = {}
+
+    def knows(self, vhost: str) -> bool:
+        """Tell whether any side has the virtual host."""
+        return vhost in self._hosts
+
+    def alike(self, vhost: str, key: str) -> Hashable:
+        """Return what is equal for routing keys that no exchange tells apart; the key itself if it is like no other."""
+        numbers = [alike.number(key) for _, alike in self._hosts.get(vhost, ())]
+        return key if None in numbers else tuple(numbers)
+
+    def alike_number(self, vhost: str, key: str) -> int | None:
+        """Return a number that the key shares with those like it; ``None`` if it is like no other."""
+        alike = self.alike(vhost, key)
+        return None if alike is key else self._numbers.setdefault((vhost, alike), len(self._numbers))
+
+    def read_headers(self, vhost: str, properties: Mapping[str, Any]) -> str:
+        """Return the headers that a virtual host of any side may look at."""
+        headers = properties.get("headers")
+        if not headers:
+            return ""
+        read = [(name, value) for name, value in headers.items() if self._is_read(vhost, name)]
+        return repr(read) if read else ""
+
+    def _is_read(self, vhost: str, header: str) -> bool:
+        if (vhost, header) not in self._reads:
+            if len(self._reads) >= KNOWN_MAX:
+                self._reads.clear()
+            self._reads[vhost, header] = any(alike.reads(header) for _, alike in self._hosts.get(vhost, ()))
+        return self._reads[vhost, header]
+
+    def of(self, story: Story) -> Reach:
+        """Return how far a message may come on any of the sides."""
+        found = [self.of_publish(story.vhost, publication) for publication in story.publications]
+        if len(found) == 1:
+            return found[0]
+        queues = frozenset[QueueRef]().union(*(each.queues for each in found))
+        expiring = frozenset[QueueRef]().union(*(each.expiring for each in found))
+        return Reach(queues, expiring, all(each.is_clear for each in found))
+
+    def of_publish(self, vhost: str, publication: Publication) -> Reach:
+        """Return how far a message may come by one publish."""
+        kind = self._kind(vhost, publication)
+        if kind not in self._known:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[kind] = self._looked_up(vhost, publication)
+        return self._known[kind]
+
+    def _kind(self, vhost: str, publication: Publication) -> Hashable:
+        """Return what is equal for publishes that come equally far: keys that no exchange tells apart are alike."""
+        key, headers = self.alike(vhost, publication.routing_key), self.read_headers(vhost, publication.properties)
+        return vhost, publication.exchange, key, headers, "expiration" in publication.properties
+
+    def _looked_up(self, vhost: str, publication: Publication) -> Reach:
+        ahead: set[QueueRef] = set()
+        entered: set[QueueRef] = set()
+        is_clear = True
+        for flow, _ in self._hosts.get(vhost, ()):
+            message = message_of(flow, publication)
+            if message is None:
+                continue
+            queues, exchanges = reached_by(flow, [message])
+            unclear = exchanges & self._unclear_of(flow)
+            more = possibly_behind(flow, unclear) if unclear else set()
+            is_clear = is_clear and not unclear
+            ahead |= {(vhost, queue) for queue in queues | more}
+            entered |= {(vhost, queue) for queue in {*flow.entries(message), *more}}
+        expires = "expiration" in publication.properties
+        return Reach(frozenset(ahead), frozenset(entered if expires else ()), is_clear)
+
+    def _unclear_of(self, flow: MessageFlow) -> frozenset[str]:
+        if flow not in self._unclear:
+            self._unclear[flow] = unclear_exchanges(flow.topology)
+        return self._unclear[flow]
+
+
+class Coupling:
+    """Which queues couple messages, as far as messages come.
+
+    Args:
+        reaches: how far all messages of the log may come.
+        sides: the virtual hosts of each side.
+    """
+
+    def __init__(self, reaches: Iterable[Reach], sides: Iterable[Mapping[str, MessageFlow]]) -> None:
+        distinct = set(reaches)
+        expiring = frozenset[QueueRef]().union(*(reach.expiring for reach in distinct))
+        self._why: dict[QueueRef, dict[str, None]] = {}
+        for flows in sides:
+            for vhost, flow in flows.items():
+                for name in flow.topology.queues:
+                    for reason in _couples(flow, name, (vhost, name) in expiring):
+                        self._why.setdefault((vhost, name), {})[reason] = None
+        self._groups = _Groups()
+        for reach in distinct:
+            self._groups.join(*(queue for queue in self._why if queue in reach.queues))
+
+    def group(self, reach: Reach) -> QueueRef | None:
+        """Return what stands for the messages that this one is coupled with, or nothing."""
+        meets = next((queue for queue in self._why if queue in reach.queues), None)
+        return None if meets is None else self._groups.of(meets)
+
+    def unit(self, group: QueueRef, stories: Sequence[int]) -> Unit:
+        """Return coupled messages, with the queues that couple them."""
+        together = tuple(queue for queue in self._why if self._groups.of(queue) == group)
+        return Unit(stories, together, tuple(reason for queue in together for reason in self._why[queue]))
+
+
+def coupling_queues(known: Reaches, expiring: frozenset[QueueRef] | None) -> frozenset[QueueRef]:
+    """Return the queues that couple messages.
+
+    Args:
+        known: tells how far messages may come.
+        expiring: the queues into which messages are published with an expiration; ``None`` if it may be any.
+    """
+    return frozenset(
+        (vhost, name)
+        for flows in known.sides
+        for vhost, flow in flows.items()
+        for name in flow.topology.queues
+        if any(_couples(flow, name, expiring is None or (vhost, name) in expiring))
+    )
+
+
+def units(stories: Sequence[Story], known: Reaches) -> list[Unit]:
+    """Return the units, those of coupled messages first; ``known`` tells how far messages come."""
+    reaches = [known.of(story) for story in stories]
+    coupling = Coupling(reaches, known.sides)
+    coupled: dict[QueueRef, list[int]] = {}
+    alone: list[int] = []
+    for number, reach in enumerate(reaches):
+        group = coupling.group(reach)
+        (alone if group is None else coupled.setdefault(group, [])).append(number)
+    found = [coupling.unit(group, own) for group, own in coupled.items()]
+    return [*found, Unit(tuple(alone))] if alone else found
+
+
+def _couples(flow: MessageFlow, name: str, expiring: bool) -> Iterable[str]:
+    """Yield why one message decides over another in the queue."""
+    settings, queue = flow.settings(name), flow.topology.queues[name]
+    if queue.type == STREAM:
+        return
+    if settings.has_length_limit:
+        yield f"'{name}' has a length limit"
+    if queue.arguments.get("x-single-active-consumer"):
+        yield f"'{name}' has a single active consumer"
+    priorities = queue.arguments.get("x-max-priority")
+    if isinstance(priorities, int) and not isinstance(priorities, bool):  # 0 too: such a queue has a timer of its own
+        yield f"'{name}' has priorities"
+    if settings.dead_letter_strategy == AT_LEAST_ONCE:
+        yield f"'{name}' holds dead letters until they arrive (at-least-once)"
+    if expiring:
+        yield f"messages with an expiration of their own come into '{name}', where one waits behind another"
+
+
+def message_of(flow: MessageFlow, publication: Publication) -> Message | None:
+    """Return the message that a publish makes, its expiration and body apart; nothing if the release refuses it."""
+    headers = publication.properties.get("headers")
+    try:
+        return published(publication.exchange, publication.routing_key, headers=headers, release=flow.release)
+    except PublishRefusedError:
+        return None
+
+
+class _Groups:
+    """Sets of queues that are joined more and more."""
+
+    def __init__(self) -> None:
+        self._above: dict[QueueRef, QueueRef] = {}
+
+    def of(self, queue: QueueRef) -> QueueRef:
+        """Return the queue that stands for the whole group: the first of them by name."""
+        above = self._above.setdefault(queue, queue)
+        while above != self._above[above]:
+            above = self._above[above]
+        self._above[queue] = above
+        return above
+
+    def join(self, *queues: QueueRef) -> None:
+        """Make one group of the groups of these queues."""
+        roots = {self.of(queue) for queue in queues}
+        for root in roots:
+            self._above[root] = min(roots)

@@ -1,0 +1,151 @@
+"""In what two sides differ, thing by thing, and one side with one thing as it is on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from dlx.message_flow import MessageFlow
+from dlx.releases import Release, differing_behaviours, with_behaviour
+from dlx.settings import alternate_exchange
+from dlx.topology import Topology
+from simulator.definitions import Definitions
+from simulator.definitions.overlay import NAMED_BY, object_key
+from simulator.whatif.playback_broker import QueueRef
+
+# What has settings inside, each of which is a difference of its own: the table that holds them.
+_TABLES = {"queues": "arguments", "policies": "definition", "exchanges": "arguments"}
+_DECIDING = ("vhosts", "parameters", "policies", "queues", "exchanges", "bindings")
+_MISSING = object()
+
+
+class Side(msgspec.Struct, frozen=True):
+    """Definitions under a release."""
+
+    definitions: Definitions
+    release: Release
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One thing in which two sides differ.
+
+    Attributes:
+        what: it, as a person would name it: a setting, an object, or a row of the release table.
+        behaviour: the row; empty for what definitions say.
+        section, key, field: where definitions say it: the object, and one of its settings or nothing for all of it.
+    """
+
+    what: str
+    behaviour: str = ""
+    section: str = ""
+    key: bytes = b""
+    field: str = ""
+
+
+def differences(one: Side, other: Side) -> list[Difference]:
+    """Return in what two sides differ, the settings before the release."""
+    found = [each for section in _DECIDING for each in _in_section(one, other, section)]
+    rows = differing_behaviours(one.release, other.release)
+    return found + [Difference(f"{row.name}: {row.meaning}", behaviour=row.name) for row in rows]
+
+
+def taken_back(side: Side, to: Side, what: Difference) -> Side:
+    """Return ``side`` with this one thing as it is in ``to``."""
+    if what.behaviour:
+        return Side(side.definitions, with_behaviour(side.release, what.behaviour, to.release))
+    mine, theirs = _by_key(side, what.section), _by_key(to, what.section)
+    wanted = theirs.get(what.key)
+    if what.field and wanted is not None:
+        wanted = _with_field(mine[what.key], _TABLES[what.section], what.field, wanted)
+    items = {**mine, what.key: wanted}
+    document = {**side.definitions.document, what.section: [each for each in items.values() if each is not None]}
+    return Side(Definitions(document, side.definitions.source), side.release)
+
+
+def object_like(document: Mapping[str, Any], what: Difference) -> dict[str, Any] | None:
+    """Return the object of a document in which sides differ; ``None`` where there is none of its name."""
+    names = NAMED_BY[what.section]
+    return next((each for each in document.get(what.section, ()) if object_key(each, names) == what.key), None)
+
+
+def with_field(document: Mapping[str, Any], like: dict[str, Any], what: Difference) -> dict[str, Any]:
+    """Return a document with one setting of an object as it is in ``like``."""
+    names, table = NAMED_BY[what.section], _TABLES[what.section]
+    items = [
+        _with_field(each, table, what.field, like) if object_key(each, names) == what.key else each
+        for each in document[what.section]
+    ]
+    return {**document, what.section: items}
+
+
+def _with_field(item: dict[str, Any], table: str, field: str, like: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with one setting as it is in ``like``."""
+    settings = {name: value for name, value in (item.get(table) or {}).items() if name != field}
+    theirs = like.get(table) or {}
+    return {**item, table: {**settings, field: theirs[field]} if field in theirs else settings}
+
+
+def _by_key(side: Side, section: str) -> dict[bytes, dict[str, Any]]:
+    return {object_key(item, NAMED_BY[section]): item for item in side.definitions.document.get(section, ())}
+
+
+def _in_section(one: Side, other: Side, section: str) -> Iterator[Difference]:
+    before, after = _by_key(one, section), _by_key(other, section)
+    for key in {**before, **after}:
+        mine, theirs = before.get(key), after.get(key)
+        if mine == theirs:
+            continue
+        if mine is None or theirs is None:
+            yield Difference(f"{_named(section, mine or theirs or {})} {'added' if mine is None else 'removed'}",
+                             section=section, key=key)  # fmt: skip
+            continue
+        table = _TABLES.get(section)
+        rest = [{name: value for name, value in each.items() if name not in (table, "type")} for each in (mine, theirs)]
+        if table is None or rest[0] != rest[1]:
+            yield Difference(f"{_named(section, mine)} changed", section=section, key=key)
+            continue
+        had, has = (each.get(table) or {} for each in (mine, theirs))
+        for field in {**had, **has}:
+            if had.get(field, _MISSING) != has.get(field, _MISSING):
+                what = f"{field} of {_named(section, mine)}: {_shown(had, field)} → {_shown(has, field)}"
+                yield Difference(what, section=section, key=key, field=field)
+
+
+def _named(section: str, item: dict[str, Any]) -> str:
+    kind = {"policies": "policy", "queues": "queue", "exchanges": "exchange", "bindings": "binding"}.get(section)
+    if section == "bindings":
+        source = item.get("source") or "the default exchange"
+        return f"binding of '{item.get('destination')}' to '{source}' with '{item.get('routing_key', '')}'"
+    if section == "parameters":
+        return f"{str(item.get('component', 'parameter')).replace('_', ' ')} '{item.get('name')}'"
+    return f"{kind or section} '{item.get('name')}'"
+
+
+def _shown(table: dict[str, Any], field: str) -> str:
+    return msgspec.json.encode(table[field]).decode() if field in table else "none"
+
+
+def differing_queues(before: Mapping[str, MessageFlow], after: Mapping[str, MessageFlow]) -> frozenset[QueueRef] | None:
+    """Return the queues whose settings differ; ``None`` where the release differs, or how messages are routed."""
+    if before.keys() != after.keys() or not all(_route_alike(flow, after[name]) for name, flow in before.items()):
+        return None
+    return frozenset((name, queue) for name, flow in before.items() for queue in _unlike(flow, after[name]))
+
+
+def _route_alike(one: MessageFlow, other: MessageFlow) -> bool:
+    mine, theirs = one.topology, other.topology
+    if one.release != other.release or (mine.exchanges, mine.bindings) != (theirs.exchanges, theirs.bindings):
+        return False
+    return all(_alternate(name, one, mine) == _alternate(name, other, theirs) for name in mine.exchanges)
+
+
+def _alternate(exchange: str, flow: MessageFlow, topology: Topology) -> str | None:
+    return alternate_exchange(topology.exchanges[exchange], topology, flow.release)
+
+
+def _unlike(one: MessageFlow, other: MessageFlow) -> Iterator[str]:
+    mine, theirs = one.topology.queues, other.topology.queues
+    yield from mine.keys() ^ theirs.keys()
+    yield from (name for name in mine.keys() & theirs.keys() if one.settings(name) != other.settings(name))

@@ -1,0 +1,196 @@
+"""Asks a log in this process: replays it, reads what consumers did, and plays it under both settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from dlx.releases import DEFAULT
+from dlx.routing import share_indexes
+from simulator.definitions import Definitions
+from simulator.replay.kernel import Kernel
+from simulator.replay.kernel_input import in_order, kernel_rows
+from simulator.replay.local import kernel_of
+from simulator.replay.seldom_collecting import seldom_collecting
+from simulator.replay.tables import LocalTable
+from simulator.whatif.causes import find_causes
+from simulator.whatif.consumer_actions import read_stories
+from simulator.whatif.coupling import Unit
+from simulator.whatif.differences import Side
+from simulator.whatif.log import Captured, coupling_queues_of, of_the_log
+from simulator.whatif.log_rows import BESIDE, Replayed, replayed_batches, rows_of
+from simulator.whatif.plain_player import FirstLook, PlainPlayer, WeightedCase
+from simulator.whatif.playback import Unseen
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.result import AnyResult, Result
+from simulator.whatif.runs import Case, Comparison, Runs, lives
+from simulator.whatif.settings_given import read_setting, with_settings
+from simulator.whatif.shared_player import SharedPlayer
+from simulator.whatif.sides import PreparedSide, prepared, side_of
+from simulator.whatif.stories import Story
+from simulator.whatif.tally import Tally, conclusion
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame as SparkTable
+
+Progress = Callable[[str, int, int | None], object]
+PlayerOf = Callable[[Runs, frozenset[QueueRef], Collection[str], Mapping[str, int]], PlainPlayer]
+
+
+def what_if(
+    captured: LocalTable | SparkTable,
+    definitions: Definitions,
+    rules: str = DEFAULT,
+    *,
+    against: Definitions | None = None,
+    against_release: str | None = None,
+    settings: Sequence[str] = (),
+    left: LocalTable | SparkTable | None = None,
+    unseen: Unseen = "ack",
+) -> AnyResult:
+    """Return what other settings, or another release, would have done to the messages of a capture.
+
+    Args:
+        captured: a table of a ``Database``, as ``replay_files`` takes it, or a DataFrame of Spark with all columns
+            of a capture (``simulator.capture.SCHEMA``).
+        definitions: those of the broker that wrote it.
+        rules: the RabbitMQ release of that broker.
+        against: other definitions; by default the same.
+        against_release: another release; by default the same.
+        settings: such as ``queue:jobs.x-delivery-limit=2``, laid over the other definitions.
+        left: a capture of what was found in the queues in the end.
+        unseen: what consumers do with a delivery that the log does not have.
+
+    Raises:
+        CaptureError: files of ``left`` have the names of files in the log.
+        SettingError: a setting names what there is not.
+        DefinitionsError: the broker refuses the definitions of a side.
+        MatchesNothingError: those of a side are of other virtual hosts or queues.
+        UnknownReleaseError: there are no rules for a release.
+    """
+    other = definitions if against is None else against
+    other = with_settings(other, [read_setting(each, other) for each in settings])
+    sides = side_of(definitions, rules), side_of(other, against_release or rules)
+    if not isinstance(captured, LocalTable):
+        from simulator.whatif.spark import what_if_on_spark  # which needs Spark
+
+        return what_if_on_spark(captured, *sides, left=cast("SparkTable | None", left), unseen=unseen)
+    return what_if_files(captured, *sides, left=cast("LocalTable | None", left), unseen=unseen)
+
+
+@seldom_collecting()  # all messages are in memory, and live to the end
+def what_if_files(
+    captured: LocalTable,
+    before: Side,
+    after: Side,
+    *,
+    left: LocalTable | None = None,
+    unseen: Unseen = "ack",
+    examples: bool = False,
+    progress: Progress = lambda what, done, of: None,
+    player_of: PlayerOf = SharedPlayer,
+) -> Result:
+    """Return what would have become of the messages of a capture.
+
+    ``left`` is a capture of what was found in the queues in the end. With ``examples``, some messages that change are
+    played once more, and all that happens to them is kept. ``player_of`` makes what plays messages by themselves.
+
+    Raises:
+        CaptureError: files of ``left`` have the names of files in the log.
+        DefinitionsError: the broker refuses the definitions of a side.
+        MatchesNothingError: those of a side are of other virtual hosts or queues.
+    """
+    given = Captured.of(captured, left)
+    one, other = map(prepared, of_the_log(given.overview, before, after))
+    runs = Runs(one, other, unseen, given.of_all(one))
+    kernel = kernel_of_side(given.rows, one)
+    coupling = coupling_queues_of(given, runs.reaches, one)
+    player = player_of(runs, coupling, given.left_files, given.file_numbers)
+    looks = [player.first(batch) for batch in _replayed(given.rows, kernel, progress)]
+    stories = [story for look in looks for story in look.coupled]
+    comparison = Comparison(stories, runs, _waits_us(looks))
+    count = len(stories)
+    comparison.play(lambda done: progress("playing messages", done, count))
+    progress("looking for causes", count, count)
+    runs = player.runs = comparison.runs
+    alone = [case for look in looks for case in _both_sides(look, player)]
+    tallies = []
+    for unit, own in comparison.parts():
+        weighted = list(map(WeightedCase.of, own))
+        if unit.queues:
+            tallies.append((Tally(weighted), unit.queues, own))
+        else:
+            alone += weighted
+    of_alone = Tally(alone)
+    for look in looks:
+        of_alone.add_last(look.last_seen)
+    wanted = of_alone.examples()
+    read_again = in_order(kernel_rows(given.of_messages(wanted), BESIDE)).batches()
+    stories_again = player.stories(replayed_batches(kernel.replay, read_again))
+    tallies.append((of_alone, (), runs.all_alone(stories_again, wanted)))
+    tally = Tally.whole(part for part, *_ in tallies)
+    parts = (part.part(own, queues) for part, queues, own in tallies if part.changed)
+    answer = conclusion(tally, find_causes(runs, parts), runs, given)
+    shown = lives(runs, _groups(tallies), answer.shown_examples) if examples else {}
+    coupled = [WeightedCase.of(case) for _, queues, own in tallies if queues for case in own]
+    return Result(answer=answer, tally=tally, units=_units(comparison, tally), lives=shown, cases=[*coupled, *alone])
+
+
+def _both_sides(look: FirstLook, player: PlainPlayer) -> Iterator[WeightedCase]:
+    """Yield messages by themselves, each with those that fare alike, under both sides."""
+    yield from look.found
+    for waiting in look.waiting:
+        yield from player.second(waiting)
+
+
+def _units(comparison: Comparison, tally: Tally) -> list[Unit]:
+    """Return which messages were played together, and why."""
+    coupled = [unit for unit in comparison.units if unit.queues]
+    alone = tally.messages - sum(len(unit.stories) for unit in coupled)
+    return [*coupled, Unit(range(alone))] if alone else coupled
+
+
+def _waits_us(looks: Iterable[FirstLook]) -> dict[QueueRef, list[int]]:
+    """Return how long messages waited to be delivered, in each queue that they came into."""
+    found: dict[QueueRef, list[int]] = {}
+    for look in looks:
+        for queue, waits_us in look.waits_us.items():
+            found.setdefault(queue, []).extend(waits_us)
+    return found
+
+
+def _groups(tallies: Iterable[tuple[Tally, Sequence[QueueRef], list[Case]]]) -> Iterator[Sequence[Case]]:
+    """Yield cases that are played together."""
+    for _, queues, own in tallies:
+        yield from [own] if queues else ([case] for case in own)
+
+
+def read_log(captured: LocalTable, side: PreparedSide) -> list[Story]:
+    """Replay a capture under its own settings, and return what it shows of each message."""
+    kernel = kernel_of_side(captured, side)
+    rows = rows_of(_replayed(captured, kernel, lambda what, done, of: None), Captured.of(captured).file_numbers)
+    return list(read_stories(rows, side.flows, only=side.only_vhost))
+
+
+def kernel_of_side(captured: LocalTable, side: PreparedSide) -> Kernel:
+    """Return what replays a capture under its own settings."""
+    definitions = side.side.definitions
+    for vhost, flow in side.flows.items():
+        if vhost in definitions.vhosts:
+            share_indexes(definitions.topology(vhost), flow.topology)
+    return kernel_of(captured, definitions, side.side.release.name, details=False)
+
+
+def _replayed(captured: LocalTable, kernel: Kernel, progress: Progress) -> Iterator[Replayed]:
+    batches = _told(in_order(kernel_rows(captured, BESIDE)).batches(), progress)
+    return replayed_batches(kernel.replay, batches)
+
+
+def _told(batches: Iterable[pa.RecordBatch], progress: Progress) -> Iterator[pa.RecordBatch]:
+    """Yield batches, and tell how many rows are done."""
+    done = 0
+    for batch in batches:
+        yield batch
+        done += batch.num_rows
+        progress("replaying", done, None)

@@ -1,0 +1,107 @@
+"""Reads the rows of a log for a question: those of a message together and in order, each with what its replay says.
+
+They are brought together and sorted once: batches hold what the kernel takes, and the little that stands in none of
+its columns. The kernel gives the rows back in the same order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from simulator.replay.alike import Ints
+from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_message, read_signature
+from simulator.replay.schema import INPUT
+
+Row = Mapping[str, Any]
+Batches = Iterator[pa.RecordBatch]
+BESIDE = ("connection", "message_id", "payload")
+"""What is read of a captured row beside the columns that the kernel takes."""
+READ = ("time_us", "file", "line", "x_death_times", *BESIDE)
+"""What is read of it as it is; the rest stands in the texts of ``row_codec``, of the signature these."""
+READ_IN_SIGNATURES = (
+    "event", "vhost", "queue", "exchange", "expiration", "routing_keys", "broker_headers", "x_death"
+)  # fmt: skip
+FOUND = ("hops", "new_hops", "new_deaths", "source")
+"""What is read of its replay."""
+FILE_LINES = 2**36
+"""More lines than a file of a log has."""
+
+
+class Replayed(NamedTuple):
+    """Some rows of a log, and what their replay says of them."""
+
+    captured: pa.RecordBatch
+    replayed: pa.RecordBatch
+
+    def slice(self, start: int, rows: int | None = None) -> Replayed:
+        """Return so many rows, or all behind that one."""
+        return Replayed(self.captured.slice(start, rows), self.replayed.slice(start, rows))
+
+
+def replayed_batches(replay: Callable[[Batches], Batches], batches: Batches) -> Iterator[Replayed]:
+    """Yield the rows of a log with what their replay says.
+
+    Args:
+        replay: gives back a batch for each that is not empty, with the same rows.
+        batches: what the kernel takes, and the columns ``BESIDE``.
+    """
+    given: deque[pa.RecordBatch] = deque()
+
+    def give() -> Batches:
+        for batch in batches:
+            if batch.num_rows:
+                # The kernel encodes the longest of its columns, and so does who reads it here: once is enough.
+                signatures = batch.column(SIGNATURE).dictionary_encode()
+                kept = batch.select(INPUT.names).cast(INPUT)
+                given.append(batch.set_column(batch.column_names.index(SIGNATURE), SIGNATURE, signatures))
+                yield kept.set_column(INPUT.get_field_index(SIGNATURE), SIGNATURE, signatures)
+
+    yield from _whole(Replayed(given.popleft(), replayed) for replayed in replay(give()))
+
+
+def _whole(batches: Iterable[Replayed]) -> Iterator[Replayed]:
+    """Yield batches of whole messages: what goes on in the next batch goes there."""
+    held: list[Replayed] = []
+    for batch in batches:
+        cut = batch.captured.num_rows
+        if not batch.replayed.column("last")[-1].as_py():
+            starts = np.flatnonzero(batch.replayed.column("first"))
+            cut = int(starts[-1]) if len(starts) else 0
+        if cut:
+            held.append(batch.slice(0, cut))
+            yield Replayed(*(pa.concat_batches(parts) for parts in zip(*held, strict=True)))
+            held = []
+        if cut < batch.captured.num_rows:
+            held.append(batch.slice(cut))
+    if held:
+        yield Replayed(*(pa.concat_batches(parts) for parts in zip(*held, strict=True)))
+
+
+def places_in_log(captured: pa.RecordBatch, numbers: Mapping[str, int]) -> Ints:
+    """Return what puts the rows of one moment in order; ``numbers`` are those of the log's files (``file_numbers``)."""
+    files = captured.column("file").dictionary_encode()
+    known = np.array([numbers[file] for file in files.dictionary.to_pylist()], np.int64)
+    places: Ints = captured.column("line").to_numpy() + FILE_LINES * known[files.indices.to_numpy()]
+    return places
+
+
+def rows_of(batches: Iterable[Replayed], numbers: Mapping[str, int]) -> Iterator[Row]:
+    """Yield rows one by one, each with its ``place`` (``places_in_log``)."""
+    for captured, replayed in batches:
+        texts = (captured.column(name).to_pylist() for name in (LINEAGE, SIGNATURE, CONTENT))
+        columns = {name: captured.column(name).to_pylist() for name in READ}
+        columns |= {name: replayed.column(name).to_pylist() for name in FOUND}
+        columns["place"] = places_in_log(captured, numbers).tolist()
+        for (lineage, signature, content), *values in zip(zip(*texts, strict=True), *columns.values(), strict=True):
+            row = dict(zip(columns, values, strict=True))
+            read = read_signature(signature)
+            row["message"] = read_message(lineage, read.vhost)
+            row["properties"], row["headers"] = read_content(content)
+            for name in READ_IN_SIGNATURES:
+                row[name] = getattr(read, name)
+            yield row

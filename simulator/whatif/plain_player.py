@@ -1,0 +1,222 @@
+"""Plays each message by itself, under the log's own side and then under the other: what sharing plays must come to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from simulator.whatif.consumer_actions import read_stories
+from simulator.whatif.correlates import Mark, property_marks, publish_marks
+from simulator.whatif.log_rows import Replayed, rows_of
+from simulator.whatif.outcomes import Fate, Fates, FourTimes
+from simulator.whatif.playback import FirstRun
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.runs import Case, Plan, Runs
+from simulator.whatif.stories import Story
+from simulator.whatif.undecidable_ends import LastSeen
+
+
+class Members(NamedTuple):
+    """Messages that fare alike.
+
+    Attributes:
+        names: what identifies each.
+        marks: what tells some of them from others.
+        marked: which of ``marks`` each has.
+    """
+
+    names: Sequence[str]
+    marks: Sequence[Sequence[Mark]]
+    marked: Sequence[int]
+
+    def only(self, places: Sequence[int]) -> Members:
+        """Return some of them."""
+        return Members([self.names[each] for each in places], self.marks, [self.marked[each] for each in places])
+
+
+class WeightedCase(NamedTuple):
+    """A message under both sides, and all that fare as it does: itself alone, or many.
+
+    Attributes:
+        case: the message.
+        members: all of them.
+        ends_us: when each begins and ends, before and after.
+        last_seen: their last deliveries of which no recorder tells whether they were acknowledged, unless these are
+            counted already.
+    """
+
+    case: Case
+    members: Members
+    ends_us: Sequence[FourTimes]
+    last_seen: Mapping[LastSeen, int] = {}
+
+    @classmethod
+    def of(cls, case: Case) -> WeightedCase:
+        """Return a message by itself."""
+        story = case.story
+        marks = [
+            mark
+            for first in story.publications[:1]
+            for mark in (*publish_marks(first.exchange, first.routing_key), *property_marks(first.properties))
+        ]
+        last = (each.shown for each in story.deliveries if each.may_be_hidden)
+        seen = Counter(LastSeen(story.vhost, shown.queue, shown.exchange, shown.routing_keys) for shown in last)
+        return cls(case, Members([story.message], [marks], [0]), [case.ends_us], seen)
+
+    @property
+    def fates(self) -> Fates:
+        """What becomes of them, and nothing else."""
+        case = self.case
+        other = None if case.before == case.after else case.after
+        return Fates(case.story.vhost, case.reproduced, case.before, other, self.members.names, self.ends_us)
+
+
+class SharedFirstRun(NamedTuple):
+    """The first play of a message, which others may share.
+
+    Attributes:
+        first: the message, and what became of it.
+        plan: what was planned.
+        times_us: all its times: its moments, the end of the log, and what was planned.
+        moments: how many of them are its moments, the last of which is the end of the log.
+        case: the message under both sides, if the first play tells that.
+        last: those of its rows that are deliveries of which no recorder tells whether they were acknowledged.
+        origin: what tells the play apart from all others, in all processes.
+    """
+
+    first: FirstRun
+    plan: Plan
+    times_us: Sequence[int]
+    moments: int
+    case: Case | None
+    last: Sequence[int]
+    origin: tuple[Any, int]
+
+    def at(self, times_us: Sequence[int]) -> FirstRun:
+        """Return what it gives for a message with other times: under the name and the keys of this one."""
+        replace, first = msgspec.structs.replace, self.first
+        own_us = dict(zip(self.times_us[: self.moments], times_us, strict=False))
+        publications = [replace(each, at_us=own_us[each.at_us]) for each in first.story.publications]
+        deliveries = [
+            replace(each, at_us=own_us[each.at_us], until_us=own_us[each.until_us]) for each in first.story.deliveries
+        ]
+        story, fate = Story(first.story.vhost, first.story.message, publications, deliveries), first.fate
+        first_us, last_us = self.plan.ends_us(times_us)
+        moved = Fate(fate.ends, fate.deliveries, fate.deaths, first_us, last_us, fate.assumed)
+        return FirstRun(story, moved, self.plan.stays_at(times_us))
+
+
+class Waiting(NamedTuple):
+    """Messages whose second play is still to come.
+
+    Attributes:
+        first: the first play of one of them.
+        play: the same, where others share it, with
+        members: all of them, and
+        times_us: the times of each.
+    """
+
+    first: FirstRun
+    play: SharedFirstRun | None = None
+    members: Members = Members((), (), ())
+    times_us: Sequence[Sequence[int]] = ()
+
+
+class FirstLook(NamedTuple):
+    """What the first plays of some messages tell.
+
+    Attributes:
+        coupled: those that may meet others, which are not played yet.
+        found: those that fare the same on the other side.
+        waiting: the others.
+        waits_us: how long messages waited to be delivered, in each queue that they came into.
+        last_seen: the last deliveries of messages that share plays.
+    """
+
+    coupled: list[Story]
+    found: list[WeightedCase]
+    waiting: list[Waiting]
+    waits_us: dict[QueueRef, list[int]]
+    last_seen: Counter[LastSeen]
+
+    @classmethod
+    def empty(cls) -> FirstLook:
+        """Return what is known of no messages."""
+        return cls([], [], [], {}, Counter())
+
+    def add_alone(self, first: FirstRun, case: Case | None) -> None:
+        """Add a message that was played by itself, with its case if that is known."""
+        if case is None:
+            self.waiting.append(Waiting(first))
+        else:
+            self.found.append(WeightedCase.of(case))
+        self.add_waits(first)
+
+    def add_waits(self, first: FirstRun) -> None:
+        """Add how long a message waited."""
+        for queue, stays in first.stays.items():
+            waits_us = self.waits_us.setdefault((first.story.vhost, queue), [])
+            waits_us += [stay.after_us for stay in stays if stay.end == "delivered"]
+
+    def add(self, play: SharedFirstRun, members: Members, times_us: Sequence[Sequence[int]]) -> None:
+        """Add messages that share a play."""
+        if play.case is None:
+            self.waiting.append(Waiting(play.first, play, members, times_us))
+        else:
+            ends_us = [2 * play.plan.ends_us(each) for each in times_us]
+            self.found.append(WeightedCase(play.case, members, [(a, b, c, d) for a, b, c, d in ends_us]))
+        for queue, stays in play.plan.stays:
+            waits_us = self.waits_us.setdefault((play.first.story.vhost, queue), [])
+            for end, since, until in stays:
+                if end == "delivered":
+                    waits_us += [each[until] - each[since] for each in times_us]
+
+
+class PlainPlayer:
+    """Plays each message by itself.
+
+    Args:
+        runs: plays a message.
+        coupling: the queues where messages meet.
+        left: the files whose rows are no deliveries, but what was found in the queues in the end.
+        file_numbers: those of the log's files.
+    """
+
+    def __init__(
+        self,
+        runs: Runs,
+        coupling: frozenset[QueueRef],
+        left: Collection[str],
+        file_numbers: Mapping[str, int],
+    ) -> None:
+        self.runs, self._coupling, self._left, self.file_numbers = runs, coupling, left, file_numbers
+
+    def stories(self, batches: Iterable[Replayed]) -> Iterator[Story]:
+        """Yield the stories of all messages in these rows."""
+        before = self.runs.before
+        rows = rows_of(batches, self.file_numbers)
+        return read_stories(rows, before.flows, only=before.only_vhost, left=self._left)
+
+    def first(self, batch: Replayed) -> FirstLook:
+        """Play the messages of a batch under the log's own side, but for those that may meet others."""
+        return self.look_at(self.stories([batch]))
+
+    def look_at(self, stories: Iterable[Story], played: Iterable[FirstRun] = ()) -> FirstLook:
+        """Play messages by themselves under the log's own side, beside those that were played already."""
+        look = FirstLook.empty()
+        for first in played:
+            look.add_alone(first, self.runs.at_once(first))
+        for story in stories:
+            if self.runs.meets(story, self._coupling):
+                look.coupled.append(story)
+            else:
+                first = self.runs.first_alone(story)
+                look.add_alone(first, self.runs.at_once(first))
+        return look
+
+    def second(self, waiting: Waiting) -> Iterator[WeightedCase]:
+        """Play them under the other side, too."""
+        yield WeightedCase.of(self.runs.alone(waiting.first))

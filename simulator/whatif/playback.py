@@ -1,0 +1,641 @@
+"""Plays stories again: the same publishes and consumers, on a stage with settings and a release of its own.
+
+Consumers take messages one by one with basic.get, as late after their arrival as they did in
+the log, and do with the k-th delivery of a message in a queue what they did with it there. The
+first run, under the log's own settings, finds out how long messages waited; and where a refusal in the log says that a
+queue was full, that a message had come back by then.
+
+A run takes stories one by one, in the order in which they begin, and gives each back as soon as
+nothing more can happen to it. So it holds those that wait somewhere, and not the whole log.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from operator import attrgetter
+from statistics import median_low
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from dlx.message import Message
+from dlx.topology import STREAM
+from simulator.broker import RETRY_US, Copy, QueueState
+from simulator.broker import commands as amqp
+from simulator.broker.replies import Got
+from simulator.capture.observe import shown_history
+from simulator.events import Event, Happened, copies_added
+from simulator.whatif.outcomes import TELLING, Fate, FateTally, Outcome
+from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
+from simulator.whatif.stories import LAST, ConsumerAction, Delivery, Publication, Shown, Story
+from simulator.whatif.time_constraints import NO_PLANNER, AnyPlanner
+
+Unseen = Literal["ack", "repeat"]
+"""What consumers do with a delivery that the log does not have: acknowledge it, or what they did the last time."""
+ATTEMPTS_MAX = 100
+"""Deliveries of a message from one queue that the log does not have; after them its consumer acknowledges it."""
+EVENTS_MAX = 20_000
+EVENTS_PER_MOMENT_MAX = 200
+"""A run that has more events than these, and than these for each row of the log, goes round without end."""
+QUIET_MAX = 1_000
+"""So often a broker may look in vain, when clients have nothing more to do: at-least-once tries for ever."""
+VAIN_US = 2 * RETRY_US
+"""In this time each at-least-once queue has tried all that it holds: what has not arrived then never does by itself."""
+HELD_SHOWN = 3
+"""Queues that an error names."""
+_PUBLISHED, _DELIVERED = Event.PUBLISHED, Event.DELIVERED  # Python 3.11 takes long to look them up
+_COMES = frozenset({Event.ROUTED, Event.REQUEUED})
+_IN_VAIN = frozenset({Event.DEFERRED, Event.UNROUTABLE, Event.CYCLE_DROPPED, Event.DROPPED})
+"""What comes of another event, or of one more try of an at-least-once queue, and leads to nothing."""
+_GONE = frozenset({Event.EXPIRED, Event.LENGTH_DROPPED, Event.LIMIT_DROPPED, Event.PURGED})
+
+Stays = Mapping[str, Sequence["QueueStay"]]
+"""How often a message was ready in each queue, one time after the other."""
+
+
+End = Literal["delivered", "died", "stayed"]
+
+
+class _TooMuchError(RuntimeError):
+    """Messages go round without end."""
+
+
+class TooManyHeldError(Exception):
+    """More messages wait at one time than a run may hold; the text says where."""
+
+
+class QueueStay(msgspec.Struct, gc=False):
+    """One time that a message was ready in a queue: since when, how it ended, and after how long."""
+
+    since_us: int
+    end: End = "stayed"
+    after_us: int = 0
+
+
+class LogFacts(msgspec.Struct, frozen=True):
+    """What all messages of a log show together.
+
+    Attributes:
+        end_us: when it ends, microseconds since 1970. Until then what it does not have did not happen.
+        consumed: the queues that it has deliveries from.
+    """
+
+    end_us: int
+    consumed: frozenset[QueueRef]
+
+
+class TypicalWaits(msgspec.Struct, frozen=True):
+    """How long messages wait in queues, as the first runs found.
+
+    Attributes:
+        typical_us: how long they usually waited to be delivered, in each queue that anybody consumes.
+        entered: the queues that they came into.
+    """
+
+    typical_us: Mapping[QueueRef, int]
+    entered: Container[QueueRef]
+
+    @classmethod
+    def of(
+        cls, found: Iterable[FirstRun], others_us: Mapping[QueueRef, Iterable[int]] = MappingProxyType({})
+    ) -> TypicalWaits:
+        """Return what the first runs of stories found; ``others_us`` are the waits that were found in other ones."""
+        waits_us: defaultdict[QueueRef, list[int]] = defaultdict(list)
+        for entered, waited_us in others_us.items():
+            waits_us[entered] += waited_us
+        for first in found:
+            for queue, stays in first.stays.items():
+                waits_us[first.story.vhost, queue] += [stay.after_us for stay in stays if stay.end == "delivered"]
+        return cls({queue: median_low(waits) for queue, waits in waits_us.items() if waits}, {*waits_us})
+
+
+NO_WAITS = TypicalWaits({}, frozenset())
+"""What is known before the first runs."""
+
+
+class FirstRun(NamedTuple):
+    """A story, and what its first run found: nothing before it."""
+
+    story: Story
+    fate: Fate = Fate(Outcome())
+    stays: Stays = MappingProxyType({})
+
+
+_ENDLESS = Fate(Outcome(endless=True))
+
+
+class Played(NamedTuple):
+    """A story that was played.
+
+    Attributes:
+        number: which of the run it was.
+        given: it, as it was given.
+        fate: what became of it.
+        stays: how long it waited, by queue.
+        seen: its events, if it was watched.
+    """
+
+    number: int
+    given: FirstRun
+    fate: Fate
+    stays: Stays
+    seen: Sequence[Happened]
+
+    @property
+    def first(self) -> FirstRun:
+        """What a second run takes, if this was the first one."""
+        return FirstRun(self.given.story, self.fate, self.stays)
+
+
+def in_order(run: Iterable[Played]) -> list[Played]:
+    """Return all stories of a run, in the order in which they began."""
+    return sorted(run, key=attrgetter("number"))
+
+
+class _OnStage:
+    """A story that is being played: what has happened, and how many actions and copies of it are still to come."""
+
+    __slots__ = ("actions", "copies", "deliveries", "first_stays", "given", "number", "publishes_again", "seen",
+                 "stays", "story", "taken", "tally", "uids", "watched")  # fmt: skip
+
+    def __init__(self, number: int, given: FirstRun, watched: bool) -> None:
+        self.number, self.given, self.watched = number, given, watched
+        self.story, self.first_stays = given.story, given.stays
+        self.deliveries = self.story.by_queue()
+        self.tally = FateTally()
+        self.taken: dict[str, int] = {}
+        self.stays: dict[str, list[QueueStay]] = {}
+        self.seen: list[Happened] = []
+        self.uids: list[int] = []
+        self.actions = self.copies = 0
+        self.publishes_again = False
+
+
+_Action = Callable[[], None]
+
+
+class _Return(NamedTuple):
+    """What a consumer will return.
+
+    Attributes:
+        due_us, place: when.
+        delivery: what it got, as the log shows it.
+        taken_us: when it got that.
+        do: returns it, once.
+    """
+
+    due_us: int
+    place: float
+    delivery: Delivery
+    taken_us: int
+    do: _Action
+
+
+class Playback:
+    """One run of stories.
+
+    Args:
+        stage: where they are played.
+        log: what all messages of the log show.
+        unseen: what consumers do with deliveries that the log does not have.
+        habits: what the first runs of all stories found; ``None`` in the first run.
+        watched: the stories whose events are kept, by number.
+        held_max: how many stories may be on the stage at one time.
+        planner: takes note of all that is planned, where one story is played by itself.
+    """
+
+    def __init__(
+        self,
+        stage: PlaybackBroker,
+        log: LogFacts,
+        unseen: Unseen,
+        *,
+        typical_waits: TypicalWaits | None = None,
+        watched: Collection[int] = (),
+        held_max: int | None = None,
+        planner: AnyPlanner = NO_PLANNER,
+    ) -> None:
+        self._stage, self._log, self._unseen = stage, log, unseen
+        self._planner, self._plans = planner, planner is not NO_PLANNER
+        self._is_first, self._typical_waits = typical_waits is None, typical_waits or NO_WAITS
+        self._watched, self._held_max = watched, held_max
+        self._later_us = self._end_us = self._next_us = 0
+        self._on_stage: dict[int, _OnStage] = {}
+        self._by_uid: dict[int, _OnStage] = {}
+        self._touched: dict[_OnStage, None] = {}
+        self._publishing: _OnStage
+        self._in_hand: tuple[_OnStage, Message]
+        self._before: Happened | None = None
+        self._events_left = EVENTS_MAX
+        self._agenda: list[tuple[int, float, int, _OnStage, _Action]] = []
+        self._orders = count(-LAST), count()
+        self._news: deque[tuple[_OnStage, str, int]] = deque()
+        self._used: dict[QueueRef, None] = {}
+        self._quiet = self._quiet_since_us = self._left_then = 0
+        self._wanted: Counter[QueueRef] = Counter()
+        self._out: defaultdict[QueueRef, list[_Return]] = defaultdict(list)
+
+    # The run
+
+    def play(self, stories: Iterable[FirstRun]) -> Iterator[Played]:
+        """Play stories in the order in which they begin, yield each when it is over, and leave the stage empty.
+
+        Raises ``TooManyHeldError`` where more than ``held_max`` are on the stage at one time.
+        """
+        self._coming = enumerate(stories)
+        self._look_ahead()
+        if self._next is None:
+            return
+        self._stage.rest()
+        self._stage.now_us += (self._next_us - self._stage.now_us) % 1_000  # some clocks count milliseconds
+        self._later_us, self._next_us = self._stage.now_us - self._next_us, self._stage.now_us
+        self._end_us = self._log.end_us + self._later_us
+        self._stage.observer = self._observe
+        try:
+            while self._step():
+                for each in self._touched:
+                    if not each.actions and each.copies <= 0:
+                        yield self._left_stage(each)
+                self._touched.clear()
+        except _TooMuchError:
+            self._planner.unknown()
+            self._stage.begin_again()
+            yield from (Played(number, given, _ENDLESS, {}, ()) for number, given in self._rest())
+            yield from (self._played(each, _ENDLESS) for each in self._on_stage.values())
+            return
+        except TooManyHeldError:
+            self._stage.begin_again()
+            raise
+        held = list(self._stage.held(self._used))
+        self._count_waiting(held)
+        yield from (self._played(each, each.tally.fate(self._later_us)) for each in self._on_stage.values())
+        self._stage.clear(self._used if held else ())
+
+    def _left_stage(self, each: _OnStage) -> Played:
+        """Forget a story to which nothing more can happen."""
+        del self._on_stage[each.number]
+        for uid in each.uids:
+            del self._by_uid[uid]
+        return self._played(each, each.tally.fate(self._later_us))
+
+    def _played(self, each: _OnStage, fate: Fate) -> Played:
+        return Played(each.number, each.given, fate, each.stays, each.seen)
+
+    def _look_ahead(self) -> None:
+        """Take the next story, and note when it begins on the stage."""
+        self._next = next(self._coming, None)
+        if self._next is not None:
+            self._next_us = self._next[1].story.began[0] + self._later_us
+
+    def _enter(self) -> None:
+        """Let the next story begin."""
+        assert self._next is not None
+        number, given = self._next
+        self._look_ahead()
+        each, story = _OnStage(number, given, number in self._watched), given.story
+        self._on_stage[number] = each
+        self._touched[each] = None
+        self._events_left += EVENTS_PER_MOMENT_MAX * (len(story.publications) + len(story.deliveries))
+        order = self._orders[0]
+        for publication in story.publications:
+            if publication.after is not None:
+                each.publishes_again = True
+            else:
+                self._put(publication.at_us + self._later_us, publication.place, next(order), each,
+                          self._publisher(each, publication))  # fmt: skip
+                self._planner.at(publication.at_us)
+        if self._is_first:
+            for delivery in story.deliveries:
+                self._put(delivery.at_us + self._later_us, delivery.place, next(order), each,
+                          self._taker(story.vhost, delivery.queue))  # fmt: skip
+                self._planner.at(delivery.at_us)
+        if self._held_max is not None and len(self._on_stage) > self._held_max:
+            raise TooManyHeldError(self._where_held())
+
+    def _rest(self) -> Iterator[tuple[int, FirstRun]]:
+        """Yield what has not begun."""
+        if self._next is not None:
+            yield self._next
+            yield from self._coming
+
+    def _put(self, time_us: int, place: float, order: int, each: _OnStage, action: _Action) -> None:
+        each.actions += 1
+        heapq.heappush(self._agenda, (time_us, place, order, each, action))
+
+    def _at(self, time_us: int, place: float, each: _OnStage, action: _Action) -> None:
+        """Do something at a moment, behind what the log has there."""
+        self._put(time_us, place, next(self._orders[1]), each, action)
+
+    def _step(self) -> bool:
+        """Do what comes next: what the broker does by itself, or the next action; return whether there was anything."""
+        due_us = self._stage.broker.next_due()
+        if self._next is not None:
+            self._let_enter(due_us)
+        if self._agenda and (due_us is None or self._agenda[0][0] < due_us):
+            time_us, _, _, each, action = heapq.heappop(self._agenda)
+            self._stage.now_us = max(self._stage.now_us, time_us)
+            each.actions -= 1
+            self._touched[each] = None
+            action()
+        elif due_us is not None and (
+            self._agenda or self._next is not None or (not self._is_vain() and self._anything_waits())
+        ):
+            self._stage.now_us = max(self._stage.now_us, due_us)
+            self._stage.tell(amqp.PassTime())
+            self._quiet += 1
+            if self._events_left != self._left_then:
+                self._quiet, self._quiet_since_us, self._left_then = 0, self._stage.now_us, self._events_left
+        else:
+            return False
+        if self._news:
+            self._hear()
+        return True
+
+    def _let_enter(self, due_us: int | None) -> None:
+        """Let stories enter that begin before anything else happens."""
+        while self._next is not None:
+            if (due_us is not None and due_us < self._next_us) or (self._agenda and self._agenda[0][0] < self._next_us):
+                return
+            self._enter()
+
+    def _is_vain(self) -> bool:
+        """Tell whether a broker has looked in vain for so long that it always will, as long as clients do nothing."""
+        if self._events_left != self._left_then:
+            return False
+        tried = self._stage.now_us - self._quiet_since_us >= VAIN_US
+        return self._quiet >= QUIET_MAX or (tried and self._stage.broker.only_retries)
+
+    def _anything_waits(self) -> bool:
+        """Tell whether time can still do anything to a message."""
+        return any(
+            queue.store.ready or queue.discards or queue.in_hand or queue.unacked
+            for queue in self._stage.existing(self._used)
+            if queue.definition.type != STREAM
+        )
+
+    # What the broker does
+
+    def _observe(self, event: Happened, message: Message) -> None:
+        self._events_left -= 1
+        if self._events_left < 0:
+            raise _TooMuchError("messages go round without end")
+        kind = event.event
+        if kind == _PUBLISHED:
+            self._by_uid[event.uid] = self._publishing
+            self._publishing.uids.append(event.uid)
+        each = self._by_uid.get(event.uid)
+        if each is None:
+            return
+        now_us, queue = event.time_us - self._later_us, event.queue or ""
+        if self._plans:
+            self._planner.happens(now_us)
+        added = copies_added(event, self._before)
+        if added:
+            each.copies += added
+            self._touched[each] = None
+        if kind in TELLING:
+            each.tally.take(event, self._before)
+        if each.watched:
+            each.seen.append(msgspec.structs.replace(event, time_us=now_us))
+        self._before = event
+        if kind in _COMES:
+            self._comes(each, event.vhost, queue, now_us)
+        elif kind == _DELIVERED:
+            self._in_hand = each, message
+            _left(each.stays.get(queue, ()), now_us, "delivered")
+        elif kind in _GONE:
+            _left(each.stays.get(queue, ()), now_us, "died")
+        elif kind in _IN_VAIN:
+            self._events_left += 1
+
+    def _comes(self, each: _OnStage, vhost: str, queue: str, now_us: int) -> None:
+        """Take note of a message that is ready in a queue from now on."""
+        self._used[vhost, queue] = None
+        stays = each.stays.setdefault(queue, [])
+        self._news.append((each, queue, len(stays)))
+        stays.append(QueueStay(now_us))
+        if self._plans:
+            self._planner.came((vhost, queue), now_us)
+
+    def _hear(self) -> None:
+        """Take note of messages that have come into queues, and let consumers who wait for them take them."""
+        while self._news:
+            self._arrived(*self._news.popleft())
+
+    def _arrived(self, each: _OnStage, queue: str, attempt: int) -> None:
+        """Let the message that came into the queue for so many times be taken when its turn comes."""
+        vhost, seen = each.story.vhost, each.deliveries.get(queue, ())
+        since_us = each.stays[queue][attempt].since_us
+        now_us = since_us + self._later_us
+        if self._is_first:
+            if self._wanted[vhost, queue]:
+                self._wanted[vhost, queue] -= 1
+                self._take(vhost, queue)
+            elif now_us > self._end_us and attempt >= len(seen):
+                self._take_unseen(each, queue, attempt, now_us)
+            return
+        stays = each.first_stays.get(queue, ())
+        usual_us = self._typical_waits.typical_us.get((vhost, queue), 0)
+        planner = self._planner if (vhost, queue) in self._log.consumed else NO_PLANNER
+        if attempt >= len(stays):
+            planner.after(since_us, usual_us)
+            self._take_unseen(each, queue, attempt, now_us + usual_us)
+            return
+        stay = stays[attempt]
+        if stay.end == "died":
+            planner.after(since_us, usual_us)
+            planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us, 1)
+            self._take_unseen(each, queue, attempt, now_us + max(usual_us, stay.after_us + 1))
+        elif stay.end == "delivered":
+            before = sum([stay.end == "delivered" for stay in stays[:attempt]]) if attempt else 0
+            place = seen[before].place if before < len(seen) else LAST
+            if self._plans:
+                self._planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us)
+            self._take_later(each, queue, attempt, now_us + stay.after_us, place)
+
+    def _take_unseen(self, each: _OnStage, queue: str, attempt: int, at_us: int) -> None:
+        """Let the message be taken though the log has no such delivery, if anybody consumes the queue."""
+        vhost = each.story.vhost
+        if (vhost, queue) in self._log.consumed:
+            self._look_at_typical_waits()
+            self._take_later(each, queue, attempt, at_us, LAST)
+        elif not self._is_first and queue not in each.first_stays:
+            self._look_at_typical_waits()
+            if (vhost, queue) not in self._typical_waits.entered:
+                _assume(each, f"nobody consumes '{queue}': in the log no message came into it")
+
+    def _look_at_typical_waits(self) -> None:
+        """Take note that the run depends on what messages usually do, where that is not known yet."""
+        if not self._is_first and self._typical_waits is NO_WAITS:
+            self._planner.unknown()
+
+    # What clients do
+
+    def _publisher(self, each: _OnStage, publication: Publication) -> _Action:
+        def publish() -> None:
+            self._publishing = each
+            if publication.refused_by and self._is_first:
+                self._fill(each.story.vhost, publication)
+            if not self._stage.publish(each.story.vhost, publication):
+                each.tally.refused(self._stage.now_us)
+
+        return publish
+
+    def _fill(self, vhost: str, publication: Publication) -> None:
+        """Let consumers return messages before a queue refuses another one, as many as it takes to fill it.
+
+        No trace tells when they did; where nothing else does, they return them just before they are delivered again.
+        """
+        for name in publication.refused_by:
+            out = self._out[vhost, name]
+            while out and self._stage.has_room(vhost, name, publication):
+                first = min(out, key=attrgetter("due_us", "place"))
+                delivery = first.delivery
+                delivery.until_us = delivery.at_us + self._stage.now_us - first.taken_us
+                delivery.until_place = publication.place - 0.5
+                first.do()
+
+    def _take_later(self, each: _OnStage, queue: str, attempt: int, at_us: int, place: float) -> None:
+        """Let a consumer take a message then; if this one has died by then, there is one less to take.
+
+        What the log has before that in the same moment comes first.
+        """
+        vhost, stay = each.story.vhost, each.stays[queue][attempt]
+
+        def take() -> None:
+            if stay.end != "died":
+                self._take(vhost, queue)
+
+        now_us = self._stage.now_us
+        if at_us <= now_us and not (self._agenda and self._agenda[0][:2] < (now_us, place)):
+            take()
+        else:
+            self._at(at_us, place, each, take)
+
+    def _taker(self, vhost: str, queue: str) -> _Action:
+        return lambda: self._take(vhost, queue)
+
+    def _take(self, vhost: str, name: str) -> None:
+        """Let a consumer take the next message of the queue, and do with it what it does."""
+        queue = self._stage.broker.queue(name, vhost)
+        if queue is None or queue.definition.type == STREAM:
+            return
+        got = self._stage.get(vhost, name)
+        if got is None:
+            if self._is_first:
+                self._wanted[vhost, name] += 1
+            return
+        each, message = self._in_hand
+        attempt = each.taken.get(name, 0)
+        each.taken[name] = attempt + 1
+        seen = each.deliveries.get(name, [])
+        in_log = not self._is_first or self._stage.now_us <= self._end_us
+        if in_log and (attempt >= len(seen) or seen[attempt].traced):
+            each.tally.deliveries.append(self._shown(name, message))
+        if attempt < len(seen):
+            delivery = seen[attempt]
+            after_us = delivery.until_us - delivery.at_us
+            at_once = not after_us and delivery.until_place <= delivery.place
+            if self._plans:
+                self._planner.as_late(self._stage.now_us - self._later_us, delivery.at_us, delivery.until_us)
+            if at_once:
+                self._settle_later(each, got, delivery.action, None, LAST)
+            elif self._is_first and delivery.may_be_back_before and queue.settings.dead_letters_refused:
+                self._return_later(each, queue, got, delivery)
+            else:
+                self._settle_later(each, got, delivery.action, after_us, delivery.until_place)
+            if each.publishes_again:
+                self._publish_again(each, delivery)
+            return
+        action = ConsumerAction.ENDED
+        if self._unseen == "repeat" and seen and attempt < len(seen) + ATTEMPTS_MAX:
+            action = seen[-1].action
+        _assume(each, f"the consumer of '{name}' {_ASSUMED[action]} a delivery that the log does not have")
+        self._settle_later(each, got, action, None, LAST)
+
+    def _settle_later(
+        self, each: _OnStage, got: Got, action: ConsumerAction, after_us: int | None, place: float
+    ) -> None:
+        """Let the consumer do it then, ``None`` being at once."""
+
+        def settle() -> None:
+            self._stage.settle(got, action)
+
+        if after_us is not None:
+            self._at(self._stage.now_us + after_us, place, each, settle)
+        else:
+            settle()
+
+    def _return_later(self, each: _OnStage, queue: QueueState, got: Got, delivery: Delivery) -> None:
+        """Let the consumer return it when the story says so, unless it has done so before."""
+        out, now_us = self._out[queue.vhost.name, queue.name], self._stage.now_us
+
+        def give_back() -> None:
+            if own in out:
+                out.remove(own)
+                self._stage.settle(got, delivery.action)
+
+        due_us = now_us + delivery.until_us - delivery.at_us
+        own = _Return(due_us, delivery.until_place, delivery, now_us, give_back)
+        out.append(own)
+        self._at(due_us, delivery.until_place, each, give_back)
+
+    def _publish_again(self, each: _OnStage, delivery: Delivery) -> None:
+        """Let the consumer publish the message again, if it did so after this delivery."""
+        story = each.story
+        for publication in story.publications:
+            if publication.after is not None and story.deliveries[publication.after] is delivery:
+                later_us = self._stage.now_us + publication.at_us - delivery.at_us
+                self._planner.as_late(self._stage.now_us - self._later_us, delivery.at_us, publication.at_us)
+                self._at(later_us, publication.place, each, self._publisher(each, publication))
+
+    def _shown(self, queue: str, message: Message) -> Shown:
+        """Return what a delivery shows; the deaths only in the first run, which is held against the log."""
+        x_death = shown_history(message) if self._is_first else ""
+        return Shown(queue, message.exchange, message.routing_keys, x_death)
+
+    # What is left in the end
+
+    def _count_waiting(self, held: Iterable[tuple[QueueState, Copy]]) -> None:
+        for queue, copy in held:
+            each = self._by_uid.get(copy.uid)
+            if each is not None:
+                each.tally.left(queue.name)
+                self._waits(each, queue.name)
+
+    def _waits(self, each: _OnStage, queue: str) -> None:
+        """Note what it rests on that a message waits where it did not in the first run."""
+        if self._is_first or (each.story.vhost, queue) in self._log.consumed:
+            return
+        stays = each.first_stays.get(queue, ())
+        if stays and all(stay.end != "stayed" for stay in stays):
+            _assume(each, f"nobody consumes '{queue}': the log has no delivery from it")
+
+    def _where_held(self) -> str:
+        """Say which queues hold the most messages."""
+        held = Counter(queue.name for queue, _ in self._stage.held(self._used))
+        return ", ".join(f"{many:,} in '{queue}'" for queue, many in held.most_common(HELD_SHOWN)) or "none in a queue"
+
+
+def _left(stays: Iterable[QueueStay], time_us: int, end: End) -> None:
+    for stay in stays:
+        if stay.end == "stayed":
+            stay.end, stay.after_us = end, time_us - stay.since_us
+            return
+
+
+def _assume(each: _OnStage, what: str) -> None:
+    each.tally.assumed[what] = None
+
+
+_ASSUMED = {
+    ConsumerAction.ENDED: "acknowledges",
+    ConsumerAction.REJECTED: "rejects",
+    ConsumerAction.FAILED: "rejects",
+    ConsumerAction.REQUEUED: "returns",
+    ConsumerAction.CRASHED: "returns",
+}

@@ -1,0 +1,262 @@
+"""Asks a log on Spark: messages are read and played where their rows are, and only totals come to the driver.
+
+One shuffle brings the rows of a message together. Then there are up to three passes. The first reads the stories of all
+messages, and plays each that surely meets no others, under the log's own side: often that tells how it fares on the
+other side, too. The second plays those that may meet others: by themselves, or together with those that queues couple
+them with. The third plays under the other side what is left, since it is known by then how long messages usually wait.
+
+Messages that queues couple are brought together once more and sorted by time, which Spark does on the disk, and
+played as they come: a task holds those of them that wait somewhere, however long the log is.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+import msgspec
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from simulator.capture import CaptureError
+from simulator.replay.kernel_input import kernel_rows
+from simulator.replay.plan import arranged, replay_step
+from simulator.replay.row_codec import LINEAGE, LINEAGE_SQL
+from simulator.replay.spark_progress import telling
+from simulator.replay.tables import rows, select
+from simulator.whatif.causes import TOGETHER_MAX, Part, find_causes
+from simulator.whatif.coupling import Coupling, Reaches, Unit
+from simulator.whatif.differences import Side
+from simulator.whatif.log import Captured, coupling_queues_of, of_the_log
+from simulator.whatif.log_rows import BESIDE
+from simulator.whatif.playback import LogFacts, TypicalWaits, Unseen
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.result import SCHEMA, SparkResult
+from simulator.whatif.runs import Case, Runs, lives
+from simulator.whatif.spark_steps import (
+    IN_ORDER,
+    PASSED,
+    Asking,
+    CasesStep,
+    FirstRunsStep,
+    OrderStep,
+    StoriesStep,
+    reach_of,
+    rows_step,
+)
+from simulator.whatif.stories import Named, Story
+from simulator.whatif.tally import Tally, conclusion
+
+Progress = Callable[[str, float], object]
+_SCHEMA = from_arrow_schema(PASSED)
+_WAITS = "first IS NOT NULL OR waiting IS NOT NULL"
+HELD_MAX = 1_000_000
+"""Messages that queues couple and that wait at one time: one task holds all of them in memory."""
+
+
+def what_if_on_spark(
+    captured: DataFrame,
+    before: Side,
+    after: Side,
+    *,
+    left: DataFrame | None = None,
+    unseen: Unseen = "ack",
+    examples: bool = False,
+    progress: Progress = lambda what, share: None,
+) -> SparkResult:
+    """Return what would have become of the messages of a capture, as ``local.what_if_files`` does.
+
+    ``progress`` is told what is being done, and which share of that is.
+
+    Raises:
+        CaptureError: files of ``left`` have the names of files in the log, or more messages than ``HELD_MAX`` that
+            depend on each other wait at one time.
+        DefinitionsError: the broker refuses the definitions of a side.
+        MatchesNothingError: those of a side are of other virtual hosts or queues.
+    """
+    given = Captured.of(captured, left)
+    asking = Asking.of(*of_the_log(given.overview, before, after), unseen, given.left_files)
+    one, _ = asking.sides()
+    coupling_queues, log = coupling_queues_of(given, asking.reaches(), one), given.of_all(one)
+
+    def telling_of(what: str, stages: int) -> AbstractContextManager[None]:
+        return telling(captured.sparkSession, stages, lambda share: progress(what, share))
+
+    replayed = replay_step(given.rows, one.side.definitions, one.side.release.name, details=False)
+    step = StoriesStep(asking, log, coupling_queues, replayed, given.file_numbers)
+    with ExitStack() as kept:
+        stories = kept.enter_context(_kept(_stories(given.rows, step)))
+        with telling_of("reading and playing messages", 2):
+            coupling, coupled_by = _coupling(stories, asking.reaches())
+        played = kept.enter_context(_kept(_first_runs(stories, coupled_by, asking, log)))
+        with telling_of("playing messages that may meet", 3 if coupled_by else 1):
+            _check_held(played, coupling)
+        first_runs = stories.filter("story IS NULL").unionAll(played)
+        typical_waits = _typical_waits(first_runs)
+        known, waiting = first_runs.filter(f"NOT ({_WAITS})"), first_runs.filter(_WAITS)
+        second = kept.enter_context(_kept(_second_runs(waiting, CasesStep(asking, log, typical_waits, HELD_MAX))))
+        with telling_of("playing under the other settings", 2):
+            _check_held(second, coupling)
+        cases = known.unionAll(second)
+        tallies = _tallies(cases)
+        runs = asking.runs(log, typical_waits)
+        seen = _Looks(runs, first_runs, lambda names: _stories_of(given.of_messages(names), step), tallies, coupling)
+        tally = Tally.whole(tallies.values())
+        answer = conclusion(tally, find_causes(runs, seen.parts()), runs, given)
+        shown = lives(runs, seen.groups(), answer.shown_examples) if examples else {}
+        kept.pop_all()  # what became of messages stays there until the session ends
+    told = cases.filter("fates IS NOT NULL").select("fates")
+    messages = told.mapInArrow(rows_step, from_arrow_schema(SCHEMA))
+    return SparkResult(answer=answer, tally=tally, units=tuple(seen.units()), lives=shown, messages=messages)
+
+
+@contextmanager
+def _kept(table: DataFrame) -> Iterator[DataFrame]:
+    """Yield a table that is made only once."""
+    kept = table.persist(StorageLevel.DISK_ONLY)
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+def _stories(captured: DataFrame, step: StoriesStep) -> DataFrame:
+    """Read the stories behind the one shuffle that brings the rows of a message together."""
+    return _read(captured).mapInArrow(step, _SCHEMA)
+
+
+def _stories_of(captured: DataFrame, step: StoriesStep) -> list[Story]:
+    """Read the stories of some messages, here."""
+    return list(step.stories(iter(_read(captured).toArrow().to_batches())))
+
+
+def _read(captured: DataFrame) -> DataFrame:
+    """Return what the kernel takes, the rows of a message together."""
+    return kernel_rows(arranged(captured.withColumn(LINEAGE, F.expr(LINEAGE_SQL))), BESIDE)
+
+
+def _coupling(stories: DataFrame, known: Reaches) -> tuple[Coupling, dict[str, str | None]]:
+    """Return what couples the messages that are still to be played, and what stands for it by how far they come."""
+    distinct = rows("SELECT DISTINCT reach FROM {stories} WHERE reach IS NOT NULL", stories=stories)
+    reaches = {each["reach"]: reach_of(each["reach"]) for each in distinct}
+    coupling = Coupling(reaches.values(), known.sides)
+    return coupling, {text: _written(coupling.group(reach)) for text, reach in reaches.items()}
+
+
+def _written(group: QueueRef | None) -> str | None:
+    return None if group is None else msgspec.json.encode(group).decode()
+
+
+def _first_runs(stories: DataFrame, coupled_by: Mapping[str, str | None], asking: Asking, log: LogFacts) -> DataFrame:
+    """Play the messages that have not been played."""
+    if not coupled_by:
+        return stories.filter("false")
+    step, waiting = FirstRunsStep(asking, log, HELD_MAX), stories.filter("story IS NOT NULL").drop("coupled")
+    known = stories.sparkSession.createDataFrame(list(coupled_by.items()), "reach string, coupled string")
+    marked = waiting.join(F.broadcast(known), "reach").select(*PASSED.names)
+    alone = marked.filter("coupled IS NULL").mapInArrow(step.alone, _SCHEMA)
+    ordered = _in_order(_in_order(marked.filter("coupled IS NOT NULL")).mapInArrow(OrderStep(asking), _SCHEMA))
+    return alone.unionAll(ordered.mapInArrow(step.together, _SCHEMA))
+
+
+def _second_runs(first_runs: DataFrame, step: CasesStep) -> DataFrame:
+    """Play messages under the other side."""
+    alone = first_runs.filter("coupled IS NULL").mapInArrow(step.alone, _SCHEMA)
+    coupled = _in_order(first_runs.filter("coupled IS NOT NULL")).mapInArrow(step.together, _SCHEMA)
+    return alone.unionAll(coupled)
+
+
+def _in_order(coupled: DataFrame) -> DataFrame:
+    """Bring together what is played together, in its order: Spark sorts it on the disk, and hands it on bit by bit."""
+    return coupled.repartition("coupled").sortWithinPartitions(*IN_ORDER)
+
+
+def _check_held(played: DataFrame, coupling: Coupling) -> None:
+    """Raise ``CaptureError`` where a task would have had to hold too many messages."""
+    for each in rows("SELECT coupled, problem FROM {played} WHERE problem IS NOT NULL ORDER BY 1", played=played):
+        why = "; ".join(coupling.unit(_queue(each["coupled"]), ()).why)
+        problem = f"of messages that depend on each other ({why}), more than {HELD_MAX:,} wait at one time"
+        problem += f" ({each['problem']}), and all of them are held in memory: ask about a shorter part of the log"
+        raise CaptureError("the log", problem)
+
+
+def _queue(coupled: str) -> QueueRef:
+    vhost, queue = msgspec.json.decode(coupled)
+    return vhost, queue
+
+
+def _typical_waits(first_runs: DataFrame) -> TypicalWaits:
+    waits = select("SELECT inline(waits) FROM {first_runs}", first_runs=first_runs)
+    found = rows(
+        "SELECT vhost, queue, percentile_disc(0.5) WITHIN GROUP (ORDER BY after_us) AS typical_us FROM {waits}"
+        " GROUP BY vhost, queue",
+        waits=waits,
+    )
+    typical_us = {(each["vhost"], each["queue"]): each["typical_us"] for each in found}
+    known = {queue: int(wait_us) for queue, wait_us in typical_us.items() if wait_us is not None}
+    return TypicalWaits(known, typical_us.keys())
+
+
+def _tallies(cases: DataFrame) -> dict[str | None, Tally]:
+    """Return the tally of the messages that nothing couples, and those of the others by what couples them."""
+    found: dict[str | None, Tally] = {}
+    for each in rows("SELECT coupled, tally FROM {cases} WHERE tally IS NOT NULL", cases=cases):
+        found.setdefault(each["coupled"], Tally()).merge(pickle.loads(each["tally"]))
+    return {coupled: tally for coupled, tally in found.items() if tally.messages}
+
+
+class _Looks:
+    """Fetches some of the messages, to look at them once more."""
+
+    def __init__(
+        self,
+        runs: Runs,
+        first_runs: DataFrame,
+        stories_of: Callable[[Collection[Named]], list[Story]],
+        tallies: Mapping[str | None, Tally],
+        coupling: Coupling,
+    ) -> None:
+        self._runs, self._first_runs, self._stories_of = runs, first_runs, stories_of
+        self._tallies, self._coupling = tallies, coupling
+        self._groups: dict[str | None, list[Case]] = {}
+
+    def units(self) -> Iterator[Unit]:
+        """Yield which messages are played together, and why; they have no numbers here."""
+        for coupled, tally in self._ranked():
+            yield Unit(range(tally.messages)) if coupled is None else self._unit(coupled, tally)
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the messages of which some change."""
+        for coupled, tally in self._ranked():
+            if tally.changed:
+                queues = () if coupled is None else self._unit(coupled, tally).queues
+                yield tally.part(self._own(coupled, tally), queues)
+
+    def groups(self) -> Iterator[Sequence[Case]]:
+        """Yield cases that are played together, of those that were fetched."""
+        for coupled, own in self._groups.items():
+            yield from ([case] for case in own) if coupled is None else [own]
+
+    def _ranked(self) -> list[tuple[str | None, Tally]]:
+        return sorted(self._tallies.items(), key=lambda item: (item[0] is None, item[0] or ""))
+
+    def _unit(self, coupled: str, tally: Tally) -> Unit:
+        return self._coupling.unit(_queue(coupled), range(tally.messages))
+
+    def _own(self, coupled: str | None, tally: Tally) -> list[Case]:
+        """Return the cases of one message for each way of change; of coupled ones all, if they are not too many."""
+        if coupled in self._groups:
+            return self._groups[coupled]
+        found: list[Case] = []
+        if coupled is None:
+            wanted = tally.examples()
+            found = self._runs.all_alone(self._stories_of(wanted), wanted)
+        elif tally.messages <= TOGETHER_MAX:
+            own = self._first_runs.filter(F.col("first").isNotNull() & (F.col("coupled") == coupled))
+            firsts = own.sort(*IN_ORDER).select("first").toArrow().column("first")
+            found = self._runs.cases([pickle.loads(each.as_py()) for each in firsts], coupled=True)
+        self._groups[coupled] = found
+        return found

@@ -1,0 +1,313 @@
+"""What Spark runs on each partition to ask what would have been: reading stories, and playing them under both sides."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from dlx.releases import release
+from simulator.definitions import parse_definitions
+from simulator.replay.seldom_collecting import seldom_collecting
+from simulator.replay.spark_step import ReplayStep
+from simulator.whatif.coupling import KNOWN_MAX, Reach, Reaches
+from simulator.whatif.delivery_order import put_in_order
+from simulator.whatif.differences import Side
+from simulator.whatif.log_rows import replayed_batches
+from simulator.whatif.outcomes import Fates
+from simulator.whatif.plain_player import FirstLook, Waiting, WeightedCase
+from simulator.whatif.playback import NO_WAITS, FirstRun, LogFacts, TooManyHeldError, TypicalWaits, Unseen
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.result import rows_of
+from simulator.whatif.runs import Case, Runs
+from simulator.whatif.shared_player import SharedPlayer
+from simulator.whatif.sides import PreparedSide, prepared
+from simulator.whatif.stories import Story
+from simulator.whatif.tally import Tally
+
+BATCH = 500
+_FATES = msgspec.msgpack.Decoder(Fates)
+_WAITS = pa.list_(pa.struct([("vhost", pa.string()), ("queue", pa.string()), ("after_us", pa.int64())]))
+PASSED = pa.schema([
+    ("coupled", pa.string()), ("began_us", pa.int64()), ("began_place", pa.float64()), ("message", pa.string()),
+    ("reach", pa.string()), ("story", pa.binary()), ("waits", _WAITS), ("first", pa.binary()), ("fates", pa.binary()),
+    ("waiting", pa.binary()), ("tally", pa.binary()), ("problem", pa.string()),
+])  # fmt: skip
+"""A message between two passes: what couples it, and when it begins;
+how far it comes (``reach_of``) and its story, if it is still to be played;
+how long it waited in each queue that it came into, and its first run, if the second is still to be played.
+Or messages that nothing couples, those that fare alike in one row: how they wait for their second play, or what became
+of them on both sides (``read_fates``); or the tally of many; or what makes it impossible to play those that depend on
+each other.
+"""
+IN_ORDER = ("coupled", "began_us", "began_place")
+"""The order in which messages that belong together are played."""
+
+
+class Asking(NamedTuple):
+    """What is asked, small to ship: the definitions of both sides are JSON."""
+
+    before: bytes
+    rules: str
+    after: bytes
+    against: str
+    unseen: Unseen
+    left: frozenset[str]
+
+    @classmethod
+    def of(cls, before: Side, after: Side, unseen: Unseen, left: Iterable[str]) -> Asking:
+        """Return what is asked of these sides."""
+        definitions, others = before.definitions.to_json(), after.definitions.to_json()
+        return cls(definitions, before.release.name, others, after.release.name, unseen, frozenset(left))
+
+    def sides(self) -> tuple[PreparedSide, PreparedSide]:
+        """Return both sides as brokers take them."""
+        return _side(self.before, self.rules), _side(self.after, self.against)
+
+    def runs(self, log: LogFacts, typical_waits: TypicalWaits = NO_WAITS) -> Runs:
+        """Return what plays messages."""
+        runs = _runs(self, log)
+        return runs if typical_waits is NO_WAITS else runs.knowing(typical_waits)
+
+    def reaches(self) -> Reaches:
+        """Return what tells how far messages may come on either side."""
+        return _reaches(self.before, self.rules, self.after, self.against)
+
+
+@lru_cache(maxsize=4)  # a worker has many partitions of the same question
+def _side(definitions: bytes, rules: str) -> PreparedSide:
+    return prepared(Side(parse_definitions(definitions, "definitions"), release(rules)))
+
+
+@lru_cache(maxsize=4)
+def _reaches(before: bytes, rules: str, after: bytes, against: str) -> Reaches:
+    return Reaches((_side(before, rules).flows, _side(after, against).flows))
+
+
+@lru_cache(maxsize=2)
+def _runs(asking: Asking, log: LogFacts) -> Runs:
+    return Runs(*asking.sides(), asking.unseen, log, NO_WAITS, asking.reaches())
+
+
+@lru_cache(maxsize=2)
+def _player(
+    asking: Asking, log: LogFacts, coupling: frozenset[QueueRef], numbers: tuple[tuple[str, int], ...]
+) -> SharedPlayer:
+    return SharedPlayer(_runs(asking, log), coupling, asking.left, dict(numbers))
+
+
+@lru_cache(maxsize=KNOWN_MAX)
+def _written(reach: Reach) -> str:
+    """Write the column ``reach``."""
+    return msgspec.json.encode([sorted(reach.queues), sorted(reach.expiring), reach.is_clear]).decode()
+
+
+def reach_of(text: str) -> Reach:
+    """Read the column ``reach``."""
+    *sets, is_clear = msgspec.json.decode(text)
+    queues, expiring = (frozenset((vhost, queue) for vhost, queue in each) for each in sets)
+    return Reach(queues, expiring, is_clear)
+
+
+def read_fates(batch: pa.RecordBatch) -> Iterator[Fates]:
+    """Read the column ``fates``."""
+    yield from map(_FATES.decode, batch.column("fates").drop_null().to_pylist())
+
+
+class StoriesStep:
+    """Replays the rows of a partition, which are together by message and in order, and reads stories from them.
+
+    Messages that come to no queue which couples them with others are played at once; the rest are given on.
+    """
+
+    def __init__(
+        self,
+        asking: Asking,
+        log: LogFacts,
+        coupling: frozenset[QueueRef],
+        replay: ReplayStep,
+        numbers: Mapping[str, int],
+    ) -> None:
+        self._asking, self._log, self._coupling = asking, log, coupling
+        self._replay, self._numbers = replay, numbers
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from _batches(self._passed(batches))
+
+    def stories(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Story]:
+        """Yield the stories of all messages in these rows."""
+        return self._player().stories(replayed_batches(self._replay, batches))
+
+    def _player(self) -> SharedPlayer:
+        return _player(self._asking, self._log, self._coupling, tuple(self._numbers.items()))
+
+    def _passed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+        tally, player = Tally(), self._player()
+        for batch in replayed_batches(self._replay, batches):
+            look = player.first(batch)
+            for story in look.coupled:
+                reach = _written(player.runs.reaches.of(story))
+                yield {"message": story.message, "reach": reach, **_pickled(story)}
+            yield {"waits": _waits(look.waits_us)}
+            yield from (_told(each, tally) for each in look.found)
+            yield from ({"waiting": pickle.dumps(each)} for each in look.waiting)
+            tally.add_last(look.last_seen)
+        yield _added_up(tally, None)
+
+
+def _pickled(story: Story) -> dict[str, Any]:
+    began_us, began_place = story.began
+    return {"story": pickle.dumps(story), "began_us": began_us, "began_place": began_place}
+
+
+class OrderStep:
+    """Puts coupled messages into the order of their queues: they come, group by group, in the order ``IN_ORDER``."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        flows = self._asking.sides()[0].flows
+        found = (
+            {"coupled": coupled, **_pickled(story)}
+            for coupled, own in _groups(batches, "story")
+            for story in put_in_order(own, flows)
+        )
+        yield from _batches(found)
+
+
+class FirstRunsStep:
+    """Plays messages under the log's own side: each by itself, or together those that share what couples them.
+
+    Those that are played together come in the order ``IN_ORDER`` and go as soon as they are over; at most ``held_max``
+    are held at one time.
+    """
+
+    def __init__(self, asking: Asking, log: LogFacts, held_max: int) -> None:
+        self._asking, self._log, self._held_max = asking, log, held_max
+
+    def alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Play each message of a partition by itself."""
+        runs = self._asking.runs(self._log)
+        firsts = map(runs.first_alone, _unpickled(batches, "story"))
+        yield from _batches({"waits": _waits_of(first), "waiting": pickle.dumps(Waiting(first))} for first in firsts)
+
+    def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Play all messages of a group on one stage."""
+        yield from _batches(self._together(batches))
+
+    def _together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+        runs = self._asking.runs(self._log)
+        for coupled, own in _groups(batches, "story"):
+            try:
+                for each in runs.first(own, held_max=self._held_max):
+                    yield _first_run(each.first, coupled)
+            except TooManyHeldError as error:
+                yield {"coupled": coupled, "problem": str(error)}
+
+
+def _first_run(first: FirstRun, coupled: str) -> dict[str, Any]:
+    began_us, began_place = first.story.began
+    return {
+        "coupled": coupled,
+        "message": first.story.message,
+        "waits": _waits_of(first),
+        "first": pickle.dumps(first),
+        "began_us": began_us,
+        "began_place": began_place,
+    }
+
+
+def _waits_of(first: FirstRun) -> list[dict[str, Any]]:
+    look = FirstLook.empty()
+    look.add_waits(first)
+    return _waits(look.waits_us)
+
+
+def _waits(waits_us: Mapping[QueueRef, Sequence[int]]) -> list[dict[str, Any]]:
+    """Return how long messages waited in queues; ``None`` says that they came there."""
+    return [
+        {"vhost": vhost, "queue": queue, "after_us": after_us}
+        for (vhost, queue), several in waits_us.items()
+        for after_us in (None, *several)
+    ]
+
+
+class CasesStep:
+    """Plays messages under the other side, and adds them up."""
+
+    def __init__(self, asking: Asking, log: LogFacts, typical_waits: TypicalWaits, held_max: int) -> None:
+        self._asking, self._log, self._typical_waits, self._held_max = asking, log, typical_waits, held_max
+
+    def alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Play each message of a partition by itself, or together those that are alike."""
+        yield from _batches(self._alone(batches))
+
+    def _alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+        player, tally = SharedPlayer(self._asking.runs(self._log, self._typical_waits), frozenset(), (), {}), Tally()
+        for waiting in _unpickled(batches, "waiting"):
+            yield from (_told(each, tally) for each in player.second(waiting))
+        yield _added_up(tally, None)
+
+    def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Play all messages of a group on one stage; they come as in a first run."""
+        yield from _batches(self._together(batches))
+
+    def _together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+        runs = self._asking.runs(self._log, self._typical_waits)
+        for coupled, own in _groups(batches, "first"):
+            try:
+                yield from _all_told(runs.together(own, held_max=self._held_max), coupled)
+            except TooManyHeldError as error:
+                yield {"coupled": coupled, "problem": str(error)}
+
+
+def _all_told(cases: Iterable[Case], coupled: str | None) -> Iterator[dict[str, Any]]:
+    """Yield what became of messages, and in the end their tally."""
+    tally = Tally()
+    yield from (_told(WeightedCase.of(case), tally) for case in cases)
+    yield _added_up(tally, coupled)
+
+
+def _told(weighted: WeightedCase, tally: Tally) -> dict[str, Any]:
+    """Return what became of messages, and count them in."""
+    tally.add(weighted)
+    return {"fates": msgspec.msgpack.encode(weighted.fates)}
+
+
+def _added_up(tally: Tally, coupled: str | None) -> dict[str, Any]:
+    return {"coupled": coupled, "tally": pickle.dumps(tally)}
+
+
+def rows_step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write what became of messages as rows per message and side (``case_rows.SCHEMA``)."""
+    for batch in batches:
+        yield rows_of(read_fates(batch))
+
+
+def _unpickled(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[Any]:
+    return (pickle.loads(each.as_py()) for batch in batches for each in batch.column(column).drop_null())
+
+
+def _groups(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[tuple[str, Iterator[Any]]]:
+    """Yield what couples messages, and what one column holds of them, as it is read."""
+    rows = (row for batch in batches for row in zip(batch.column("coupled"), batch.column(column), strict=True))
+    for coupled, own in groupby(rows, key=lambda row: row[0].as_py()):
+        yield coupled, (pickle.loads(each.as_py()) for _, each in own)
+
+
+def _batches(rows: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
+    """Yield a few rows at a time. Both sides are there all the time: to look for garbage among them takes long."""
+    some: list[Mapping[str, Any]] = []
+    with seldom_collecting():
+        for each in rows:
+            some.append(each)
+            if len(some) == BATCH:
+                yield pa.RecordBatch.from_pylist(some, schema=PASSED)
+                some.clear()
+        yield pa.RecordBatch.from_pylist(some, schema=PASSED)

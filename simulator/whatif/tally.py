@@ -1,0 +1,302 @@
+"""Adds up cases, in any number of parts: the answer comes from the tallies of all parts together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from simulator.replay.tables import Table
+from simulator.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
+from simulator.whatif.causes import WAYS_MAX, Cause, Causes, Part
+from simulator.whatif.correlates import VALUES_MAX, Correlates
+from simulator.whatif.log import Captured, given_twice, not_looked_at
+from simulator.whatif.outcomes import Outcome, count, told
+from simulator.whatif.plain_player import WeightedCase
+from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.runs import Case, Runs
+from simulator.whatif.stories import ConsumerAction, Named
+from simulator.whatif.undecidable_ends import LastSeen, hidden_ends
+
+LEFT_OUT_MAX = 20
+EXAMPLES_MAX = 3
+"""Messages that are named for each way of change: the first ones."""
+RATIO_MIN = 1.5
+MESSAGES_MIN = 3
+REPRESENTED_MAX = 10
+LAST_SEEN_MAX = 10_000
+"""Last deliveries that are told apart; others count as one from the same queue and exchange, with another key."""
+
+
+class Transition(NamedTuple):
+    """How a message ends on both sides, and by which deaths."""
+
+    before: Outcome
+    after: Outcome
+    path: str
+    other_path: str
+
+
+class BothOutcomes(NamedTuple):
+    """How a message ends on both sides, and what that rests on; equal for many messages.
+
+    Attributes:
+        outcomes: what consumers did with its deliveries, each with whether it was observed.
+        reproduced: whether the first side has the deliveries of the log. If not, nothing else counts.
+        before, after: where its copies end.
+        way: how that changes, if it does, and is reproduced.
+        assumed: what the comparison rests on that the log does not have.
+        undecided: whether it may end in another way, and
+        undecided_losing: whether it loses copies then that it did not lose before.
+    """
+
+    outcomes: tuple[tuple[ConsumerAction, bool], ...]
+    reproduced: bool
+    before: Outcome
+    after: Outcome
+    way: Transition | None
+    assumed: tuple[str, ...]
+    undecided: bool
+    undecided_losing: bool
+
+    @classmethod
+    def of(cls, case: Case) -> BothOutcomes:
+        """Return how a message ends."""
+        before, after, or_else = case.before, case.after, case.or_else
+        return cls(
+            outcomes=tuple([(each.action, each.observed) for each in case.story.deliveries]),
+            reproduced=case.reproduced,
+            before=before.ends,
+            after=after.ends,
+            way=Transition(before.ends, after.ends, before.path, after.path)
+            if case.reproduced and case.changed
+            else None,
+            assumed=case.assumed,
+            undecided=or_else is not None,
+            undecided_losing=or_else is not None and or_else.lost_copies > before.ends.lost_copies,
+        )
+
+
+class Tally:
+    """What became of messages, added up. It can be pickled.
+
+    Attributes:
+        messages, reproduced, changed, assumed: how many messages.
+        ends: where the copies of messages ended, before and after: how many messages did so.
+        took_ms: how long messages took, before and after: how many took so many milliseconds.
+        ways: the ways in which messages change: how many do, and some of them, with their virtual hosts.
+        ended: the last deliveries of which no recorder tells whether they were acknowledged.
+        undecided, undecided_losing: how many messages may end in another way, and how many of these lose copies then
+            that they did not lose before.
+    """
+
+    def __init__(self, cases: Iterable[WeightedCase] = ()) -> None:
+        self.messages = self.reproduced = self.changed = self.assumed = 0
+        self.ends: tuple[Counter[Outcome], Counter[Outcome]] = Counter(), Counter()
+        self.took_ms: tuple[Counter[int], Counter[int]] = Counter(), Counter()
+        self.ways: dict[Transition, tuple[int, list[Named]]] = {}
+        self.ended: Counter[LastSeen] = Counter()
+        self._ended_from: dict[tuple[str, str, str], LastSeen] = {}
+        self.undecided = self.undecided_losing = 0
+        self._left_out: list[str] = []
+        self._assumptions: Counter[str] = Counter()
+        self._outcomes: Counter[tuple[ConsumerAction, bool]] = Counter()
+        self.marks, self._marks_of_changed = Correlates(), Correlates()
+        for case in cases:
+            self.add(case)
+
+    def add(self, weighted: WeightedCase) -> None:
+        """Add messages that fare alike."""
+        ends, members, vhost = BothOutcomes.of(weighted.case), weighted.members, weighted.case.story.vhost
+        messages = len(members.names)
+        self.messages += messages
+        self.add_last(weighted.last_seen)
+        for action in ends.outcomes:
+            count(self._outcomes, action, messages)
+        if not ends.reproduced:
+            self._left_out = _first(LEFT_OUT_MAX, self._left_out, members.names)
+            return
+        self.reproduced += messages
+        self.assumed += messages * bool(ends.assumed)
+        self.undecided += messages * ends.undecided
+        self.undecided_losing += messages * ends.undecided_losing
+        for assumption in ends.assumed:
+            count(self._assumptions, assumption, messages)
+        for where, counts in zip((ends.before, ends.after), self.ends, strict=True):
+            count(counts, where, messages)
+        for place, took_ms in zip((0, 2), self.took_ms, strict=True):
+            for ends_us in weighted.ends_us:
+                if ends_us[place + 1] > ends_us[place]:
+                    count(took_ms, (ends_us[place + 1] - ends_us[place]) // 1_000)
+        marks = [self.marks] if ends.way is None else [self.marks, self._marks_of_changed]
+        for number, many in Counter(members.marked).items():
+            for each in marks:
+                each.add(dict.fromkeys(members.marks[number]), many)
+        if ends.way is not None:
+            self.changed += messages
+            self._note(ends.way, messages, [(vhost, name) for name in members.names])
+
+    def add_last(self, seen: Mapping[LastSeen, int]) -> None:
+        """Count last deliveries of which no recorder tells whether they were acknowledged."""
+        for last, times in seen.items():
+            if last not in self.ended:
+                another = self._ended_from.setdefault(last[:3], last)
+                last = another if len(self.ended) >= LAST_SEEN_MAX else last
+            self.ended[last] += times
+
+    def _note(self, way: Transition, messages: int, examples: list[Named]) -> None:
+        known, some = self.ways.get(way, (0, []))
+        self.ways[way] = known + messages, _first(EXAMPLES_MAX, some, examples)
+
+    @classmethod
+    def whole(cls, parts: Iterable[Tally]) -> Tally:
+        """Return what several parts have together."""
+        found = cls()
+        for part in parts:
+            found.merge(part)
+        return found
+
+    def merge(self, other: Tally) -> None:
+        """Add what another part has."""
+        self.messages += other.messages
+        self.reproduced += other.reproduced
+        self.changed += other.changed
+        self.assumed += other.assumed
+        self.add_last(other.ended)
+        self.undecided += other.undecided
+        self.undecided_losing += other.undecided_losing
+        for ends, theirs in zip(self.ends, other.ends, strict=True):
+            ends.update(theirs)
+        for took_ms, they_took_ms in zip(self.took_ms, other.took_ms, strict=True):
+            took_ms.update(they_took_ms)
+        for way, (messages, examples) in other.ways.items():
+            self._note(way, messages, examples)
+        self._left_out = _first(LEFT_OUT_MAX, self._left_out, other._left_out)
+        self._assumptions.update(other._assumptions)
+        self._outcomes.update(other._outcomes)
+        self.marks.merge(other.marks)
+        self._marks_of_changed.merge(other._marks_of_changed)
+
+    def answer(self, causes: Iterable[Cause] = (), unchecked: Iterable[str] = ()) -> Answer:
+        """Return the answer."""
+        return Answer(
+            messages=self.messages,
+            reproduced=self.reproduced,
+            before=Totals.of(self.ends[0]).in_order(),
+            after=Totals.of(self.ends[1]).in_order(),
+            changed=self.changed,
+            assumed=self.assumed,
+            undecided=self.undecided,
+            undecided_losing=self.undecided_losing,
+            delay_ms=Delays(*map(_delay, self.took_ms)),
+            causes=tuple(causes),
+            over_represented=tuple(self._over_represented()),
+            changes=tuple(self._changes()),
+            not_reproduced=tuple(self._left_out),
+            assumptions=_frequent_first(self._assumptions),
+            outcomes=_frequent_first({_told(*each): number for each, number in self._outcomes.items()}),
+            unchecked=tuple(unchecked),
+        )
+
+    def frequent_ways(self) -> list[tuple[int, Transition, Named]]:
+        """Return how many messages change in each way, the most frequent first, and one of them."""
+        ranked = sorted(self.ways.items(), key=lambda item: (-item[1][0], item[1][1]))
+        return [(messages, way, examples[0]) for way, (messages, examples) in ranked]
+
+    def examples(self) -> set[Named]:
+        """Return a message for each way of change."""
+        return {name for _, examples in self.ways.values() for name in examples[:1]}
+
+    def part(self, own: Sequence[Case], queues: tuple[QueueRef, ...]) -> Part:
+        """Return these messages for experiments; ``own`` are all of them, or one for each way of change."""
+        frequent = self.frequent_ways()[:WAYS_MAX]
+        wanted = {name for *_, name in frequent}
+        # Where definitions name no virtual host, messages of several may have one name.
+        known = {
+            (name, BothOutcomes.of(case).way): case
+            for case in own
+            if case.changed and (name := (case.story.vhost, case.story.message)) in wanted
+        }
+        ways = [(many, known[name, way]) for many, way, name in frequent if (name, way) in known]
+        return Part(self.changed, ways, queues, own if queues else (), self.messages)
+
+    def _changes(self) -> list[Change]:
+        """Return the ways in which messages change: losses first, then what is saved, frequent ones first."""
+        found = [
+            Change(
+                f"{told(way.before)} ({way.path})",
+                f"{told(way.after)} ({way.other_path})",
+                messages,
+                way.after.lost_copies > way.before.lost_copies,
+                way.after.lost_copies < way.before.lost_copies,
+                tuple(message for _, message in examples),
+            )
+            for way, (messages, examples) in self.ways.items()
+        ]
+        return sorted(found, key=lambda each: (not each.lost, not each.saved, -each.messages, each.before, each.after))
+
+    def _over_represented(self) -> list[Represented]:
+        """Return what the messages that change have at least half as often again as others do."""
+        if not self.changed or self.changed == self.reproduced:
+            return []
+        found = [
+            Represented(
+                what, value, many, round(many / self.changed / (self.marks.of(what, value) / self.reproduced), 2)
+            )
+            for what, value, many in self._marks_of_changed.most_common()
+            if many >= min(MESSAGES_MIN, self.changed) and what not in self.marks.too_many
+        ]
+        often = [each for each in found if each.ratio >= RATIO_MIN]
+        ranked = sorted(often, key=lambda each: (-each.messages * (each.ratio - 1), each.what, each.value))
+        return ranked[:REPRESENTED_MAX]
+
+
+def _first(most: int, some: Iterable[Any], others: Iterable[Any]) -> list[Any]:
+    return sorted({*some, *others})[:most]
+
+
+def _frequent_first(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _delay(took_ms: Counter[int]) -> Delay:
+    return Delay(_percentile(took_ms, 50), _percentile(took_ms, 95)) if took_ms else Delay()
+
+
+def _percentile(counts: Counter[int], percent: int) -> int:
+    """Return the smallest value that so many per cent do not exceed."""
+    values = sorted(counts)
+    wanted = percent * counts.total()
+    upto = accumulate(counts[value] for value in values)
+    return next(value for value, many in zip(values, upto, strict=True) if 100 * many >= wanted)
+
+
+def _told(action: ConsumerAction, observed: bool) -> str:
+    ended = action == ConsumerAction.ENDED and not observed
+    return f"{action.value}, {_known(observed, ended=ended)}"
+
+
+def _known(observed: bool, *, ended: bool) -> str:
+    if observed:
+        return "observed"
+    return "acknowledged or discarded: no trace tells" if ended else "inferred"
+
+
+def conclusion(tally: Tally, causes: Causes, runs: Runs, captured: Captured[Table]) -> Answer:
+    """Return the answer for the messages of a capture."""
+    unchecked = (
+        *dict.fromkeys((*runs.before.notes, *runs.after.notes)),
+        *causes.unchecked,
+        *(_too_many(what) for what in sorted(tally.marks.too_many) if tally.changed),
+        *not_looked_at(captured, runs.before),
+        *given_twice(captured),
+        *hidden_ends(tally.ended, runs.before.flows, runs.log.consumed | captured.left_queues),
+    )
+    return tally.answer(causes.found, unchecked)
+
+
+def _too_many(what: str) -> str:
+    return (
+        f"whether some values of '{what}' are among the messages that change more often: there are over {VALUES_MAX:,}"
+    )
