@@ -24,11 +24,11 @@ import simulator
 from dlx.releases import RELEASES, SUBJECTS, VERSIONS, Row
 from dlx.releases.rows import rows_of, subjects_of
 from dlx.releases.texts import change_texts, is_set, members_text, subject_text, value_text
+from simulator.analysis.lint.linting import GROUPS
+from simulator.analysis.lint.rule import RULES as LINT_RULES
 from simulator.capture.schema import COLUMNS, SCHEMA_VERSION
 from simulator.cli.main import COMMANDS, cli
 from simulator.files import write_whole
-from simulator.questions.lint_rules.linting import GROUPS
-from simulator.questions.lint_rules.rule import RULES as LINT_RULES
 from simulator.replay.coverage.catalogue import ALSO_NEVER_SHOWN, NEVER_SHOWN, PATH_RULES, RELEASE_ROWS, RULES
 from simulator.replay.repair.costs import COSTS, REMARKS
 from simulator.server.management.management_releases import Api

@@ -29,6 +29,6 @@ else:
     )
 
 # The picture of definitions has their losses, each played on a broker, which is made from definitions.
-DRAWN_BY["Definitions"] = "simulator.questions.topology_graph:definitions_html"
+DRAWN_BY["Definitions"] = "simulator.analysis.topology_graph:definitions_html"
 
 __all__ = ["Broker", "DefinitionsError", "OperatorError", "VirtualClock", "serve"]

@@ -49,17 +49,17 @@ BELOW: dict[str, set[str]] = {
     "systems.ironmq": {"scenario", "systems.compare"},
     "systems.zaqar": {"scenario", "systems", "systems.compare"},
     "server": {"bootstrap", "broker", "message_history", "message_location", "pictures"},
-    "questions": {"bootstrap", "broker", "message_history", "message_location", "pictures", "scenario"},
+    "analysis": {"bootstrap", "broker", "message_history", "message_location", "pictures", "scenario"},
     "capture": set(),
-    "redrive": {"capture", "questions", "scenario", "server"},
+    "redrive": {"capture", "analysis", "scenario", "server"},
     "generate": {"broker", "capture", "scenario"},
-    "replay": {"bootstrap", "broker", "capture", "message_history", "pictures", "questions", "scenario", "systems"},
-    "whatif": {"bootstrap", "broker", "capture", "message_history", "questions", "replay"},
+    "replay": {"bootstrap", "broker", "capture", "message_history", "pictures", "analysis", "scenario", "systems"},
+    "whatif": {"bootstrap", "broker", "capture", "message_history", "analysis", "replay"},
     "spark_sources": {"capture", "replay"},
 }
 # The harness and the command line stand above all others, and the command line above the harness.
 BELOW["testing"] = {*BELOW} - {"systems.compare", "replay", "spark_sources", "whatif"}
-BELOW["queue_tests"] = {"bootstrap", "broker", "message_history", "message_location", "scenario", "server", "testing"}
+BELOW["testing.cases"] = {"bootstrap", "broker", "message_history", "message_location", "scenario", "server", "testing"}
 BELOW["cli"] = {*BELOW}
 BELOW = {room: below | TOOLS | {"dlx"} for room, below in BELOW.items()}
 # The tools know the rules, and each other.
@@ -74,7 +74,7 @@ WITHOUT_IO = {
     "broker",
     "scenario",
     "pictures",
-    "questions",
+    "analysis",
     "deadlines",
     "definitions",
     "events",
@@ -92,7 +92,7 @@ IN_STRING = re.compile(r"(\w+(?:\.\w+)+)(?::\w+)?")
 # Strings that name a module and load none.
 ONLY_NAMED = {
     "dlx.releases.table": "dlx.releases",  # the group of entry points
-    "simulator.testing.search.failure_report": "simulator.testing",  # an import in the test that it prints
+    "simulator.testing.fuzz.failure_report": "simulator.testing",  # an import in the test that it prints
 }
 
 Graph = Mapping[str, set[str]]

@@ -13,6 +13,8 @@ from rich.console import Console
 from dlx.nearest_names import suggestion
 from dlx.releases import release
 from dlx.topology import Topology
+from simulator.analysis.life import OUTCOMES, Life, LifeStep, Outcome, live
+from simulator.analysis.snapshot import Snapshot
 from simulator.capture import CaptureError
 from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
@@ -23,8 +25,6 @@ from simulator.events import Happened
 from simulator.extras import check_installed
 from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.pictures.repetitions import repeats
-from simulator.questions.life import OUTCOMES, Life, LifeStep, Outcome, live
-from simulator.questions.snapshot import Snapshot
 from simulator.scenario.steps import Publish
 from simulator.time_spans import span
 

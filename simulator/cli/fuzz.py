@@ -17,6 +17,7 @@ from click.core import ParameterSource
 from dlx.possible_deaths import Rule
 from dlx.releases import is_release
 from dlx.releases import release as release_named
+from simulator.analysis.snapshot import Snapshot
 from simulator.broker import OperatorError
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
@@ -25,13 +26,12 @@ from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
 from simulator.files import write_whole
 from simulator.json_reading import NestedTooDeeplyError, read_json
-from simulator.questions.snapshot import Snapshot
 from simulator.scenario import steps
 from simulator.scenario.properties.property_registry import INVARIANTS, PROMISES
 from simulator.scenario.scenario_errors import unknown_names
-from simulator.testing.search.counterexample import Counterexample, assumptions, deciding_rule, told
-from simulator.testing.search.counterexample import as_json as setting_as_json
-from simulator.testing.search.systematic_search import Search
+from simulator.testing.fuzz.counterexample import Counterexample, assumptions, deciding_rule, told
+from simulator.testing.fuzz.counterexample import as_json as setting_as_json
+from simulator.testing.fuzz.systematic_search import Search
 
 SECONDS, SECONDS_MAX = 12.0, 7 * 86_400.0
 STEPS = 40
@@ -231,7 +231,7 @@ def _found(
 
     The search is systematic, and where it cannot be complete, at random as well. It goes on when asked for more.
     """
-    from simulator.testing.search.random_search import search_at_random
+    from simulator.testing.fuzz.random_search import search_at_random
 
     if given is not None:
         played = _replayed(search, given.history)
@@ -417,7 +417,7 @@ def findings_as_json(search: Search, findings: Sequence[Finding], seed: int) -> 
 
 
 def _finding_as_json(search: Search, finding: Finding) -> dict[str, Any]:
-    from simulator.testing.search.failure_report import life
+    from simulator.testing.fuzz.failure_report import life
 
     found, event = finding.counterexample, finding.counterexample.broken.event
     setting = None if finding.rule is None else finding.rule.setting
@@ -442,7 +442,7 @@ def _finding_as_json(search: Search, finding: Finding) -> dict[str, Any]:
 
 def told_in_full(search: Search, finding: Finding, command: str, heading: str) -> str:
     """Return the whole report on a finding; ``command`` plays it again."""
-    from simulator.testing.search.failure_report import explained
+    from simulator.testing.fuzz.failure_report import explained
 
     found = finding.counterexample
     text = explained(

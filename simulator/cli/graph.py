@@ -9,6 +9,8 @@ import click
 
 from dlx.nearest_names import suggestion
 from dlx.releases import release
+from simulator.analysis.snapshot import Snapshot
+from simulator.analysis.topology_graph import NODES_SHOWN, topology_graph
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
 from simulator.cli.options import chosen_release, release_option
@@ -16,8 +18,6 @@ from simulator.definitions import DefinitionsError
 from simulator.files import write_whole
 from simulator.pictures import dot, html, mermaid, svg
 from simulator.pictures.graph import Graph, around, at_most
-from simulator.questions.snapshot import Snapshot
-from simulator.questions.topology_graph import NODES_SHOWN, topology_graph
 
 WRITERS: Mapping[str, Callable[[Graph], str]] = {
     "svg": svg.as_svg,

@@ -11,14 +11,14 @@ import msgspec
 
 from dlx.nearest_names import suggestion
 from dlx.releases import release
+from simulator.analysis.findings import SEVERITIES, Finding
+from simulator.analysis.lint.linting import lint as lint_definitions
+from simulator.analysis.lint.rule import RULES
 from simulator.cli.command_parts import DataError, Unavailable, example
 from simulator.cli.given_source import ServerURL, Source, named, read_source, sources_argument
 from simulator.cli.lint_formats import FORMATS, Linted, explained
 from simulator.cli.lint_others import is_of_another_system, lint_others
 from simulator.cli.options import GivenFile, chosen_release, read_object, release_option
-from simulator.questions.findings import SEVERITIES, Finding
-from simulator.questions.lint_rules.linting import lint as lint_definitions
-from simulator.questions.lint_rules.rule import RULES
 
 FAIL_ON = {"lost": ("error",), "warning": ("error", "warning")}
 Key = tuple[str, str, str, str]

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.text import Text
 
 import dlx
+from simulator.analysis.findings import Finding
+from simulator.analysis.lint.linting import LintReport
+from simulator.analysis.lint.rule import RULES, LintRule
 from simulator.cli.options import is_url
-from simulator.questions.findings import Finding
-from simulator.questions.lint_rules.linting import LintReport
-from simulator.questions.lint_rules.rule import RULES, LintRule
 from simulator.scenario.steps import in_words
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}

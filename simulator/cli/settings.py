@@ -23,14 +23,14 @@ from dlx.settings import (
     effective_settings,
 )
 from dlx.topology import STREAM, Policy, Topology
+from simulator.analysis.findings import Finding
+from simulator.analysis.lint.linting import findings_about
+from simulator.analysis.lint.rule import QueueAt
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
 from simulator.cli.lint_formats import heading
 from simulator.cli.options import chosen_release, release_option
 from simulator.definitions import Definitions, DefinitionsError
-from simulator.questions.findings import Finding
-from simulator.questions.lint_rules.linting import findings_about
-from simulator.questions.lint_rules.subject import QueueAt
 
 _WHY = {
     DEAD_LETTER_STRATEGY: "at-least-once needs a dead-letter exchange and overflow reject-publish",

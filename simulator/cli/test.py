@@ -17,12 +17,12 @@ from simulator.cli.command_parts import DataError, Unavailable, example, print_j
 from simulator.cli.options import RELEASE, GivenFile
 from simulator.cli.progress import progress
 from simulator.files import beside
-from simulator.queue_tests.file_format import CaseFile
 from simulator.scenario.steps import scenario_schema
+from simulator.testing.cases.file_format import CaseFile
 
 if TYPE_CHECKING:
-    from simulator.queue_tests.given_case import GivenCase
-    from simulator.queue_tests.running import CaseResult, Target
+    from simulator.testing.cases.given_case import GivenCase
+    from simulator.testing.cases.running import CaseResult, Target
 
 _STYLES = {"passed": "green", "failed": "bold red", "not run": "yellow"}
 
@@ -100,11 +100,11 @@ def test(
     targets = _targets(releases, brokers, as_release)
     results = [result for target in targets for result in _run(cases, target, other=as_release is not None)]
     if junit_path is not None:
-        from simulator.queue_tests.reports import junit
+        from simulator.testing.cases.reports import junit
 
         _write(junit_path, junit(results))
     if report_path is not None and as_release is not None:
-        from simulator.queue_tests.reports import conformance_report
+        from simulator.testing.cases.reports import conformance_report
 
         _write(report_path, conformance_report(results, as_release))
     if as_json:
@@ -115,7 +115,7 @@ def test(
 
 
 def _cases(paths: Sequence[Path], only: str | None) -> list[GivenCase]:
-    from simulator.queue_tests.case_reading import CaseFileError, read_cases
+    from simulator.testing.cases.case_reading import CaseFileError, read_cases
 
     try:
         cases = [case for path in paths for case in read_cases(path)]
@@ -128,7 +128,7 @@ def _cases(paths: Sequence[Path], only: str | None) -> list[GivenCase]:
 
 
 def _targets(releases: Sequence[str], brokers: Sequence[str], as_release: str | None) -> list[Target]:
-    from simulator.queue_tests.on_simulator import OnSimulator
+    from simulator.testing.cases.on_simulator import OnSimulator
 
     named = list(dict.fromkeys(releases)) or [DEFAULT] * (not brokers)
     if as_release is None:
@@ -138,10 +138,10 @@ def _targets(releases: Sequence[str], brokers: Sequence[str], as_release: str | 
 
 
 def _server(urls: str) -> Target:
-    from simulator.queue_tests.on_server import OnServer
     from simulator.testing.brokers.backends import backend
     from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
     from simulator.testing.brokers.running_server import RunningServer
+    from simulator.testing.cases.on_server import OnServer
 
     if not urls.startswith(("amqp://", "amqps://")):
         raise click.BadParameter(f"expected the URL of a server, got {urls!r}", param_hint="--broker")
@@ -156,8 +156,8 @@ def _server(urls: str) -> Target:
 
 
 def _other(urls: str, release: str) -> Target:
-    from simulator.queue_tests.on_other_broker import other_broker
     from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
+    from simulator.testing.cases.on_other_broker import other_broker
 
     if not urls.startswith(("amqp://", "amqps://")):
         raise click.BadParameter(f"expected the URL of a server, got {urls!r}", param_hint="--broker")
@@ -170,12 +170,12 @@ def _other(urls: str, release: str) -> Target:
 
 
 def _run(cases: Sequence[GivenCase], target: Target, *, other: bool) -> list[CaseResult]:
-    from simulator.queue_tests.running import run_case
+    from simulator.testing.cases.running import run_case
 
     if target.longest_ms is None:
         return [run_case(case, target) for case in cases]
-    from simulator.queue_tests.on_other_broker import run_on_other
     from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
+    from simulator.testing.cases.on_other_broker import run_on_other
 
     run = run_on_other if other else run_case
     results: list[CaseResult] = []

@@ -222,7 +222,7 @@ def _said_late(asked: AnyResult, late: Lateness) -> AnyResult:
 
 def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> Definitions:
     """Return the definitions with the settings. Raises ``DataError`` for those that the broker refuses."""
-    from simulator.questions.snapshot import Snapshot
+    from simulator.analysis.snapshot import Snapshot
     from simulator.whatif.settings_given import SettingError, read_setting, remarks, with_settings
 
     if not settings:

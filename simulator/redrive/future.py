@@ -5,7 +5,7 @@ its queue keeps the key of dead letters, its next death may lose it that its fir
 against what would have become of the message as it was first published: what is lost then, too, is lost by the
 topology, and not by the redrive.
 
-Which deaths are possible, and where they lead, ``simulator.questions.walk`` knows, and ``losses`` which of them lose.
+Which deaths are possible, and where they lead, ``simulator.analysis.walk`` knows, and ``losses`` which of them lose.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import msgspec
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from dlx.message import PublishRefusedError, published
 from dlx.message_flow import Hop, MessageFlow, State
-from simulator.questions.losses import HELD, REFUSED, REMOVED, Loss, losses_at
-from simulator.questions.reachability import message_of, reached_by, unclear_exchanges
-from simulator.questions.walk import Place, Walk
+from simulator.analysis.losses import HELD, REFUSED, REMOVED, Loss, losses_at
+from simulator.analysis.slices import message_of, reached_by, unclear_exchanges
+from simulator.analysis.walk import Place, Walk
 from simulator.redrive.waiting import Address, Waiting
 from simulator.scenario.steps import Publish
 
@@ -67,7 +67,7 @@ class Future(msgspec.Struct, frozen=True):
 
     Attributes:
         losses: each way to lose it, those with fewer deaths first.
-        complete: whether these are all; not where there are more ways than ``simulator.questions.walk`` looks at, or
+        complete: whether these are all; not where there are more ways than ``simulator.analysis.walk`` looks at, or
             an exchange on the way chooses at random, or is of a plugin's type.
     """
 

@@ -13,7 +13,7 @@ from dlx.consumer import ATTEMPTS_HEADER, DeathHistory
 from dlx.message import Message, PublishRefusedError, properties_size, published
 from dlx.message_flow import MessageFlow
 from dlx.retries import republish_headers
-from simulator.questions.reachability import message_of, unclear_exchanges
+from simulator.analysis.slices import message_of, unclear_exchanges
 from simulator.redrive.fate import APART_US, ARRIVING, Fate, Fates, Held, Kind
 from simulator.redrive.future import Future, Futures
 from simulator.redrive.journal import Asked

@@ -13,12 +13,12 @@ from dlx.policies import choose_policy
 from dlx.releases import Release, release_and_remark
 from dlx.settings import Settings
 from dlx.topology import STOCK_EXCHANGES
+from simulator.analysis.snapshot import Snapshot
 from simulator.capture import CaptureUnavailable
 from simulator.capture.connected import connected
 from simulator.capture.management_api import ManagementError, credentials, fetched, server_of
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.json_reading import read_json
-from simulator.questions.snapshot import Snapshot
 from simulator.redrive.fate import Held
 
 _API = {"amqp": ("http", 15672), "amqps": ("https", 15671)}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from simulator.testing.assertions import assert_dead_lettered, assert_nothing_lost, assert_settles
     from simulator.testing.brokers.broker_under_test import Broker, Clock
     from simulator.testing.brokers.client import ReceivedMessage
-    from simulator.testing.search.topology_under_test import OneTopology
+    from simulator.testing.fuzz.topology_under_test import OneTopology
     from simulator.testing.topology_machine import TopologyMachine
 else:
     __getattr__, __dir__ = lazy(
@@ -34,7 +34,7 @@ else:
             "simulator.scenario.properties.property": ("Property", "PropertyBroken"),
             "simulator.testing.brokers.broker_under_test": ("Broker", "Clock"),
             "simulator.testing.brokers.client": ("ReceivedMessage",),
-            "simulator.testing.search.topology_under_test": ("OneTopology",),
+            "simulator.testing.fuzz.topology_under_test": ("OneTopology",),
             "simulator.testing.topology_machine": ("TopologyMachine",),
         },
         load=importing("testing"),

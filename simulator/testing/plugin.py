@@ -20,7 +20,7 @@ from simulator.testing.which_broker import brokers_of, check_configuration, chos
 if TYPE_CHECKING:
     from dlx.topology import Topology
     from simulator.testing.brokers.broker_under_test import Broker, Clock
-    from simulator.testing.search.topology_under_test import OneTopology
+    from simulator.testing.fuzz.topology_under_test import OneTopology
 
 _BROKER = pytest.StashKey["Broker"]()
 
@@ -175,7 +175,7 @@ def _arguments(
 
 def _topology(request: pytest.FixtureRequest, marked: str | None, vhost: str | None) -> OneTopology | None:
     """Return the topology of the test, if it has one."""
-    from simulator.testing.search.topology_under_test import read_topology
+    from simulator.testing.fuzz.topology_under_test import read_topology
 
     config = request.config
     root, here = config.rootpath, config.invocation_params.dir

@@ -35,20 +35,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from dlx.field_values import plain
 from dlx.releases import DEFAULT
 from dlx.topology import STREAM, Policy
+from simulator.analysis.entries import entries
+from simulator.analysis.slices import flows_of
 from simulator.bootstrap import DefinitionsSource
 from simulator.broker import OperatorError, QueueState
-from simulator.questions.entries import entries
-from simulator.questions.reachability import flows_of
 from simulator.scenario import steps
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.properties.property_registry import BUILT_IN, INVARIANTS, Maker, listed, made
 from simulator.scenario.scenario_errors import unknown_names
 from simulator.scenario.steps import AnyStep, History
 from simulator.scenario.trial import Trial
-from simulator.testing.search.counterexample import Counterexample
-from simulator.testing.search.failure_report import built_in, explained, in_code
-from simulator.testing.search.systematic_search import Search
-from simulator.testing.search.topology_under_test import file_of
+from simulator.testing.fuzz.counterexample import Counterexample
+from simulator.testing.fuzz.failure_report import built_in, explained, in_code
+from simulator.testing.fuzz.systematic_search import Search
+from simulator.testing.fuzz.topology_under_test import file_of
 from simulator.testing.strategies.building_blocks import built
 
 FLOOD_MAX = 1_000
@@ -68,10 +68,10 @@ class TopologyMachine(RuleBasedStateMachine):
             is looked for beside the file of the class, then in the current folder.
         release: the RabbitMQ release.
         properties: what must hold besides the invariants: names, or what makes a ``Property``, such as its class.
-        publishes: what publishers publish; by default what ``simulator.questions.entries`` finds.
+        publishes: what publishers publish; by default what ``simulator.analysis.entries`` finds.
         discards: whether consumers reject for good where there is no dead-letter exchange.
         systematic: whether every way that one message can go is tried first, once for all examples
-            (``simulator.testing.search.systematic_search``); only where the definitions are given. It takes
+            (``simulator.testing.fuzz.systematic_search``); only where the definitions are given. It takes
             ``SEARCH_S`` seconds for each property at most; a warning tells what was not tried.
         trial: the run so far. It is there when a rule, an initialize rule or an invariant of your own runs.
     """

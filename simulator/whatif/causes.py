@@ -27,10 +27,9 @@ from dlx.releases.policies import PolicyContents
 from dlx.releases.rows import rows_of
 from dlx.routing import BY_KEY, DEFAULT_EXCHANGE
 from dlx.topology import Binding
+from simulator.analysis.findings import ObjectName
+from simulator.analysis.slices import Slices, reached_by, sent_on_from
 from simulator.definitions import DefinitionsError
-from simulator.questions.findings import ObjectName
-from simulator.questions.reachability import reached_by, sent_on_from
-from simulator.questions.slices import Slices
 from simulator.whatif.coupling import message_of
 from simulator.whatif.differences import Difference, differences, object_like, taken_back, with_field
 from simulator.whatif.outcomes import Outcome

@@ -17,7 +17,7 @@ from dlx.message_flow import MessageFlow
 from dlx.routing import share_indexes
 from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import STREAM
-from simulator.questions.reachability import possibly_behind, reached_by, unclear_exchanges
+from simulator.analysis.slices import possibly_behind, reached_by, unclear_exchanges
 from simulator.replay.alike_keys import AlikeKeys
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.stories import Publication, Story

@@ -13,8 +13,8 @@ from dlx.declarations import ARGUMENTS
 from dlx.nearest_names import suggestion
 from dlx.policy_validation import DEFINABLE
 from dlx.settings import DELIVERY_LIMIT, Settings
+from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions
-from simulator.questions.snapshot import Snapshot
 
 Kind = Literal["queue", "policy", "operator-policy"]
 OPERATOR_POLICY = "operator_policy"

@@ -12,8 +12,8 @@ from dlx.message_flow import MessageFlow
 from dlx.releases import release
 from dlx.settings import Settings
 from dlx.topology import STREAM
+from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions
-from simulator.questions.snapshot import Snapshot
 from simulator.whatif.differences import Side
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
 from simulator.whatif.settings_given import OPERATOR_POLICY

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dlx.message import Message
 from dlx.message_flow import MessageFlow
-from simulator.questions.reachability import reached_by
+from simulator.analysis.slices import reached_by
 from simulator.replay.summary import some_names
 from simulator.whatif.playback_broker import QueueRef
 

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from simulator.analysis.lint.rule import RULES
 from simulator.cli.main import main
-from simulator.questions.lint_rules.rule import RULES
 
 Capture = pytest.CaptureFixture[str]
 

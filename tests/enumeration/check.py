@@ -13,8 +13,8 @@ from simulator.scenario.properties.property import Property, PropertyBroken
 from simulator.scenario.properties.property_registry import INVARIANTS, Lossless, Settles
 from simulator.scenario.steps import History
 from simulator.scenario.trial import Trial, replay
-from simulator.testing.search.counterexample import Counterexample
-from simulator.testing.search.systematic_search import Search
+from simulator.testing.fuzz.counterexample import Counterexample
+from simulator.testing.fuzz.systematic_search import Search
 from tests.enumeration.oracle import Oracle, Queue
 from tests.enumeration.space import Space, Topology
 

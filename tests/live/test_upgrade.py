@@ -17,9 +17,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 import dlx
 from dlx.releases import release
+from simulator.analysis.upgrade.upgrade import Change
+from simulator.analysis.upgrade.upgrading import upgraded
 from simulator.definitions import Definitions
-from simulator.questions.upgrade.change import Change
-from simulator.questions.upgrade.upgrading import upgraded
 from simulator.testing.brokers.servers import ManagementError
 from tests.live.servers import LiveServer
 

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlx.releases import release
+from simulator.analysis.snapshot import Snapshot
+from simulator.analysis.topology_graph import topology_graph
 from simulator.definitions import Definitions, read_definitions
 from simulator.pictures.curves import overlap
 from simulator.pictures.dot import as_dot
@@ -19,8 +21,6 @@ from simulator.pictures.graph import Edge, Graph, Node, around, at_most, shorten
 from simulator.pictures.html import as_html
 from simulator.pictures.mermaid import as_mermaid
 from simulator.pictures.svg import Drawing, as_svg, label_size, node_size
-from simulator.questions.snapshot import Snapshot
-from simulator.questions.topology_graph import topology_graph
 from tests.testing.test_search import topology
 from tests.testing.test_trial import queue
 

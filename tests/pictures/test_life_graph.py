@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from simulator.analysis.life import Outcome, live
 from simulator.pictures.graph import Graph
 from simulator.pictures.life_graph import life_graph
-from simulator.questions.life import Outcome, live
 from simulator.scenario.steps import Publish
 from tests.pictures.test_graph import well_formed
 from tests.questions.test_life import LADDER

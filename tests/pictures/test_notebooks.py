@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from simulator.analysis.life import live
 from simulator.definitions import Definitions
 from simulator.message_history import RecordingBroker
-from simulator.questions.life import live
 from simulator.replay.summary import Summary
 from simulator.scenario.player import Player
 from simulator.scenario.steps import Publish

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulator.questions import ask
+from simulator.analysis import ask
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.trial import Trial
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from simulator.analysis.life import EVENTS_MAX, OUTCOMES, Life, live
 from simulator.message_history import RecordingBroker
 from simulator.message_location import locations
-from simulator.questions.life import EVENTS_MAX, OUTCOMES, Life, live
 from simulator.scenario.player import Player
 from simulator.scenario.steps import Publish
 from simulator.testing.strategies import definitions

@@ -15,12 +15,12 @@ import pika
 import pytest
 
 from dlx.death_headers import stored_headers
-from simulator.questions.life import Outcome, live
+from simulator.analysis.life import Outcome, live
 from simulator.scenario.player import Player
 from simulator.scenario.steps import Publish
 from simulator.testing.brokers.running_server import RunningServer
 from simulator.testing.brokers.servers import Server
-from simulator.testing.search.topology_under_test import read_topology
+from simulator.testing.fuzz.topology_under_test import read_topology
 from tests.live.servers import LiveServer
 from tests.testing.live_player import LivePlayer, quicker_history
 from tests.testing.test_search import topology

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dlx.releases import release
+from simulator.analysis.losses import find_losses
+from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions
-from simulator.questions.losses import find_losses
-from simulator.questions.snapshot import Snapshot
 from tests.testing.test_search import topology
 from tests.testing.test_trial import queue
 

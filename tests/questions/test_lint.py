@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from dlx.releases import RELEASES, release
+from simulator.analysis.findings import Finding
+from simulator.analysis.lint.linting import LintReport, lint
+from simulator.analysis.lint.rule import RULES, LintRule
+from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions, read_definitions
-from simulator.questions.findings import Finding
-from simulator.questions.lint_rules.linting import LintReport, lint
-from simulator.questions.lint_rules.rule import RULES, LintRule
-from simulator.questions.snapshot import Snapshot
 from simulator.scenario.properties.property_registry import Lossless
 from simulator.scenario.trial import Trial
 
@@ -29,7 +29,7 @@ def linted(rule: LintRule, suffix: str = "") -> LintReport:
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
 def test_each_rule_finds_its_example_and_nothing_else(rule: LintRule, monkeypatch: pytest.MonkeyPatch) -> None:
     if rule.name == "not-fully-checked":  # its example would be large
-        monkeypatch.setattr("simulator.questions.walk.PLACES_MAX", 1)
+        monkeypatch.setattr("simulator.analysis.walk.PLACES_MAX", 1)
     found = linted(rule).findings
     assert {each.name for each in found} == {rule.name}
     assert all(each.message.endswith((".", "?")) and each.because and each.fix.text for each in found)

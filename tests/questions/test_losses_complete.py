@@ -11,9 +11,9 @@ import pytest
 
 from dlx.deaths import DELIVERY_LIMIT
 from dlx.releases import RELEASES, release
+from simulator.analysis.losses import Losses, find_losses
+from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions
-from simulator.questions.losses import Losses, find_losses
-from simulator.questions.snapshot import Snapshot
 from tests.enumeration.oracle import NO_EXCHANGE, Oracle, Queue
 from tests.enumeration.space import Space
 from tests.long import some_in_ci

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from dlx.releases import Release, release
+from simulator.analysis.losses import find_losses
+from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions
-from simulator.questions.losses import find_losses
-from simulator.questions.snapshot import Snapshot
 from simulator.scenario import steps
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.properties.property_registry import Lossless

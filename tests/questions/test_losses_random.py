@@ -10,13 +10,13 @@ from hypothesis import given
 
 from dlx.deaths import DELIVERY_LIMIT
 from dlx.releases import DEFAULT, release
+from simulator.analysis.losses import find_losses
+from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions
-from simulator.questions.losses import find_losses
-from simulator.questions.snapshot import Snapshot
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.scenario.properties.property_registry import Lossless
 from simulator.scenario.trial import Trial
-from simulator.testing.search.systematic_search import Search
+from simulator.testing.fuzz.systematic_search import Search
 from simulator.testing.strategies import definitions as definitions_documents
 from tests.random_examples import random_examples
 

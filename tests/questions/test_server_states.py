@@ -13,11 +13,11 @@ import pika
 import pytest
 
 from dlx.releases import RELEASES, release
+from simulator.analysis.lint.linting import LintReport, lint
 from simulator.bootstrap import import_definitions, start_broker
 from simulator.broker import Broker
 from simulator.cli.main import main
 from simulator.definitions import Definitions, DefinitionsError
-from simulator.questions.lint_rules.linting import LintReport, lint
 from simulator.testing.brokers.simulated import Simulator
 from tests.questions.random_states import RandomState
 from tests.testing.test_search import topology

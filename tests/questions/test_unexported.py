@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dlx.releases import release
+from simulator.analysis.losses import find_losses
+from simulator.analysis.snapshot import Snapshot
 from simulator.cli.main import main
 from simulator.definitions import Definitions
-from simulator.questions.losses import find_losses
-from simulator.questions.snapshot import Snapshot
 from tests.testing.test_search import topology
 from tests.testing.test_trial import queue
 

@@ -12,12 +12,11 @@ import dlx
 from dlx.death_headers import stored_headers
 from dlx.releases import RELEASES, TABLE, release
 from dlx.topology import Policy
+from simulator.analysis.upgrade.upgrade import QUESTIONS, Change, asks
+from simulator.analysis.upgrade.upgrading import BESIDE, UpgradeReport, upgraded
 from simulator.bootstrap import import_definitions
 from simulator.broker import Broker, OperatorError
 from simulator.definitions import DefinitionsError, parse_definitions
-from simulator.questions.upgrade.beside_topologies import BESIDE
-from simulator.questions.upgrade.change import QUESTIONS, Change, asks
-from simulator.questions.upgrade.upgrading import UpgradeReport, upgraded
 from simulator.scenario.steps import AnyStep, Publish
 from simulator.scenario.trial import Trial
 

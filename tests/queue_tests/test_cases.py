@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from dlx.releases import RELEASES
-from simulator.queue_tests.case_reading import read_cases
-from simulator.queue_tests.given_case import GivenCase
-from simulator.queue_tests.on_other_broker import OverAmqpAlone, run_on_other
-from simulator.queue_tests.on_server import AT_A_TIME, LONGEST_MS, OnServer
-from simulator.queue_tests.on_simulator import OnSimulator
-from simulator.queue_tests.running import CaseResult, Target, run_case
+from simulator.testing.cases.case_reading import read_cases
+from simulator.testing.cases.given_case import GivenCase
+from simulator.testing.cases.on_other_broker import OverAmqpAlone, run_on_other
+from simulator.testing.cases.on_server import AT_A_TIME, LONGEST_MS, OnServer
+from simulator.testing.cases.on_simulator import OnSimulator
+from simulator.testing.cases.running import CaseResult, Target, run_case
 from tests.books.playing import virtual_host
 from tests.live.servers import LiveServer
 

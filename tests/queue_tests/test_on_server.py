@@ -10,11 +10,11 @@ import pytest
 
 from simulator import serve
 from simulator.cli.main import EXIT_UNAVAILABLE, main
-from simulator.queue_tests.case_reading import read_cases
-from simulator.queue_tests.on_server import OnServer
-from simulator.queue_tests.on_simulator import OnSimulator
-from simulator.queue_tests.running import CaseResult, run_case
 from simulator.testing.brokers.servers import Server, ask
+from simulator.testing.cases.case_reading import read_cases
+from simulator.testing.cases.on_server import OnServer
+from simulator.testing.cases.on_simulator import OnSimulator
+from simulator.testing.cases.running import CaseResult, run_case
 
 HEAD = """
 definitions:
@@ -57,7 +57,7 @@ def test_what_a_server_does_not_say_is_not_silently_right(server: Server, tmp_pa
 def test_what_does_not_hold_fails_after_some_patience(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simulator.queue_tests.running.PATIENCE_S", 0.5)
+    monkeypatch.setattr("simulator.testing.cases.running.PATIENCE_S", 0.5)
     result = ran(server, tmp_path, "do: expect, queues: {dead: 3}, unroutable: 1")
     assert result.status == "failed"
     assert result.failures == [
@@ -180,7 +180,7 @@ def test_faults_strike_on_a_simulated_server_as_in_the_simulator(server: Server,
 def test_a_fault_is_cleared_when_its_case_fails(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simulator.queue_tests.running.PATIENCE_S", 0.2)
+    monkeypatch.setattr("simulator.testing.cases.running.PATIENCE_S", 0.2)
     alarm = "do: faults, set: [{fault: alarm, resource: memory}]"
     assert ran(server, tmp_path, alarm, "do: expect, queues: {}").status == "failed"
     assert server.api("GET", "faults") == []

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.queue_tests.case_reading import CaseFileError, read_cases
-from simulator.queue_tests.given_case import GivenCase, fits, milliseconds
+from simulator.testing.cases.case_reading import CaseFileError, read_cases
+from simulator.testing.cases.given_case import GivenCase, fits, milliseconds
 
 CASE = """
 definitions: {queues: [{name: orders}, {name: dead}]}

@@ -29,8 +29,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from dlx.message_flow import MessageFlow
-from simulator.questions.walk import Place as Situation
-from simulator.questions.walk import Walk
+from simulator.analysis.walk import Place as Situation
+from simulator.analysis.walk import Walk
 from simulator.redrive.execute import Execution, Source
 from simulator.redrive.fate import Kind
 from simulator.redrive.groups import only

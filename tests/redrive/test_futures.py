@@ -12,10 +12,10 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from dlx.releases import RELEASES, release
+from simulator.analysis.snapshot import Snapshot
 from simulator.capture.client_rows import delivered_row
 from simulator.cli.main import main
 from simulator.definitions import parse_definitions
-from simulator.questions.snapshot import Snapshot
 from simulator.redrive.fate import Kind
 from simulator.redrive.plan import Planner, Wanted
 from simulator.redrive.server import QueueOnServer, server_at

@@ -11,8 +11,8 @@ from simulator.scenario.properties.property import Cause, PropertyBroken
 from simulator.scenario.properties.property_registry import Lossless
 from simulator.scenario.steps import History
 from simulator.scenario.trial import Trial
-from simulator.testing.search.counterexample import deciding_rule
-from simulator.testing.search.systematic_search import Search
+from simulator.testing.fuzz.counterexample import deciding_rule
+from simulator.testing.fuzz.systematic_search import Search
 from simulator.testing.strategies import definitions as definitions_documents
 from tests.random_examples import random_examples
 from tests.testing.test_search import topology

@@ -12,21 +12,21 @@ import pytest
 
 from dlx.releases import DEFAULT, release
 from dlx.topology import QUORUM
+from simulator.analysis.entries import entries
+from simulator.analysis.slices import flows_of
 from simulator.bootstrap import import_definitions
 from simulator.broker import Broker
 from simulator.broker.state import QueueState
 from simulator.definitions import DefinitionsError
 from simulator.events import Event
-from simulator.questions.entries import entries
-from simulator.questions.reachability import flows_of
 from simulator.scenario import steps
 from simulator.scenario.properties.property_registry import RETURNS_MAX
 from simulator.scenario.steps import AnyStep, History
 from simulator.testing import Trial
 from simulator.testing.brokers.running_server import RunningServer
 from simulator.testing.brokers.servers import Server
-from simulator.testing.search.systematic_search import Search
-from simulator.testing.search.topology_under_test import read_topology
+from simulator.testing.fuzz.systematic_search import Search
+from simulator.testing.fuzz.topology_under_test import read_topology
 from tests.live.servers import LiveServer
 from tests.testing.live_player import LATE_MS, LivePlayer, factor_for, quicker, quicker_history
 

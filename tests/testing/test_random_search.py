@@ -11,8 +11,8 @@ from simulator.events import Event, Happened
 from simulator.scenario import steps
 from simulator.scenario.player import Player
 from simulator.scenario.trial import Trial
-from simulator.testing.search.random_search import search_at_random
-from simulator.testing.search.systematic_search import Search
+from simulator.testing.fuzz.random_search import search_at_random
+from simulator.testing.fuzz.systematic_search import Search
 from tests.testing.test_search import topology
 from tests.testing.test_trial import queue
 

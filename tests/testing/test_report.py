@@ -10,7 +10,7 @@ from simulator.pictures.repetitions import repeats
 from simulator.scenario import steps
 from simulator.scenario.steps import in_words
 from simulator.testing import PropertyBroken, Trial
-from simulator.testing.search.failure_report import as_test, events_of, explained, life
+from simulator.testing.fuzz.failure_report import as_test, events_of, explained, life
 from tests.testing.test_trial import LADDER, QUORUM, definitions, queue
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from simulator.questions.entries import entries
-from simulator.questions.reachability import flows_of
+from simulator.analysis.entries import entries
+from simulator.analysis.slices import flows_of
 from simulator.scenario import steps
 from simulator.scenario.trial import Trial
 from simulator.testing import PropertyBroken, replay
-from simulator.testing.search import counterexample as counterexample_module
-from simulator.testing.search.systematic_search import Search
+from simulator.testing.fuzz import counterexample as counterexample_module
+from simulator.testing.fuzz.systematic_search import Search
 from tests.long import some_in_ci
 from tests.testing.test_trial import queue
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from simulator.scenario.properties.property_registry import PROMISES
 from simulator.testing import PropertyBroken, TopologyMachine, replay
-from simulator.testing.search.systematic_search import Search
+from simulator.testing.fuzz.systematic_search import Search
 
 ROOT = Path("examples/topologies")
 TOPOLOGIES: dict[str, dict[str, dict[str, Any]]] = tomllib.loads((ROOT / "topologies.toml").read_text())

@@ -14,7 +14,7 @@ from simulator.testing.brokers.broker_under_test import Backend, Broker, BrokerU
 from simulator.testing.brokers.running_server import RunningServer, asked
 from simulator.testing.brokers.servers import NoSuchServerError, Server, hidden
 from simulator.testing.brokers.simulated import Simulator
-from simulator.testing.search.topology_under_test import OneTopology
+from simulator.testing.fuzz.topology_under_test import OneTopology
 
 _SIMULATOR = "simulator"
 _CONTAINER = "container:"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from simulator.testing.search.topology_under_test import OneTopology
+from simulator.testing.fuzz.topology_under_test import OneTopology
 
 if TYPE_CHECKING:
     from simulator.testing.brokers.client import ReceivedMessage

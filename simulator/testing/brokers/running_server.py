@@ -14,7 +14,7 @@ from simulator.definitions import DefinitionsError
 from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
 from simulator.testing.brokers.publish_and_get import PublishAndGet
 from simulator.testing.brokers.servers import ManagementError, NoSuchServerError, Server, ask
-from simulator.testing.search.topology_under_test import OneTopology
+from simulator.testing.fuzz.topology_under_test import OneTopology
 
 __tracebackhide__ = True  # pytest shows the line of the test instead
 

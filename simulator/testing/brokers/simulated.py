@@ -21,7 +21,7 @@ from simulator.server.node import Node
 from simulator.testing.brokers.publish_and_get import PublishAndGet
 from simulator.testing.brokers.servers import call
 from simulator.testing.brokers.what_became import waiting
-from simulator.testing.search.topology_under_test import OneTopology
+from simulator.testing.fuzz.topology_under_test import OneTopology
 
 # Lets the time of the simulator pass while clients consume: from deadline to deadline, with their answers between.
 

@@ -1,0 +1,323 @@
+"""Tells which patterns a message may still meet, with the routing keys that it was published with.
+
+A dead letter keeps its keys unless its queue has a dead-letter routing key. So which keys
+have to be told apart behind a queue depends on the exchanges that its dead letters can
+come to before their keys are replaced. Whatever lies elsewhere in the topology does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import chain, count, islice, product
+from typing import Any, NamedTuple
+
+from dlx.key_classes import KeyClass, KeyClasses
+from dlx.message_flow import MessageFlow
+from dlx.settings import alternate_exchange
+from dlx.topology import Binding, Exchange, Topology
+from simulator.analysis.slices import AT_RANDOM, message_of, reached
+from simulator.scenario.steps import Publish
+
+PATTERNS_MAX = 200
+NAMES_MAX = 30
+
+Node = tuple[str, str]
+"""``("queue" | "exchange", name)``."""
+
+
+class Ahead(NamedTuple):
+    """What lies ahead: patterns of bindings, arguments of headers bindings, and whether there is more of either."""
+
+    patterns: tuple[str, ...]
+    tables: tuple[Mapping[str, Any], ...]
+    more: bool
+
+
+class Prospect:
+    """What lies ahead of the queues and exchanges of one topology; each answer is remembered."""
+
+    def __init__(self, flow: MessageFlow) -> None:
+        self._flow = flow
+        self._known: dict[Node, Ahead] = {}
+        self._next: dict[Node, tuple[Node, ...]] = {}
+
+    def of(self, node: Node) -> Ahead:
+        """Return what a message may meet from there on, with its own routing keys."""
+        if node not in self._known:
+            self._known[node] = self._ahead(node)
+        return self._known[node]
+
+    def _ahead(self, first: Node) -> Ahead:
+        patterns: dict[str, None] = {}
+        tables: list[Mapping[str, Any]] = []
+        seen, pending, more = {first}, [first], False
+        while pending:
+            kind, name = pending.pop()
+            for binding in self._bindings(name) if kind == "exchange" else ():
+                patterns[binding.routing_key] = None
+                if self._is_headers(name):
+                    tables.append(binding.arguments)
+            onward = self._onward((kind, name))
+            if ("exchange", "") in onward:  # it routes by the names of queues: first by those on the way
+                names = dict.fromkeys([*(each for at, each in seen if at == "queue"), *self._flow.topology.queues])
+                more = more or len(names) > NAMES_MAX
+                patterns.update(dict.fromkeys(list(names)[:NAMES_MAX]))
+            pending += [each for each in onward if each not in seen]
+            seen.update(onward)
+            if len(patterns) > PATTERNS_MAX:
+                return Ahead(tuple(patterns)[:PATTERNS_MAX], tuple(tables), True)
+        return Ahead(tuple(patterns), tuple(tables), more)
+
+    def _onward(self, node: Node) -> tuple[Node, ...]:
+        """Return where a message can go next with its own keys."""
+        if node not in self._next:
+            self._next[node] = tuple(dict.fromkeys(self._led_to(*node)))
+        return self._next[node]
+
+    def _led_to(self, kind: str, name: str) -> Iterator[Node]:
+        if kind == "queue":
+            settings = self._flow.settings(name)
+            dlx, replaced = settings.dead_letter_exchange, settings.dead_letter_routing_key is not None
+            if dlx is not None and dlx in self._flow.topology.exchanges and not replaced:
+                yield "exchange", dlx
+            return
+        for binding in self._bindings(name):
+            yield binding.destination_type, binding.destination
+        exchange = self._flow.topology.exchanges.get(name)
+        other = exchange and alternate_exchange(exchange, self._flow.topology, self._flow.release)
+        if other:
+            yield "exchange", other
+
+    def _bindings(self, exchange: str) -> Iterator[Binding]:
+        """Yield the bindings of an exchange to what the topology has."""
+        topology = self._flow.topology
+        for binding in topology.bindings.get(exchange, ()) if exchange else ():
+            there = topology.queues if binding.destination_type == "queue" else topology.exchanges
+            if binding.destination in there:
+                yield binding
+
+    def _is_headers(self, exchange: str) -> bool:
+        found: Exchange | None = self._flow.topology.exchanges.get(exchange)
+        return found is not None and found.type == "headers"
+
+
+# Routing keys that go different ways through a topology.
+#
+# Two keys go the same way where the same bindings take them. So of each pattern there is a key that no other binding
+# knows, keys that patterns ahead take, too, and keys of every number of words that some pattern can tell apart.
+
+
+LENGTH_MAX = 12
+MEETINGS_MAX = 6
+Pattern = tuple[str, ...]
+
+
+class Keys:
+    """Makes routing keys for one topology."""
+
+    def __init__(self, topology: Topology) -> None:
+        bound = (each for bindings in topology.bindings.values() for each in bindings if each.source)
+        patterns = {_split(each.routing_key) for each in bound}
+        words = {word for pattern in patterns for word in pattern}
+        self.other = next(word for word in chain(["other"], map("other{}".format, count(2))) if word not in words)
+
+    def plain(self, pattern: str) -> str:
+        """Return a key that the pattern takes, and no other one that need not."""
+        return self._filled(_split(pattern))
+
+    def met_by(self, pattern: str, ahead: Iterable[str]) -> Iterator[str]:
+        """Yield keys that the pattern takes, and that the patterns ahead tell apart."""
+        own, others = _split(pattern), [_split(each) for each in ahead]
+        longest = min(max(map(len, (own, *others))), LENGTH_MAX)
+        yield from self._lengths(own, longest)
+        for other in others:
+            for both in meeting(own, other):
+                yield from self._lengths(both, longest)
+
+    def of_any(self, ahead: Iterable[str]) -> Iterator[str]:
+        """Yield a key that no pattern of the topology names, and keys that the patterns ahead tell apart."""
+        yield self.other
+        yield from self.met_by("#", ahead)
+
+    def _lengths(self, pattern: Pattern, longest: int) -> Iterator[str]:
+        """Yield the pattern filled with a word that the topology does not have: one for ``*``, any number for ``#``."""
+        for number in range(longest + 2 if "#" in pattern else 1):
+            yield self._filled(pattern, hashes=number)
+
+    def _filled(self, pattern: Pattern, hashes: int = 1) -> str:
+        words: list[str] = []
+        for part in pattern:
+            words += [self.other] * hashes if part == "#" else [self.other if part == "*" else part]
+        return ".".join(words)
+
+
+def _split(pattern: str) -> Pattern:
+    return tuple(pattern.split("."))
+
+
+@lru_cache(maxsize=10_000)
+def meeting(one: Pattern, two: Pattern) -> tuple[Pattern, ...]:
+    """Return patterns of the keys that both patterns take; only some of them if there are many."""
+    if not one or not two:
+        return ((),) if set(one + two) <= {"#"} else ()
+    found: list[Pattern] = []
+    if one[0] == two[0]:
+        found += [(one[0], *tail) for tail in meeting(one[1:], two[1:])]
+    elif "#" in (one[0], two[0]):
+        hashed, words = (one, two) if one[0] == "#" else (two, one)
+        found += [(words[0], *tail) for tail in meeting(hashed, words[1:])]
+        found += meeting(hashed[1:], words)
+    elif "*" in (one[0], two[0]):
+        word = two[0] if one[0] == "*" else one[0]
+        found += [(word, *tail) for tail in meeting(one[1:], two[1:])]
+    return tuple(dict.fromkeys(found))[:MEETINGS_MAX]
+
+
+# Finds what publishers would publish: to every exchange, keys and headers that bring a message into a queue.
+#
+# A queue that is bound is reached through its bindings, as its publishers reach it; the default exchange reaches
+# those that nothing else does, not even dead letters. Exchanges that are internal are for dead letters and other
+# exchanges alone. Routing keys are made of the topology's bindings (``simulator.analysis.entries``): a dead
+# letter keeps its key, so one that another exchange knows may go another way than one that none does.
+
+
+PUBLISHES_MAX = 600
+CANDIDATES_MAX = 3_000
+TABLES_MAX = 30
+NAMED_MAX = 3
+
+
+class Entries(NamedTuple):
+    """The publishes to try, the plainest first, and what was left out, in sentences."""
+
+    publishes: list[Publish]
+    left_out: list[str]
+
+
+def entries(flows: Mapping[str, MessageFlow]) -> Entries:
+    """Return the publishes to try in these virtual hosts, each once; all of them reach a queue."""
+    found: dict[str, Publish] = {}
+    short: list[str] = []
+    for name, flow in flows.items():
+        for step in _OneVhost(flow, name, short).publishes():
+            found.setdefault(repr(step), step)
+    return Entries(list(found.values()), _left_out(short))
+
+
+def _left_out(exchanges: list[str]) -> list[str]:
+    if not exchanges:
+        return []
+    names = ", ".join(f"'{name}'" for name in exchanges[:NAMED_MAX])
+    more = f" and {len(exchanges) - NAMED_MAX} more" if len(exchanges) > NAMED_MAX else ""
+    exchange = "exchange" if len(exchanges) == 1 else "exchanges"
+    take = "takes" if len(exchanges) == 1 else "take"
+    return [f"some of the routing keys and headers that {exchange} {names}{more} {take}"]
+
+
+class _OneVhost:
+    """Finds the publishes of one virtual host. ``short`` gets the exchanges to which not all was published."""
+
+    def __init__(self, flow: MessageFlow, vhost: str, short: list[str]) -> None:
+        self._flow, self._topology, self._vhost, self._short = flow, flow.topology, vhost, short
+        self._keys, self._prospect = Keys(flow.topology), Prospect(flow)
+        classes = KeyClasses(flow.topology, flow.release)
+        at_random = any(each.type in AT_RANDOM for each in flow.topology.exchanges.values())
+        self._class_of: Callable[[str], KeyClass] = str if at_random else classes.key_class
+
+    def publishes(self) -> Iterator[Publish]:
+        """Yield them, the plainest first."""
+        bound = {
+            binding.destination
+            for bindings in self._topology.bindings.values()
+            for binding in bindings
+            if binding.source and binding.destination_type == "queue"
+        }
+        plain = [Publish("", name, vhost=self._vhost) for name in self._topology.queues if name not in bound]
+        exchanges = [each for each in self._topology.exchanges.values() if each.name and not each.internal]
+        into = [list(self._into(exchange)) for exchange in exchanges]
+        yield from plain
+        yield from self._alone([*plain, *chain(*into)])
+        yield from _in_turn(into)
+
+    def _alone(self, others: list[Publish]) -> Iterator[Publish]:
+        """Yield publishes to queues that no other publish leads to, rather to those where messages do not pause."""
+        there, _ = reached(self._flow, others)
+        queues = self._topology.queues
+        for name in sorted(queues, key=lambda name: "x-message-ttl" in queues[name].arguments):
+            if name not in there:
+                step = Publish("", name, vhost=self._vhost)
+                yield step
+                there |= reached(self._flow, [step])[0]
+
+    def _into(self, exchange: Exchange) -> Iterator[Publish]:
+        """Yield publishes to one exchange that reach a queue, of those that nothing tells apart only one."""
+        ways, more = self._ways(exchange)
+        candidates = islice(ways, CANDIDATES_MAX)
+        classes: set[Hashable] = set()
+        for key, headers in candidates:
+            step = Publish(exchange.name, key, headers=headers, vhost=self._vhost)
+            kind = self._class_of(key), repr(sorted(headers.items()))
+            if kind in classes or not self._flow.entries(message_of(step, self._flow.release)):
+                continue
+            if len(classes) == PUBLISHES_MAX:
+                more = True
+                break
+            classes.add(kind)
+            yield step
+        if more or next(ways, None) is not None:
+            self._short.append(exchange.name)
+
+    def _ways(self, exchange: Exchange) -> tuple[Iterator[tuple[str, dict[str, Any]]], bool]:
+        """Return pairs of a key and headers to publish with, and whether there are more to be thought of."""
+        bindings = [each for each in self._topology.bindings.get(exchange.name, ()) if each.source]
+        there = [(each, self._prospect.of((each.destination_type, each.destination))) for each in bindings]
+        whole = self._prospect.of(("exchange", exchange.name)) if bindings or exchange.arguments else None
+        keys = list(self._keys_for(exchange, there, whole))
+        tables = list(islice(self._tables(exchange, bindings, whole), TABLES_MAX + 1))
+        first = list(dict.fromkeys(keys[: len(bindings)]))
+        rest = dict.fromkeys(keys[len(bindings) :])
+        some = tables[:TABLES_MAX] if exchange.type == "headers" else tables[:1]
+        ways = chain(product(first, tables[:TABLES_MAX]), product(rest, some))
+        return ways, len(tables) > TABLES_MAX or any(ahead.more for _, ahead in there)
+
+    def _keys_for(self, exchange: Exchange, there: list[tuple[Binding, Ahead]], whole: Ahead | None) -> Iterator[str]:
+        """Yield a key for each binding, then those that are told apart further on, then those that no binding takes."""
+        for binding, _ in there:
+            yield self._keys.plain(binding.routing_key) if exchange.type == "topic" else binding.routing_key
+        for binding, ahead in there:
+            if exchange.type == "topic":
+                yield from self._keys.met_by(binding.routing_key, ahead.patterns)
+            elif exchange.type != "direct":
+                yield from self._keys.of_any(ahead.patterns)
+        other = alternate_exchange(exchange, self._topology, self._flow.release)
+        if other:
+            yield from self._keys.of_any(self._prospect.of(("exchange", other)).patterns)
+
+    def _tables(self, exchange: Exchange, bindings: Iterable[Binding], whole: Ahead | None) -> Iterator[dict[str, Any]]:
+        """Yield headers to publish with: none, those that its own bindings take, and those that matter further on."""
+        yield {}  # the first
+        own = [table for each in bindings for table in _matching(each.arguments)] if exchange.type == "headers" else []
+        yield from own
+        ahead = () if whole is None else whole.tables
+        others = [table for arguments in ahead for table in _matching(arguments) if table not in own]
+        yield from others
+        yield from (other | table for table in own for other in others)
+
+
+def _in_turn(lists: Iterable[list[Publish]]) -> Iterator[Publish]:
+    """Yield the first of each list, then the second of each, ..."""
+    left = [each for each in lists if each]
+    for place in range(max(map(len, left), default=0)):
+        yield from (each[place] for each in left if place < len(each))
+
+
+def _matching(arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield headers that the binding of a headers exchange takes: all of its own, and each alone if any will do."""
+    kind = str(arguments.get("x-match", "all"))
+    with_x = kind.endswith("with-x")
+    own = {key: value for key, value in arguments.items() if key != "x-match" and (with_x or not key.startswith("x-"))}
+    yield dict(own)
+    if kind.startswith("any"):
+        for key, value in own.items():
+            yield {key: value}

@@ -1,0 +1,107 @@
+"""Lints definitions: asks every rule, and says what was assumed and what was not checked."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import msgspec
+
+from dlx.releases import Release
+from simulator.analysis.findings import SEVERITIES, Finding
+from simulator.analysis.lint import losing, policies, retries, settings
+from simulator.analysis.lint.rule import RULES, QueueAt, Subject
+from simulator.analysis.losses import Loss, Losses
+from simulator.analysis.snapshot import Snapshot
+from simulator.definitions import Definitions
+
+GROUPS = (losing, retries, settings, policies)
+"""The modules that hold the rules."""
+ALWAYS_ASSUMED = (
+    "publishers set no expiration, CC, BCC or x-death, and no headers but those that bindings compare",
+    "policies, bindings and queues stay as they are",
+    "the server stays up: a restart loses transient messages, and queues that are not durable",
+    "nobody misses what a stream drops by its retention",
+)
+
+
+class LintReport(msgspec.Struct, frozen=True):
+    """What lint found in definitions under one release.
+
+    Attributes:
+        release: its name.
+        findings: errors first, then warnings and notes; by code.
+        assumed: what has to be so for the answer to hold.
+        unchecked: what was not looked at.
+        queues: how many queues were.
+    """
+
+    release: str
+    findings: tuple[Finding, ...]
+    assumed: tuple[str, ...]
+    unchecked: tuple[str, ...]
+    queues: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as plain JSON values."""
+        return {**msgspec.to_builtins(self, enc_hook=str), "findings": [each.as_json() for each in self.findings]}
+
+
+def lint(definitions: Definitions, release: Release) -> LintReport:
+    """Return what the rules find. Raises ``DefinitionsError`` where the broker refuses the whole document."""
+    subject = Subject(Snapshot(definitions, release))
+    return LintReport(
+        release.name,
+        tuple(_findings(subject)),
+        (*subject.losses.assumed, *promises(subject.losses.promised), *ALWAYS_ASSUMED),
+        tuple(_unchecked(subject)),
+        sum(1 for _ in subject.queues()),
+    )
+
+
+def findings_about(
+    definitions: Definitions, release: Release, queues: Collection[QueueAt]
+) -> dict[QueueAt, list[Finding]]:
+    """Return what ``lint`` finds about each of these queues, sooner than for all of a large export.
+
+    Raises ``DefinitionsError`` where the broker refuses the whole document.
+    """
+    found: dict[QueueAt, list[Finding]] = {queue: [] for queue in queues}
+    for finding in _findings(Subject(Snapshot(definitions, release), queues)):
+        queue = finding.about.vhost, finding.about.name
+        if finding.about.kind == "queue" and queue in found:
+            found[queue].append(finding)
+    return found
+
+
+def _findings(subject: Subject) -> list[Finding]:
+    return sorted((finding for each in RULES.values() for finding in each.findings(subject)), key=_order)
+
+
+def _order(finding: Finding) -> tuple[int, str, Any]:
+    return SEVERITIES.index(finding.severity), finding.code, finding.about
+
+
+def promises(promised: Iterable[Loss]) -> list[str]:
+    """Return what consumers must not do, in sentences."""
+    said = []
+    for loss in promised:
+        if loss.reason == "rejected":
+            said.append(f"nobody rejects for good in '{loss.queue}', which has no dead-letter exchange")
+        else:
+            said.append(f"nobody returns a message to '{loss.queue}' more often than its delivery limit allows")
+    return list(dict.fromkeys(said))
+
+
+def _unchecked(subject: Subject) -> Iterable[str]:
+    losses: Losses = subject.losses
+    yield from losses.unchecked
+    for refused in subject.snapshot.refused:
+        if refused.kept == "no":
+            yield f"what concerns {refused.about}, which is left out: a server of this release refuses it"
+    rules: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for loss in losses.unproven:
+        rules[loss.queue][str(loss.rule)] = None
+    for queue, each in rules.items():
+        yield f"whether messages in '{queue}' can be lost ({'; '.join(each)}): no history of it was found"

@@ -1,0 +1,425 @@
+"""Rules about dead letters that are lost on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
+from dlx.nearest_names import suggestion
+from dlx.settings import (
+    AT_LEAST_ONCE,
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
+    MAX_LENGTH,
+    OVERFLOW,
+    SERVER_DEFAULT,
+    Settings,
+)
+from dlx.settings import (
+    DELIVERY_LIMIT as DELIVERY_LIMIT_KEY,
+)
+from dlx.topology import QUORUM
+from simulator.analysis.findings import Fix, ObjectName
+from simulator.analysis.lint.rule import (
+    Found,
+    QueueAt,
+    Subject,
+    because,
+    by_its_policy,
+    change,
+    is_stream,
+    queue_name,
+    rule,
+    said_by,
+    shown,
+)
+from simulator.analysis.losses import MISSING, REFUSED, REMOVED, UNROUTABLE, Loss
+
+NAMED_MAX = 3
+HOW = {
+    EXPIRED: "expire",
+    MAXLEN: "are pushed out by the length limit",
+    DELIVERY_LIMIT: "exceed the delivery limit",
+    REJECTED: "are rejected",
+}
+
+
+def _losses(subject: Subject, *fates: str) -> Iterator[tuple[QueueAt, Settings, list[Loss]]]:
+    """Yield each queue in which messages meet one of the fates, with these losses."""
+    for queue, settings in subject.queues():
+        found = [loss for loss in subject.lost_at[queue] if loss.fate in fates] if queue in subject.lost_at else []
+        if found:
+            yield queue, settings, found
+
+
+def _reasons(losses: Iterable[Loss]) -> str:
+    return " or ".join(HOW[reason] for reason in dict.fromkeys(loss.reason for loss in losses))
+
+
+@rule("DLX001", "missing-dlx")
+def missing_dlx(subject: Subject) -> Iterator[Found]:
+    """The dead-letter exchange of a queue does not exist.
+
+    Why: RabbitMQ looks the exchange up when a message dies, not when the queue is declared. Nobody is told when it
+    is not there: every dead letter of the queue is gone, or held in the queue if it dead-letters at least once.
+    Some servers leave internal exchanges out of their exports, and not what binds them. It is an error all the same:
+    an exchange without bindings loses what it gets. It is a warning where a policy may give it an alternate exchange.
+    Example: queue 'billing' has x-dead-letter-exchange 'billing.dxl', while the exchange is called 'billing.dlx'.
+    Fix: correct the name, or declare the exchange and bind a queue to it.
+    """
+    for (vhost, name), settings in subject.queues():
+        dlx = settings.dead_letter_exchange
+        exchanges = subject.snapshot.flows[vhost].topology.exchanges
+        if is_stream(settings) or dlx is None or dlx in exchanges or subject.is_left_out("exchange", vhost, dlx):
+            continue
+        lost = [each for each in subject.lost_at.get((vhost, name), ()) if each.fate == MISSING]
+        held = settings.dead_letter_strategy == AT_LEAST_ONCE
+        fate = "dead letters wait in the queue until it does" if held else "every dead letter is lost"
+        near = _near(dlx, [each for each in exchanges if each and not each.startswith("amq.")])
+        yield Found(
+            severity="error" if lost else "warning",
+            about=queue_name((vhost, name)),
+            message=f"'{name}' sends its dead letters to exchange '{dlx}', which does not exist: {fate}."
+            + (f" {near[0].upper()}{near[1:]}" if near else ""),
+            because=said_by(settings.values[DEAD_LETTER_EXCHANGE]),
+            fix=Fix(True, f"declare exchange '{dlx}' and bind a queue to it, or correct the name"),
+            history=lost[0].history if lost else (),
+        )
+
+
+def _near(name: str, known: list[str]) -> str:
+    """Return the names that come near as a question; empty where none does."""
+    found = suggestion(name, known)
+    return found if found.startswith("did you mean") else ""
+
+
+@rule("DLX002", "no-dlx-on-rejecting")
+def no_dlx_on_rejecting(subject: Subject) -> Iterator[Found]:
+    """A quorum queue, or a queue with a TTL or a length limit, has no dead-letter exchange.
+
+    Why: messages die there without anybody's decision (they expire, are pushed out, are returned too often), and
+    RabbitMQ drops what dies in a queue without a dead-letter exchange.
+    Example: queue 'orders' with x-message-ttl 60000 and no dead-letter exchange: what nobody consumes within a
+    minute is gone.
+    Fix: give the queue a dead-letter exchange with a queue behind it, by a policy.
+    """
+    for queue, settings in subject.queues():
+        if is_stream(settings) or settings.dead_letters or subject.is_parking(queue):
+            continue
+        lost = [loss for loss in subject.lost_at.get(queue, ()) if loss.fate == "no dead-letter exchange"]
+        name = settings.queue.name
+        if lost:
+            message = f"'{name}' has no dead-letter exchange: messages that {_reasons(lost)} are lost."
+        elif settings.queue.type == QUORUM:
+            message = f"quorum queue '{name}' has no dead-letter exchange: messages that consumers reject are lost."
+        else:
+            continue
+        yield Found(
+            severity="error" if lost else "warning",
+            about=queue_name(queue),
+            message=message,
+            because=because(lost[0]) if lost else "no argument, policy or operator policy sets dead-letter-exchange",
+            fix=Fix(
+                True, f"{by_its_policy(settings)}: set dead-letter-exchange to an exchange that a queue is bound to"
+            ),
+            history=lost[0].history if lost else (),
+        )
+
+
+@rule("DLX003", "unroutable-dead-letter")
+def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
+    """The dead-letter exchange exists, but no queue is bound to it for the routing key that dead letters have.
+
+    Why: an exchange drops what it cannot route, and nobody is told. A dead letter keeps the routing keys that it was
+    published with, unless the queue has a dead-letter routing key.
+    Example: dead-letter exchange 'orders.dlx' is direct and bound with 'orders'; messages come with 'order.paid'.
+    Fix: bind a queue for these keys, or set a dead-letter routing key that is bound.
+    """
+    for queue, settings, lost in _losses(subject, UNROUTABLE):
+        name, dlx = settings.queue.name, settings.dead_letter_exchange
+        keys = list(dict.fromkeys(key for loss in lost for key in loss.keys))
+        told = ", ".join(f"'{key}'" for key in keys[:NAMED_MAX])
+        more = f" and {len(keys) - NAMED_MAX} other kinds of key" if len(keys) > NAMED_MAX else ""
+        replaced = settings.values.get(DEAD_LETTER_ROUTING_KEY)
+        exchange = subject.snapshot.flows[queue[0]].topology.exchanges.get(dlx or "")
+        text = f"bind a queue to exchange '{dlx}' for routing key {told}{more}"
+        if exchange is not None and exchange.type == "headers":
+            text = f"bind a queue to exchange '{dlx}', which compares headers, for the headers of these messages"
+        elif not dlx:
+            text = f"declare queue {told}: the default exchange routes to the queue of that name"
+        yield Found(
+            severity="error",
+            about=queue_name(queue),
+            message=f"dead letters of '{name}' with routing key {told}{more} reach no queue behind exchange '{dlx}': "
+            "they are lost.",
+            because="; ".join(said_by(each) for each in (settings.values.get(DEAD_LETTER_EXCHANGE), replaced) if each),
+            fix=Fix(True, text),
+            history=lost[0].history,
+        )
+    yield from _held(subject)
+
+
+def _held(subject: Subject) -> Iterator[Found]:
+    """Yield queues that keep dead letters which no queue takes."""
+    told: set[QueueAt] = set()
+    for loss in subject.losses.held:
+        queue = loss.vhost, loss.queue
+        if queue in told:
+            continue
+        told.add(queue)
+        keys = ", ".join(map(shown, loss.keys))
+        yield Found(
+            severity="warning",
+            about=queue_name(queue),
+            message=f"no queue takes dead letters of '{loss.queue}' with routing key {keys}: "
+            "at-least-once dead-lettering keeps them in it until one does.",
+            because=because(loss),
+            fix=Fix(True, "bind a queue to the dead-letter exchange for that key"),
+        )
+
+
+@rule("DLX004", "automatic-cycle")
+def automatic_cycle(subject: Subject) -> Iterator[Found]:
+    """Dead letters come back to a queue in which they died before, without a rejection on the way.
+
+    Why: RabbitMQ drops such a dead letter as a cycle, silently. Only a rejection by a consumer lets it pass.
+    Example: 'orders' expires into 'retry', and 'retry' expires back into 'orders': the message is gone after one
+    round, if no consumer rejected it.
+    Fix: send what expires (or is dropped) somewhere else than back, for example to a parking queue.
+    """
+    for queue, settings in subject.queues():
+        lost = [loss for loss in subject.lost_at.get(queue, ()) if _is_cycle(loss) and loss.target != loss.queue]
+        if lost:
+            first = lost[0]
+            names = dict.fromkeys([hop.queue for hop in first.path] + [first.queue])
+            round_trip = " → ".join([*(f"'{name}'" for name in names), f"'{first.target}'"])
+            yield Found(
+                severity="error",
+                about=queue_name(queue),
+                message=f"messages that {_reasons(lost)} in '{settings.queue.name}' would return to '{first.target}' "
+                f"without a rejection on the way ({round_trip}): they are dropped as a cycle.",
+                because=because(first),
+                fix=change(
+                    settings, DEAD_LETTER_EXCHANGE, f"let dead letters of '{settings.queue.name}' go to another queue"
+                ),
+                history=first.history,
+            )
+    yield from _partial_cycles(subject)
+
+
+def _is_cycle(loss: Loss) -> bool:
+    return loss.fate == "cycle"
+
+
+def _partial_cycles(subject: Subject) -> Iterator[Found]:
+    """Yield dead letters of which one copy is dropped while another one arrives; nothing is lost as a whole."""
+    told: set[tuple[QueueAt, str | None]] = set()
+    for loss in subject.losses.partial:
+        queue = loss.vhost, loss.queue
+        if _is_cycle(loss) and (queue, loss.target) not in told and queue not in subject.lost_at:
+            told.add((queue, loss.target))
+            yield Found(
+                severity="warning",
+                about=queue_name(queue),
+                message=f"of messages that {_reasons([loss])} in '{loss.queue}', the copy for '{loss.target}' is "
+                "dropped as a cycle; other copies arrive.",
+                because=because(loss),
+                fix=Fix(True, f"unbind '{loss.target}' from the dead-letter exchange of '{loss.queue}'"),
+            )
+
+
+@rule("DLX006", "self-dlx")
+def self_dlx(subject: Subject) -> Iterator[Found]:
+    """The dead letters of a queue come back to the queue itself.
+
+    Why: what a consumer rejects is delivered to it again at once, for ever, as fast as the broker can; what expires
+    or is dropped by a limit would come back without a rejection, so RabbitMQ drops it as a cycle.
+    Example: queue 'orders' with x-dead-letter-exchange '' and no dead-letter routing key: the default exchange
+    routes the dead letter to the queue that the message was published to.
+    Fix: name another queue by a dead-letter routing key, or another dead-letter exchange.
+    """
+    for queue, settings in subject.queues():
+        lost = [loss for loss in subject.lost_at.get(queue, ()) if _is_cycle(loss) and loss.target == loss.queue]
+        if not lost and queue[1] not in subject.sources.get(queue, ()):
+            continue
+        fate = f"messages that {_reasons(lost)} are dropped as a cycle" if lost else "a rejected message loops for ever"
+        key = DEAD_LETTER_ROUTING_KEY if DEAD_LETTER_ROUTING_KEY in settings.values else DEAD_LETTER_EXCHANGE
+        yield Found(
+            severity="error" if lost else "warning",
+            about=queue_name(queue),
+            message=f"dead letters of '{queue[1]}' come back to '{queue[1]}' itself: {fate}.",
+            because=said_by(settings.values[key]) if key in settings.values else "its own binding",
+            fix=change(settings, key, f"send dead letters of '{queue[1]}' to another queue"),
+            history=lost[0].history if lost else (),
+        )
+
+
+@rule("DLX010", "default-delivery-limit")
+def default_delivery_limit(subject: Subject) -> Iterator[Found]:
+    """A quorum queue has no delivery limit of its own, so the server's default applies: 20, the default since 4.0.
+
+    Why: a message that consumers return more than 20 times (a crash returns it, too) dies. Without a dead-letter
+    exchange it is lost; with one it leaves the queue, which it never did before 4.0.
+    Example: quorum queue 'orders' without x-delivery-limit, whose consumer requeues until a service is back.
+    Fix: set the limit that is meant with a policy; -1 stands for no limit.
+    """
+    for queue, settings in subject.queues():
+        setting = settings.values.get(DELIVERY_LIMIT_KEY)
+        if setting is None or setting.origin != SERVER_DEFAULT or setting.value is None or subject.is_parking(queue):
+            continue
+        name, limit = settings.queue.name, setting.value
+        lost = [loss for loss in subject.lost_at.get(queue, ()) if loss.reason == DELIVERY_LIMIT]
+        fate = "is lost" if lost else "is dead-lettered"
+        and_exchange = "" if settings.dead_letters else " and a dead-letter exchange"
+        yield Found(
+            severity="error" if lost else "note",
+            about=queue_name(queue),
+            message=f"'{name}' has a delivery limit that nobody set: {limit}, the default since 4.0. "
+            f"A message returned more often {fate}.",
+            because=said_by(setting),
+            fix=Fix(True, f"{by_its_policy(settings)}: set delivery-limit (-1 for none){and_exchange}"),
+            history=lost[0].history if lost else (),
+        )
+
+
+@rule("DLX014", "reject-publish-on-dead-letter-queue")
+def reject_publish_on_dead_letter_queue(subject: Subject) -> Iterator[Found]:
+    """A queue that takes dead letters refuses messages when it is full (overflow reject-publish).
+
+    Why: a publisher with confirms is told of the refusal; a dead letter has no publisher, so it is lost. Only
+    at-least-once dead-lettering sends it again.
+    Example: parking queue 'orders.dead' with x-max-length 1000 and x-overflow reject-publish: the 1001st dead letter
+    is gone.
+    Fix: use drop-head with a dead-letter exchange of its own, raise the limit, or dead-letter at least once.
+    """
+    told: set[QueueAt] = set()
+    for loss in subject.losses.lost:
+        if loss.fate != REFUSED or loss.target is None or (loss.vhost, loss.target) in told:
+            continue
+        told.add((loss.vhost, loss.target))
+        settings = subject.snapshot.flows[loss.vhost].settings(loss.target)
+        yield Found(
+            severity="error",
+            about=queue_name((loss.vhost, loss.target)),
+            message=f"while '{loss.target}' is full it refuses dead letters, such as those of '{loss.queue}': "
+            "they are lost.",
+            because=said_by(settings.values[OVERFLOW]),
+            fix=change(settings, OVERFLOW, "set overflow to drop-head, or remove the length limit"),
+            history=loss.history,
+        )
+
+
+@rule("DLX016", "bounded-dead-letter-queue")
+def bounded_dead_letter_queue(subject: Subject) -> Iterator[Found]:
+    """A queue that keeps dead letters drops them by a length limit or a TTL.
+
+    Why: what has failed is kept there for somebody to look at; the limit throws the oldest away, and nobody is told.
+    Example: parking queue 'orders.dead' with x-max-length 1000 and no dead-letter exchange: the first thousand dead
+    letters of an incident push out each other.
+    Fix: remove the limit, or give the queue a dead-letter exchange of its own; watch its length instead.
+    """
+    for queue, settings, lost in _losses(subject, "no dead-letter exchange"):
+        if subject.is_parking(queue):
+            name = settings.queue.name
+            key = next((loss.rule.setting.key for loss in lost if loss.rule.setting is not None), MAX_LENGTH)
+            yield Found(
+                severity="error",
+                about=queue_name(queue),
+                message=f"'{name}' keeps dead letters, but those that {_reasons(lost)} are lost.",
+                because=because(lost[0]),
+                fix=change(settings, key, f"remove {key}, or give '{name}' a dead-letter exchange"),
+                history=lost[0].history,
+            )
+
+
+@rule("DLX023", "queue-removed-with-messages")
+def queue_removed_with_messages(subject: Subject) -> Iterator[Found]:
+    """A queue is deleted while messages are in it: it expires unused, or its last consumer leaves.
+
+    Why: messages of a deleted queue are not dead-lettered. They are gone. Publishes do not count as use, so a message
+    can come just before the queue expires, whatever its TTL is.
+    Example: queue 'replies' with x-expires 60000: if its consumer is away for a minute, queue and messages are gone.
+    Fix: do not let the queue be deleted, or keep nothing in it that may be lost.
+    """
+    for queue, settings, lost in _losses(subject, REMOVED):
+        rule_ = lost[0].rule
+        key = rule_.setting.key if rule_.setting is not None else ""
+        fix = Fix(False, "delete the queue and declare it without auto-delete")
+        yield Found(
+            severity="error",
+            about=queue_name(queue),
+            message=f"'{settings.queue.name}' can be deleted with messages in it: they are lost.",
+            because=because(lost[0]),
+            fix=change(settings, key, f"remove {key}") if key else fix,
+            history=lost[0].history,
+        )
+
+
+@rule("DLX024", "stream-loses-dead-letters")
+def stream_loses_dead_letters(subject: Subject) -> Iterator[Found]:
+    """Dead letters are routed to a stream, which drops them in this release.
+
+    Why: streams take dead letters only from the release on that the table of releases names; before, they are gone.
+    Example: stream 'audit' bound to dead-letter exchange 'dlx' on 3.12.
+    Fix: bind a quorum or classic queue instead, or dead-letter at least once from a quorum queue.
+    """
+    partial = [loss for loss in subject.losses.partial if loss.fate == "lost in a stream"]
+    told: set[QueueAt] = set()
+    for loss in (*(each for each in subject.losses.lost if each.fate == "lost in a stream"), *partial):
+        queue = loss.vhost, loss.queue
+        if queue not in told:
+            told.add(queue)
+            yield Found(
+                severity="error" if loss.history else "warning",
+                about=queue_name(queue),
+                message=f"dead letters of '{loss.queue}' go to stream '{loss.target}', which drops them in this "
+                "release.",
+                because=because(loss),
+                fix=Fix(True, f"bind a quorum or classic queue in place of stream '{loss.target}'"),
+                history=loss.history,
+            )
+
+
+@rule("DLX026", "possible-loss")
+def possible_loss(subject: Subject) -> Iterator[Found]:
+    """The rules allow that messages are lost, but no history that loses one was found.
+
+    Why: bringing it about takes more messages, or more copies of one, than were tried. It may happen all the same.
+    Example: a queue with x-max-length 3000000000 and no dead-letter exchange.
+    Fix: as for a loss that is shown: give the queue a dead-letter exchange, or send dead letters elsewhere.
+    """
+    told: set[tuple[QueueAt, str]] = set()
+    for loss in subject.losses.unproven:
+        queue = loss.vhost, loss.queue
+        if (queue, loss.fate) in told or any(each.fate == loss.fate for each in subject.lost_at.get(queue, ())):
+            continue
+        told.add((queue, loss.fate))
+        how = f"that {_reasons([loss])} " if loss.reason else ""
+        yield Found(
+            severity="warning",
+            about=queue_name(queue),
+            message=f"messages {how}in '{loss.queue}' may be lost ({loss.fate}); no history of it was found.",
+            because=because(loss),
+            fix=Fix(True, f"look at where dead letters of '{loss.queue}' go, with `dlx graph --queue`"),
+        )
+
+
+@rule("DLX027", "not-fully-checked")
+def not_fully_checked(subject: Subject) -> Iterator[Found]:
+    """Messages can go more ways than lint follows, so that losses may be missing from its answer.
+
+    Why: where each of many queues can be the next for a dead letter, the ways multiply. No finding means little then.
+    Example: a dozen queues with a TTL whose shared dead-letter exchange leads to all of them.
+    Fix: lint the parts on their own, or ask `dlx fuzz` about the publishes that matter.
+    """
+    for vhost, walk in subject.losses.walks.items():
+        if not walk.complete:
+            last = walk.places[-1].queue
+            yield Found(
+                severity="warning",
+                about=ObjectName("vhost", vhost, vhost),
+                message=f"messages can go more than {len(walk.places):,} ways, for example through '{last}': only "
+                "these were followed.",
+                because="dead letters of many queues can go to many queues",
+                fix=Fix(True, "lint the parts of the topology on their own"),
+            )

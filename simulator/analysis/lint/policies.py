@@ -1,0 +1,185 @@
+"""Rules about policies, operator policies and permissions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dlx.amqp_errors import Refusal
+from dlx.permissions import check
+from dlx.policies import PolicyChoice, why_not
+from dlx.releases import Release
+from dlx.settings import (
+    ARGUMENT,
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
+    DEAD_LETTER_STRATEGY,
+    Settings,
+)
+from dlx.topology import Policy
+from simulator.analysis.findings import Fix
+from simulator.analysis.lint.rule import Found, Subject, is_stream, queue_name, rule, said_by, shown
+
+_NAMES = (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, DEAD_LETTER_STRATEGY)
+
+
+@rule("DLX007", "argument-hides-policy")
+def argument_hides_policy(subject: Subject) -> Iterator[Found]:
+    """An argument of a queue hides what a policy says about the same thing.
+
+    Why: whoever changes the policy later believes that it reaches the queue. It does not: for dead-letter settings
+    the argument wins, for limits the smaller value does.
+    Example: queue 'orders' with x-dead-letter-exchange 'old.dlx' under a policy with dead-letter-exchange 'dlx'.
+    Fix: declare the queue without the argument, so that the policy applies.
+    """
+    for queue, settings in subject.queues():
+        for key, setting in settings.values.items():
+            hidden = [
+                (value, origin)
+                for value, origin in setting.hidden
+                if origin.kind == "policy" and value != setting.value
+            ]
+            if setting.origin == ARGUMENT and hidden:
+                value, origin = hidden[0]
+                yield Found(
+                    severity="warning" if key in _NAMES else "note",
+                    about=queue_name(queue),
+                    message=f"argument x-{key} {shown(setting.value)} of '{queue[1]}' hides {shown(value)} by "
+                    f"{origin}.",
+                    because=said_by(setting),
+                    fix=Fix(False, f"delete '{queue[1]}' and declare it without x-{key}"),
+                )
+
+
+@rule("DLX008", "policy-shadowed")
+def policy_shadowed(subject: Subject) -> Iterator[Found]:
+    """A policy gives a queue a dead-letter exchange, but another one applies instead, and gives it none.
+
+    Why: only one policy applies to a queue, the one with the highest priority; policies are not merged. So a policy
+    for a TTL can take the dead-letter exchange away, and what dies is dropped.
+    Example: policy 'ttl' (priority 10, message-ttl) before policy 'dlx' (priority 0, dead-letter-exchange).
+    Fix: put the dead-letter exchange into the policy that applies.
+    """
+    for queue, settings in subject.queues():
+        applied = settings.policy.policy
+        if applied is None or settings.dead_letters or is_stream(settings):
+            continue
+        shadowed = [each for each in _beaten(settings.policy, settings) if DEAD_LETTER_EXCHANGE in each.definition]
+        if shadowed:
+            lost = subject.lost_at.get(queue, [])
+            value = shadowed[0].definition[DEAD_LETTER_EXCHANGE]
+            yield Found(
+                severity="error" if lost else "warning",
+                about=queue_name(queue),
+                message=f"'{queue[1]}' gets no dead-letter exchange: policy '{applied.name}' (priority "
+                f"{applied.priority}) applies instead of '{shadowed[0].name}' (priority {shadowed[0].priority}), "
+                f"which sets it to {shown(value)}.",
+                because=f"policy {applied.name}",
+                fix=Fix(True, f"in policy {applied.name}: set dead-letter-exchange to {shown(value)} as well"),
+                history=lost[0].history if lost else (),
+            )
+
+
+def _beaten(choice: PolicyChoice, settings: Settings) -> list[Policy]:
+    """Return the policies that would apply if no other one did."""
+    return [
+        each
+        for each in choice.policies
+        if each != choice.policy and why_not(each, settings.queue, settings.release) is None
+    ]
+
+
+@rule("DLX009", "ambiguous-policy")
+def ambiguous_policy(subject: Subject) -> Iterator[Found]:
+    """Two policies of equal priority match a queue and say different things.
+
+    Why: RabbitMQ does not define which of them applies, and it can change when one is set again.
+    Example: policies 'a' and 'b', both of priority 0 and pattern '.*', with different dead-letter exchanges.
+    Fix: give them different priorities, or patterns that do not overlap.
+    """
+    for queue, settings in subject.queues():
+        for choice, kind in ((settings.policy, "policy"), (settings.operator_policy, "operator policy")):
+            if choice.policy is not None and choice.disagreeing:
+                names = ", ".join(f"'{each.name}'" for each in (choice.policy, *choice.disagreeing))
+                yield Found(
+                    severity="warning",
+                    about=queue_name(queue),
+                    message=f"several of the {kind[:-1]}ies {names} of equal priority match '{queue[1]}': RabbitMQ may "
+                    f"take any. '{choice.policy.name}' is assumed here.",
+                    because=f"{kind} {choice.policy.name}",
+                    fix=Fix(True, "give them different priorities"),
+                )
+
+
+@rule("DLX022", "forbidden-by-operator-policy")
+def forbidden_by_operator_policy(subject: Subject) -> Iterator[Found]:
+    """An operator policy overrules a value that the queue or its policy asks for.
+
+    Why: operators protect the broker with limits that users cannot lift. The queue keeps less, or for a shorter
+    time, than its owner believes.
+    Example: x-message-ttl 86400000 under an operator policy with message-ttl 3600000.
+    Fix: ask the operator, or set what is allowed.
+    """
+    for queue, settings in subject.queues():
+        for key, setting in settings.values.items():
+            hidden = [(value, origin) for value, origin in setting.hidden if value != setting.value]
+            if setting.origin.kind == "operator policy" and hidden:
+                value, origin = hidden[0]
+                yield Found(
+                    severity="warning",
+                    about=queue_name(queue),
+                    message=f"'{queue[1]}' asks for {key} {shown(value)} by {origin}, and {setting.origin} makes it "
+                    f"{shown(setting.value)}.",
+                    because=said_by(setting),
+                    fix=Fix(True, f"in {setting.origin}: allow {shown(value)}, or ask for no more than that"),
+                )
+
+
+@rule("DLX021", "permission-denied-dlx")
+def permission_denied_dlx(subject: Subject) -> Iterator[Found]:
+    """A user may declare a queue, but not with the dead-letter exchange that it has.
+
+    Why: whoever declares a queue with a dead-letter exchange needs permission to read the queue and to write to the
+    exchange. Without it the declaration ends the channel with 403, for example after the queue was deleted.
+    Example: user 'app' may configure and read 'orders', but not write to exchange 'dlx'.
+    Fix: grant write permission for the exchange.
+    """
+    for (vhost, name), settings in subject.queues():
+        dlx = settings.values.get(DEAD_LETTER_EXCHANGE)
+        if dlx is None or dlx.origin != ARGUMENT or not isinstance(dlx.value, str):
+            continue
+        for granted in _grants(subject, vhost):
+            needed = (("read", "queue", name), ("write", "exchange", dlx.value))
+            lacks = [f"{what} {kind} '{of}'" for what, kind, of in needed if not granted.allows(what, kind, of)]
+            if lacks and granted.allows("configure", "queue", name):
+                yield Found(
+                    severity="warning",
+                    about=queue_name((vhost, name)),
+                    message=f"user '{granted.user}' may declare '{name}', but not with its dead-letter exchange: it "
+                    f"may not {' nor '.join(lacks)}.",
+                    because=f"permissions of '{granted.user}'",
+                    fix=Fix(True, f"grant '{granted.user}' permission to {' and to '.join(lacks)}"),
+                )
+
+
+class _Granted:
+    """The permissions of one user in one virtual host."""
+
+    def __init__(self, grant: Mapping[str, Any], vhost: str, release: Release) -> None:
+        self.configure, self.write, self.read = (str(grant.get(each, "")) for each in ("configure", "write", "read"))
+        self.user, self._vhost, self._release = str(grant.get("user", "")), vhost, release
+
+    def allows(self, what: str, kind: str, name: str) -> bool:
+        """Tell whether the user may do it."""
+        try:
+            check(self, what, kind, name, vhost=self._vhost, user=self.user, release=self._release)
+        except Refusal:
+            return False
+        return True
+
+
+def _grants(subject: Subject, vhost: str) -> list[_Granted]:
+    snapshot = subject.snapshot
+    grants = snapshot.definitions.document.get("permissions", ())
+    here = [each for each in grants if snapshot.only_vhost is not None or each.get("vhost") == vhost]
+    return [_Granted(each, vhost, snapshot.release) for each in here]

@@ -1,0 +1,278 @@
+"""What lint rules look at: definitions under one release, the losses in them, and facts that several rules ask for."""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cached_property
+
+import msgspec
+
+from dlx.settings import Setting, Settings
+from dlx.topology import STREAM, Policy
+from simulator.analysis.findings import Finding, Fix, ObjectName, Severity
+from simulator.analysis.losses import Loss, Losses, find_losses
+from simulator.analysis.snapshot import Snapshot
+from simulator.analysis.walk import Place, Walk
+from simulator.scenario.steps import History
+
+QueueAt = tuple[str, str]
+"""A virtual host and the name of a queue in it."""
+
+
+class Subject:
+    """Definitions under one release.
+
+    Attributes:
+        snapshot: the definitions.
+        losses: what is lost in them; with ``about``, only in or on the way to these queues.
+    """
+
+    def __init__(self, snapshot: Snapshot, about: Collection[QueueAt] | None = None) -> None:
+        self.snapshot = snapshot
+        self.losses: Losses = find_losses(snapshot, about)
+
+    def queues(self) -> Iterator[tuple[QueueAt, Settings]]:
+        """Yield the settings of each queue."""
+        for vhost, settings in self.snapshot.queues():
+            yield (vhost, settings.queue.name), settings
+
+    @cached_property
+    def lost_at(self) -> dict[QueueAt, list[Loss]]:
+        """The losses by the queue in which the message dies."""
+        found: dict[QueueAt, list[Loss]] = defaultdict(list)
+        for loss in self.losses.lost:
+            found[loss.vhost, loss.queue].append(loss)
+        return found
+
+    @cached_property
+    def sources(self) -> dict[QueueAt, set[str]]:
+        """The queues whose dead letters come to a queue."""
+        found: dict[QueueAt, set[str]] = defaultdict(set)
+        for vhost, walk in self.losses.walks.items():
+            for place in walk.places:
+                for hop, _ in place.onward:
+                    found[vhost, hop.to_queue].add(hop.queue)
+        return found
+
+    @cached_property
+    def loops(self) -> list[Loop]:
+        """The ways on which messages come back to where they were, each once."""
+        return [loop for walk in self.losses.walks.values() for loop in _loops(walk)]
+
+    @cached_property
+    def looping(self) -> set[QueueAt]:
+        """The queues that are on a loop through another queue."""
+        return {(loop.vhost, queue) for loop in self.loops for queue in loop.queues}
+
+    def is_left_out(self, kind: str, vhost: str, name: str) -> bool:
+        """Tell whether the definitions have an object that is left out, since the release does not know it."""
+        about = ObjectName(kind, vhost, name)
+        return any(each.about == about and each.kept == "no" for each in self.snapshot.refused)
+
+    def is_parking(self, queue: QueueAt) -> bool:
+        """Tell whether a queue takes dead letters and sends none: it keeps what has failed for somebody to look at."""
+        return queue in self.losses.parking
+
+
+class Loop:
+    """A way on which messages come back as they were: places that lead to one another.
+
+    Attributes:
+        vhost: the virtual host.
+        queues: the queues on it.
+        places: the places on it, the one that is reached first at the beginning.
+    """
+
+    def __init__(self, vhost: str, places: list[Place]) -> None:
+        self.vhost, self.places = vhost, places
+        self.queues = tuple(dict.fromkeys(place.queue for place in places))
+
+
+def _loops(walk: Walk) -> Iterator[Loop]:
+    """Yield the loops through more than one queue, the shortest way round each set of queues once."""
+    seen: set[frozenset[str]] = set()
+    order = {id(place): number for number, place in enumerate(walk.places)}
+    for places in _components(walk.places):
+        if len({place.queue for place in places}) > 1:
+            loop = Loop(walk.vhost, sorted(places, key=lambda place: order[id(place)]))
+            if frozenset(loop.queues) not in seen:
+                seen.add(frozenset(loop.queues))
+                yield loop
+
+
+def _components(places: list[Place]) -> Iterator[list[Place]]:
+    """Yield the sets of places that lead to one another (Tarjan's algorithm, without recursion)."""
+    number: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[Place] = []
+    stacked: set[int] = set()
+    for root in places:
+        if id(root) in number:
+            continue
+        work = [(root, iter(root.onward))]
+        number[id(root)] = low[id(root)] = len(number)
+        stack.append(root)
+        stacked.add(id(root))
+        while work:
+            place, onward = work[-1]
+            following = next(onward, None)
+            if following is None:
+                work.pop()
+                if work:
+                    parent = id(work[-1][0])
+                    low[parent] = min(low[parent], low[id(place)])
+                if low[id(place)] == number[id(place)]:
+                    found = []
+                    while True:
+                        found.append(stack.pop())
+                        stacked.discard(id(found[-1]))
+                        if found[-1] is place:
+                            break
+                    if len(found) > 1:
+                        yield found[::-1]
+                continue
+            _, there = following
+            if id(there) not in number:
+                number[id(there)] = low[id(there)] = len(number)
+                stack.append(there)
+                stacked.add(id(there))
+                work.append((there, iter(there.onward)))
+            elif id(there) in stacked:
+                low[id(place)] = min(low[id(place)], number[id(there)])
+
+
+# What findings say, and how to change a setting
+
+
+def queue_name(queue: QueueAt) -> ObjectName:
+    """Return the name of a queue as findings have it."""
+    return ObjectName("queue", *queue)
+
+
+def policy_name(vhost: str, policy: Policy, *, operator: bool = False) -> ObjectName:
+    """Return the name of a policy as findings have it."""
+    return ObjectName("operator policy" if operator else "policy", vhost, policy.name)
+
+
+def shown(value: object) -> str:
+    """Return a value as a sentence has it."""
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def said_by(setting: Setting) -> str:
+    """Say which setting it is and where it comes from."""
+    return f"{setting.key} is {shown(setting.value)} by {setting.origin}"
+
+
+def because(loss: Loss) -> str:
+    """Return the deciding rule of a loss, with the setting behind it."""
+    return str(loss.rule)
+
+
+def by_policy(key: str, value: object, queue: str) -> Fix:
+    """Return the fix that sets a key by a policy of its own, which a live queue takes."""
+    return Fix(True, f"set {key} to {shown(value)} with a policy for '{queue}'; queues take policies while they run")
+
+
+def by_its_policy(settings: Settings) -> str:
+    """Say where to set something by policy: only one policy applies to a queue."""
+    policy, name = settings.policy.policy, settings.queue.name
+    return f"with a policy for '{name}'" if policy is None else f"in policy {policy.name}, which applies to '{name}'"
+
+
+def change(settings: Settings, key: str, how: str) -> Fix:
+    """Return the fix that changes a setting where it is set: safe in a policy, not in a queue's arguments."""
+    setting = settings.values.get(key)
+    origin = None if setting is None else setting.origin
+    if origin is None or origin.kind == "server default":
+        return Fix(True, f"{by_its_policy(settings)}: {how}")
+    if origin.kind == "argument":
+        return Fix(False, f"{how}: it is an argument of the queue, so delete the queue and declare it again")
+    return Fix(True, f"in {origin}: {how}")
+
+
+def is_stream(settings: Settings) -> bool:
+    """Tell whether the queue is a stream."""
+    return settings.queue.type == STREAM
+
+
+# A lint rule: its code, its name, its document, and the function that finds what it is about.
+#
+# The document is the function's docstring: what the rule reports in the first paragraph, then sections that begin
+# with ``Why``, ``Example`` and ``Fix``. The command line, the catalogue in ``docs/how-to/lint.md`` and SARIF take it
+# from here.
+
+
+SECTIONS = ("Why", "Example", "Fix")
+
+
+class Document(msgspec.Struct, frozen=True):
+    """What a person has to know of a rule, in plain text."""
+
+    what: str
+    why: str
+    example: str
+    fix: str
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule's function yields: a finding without the rule's code and name."""
+
+    severity: Severity
+    about: ObjectName
+    message: str
+    because: str
+    fix: Fix
+    history: History = ()
+
+
+Check = Callable[[Subject], Iterable[Found]]
+
+
+class LintRule(msgspec.Struct, frozen=True):
+    """A rule. Its code and its name belong together and are never used for another rule."""
+
+    code: str
+    name: str
+    document: Document
+    check: Check
+
+    def findings(self, subject: Subject) -> Iterable[Finding]:
+        """Yield what the rule finds."""
+        for found in self.check(subject):
+            fields = {field: getattr(found, field) for field in Found.__struct_fields__}
+            yield Finding(code=self.code, name=self.name, **fields)
+
+
+RULES: dict[str, LintRule] = {}
+"""The rules by code."""
+
+
+def rule(code: str, name: str) -> Callable[[Check], Check]:
+    """Return the decorator that makes a function a rule. Its docstring is the rule's document."""
+
+    def add(check: Check) -> Check:
+        taken = code in RULES or any(each.name == name for each in RULES.values())
+        if taken:
+            raise ValueError(f"{code} {name}: the code or the name belongs to another rule")
+        RULES[code] = LintRule(code, name, _document(inspect.getdoc(check) or "", code), check)
+        return check
+
+    return add
+
+
+def _document(text: str, code: str) -> Document:
+    parts: dict[str, list[str]] = {"What": []}
+    current = parts["What"]
+    for line in text.splitlines():
+        title, colon, rest = line.partition(":")
+        if colon and title in SECTIONS:
+            current = parts[title] = [rest.strip()]
+        else:
+            current.append(line)
+    if set(parts) != {"What", *SECTIONS}:
+        raise ValueError(f"{code}: its docstring has {', '.join(parts)}; expected {', '.join(SECTIONS)}")
+    what, why, example, fix = ("\n".join(lines).strip() for lines in parts.values())
+    return Document(what, why, example, fix)

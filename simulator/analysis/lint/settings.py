@@ -1,0 +1,294 @@
+"""Rules about settings that do not do what they say."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dlx.declarations import ARGUMENTS, EXCHANGE_ARGUMENTS
+from dlx.nearest_names import nearest
+from dlx.settings import (
+    AT_LEAST_ONCE,
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
+    DEAD_LETTER_STRATEGY,
+    DELIVERY_LIMIT,
+    OVERFLOW,
+    REJECT_PUBLISH_DLX,
+    Settings,
+)
+from dlx.topology import QUORUM
+from simulator.analysis.findings import Fix, ObjectName
+from simulator.analysis.lint.rule import Found, Subject, change, is_stream, queue_name, rule, said_by
+from simulator.definitions.checks import misspelt
+from simulator.definitions.reading import FIRST_COUNTS, SECTIONS
+
+_NEAR = 0.85
+_DEAD_LETTER_KEYS = (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, DEAD_LETTER_STRATEGY)
+
+
+def _useless(subject: Subject, key: str) -> Iterator[tuple[ObjectName, str, str, Fix]]:
+    """Yield queues for which somebody set the key in vain: the object, what happens, what decides it, and the fix."""
+    for queue, settings in subject.queues():
+        for setting, why in settings.ignored:
+            if setting.key == key:
+                fix = Fix(setting.origin.kind != "argument", f"remove {key} by {setting.origin}: it does nothing")
+                yield queue_name(queue), f"{said_by(setting)} has no effect: {why}", said_by(setting), fix
+        yield from _policies_kept_away(settings, queue[0], key)
+
+
+def _policies_kept_away(settings: Settings, vhost: str, key: str) -> Iterator[tuple[ObjectName, str, str, Fix]]:
+    """Yield policies that would apply to the queue if its type supported the key."""
+    for choice, kind in ((settings.policy, "policy"), (settings.operator_policy, "operator policy")):
+        for skipped in choice.kept_away_by(key):
+            told = f"{kind} '{skipped.policy.name}' does not apply at all, none of its keys: {skipped.why}"
+            fix = Fix(True, f"take {key} out of {kind} '{skipped.policy.name}', or make a policy for each type")
+            yield queue_name((vhost, settings.queue.name)), told, f"{kind} {skipped.policy.name}", fix
+
+
+def _found(subject: Subject, key: str, consequence: str) -> Iterator[Found]:
+    for about, why, deciding, fix in _useless(subject, key):
+        yield Found(
+            severity="warning",
+            about=about,
+            message=f"'{about.name}': {why}. {consequence}",
+            because=deciding,
+            fix=fix,
+        )
+    yield from _refused(subject, f"x-{key}")
+
+
+def _refused(subject: Subject, argument: str, fix: str = "") -> Iterator[Found]:
+    """Yield queues that the broker refuses to declare because of an argument."""
+    for each in subject.snapshot.refused:
+        if f"'{argument}'" in each.why:
+            yield Found(
+                severity="warning",
+                about=each.about,
+                message=f"a server of {subject.snapshot.release.name} refuses '{each.about.name}': {each.why}.",
+                because=f"argument {argument}",
+                fix=Fix(True, fix or f"declare the queue without {argument}"),
+            )
+
+
+@rule("DLX011", "delivery-limit-ignored")
+def delivery_limit_ignored(subject: Subject) -> Iterator[Found]:
+    """A delivery limit is set for a queue that is no quorum queue.
+
+    Why: only quorum queues count returns. In a classic queue a message that crashes its consumer comes back for
+    ever; and a policy with a key that the type does not support does not apply at all.
+    Example: classic queue 'orders' under a policy with delivery-limit 5.
+    Fix: make the queue a quorum queue, or count attempts in the consumer.
+    """
+    yield from _found(subject, DELIVERY_LIMIT, "Messages that crash their consumer come back for ever.")
+
+
+@rule("DLX012", "at-least-once-ineffective")
+def at_least_once_ineffective(subject: Subject) -> Iterator[Found]:
+    """At-least-once dead-lettering is asked for, and at-most-once happens.
+
+    Why: the strategy needs a quorum queue, a dead-letter exchange, and overflow reject-publish. Where one is
+    missing, RabbitMQ falls back to at-most-once, and dead letters can be lost on their way.
+    Example: quorum queue 'orders' with x-dead-letter-strategy at-least-once and the default overflow, drop-head.
+    Fix: set overflow to reject-publish.
+    """
+    for queue, settings in subject.queues():
+        setting = settings.values.get(DEAD_LETTER_STRATEGY)
+        if setting is None or setting.value != AT_LEAST_ONCE or settings.dead_letter_strategy == AT_LEAST_ONCE:
+            continue
+        lacks = "a dead-letter exchange" if not settings.dead_letters else "overflow reject-publish"
+        yield Found(
+            severity="warning",
+            about=queue_name(queue),
+            message=f"'{queue[1]}' asks for at-least-once dead-lettering without {lacks}: at-most-once happens, and "
+            "dead letters can be lost.",
+            because=said_by(setting if not settings.dead_letters else settings.values[OVERFLOW]),
+            fix=change(settings, DEAD_LETTER_STRATEGY, f"set {lacks} for '{queue[1]}' as well"),
+        )
+    yield from _found(subject, DEAD_LETTER_STRATEGY, "Its dead letters can be lost on their way.")
+
+
+@rule("DLX013", "overflow-unsupported")
+def overflow_unsupported(subject: Subject) -> Iterator[Found]:
+    """An overflow behaviour is set that the type of the queue does not have in this release.
+
+    Why: a quorum queue takes reject-publish-dlx for drop-head: publishers are not told that the queue is full, and
+    its oldest messages leave instead of the newest.
+    Example: quorum queue 'orders' under a policy with overflow reject-publish-dlx.
+    Fix: choose reject-publish or drop-head.
+    """
+    for queue, settings in subject.queues():
+        setting = settings.values.get(OVERFLOW)
+        if setting is not None and setting.value == REJECT_PUBLISH_DLX and settings.queue.type == QUORUM:
+            yield Found(
+                severity="warning",
+                about=queue_name(queue),
+                message=f"quorum queue '{queue[1]}' takes overflow reject-publish-dlx for drop-head: full, it drops "
+                "its oldest message and refuses no publish.",
+                because=said_by(setting),
+                fix=change(settings, OVERFLOW, "set overflow to reject-publish or drop-head"),
+            )
+    yield from _found(subject, OVERFLOW, "When it is full it does something else.")
+
+
+@rule("DLX018", "dead-letter-key-alone")
+def dead_letter_key_alone(subject: Subject) -> Iterator[Found]:
+    """A queue has a dead-letter routing key and no dead-letter exchange.
+
+    Why: the key does nothing without an exchange, so what dies is dropped. As an argument, RabbitMQ refuses it.
+    Example: a policy with dead-letter-routing-key 'orders.dead' alone.
+    Fix: set dead-letter-exchange as well; '' stands for the default exchange.
+    """
+    for queue, settings in subject.queues():
+        setting = settings.values.get(DEAD_LETTER_ROUTING_KEY)
+        if setting is not None and not settings.dead_letters and not is_stream(settings):
+            yield Found(
+                severity="warning",
+                about=queue_name(queue),
+                message=f"'{queue[1]}' has a dead-letter routing key and no dead-letter exchange: what dies is "
+                "dropped.",
+                because=said_by(setting),
+                fix=change(settings, DEAD_LETTER_ROUTING_KEY, "set dead-letter-exchange as well ('' is the default)"),
+            )
+    fix = "declare the queue with x-dead-letter-exchange as well ('' is the default exchange)"
+    yield from _refused(subject, f"x-{DEAD_LETTER_ROUTING_KEY}", fix)
+
+
+@rule("DLX019", "stream-never-dead-letters")
+def stream_never_dead_letters(subject: Subject) -> Iterator[Found]:
+    """A stream has dead-letter settings.
+
+    Why: streams keep what they have until their retention ends. Nothing dies in them, so nothing is dead-lettered.
+    Example: stream 'audit' under a policy with dead-letter-exchange 'dlx'.
+    Fix: remove the setting; let consumers publish what they cannot process.
+    """
+    told = set()
+    for key in _DEAD_LETTER_KEYS:
+        for about, why, deciding, fix in _useless(subject, key):
+            if about not in told and _stream(subject, about):
+                told.add(about)
+                yield Found(
+                    severity="warning",
+                    about=about,
+                    message=f"stream '{about.name}' never dead-letters: {why}.",
+                    because=deciding,
+                    fix=fix,
+                )
+        for found in _refused(subject, f"x-{key}"):
+            if found.about not in told and _stream(subject, found.about):
+                told.add(found.about)
+                yield found
+
+
+def _stream(subject: Subject, about: ObjectName) -> bool:
+    topology = subject.snapshot.definitions.topology(about.vhost)
+    return topology.queues[about.name].type == "stream"
+
+
+@rule("DLX025", "refused-object")
+def refused_object(subject: Subject) -> Iterator[Found]:
+    """A server of this release refuses an object of the definitions when they are imported.
+
+    Why: the import fails there. A running server may have the object all the same, such as a policy from before an
+    upgrade; so questions are asked of it as far as the release knows it.
+    Example: a queue with x-max-priority 300, a policy with ha-mode under 4.0, permissions of an absent user.
+    Fix: correct what is refused, or take it out, before you import the definitions.
+    """
+    named = (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, OVERFLOW, *_DEAD_LETTER_KEYS)
+    for each in (*subject.snapshot.refused, *subject.snapshot.refused_users):
+        if not any(f"'x-{key}'" in each.why for key in named):
+            words = f"the server says: {each.words}" if each.words not in ("", each.why) else "the import's own checks"
+            yield Found(
+                severity="warning",
+                about=each.about,
+                message=f"an import into {subject.snapshot.release.name} refuses {each.about}: {each.why} "
+                f"({each.consequence}).",
+                because=" ".join(words.split()),
+                fix=Fix(True, "correct it, or take it out of what you import"),
+            )
+
+
+@rule("DLX028", "undeclared-name")
+def undeclared_name(subject: Subject) -> Iterator[Found]:
+    """A binding names an exchange or a queue that the definitions do not declare, and the name looks like a mistake.
+
+    Why: an import fails there. Servers leave internal exchanges and exclusive queues out of their exports, and not
+    what binds them; so it is no mistake where a server has exported the definitions, unless a name comes very near.
+    Example: a binding from 'order_events', where 'orders_events' is declared.
+    Fix: declare it, or correct its name in the binding.
+    """
+    snapshot = subject.snapshot
+    exported = snapshot.definitions.rabbitmq_version is not None
+    for about in sorted({*snapshot.stand_ins, *snapshot.left_out}):
+        topology = snapshot.topologies[about.vhost]
+        names = topology.queues if about.kind == "queue" else topology.exchanges
+        declared = [name for name in names if ObjectName(about.kind, about.vhost, name) not in
+                    {*snapshot.stand_ins, *snapshot.left_out}]  # fmt: skip
+        near = nearest(about.name, declared, _NEAR if exported else 0.6)
+        if about.name.startswith("amq.") or (exported and not near):
+            continue
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        yield Found(
+            severity="warning",
+            about=about,
+            message=f"{about} of a binding is not declared: an import fails{meant}",
+            because="servers import a binding only between what is declared",
+            fix=Fix(True, f"declare {about}, or correct its name in the binding"),
+        )
+
+
+@rule("DLX029", "misspelt-name")
+def misspelt_name(subject: Subject) -> Iterator[Found]:
+    """An argument of a queue or an exchange, or a section of the document, has a name that servers nearly know.
+
+    Why: servers take arguments and sections of any name, and look only at those they know. Nobody is told: the queue
+    does not have the setting, and what stands in the section is not imported.
+    Example: queue 'orders' with x-dead-leter-exchange 'dlx': what dies in it is dropped.
+    Fix: correct the name.
+    """
+    because = "servers look only at names that they know"
+    for name, meant in misspelt(subject.snapshot.definitions.document, SECTIONS):
+        yield Found(
+            severity="warning",
+            about=ObjectName("section", "", name),
+            message=f"servers ignore section '{name}'; did you mean '{meant}'?",
+            because=because,
+            fix=Fix(True, f"call the section {meant}"),
+        )
+    for section, kind, known in (("queues", "queue", ARGUMENTS), ("exchanges", "exchange", EXCHANGE_ARGUMENTS)):
+        for item, vhost in subject.snapshot.items(section):
+            for name, meant in misspelt(item.get("arguments") or (), known):
+                yield Found(
+                    severity="warning",
+                    about=ObjectName(kind, vhost, item["name"]),
+                    message=f"servers ignore argument {name} of '{item['name']}'; did you mean {meant}?",
+                    because=because,
+                    fix=Fix(False, f"delete {kind} '{item['name']}' and declare it with {meant}"),
+                )
+
+
+@rule("DLX030", "duplicate-object")
+def duplicate_object(subject: Subject) -> Iterator[Found]:
+    """Several queues, exchanges or policies of the definitions have one name in one virtual host.
+
+    Why: there can be only one. An import takes the first queue or exchange and the last policy of that name, and is
+    silent about the others.
+    Example: two queues 'orders', the second one with a dead-letter exchange: the queue has none.
+    Fix: keep one of them.
+    """
+    kinds = {"queues": "queue", "exchanges": "exchange", "policies": "policy"}
+    for section, kind in kinds.items():
+        same: defaultdict[ObjectName, list[Mapping[str, Any]]] = defaultdict(list)
+        for item, vhost in subject.snapshot.items(section):
+            same[ObjectName(kind, vhost, item["name"])].append(item)
+        counts = "first" if section in FIRST_COUNTS else "last"
+        for about, items in same.items():
+            if len(items) > 1:
+                yield Found(
+                    severity="warning" if any(each != items[0] for each in items) else "note",
+                    about=about,
+                    message=f"the definitions have {about} {len(items)} times: servers take the {counts} one.",
+                    because=f"an import takes the {counts} {kind} of a name",
+                    fix=Fix(True, f"keep one {kind} '{about.name}'"),
+                )

@@ -1,0 +1,347 @@
+"""Finds every way in which a topology loses messages, with the rule that decides it and a history that shows it.
+
+All rules are those of ``dlx.MessageFlow``; here all entries and all deaths are gone
+through. A loss counts when a history of it was played (``simulator.analysis.proofs``).
+Where a consumer's decision alone loses the message (it rejects for good where nothing
+takes the dead letter), that is no loss but a promise that consumers have to keep.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from dlx.deaths import DELIVERY_LIMIT, MAXLEN, REJECTED
+from dlx.letter_copies import CopyOutcome
+from dlx.message_flow import Hop, MessageFlow
+from dlx.possible_deaths import Rule
+from dlx.releases import rules_of
+from dlx.settings import AT_LEAST_ONCE, EXPIRES, alternate_exchange
+from dlx.topology import STREAM, Exchange
+from simulator.analysis.findings import ObjectName
+from simulator.analysis.proofs import Budget, loses, proof
+from simulator.analysis.slices import Slices
+from simulator.analysis.snapshot import Snapshot
+from simulator.analysis.walk import Place, Walk, parked_in
+from simulator.scenario import steps
+from simulator.scenario.steps import History, Publish
+
+Fate = Literal[CopyOutcome, "refused", "removed with the queue"]
+"""What becomes of the message; ``refused``: the queue that should take the dead letter is full."""
+
+REMOVED = "removed with the queue"
+REFUSED = "refused"
+TRIED_MAX = 4
+"""So many ways to the same loss are tried until one of them is played successfully."""
+_ACTIONS_PER_QUEUE = 8
+"""A queue that is declared takes as long as so many actions, with what is bound to it and happens in it."""
+HELD = "held"
+MISSING = "dead-letter exchange missing"
+UNROUTABLE = "unroutable"
+NOT_LOST = frozenset({"dead-lettered"})
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to lose a message.
+
+    Attributes:
+        vhost, queue: where the message is when it dies.
+        reason: why it dies there; empty where the queue itself is deleted.
+        fate: what becomes of it.
+        rule: the deciding rule, with the setting where there is one.
+        publish, path: how it was published, and the deaths behind it.
+        keys: its routing keys at the end.
+        target: the queue that the dead letter was for, if there is one.
+        by_consumers: whether only consumers can lose it: they promise not to.
+        whole: whether no other copy of the dead letter arrives.
+        history: steps that lose it; empty where none was found.
+    """
+
+    vhost: str
+    queue: str
+    reason: str
+    fate: str
+    rule: Rule
+    publish: Publish
+    path: tuple[Hop, ...]
+    keys: tuple[str, ...] = ()
+    target: str | None = None
+    by_consumers: bool = False
+    whole: bool = True
+    history: History = ()
+
+
+class Losses(msgspec.Struct, frozen=True):
+    """The answer.
+
+    Attributes:
+        lost: the losses, each with its history.
+        promised: what would be lost if consumers did what they promise not to do.
+        partial: dead letters of which one copy is lost, and another one arrives.
+        held: dead letters that wait in their queue, since no queue takes them and nothing is given up there.
+        unproven: what the rules make possible, while no history of it was found.
+        walks: the walks behind it, by virtual host.
+        parking: queues that take dead letters and send none, as pairs of virtual host and name.
+        assumed: what the export leaves out and is taken not to be there, in phrases.
+        unchecked: what was not looked at, in sentences.
+    """
+
+    lost: tuple[Loss, ...]
+    promised: tuple[Loss, ...]
+    partial: tuple[Loss, ...]
+    unproven: tuple[Loss, ...]
+    held: tuple[Loss, ...]
+    walks: dict[str, Walk]
+    parking: frozenset[tuple[str, str]]
+    assumed: tuple[str, ...]
+    unchecked: tuple[str, ...]
+
+
+def find_losses(snapshot: Snapshot, about: Collection[tuple[str, str]] | None = None) -> Losses:
+    """Return every way in which messages can be lost.
+
+    Args:
+        snapshot: the definitions under one release.
+        about: pairs of virtual host and name of a queue. What is lost in none of them, or on the way to it, is left
+            out of ``lost``, ``promised`` and ``unproven``: to prove losses is what takes the time.
+    """
+    publishes, left_out = snapshot.entries
+    walks = {vhost: Walk(flow, vhost, publishes) for vhost, flow in snapshot.flows.items()}
+    parking = frozenset((vhost, queue) for vhost, walk in walks.items() for queue in parked_in(walk))
+    prover = _Prover(snapshot)
+    proven: list[Loss] = []
+    partial: list[Loss] = []
+    unproven: list[Loss] = []
+    held: list[Loss] = []
+    unsure = _Unsure(snapshot)
+    for walk in walks.values():
+        for alike in _alike(walk, parking):
+            if unsure.about(alike[0]):
+                continue
+            if alike[0].fate == HELD or not alike[0].whole:
+                (held if alike[0].fate == HELD else partial).append(alike[0])
+                continue
+            if about is not None and not _concerns(alike[0], about):
+                continue
+            shown = prover.first_proven(alike[:TRIED_MAX])
+            (unproven if shown is None else proven).append(shown or alike[0])
+    lost = [loss for loss in proven if not loss.by_consumers]
+    promised = [loss for loss in proven if loss.by_consumers]
+    unchecked = [
+        *snapshot.guesses,
+        *left_out,
+        *(f"more ways than {len(walk.places):,}" for walk in walks.values() if not walk.complete),
+    ]
+    return Losses(
+        lost=tuple(lost),
+        promised=tuple(promised),
+        partial=tuple(partial),
+        unproven=tuple(unproven),
+        held=tuple(held),
+        walks=walks,
+        parking=parking,
+        assumed=tuple(dict.fromkeys(said for loss in (*lost, *unproven, *held) for said in unsure.assumed(loss))),
+        unchecked=tuple(unchecked),
+    )
+
+
+def _concerns(loss: Loss, about: Collection[tuple[str, str]]) -> bool:
+    return any((loss.vhost, queue) in about for queue in (loss.queue, loss.target))
+
+
+def _alike(walk: Walk, parking: frozenset[tuple[str, str]]) -> Iterable[list[Loss]]:
+    """Return the losses that a person would call one and the same, those on shorter ways first."""
+    found: dict[Hashable, list[Loss]] = defaultdict(list)
+    for place in walk.places:
+        for loss in losses_at(place, walk, (walk.vhost, place.queue) in parking):
+            keys = loss.keys if loss.fate == UNROUTABLE else ()
+            found[loss.queue, loss.reason, loss.fate, _end(loss), loss.whole, keys].append(loss)
+    return found.values()
+
+
+def _end(loss: Loss) -> str | None:
+    """Return where the dead letter was to go, as far as that makes it another loss."""
+    if loss.fate == "cycle":
+        return "itself" if loss.target == loss.queue else "another queue"
+    return loss.target
+
+
+def losses_at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
+    """Yield what the rules make possible there, without a history. ``parked``: the queue is a parking queue."""
+    flow, queue = walk.flow, place.queue
+    for death in flow.deaths(place.state):
+        if not death.possible or (death.reason == MAXLEN and _told(place, flow)):
+            continue
+        copies = flow.copies(place.state, death.reason)
+        arrives = any(copy.outcome in ("dead-lettered", "may be refused") for copy in copies)
+        for copy in copies:
+            fate = _fate(copy.outcome, copy.queue, flow, queue)
+            if fate is None:
+                continue
+            rule = death.rule if fate == "no dead-letter exchange" and death.reason != REJECTED else copy.rule
+            given_up = fate == "no dead-letter exchange" and death.reason in (
+                (REJECTED, DELIVERY_LIMIT) if parked else (REJECTED,)
+            )
+            yield Loss(
+                vhost=walk.vhost,
+                queue=queue,
+                reason=death.reason,
+                fate=fate,
+                rule=rule,
+                publish=place.publish,
+                path=place.path,
+                keys=_keys_on(flow, place),
+                target=copy.queue,
+                by_consumers=given_up,
+                whole=fate == REFUSED or not arrives,
+            )
+    rule_of_end = _end_of(queue, flow)
+    if rule_of_end is not None:
+        yield Loss(
+            vhost=walk.vhost,
+            queue=queue,
+            reason="",
+            fate=REMOVED,
+            rule=rule_of_end,
+            publish=place.publish,
+            path=place.path,
+        )
+
+
+def _told(place: Place, flow: MessageFlow) -> bool:
+    """Tell whether a full queue refuses the message where it is, and its publisher learns of it."""
+    return place.hop is None and flow.settings(place.queue).dead_letters_refused
+
+
+def _fate(outcome: str, target: str | None, flow: MessageFlow, queue: str) -> str | None:
+    """Return what becomes of a copy that is lost; ``None`` for one that is not."""
+    if outcome == "may be refused" and target is not None:
+        held = flow.settings(queue).dead_letter_strategy == AT_LEAST_ONCE
+        return None if held or flow.settings(target).dead_letters_refused else REFUSED
+    if outcome == HELD:  # by an exchange that does not exist: that is a matter of its own
+        return HELD if flow.settings(queue).dead_letter_exchange in flow.topology.exchanges else None
+    return None if outcome in NOT_LOST else outcome
+
+
+def _keys_on(flow: MessageFlow, place: Place) -> tuple[str, ...]:
+    """Return the routing keys that the dead letter has."""
+    replaced = flow.settings(place.queue).dead_letter_routing_key
+    return place.state.message.routing_keys if replaced is None else (replaced,)
+
+
+def _end_of(queue: str, flow: MessageFlow) -> Rule | None:
+    """Return the rule by which the queue is deleted with its messages; ``None`` where nothing deletes it."""
+    definition, settings = flow.topology.queues[queue], flow.settings(queue)
+    if definition.type == STREAM:
+        return None
+    if settings.expires_ms is not None:
+        unused = f"the queue is deleted, with its messages, when nobody has used it for {settings.expires_ms} ms"
+        return Rule(unused, settings.values.get(EXPIRES))
+    if definition.auto_delete:
+        return Rule("the queue is deleted, with its messages, when its last consumer leaves (auto-delete)")
+    return None
+
+
+class _Unsure:
+    """Knows which losses cannot be told: of dead letters that go to what the broker refuses, or is guessed at.
+
+    And it knows what would take a dead letter and is in no export of that server. It is taken not to be there: an
+    exchange that no binding names loses nearly all, internal or not, and a client's queue is gone with the client.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._flows = snapshot.flows
+        document, self._version = snapshot.definitions.document, snapshot.definitions.rabbitmq_version
+        own = snapshot.release if self._version is None else rules_of("", self._version)
+        by_rabbitmqctl = not snapshot.definitions.single_vhost and "product_name" not in document
+        self._omits_internal = by_rabbitmqctl or not own.definitions_internal_exchanges
+        self._omits_bindings = not own.definitions_exclusive_bindings
+        refused = {each.about for each in snapshot.refused if each.kept == "no"}
+        self._refused = {*refused, *snapshot.of_plugins, *snapshot.stand_ins}
+        self._behind = {
+            (vhost, str(item.get("source", "")))
+            for item, vhost in snapshot.items("bindings")
+            if ObjectName(str(item.get("destination_type", "queue")), vhost, str(item.get("destination")))
+            in self._refused
+        }
+
+    def about(self, loss: Loss) -> bool:
+        """Tell whether a refused object would take the dead letter, or may do so."""
+        if loss.fate not in (UNROUTABLE, MISSING, HELD):
+            return False
+        flow = self._flows[loss.vhost]
+        dlx = flow.settings(loss.queue).dead_letter_exchange or ""
+        if loss.fate == MISSING and self._version is not None and self._omits_internal:
+            inside = Exchange(name=dlx, internal=True)
+            if alternate_exchange(inside, flow.topology, flow.release) is not None:
+                return True
+        if any(ObjectName("exchange", loss.vhost, name) in self._refused for name in flow.passed({dlx})):
+            return True
+        if not dlx and any(ObjectName("queue", loss.vhost, key) in self._refused for key in loss.keys):
+            return True
+        return any((loss.vhost, name) in self._behind for name in flow.passed({dlx}))
+
+    def assumed(self, loss: Loss) -> Iterator[str]:
+        """Yield what is taken not to be there, since the export would not have it, in phrases."""
+        if self._version is None or loss.fate not in (UNROUTABLE, MISSING, HELD):
+            return
+        export, dlx = f"an export of RabbitMQ {self._version} omits", self._flows[loss.vhost].settings(loss.queue)
+        about = ObjectName("exchange", loss.vhost, dlx.dead_letter_exchange or "")
+        if loss.fate == MISSING and self._omits_internal:
+            yield (
+                f"{export} internal exchanges: if {about} is one, dead letters leave it by an alternate exchange alone"
+            )
+        elif loss.fate != MISSING and not about.name:
+            named = " or ".join(f"'{key}'" for key in loss.keys)
+            yield f"{export} exclusive queues: a client that has queue {named} gets dead letters while it is connected"
+        elif loss.fate != MISSING and self._omits_bindings:
+            yield (
+                f"{export} exclusive queues and what binds them: a client that has one behind {about} gets dead letters"
+                " while it is connected"
+            )
+
+
+class _Prover:
+    """Finds the histories; equal questions are asked once."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._budget = Budget(sum(1 for _ in snapshot.queues()))
+        self._slices = Slices(snapshot.document, snapshot.flows, snapshot.only_vhost)
+
+    def first_proven(self, alike: Iterable[Loss]) -> Loss | None:
+        """Return the first of these ways that was played, with its history; ``None`` if none was."""
+        self._budget.begin()
+        return next(filter(None, map(self._proven, alike)), None)
+
+    def _proven(self, loss: Loss) -> Loss | None:
+        way, whole = self._slices.along(loss.publish, _on_the_way(loss)), self._slices.of(loss.publish)
+        history = self._proof(loss, way)
+        if way is not whole and (history is None or not self._holds(loss, history)):
+            history = self._proof(loss, whole)
+        return None if history is None else msgspec.structs.replace(loss, history=history)
+
+    def _proof(self, loss: Loss, definitions: Mapping[str, Any]) -> History | None:
+        death, full = (loss.queue, loss.reason), loss.target if loss.fate == REFUSED else None
+        expires_ms = self._snapshot.flows[loss.vhost].settings(loss.queue).expires_ms if not loss.reason else None
+        release = self._snapshot.release.name
+        return proof(definitions, release, loss.publish, loss.path, death, full, expires_ms, self._budget)
+
+    def _holds(self, loss: Loss, history: History) -> bool:
+        """Tell whether what loses a copy on one way does so where the others go theirs; yes where that costs much."""
+        definitions = self._slices.of(loss.publish)
+        cost = _ACTIONS_PER_QUEUE * len(definitions.get("queues", ())) + steps.length(history)
+        if cost > self._budget.actions:
+            return True
+        self._budget.actions -= cost
+        death, full = (loss.queue, loss.reason), loss.target if loss.fate == REFUSED else None
+        return loses(definitions, self._snapshot.release.name, history, death, full)
+
+
+def _on_the_way(loss: Loss) -> set[str]:
+    """Return the queues that the one copy comes to."""
+    there = {queue for hop in loss.path for queue in (hop.queue, hop.to_queue)}
+    return there | {loss.queue, *([loss.target] if loss.target else [])}

@@ -1,0 +1,218 @@
+"""Definitions under one release, as the state of a server: what questions are asked of.
+
+What a server exports, it has. What an import into the release would refuse is there all the same, and told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, Literal
+
+import msgspec
+
+from dlx.limits import MAX_CONNECTIONS
+from dlx.releases import Release
+from dlx.settings import Settings
+from dlx.topology import Topology
+from simulator.analysis.entries import Entries, entries
+from simulator.analysis.findings import ObjectName
+from simulator.bootstrap import as_taken, take_definitions
+from simulator.broker import Broker
+from simulator.broker.replies import NotImported
+from simulator.definitions import Definitions, importable
+from simulator.definitions.checks import is_for_plugin
+from simulator.definitions.completed import completed
+from simulator.scenario.player import START_US
+
+_WHO = ("users", "permissions", "topic_permissions")  # a trial's clients may do everything
+_WITH_WHO = (*_WHO, "vhosts", "exchanges", "rabbit_version", "rabbitmq_version")
+_KINDS = {
+    "queues": "queue",
+    "exchanges": "exchange",
+    "policies": "policy",
+    "vhosts": "virtual host",
+    "users": "user",
+    "permissions": "permissions of user",
+    "topic_permissions": "topic permissions of user",
+}
+Kept = Literal["whole", "in part", "no"]
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """An object that an import into the release would not take.
+
+    Attributes:
+        about: the object.
+        why: why not, in plain words.
+        words: what the server says; empty where it leaves the object out without a word.
+        kept: whether questions are about the whole object, about what the release knows of it, or leave it out.
+    """
+
+    about: ObjectName
+    why: str
+    words: str
+    kept: Kept
+
+    @property
+    def consequence(self) -> str:
+        """What questions do with it, in a phrase."""
+        if self.kept == "whole":
+            return "a server may have it, and so it is here"
+        return "here without what is refused" if self.kept == "in part" else "left out here"
+
+    def sentence(self, release: str) -> str:
+        """Say what an import into the release refuses, why, and what questions do with it."""
+        return f"an import into RabbitMQ {release} refuses {self.about}: {self.why} ({self.consequence})"
+
+
+def queue_left_out(about: ObjectName) -> str:
+    """Say in a phrase that a queue is not looked into which only bindings name."""
+    left_out = "the export has its bindings, and leaves out the queue, as it does where a queue is exclusive"
+    return f"what becomes of messages in {about}: {left_out}"
+
+
+class Snapshot:
+    """Definitions under one release.
+
+    Attributes:
+        definitions, release: as given.
+        refused: what an import into that release would refuse.
+        plugins: what a plugin does with the definitions, in phrases: nobody knows here.
+        document: the export, with stand-ins for what it leaves out, as far as a broker of the release has it, and
+            without who may do what.
+        broker: a broker that has it. Whoever plays on it leaves its exchanges, queues and bindings alone,
+            since the flows read them there.
+        flows: what the rules say of each virtual host, by name.
+    """
+
+    def __init__(self, definitions: Definitions, release: Release) -> None:
+        self.definitions, self.release = definitions, release
+        self._completed = completed(importable(definitions.document), release, self.only_vhost)
+        document = {key: value for key, value in self._completed.document.items() if key not in _WHO}
+        self.broker = Broker(release)
+        taken = take_definitions(self.broker, document, self.only_vhost, START_US)
+        self.plugins = list(map(self._of_plugin, filter(self._is_of_plugin, taken)))
+        self.refused = tuple(
+            self._refused(each)
+            for each in taken
+            if (each.text or each.taken != each.item) and not self._is_of_plugin(each)
+        )
+        self.document = as_taken(document, taken)
+        self.flows = {name: vhost.flow(release) for name, vhost in self.broker.vhosts.items()}
+
+    @cached_property
+    def refused_users(self) -> tuple[Refused, ...]:
+        """What an import would refuse of users, and of what they may do; no message goes another way by that."""
+        document = {key: value for key, value in self._completed.document.items() if key in _WITH_WHO}
+        taken = take_definitions(Broker(self.release), document, self.only_vhost, START_US)
+        return tuple(self._refused(each) for each in taken if each.section in _WHO)
+
+    @property
+    def only_vhost(self) -> str | None:
+        """The virtual host of an export of one, whose items do not name it."""
+        return self.definitions.vhosts[0] if self.definitions.single_vhost else None
+
+    @property
+    def topologies(self) -> dict[str, Topology]:
+        """The virtual hosts by name."""
+        return {vhost: flow.topology for vhost, flow in self.flows.items()}
+
+    @property
+    def stand_ins(self) -> dict[ObjectName, str]:
+        """The types of exchanges that only bindings name. Their keys and arguments tell the type: it is a guess."""
+        return {ObjectName("exchange", *at): kind for at, kind in self._completed.exchanges.items()}
+
+    @property
+    def of_plugins(self) -> dict[ObjectName, tuple[str, str]]:
+        """The types of exchanges that only plugins know, each with the type as which it is taken."""
+        return {ObjectName("exchange", *at): types for at, types in self._completed.of_plugins.items()}
+
+    @property
+    def left_out(self) -> frozenset[ObjectName]:
+        """The queues that only bindings name: exports leave out exclusive ones, but not what binds them."""
+        return frozenset(ObjectName("queue", *at) for at in self._completed.queues)
+
+    @property
+    def guesses(self) -> list[str]:
+        """What is taken to be so of what the export does not tell, in phrases."""
+        routed = [f"how {about} routes, which the export leaves out: here as a {kind} exchange" for about, kind in
+                  self.stand_ins.items()]  # fmt: skip
+        by_plugin = [
+            f"how {about} routes, which the plugin of {kind} decides: here as a {here} exchange"
+            for about, (kind, here) in self.of_plugins.items()
+        ]
+        elsewhere = [
+            f"virtual host '{name}', which the definitions do not declare: here it has what they say of it"
+            for name in self._completed.vhosts
+            if "vhosts" in self.definitions.document
+        ]
+        closed = [
+            f"whether clients come to virtual host '{name}' ({MAX_CONNECTIONS} is 0: nobody may connect): here they do"
+            for name, vhost in self.broker.vhosts.items()
+            if (vhost.limits or {}).get(MAX_CONNECTIONS) == 0
+        ]
+        return [*routed, *by_plugin, *map(queue_left_out, sorted(self.left_out)), *self.plugins, *elsewhere, *closed]
+
+    @cached_property
+    def entries(self) -> Entries:
+        """What publishers publish: keys that together reach every queue by all ways that bindings tell apart."""
+        return entries(self.flows)
+
+    def queues(self) -> Iterator[tuple[str, Settings]]:
+        """Yield each queue's settings, with its virtual host."""
+        for vhost, flow in self.flows.items():
+            for name in flow.topology.queues:
+                yield vhost, flow.settings(name)
+
+    def items(self, section: str) -> Iterator[tuple[Mapping[str, Any], str]]:
+        """Yield the items of a section of the export, each with its virtual host."""
+        for item in self.definitions.document.get(section, ()):
+            yield item, self._vhost(item)
+
+    def _vhost(self, item: Mapping[str, Any]) -> str:
+        return self.only_vhost if self.only_vhost is not None else str(item.get("vhost", "/"))
+
+    def _refused(self, told: NotImported) -> Refused:
+        item = told.item
+        whole = told.taken is not None and {**item, **told.taken} == item
+        kept: Kept = "no" if told.taken is None else "whole" if whole else "in part"
+        return Refused(self._about(told.section, item), told.plain, told.text, kept)
+
+    def _about(self, section: str, item: Mapping[str, Any]) -> ObjectName:
+        name, kind = str(item.get("name", item.get("user", ""))), _KINDS.get(section, "parameter")
+        if section == "users":
+            return ObjectName(kind, "", name)
+        if section == "bindings":
+            key = f" by '{item['routing_key']}'" if item.get("routing_key") else ""
+            return ObjectName("binding", self._vhost(item), f"{item['source']} → {item['destination']}{key}")
+        if section == "parameters" and item.get("component") == "operator_policy":
+            kind = "operator policy"
+        return ObjectName(kind, name if section == "vhosts" else self._vhost(item), name)
+
+    def _is_of_plugin(self, told: NotImported) -> bool:
+        """Tell whether an item is refused only because it is for a plugin, which no release has by itself."""
+        item = told.item
+        if told.section == "parameters" and item.get("component") != "operator_policy":
+            return item.get("component") not in _OWN_COMPONENTS
+        return told.section == "policies" and bool(_keys_of_plugins(item)) and _without(item, told)
+
+    def _of_plugin(self, told: NotImported) -> str:
+        item = told.item
+        about = self._about(told.section, item)
+        if told.section == "parameters":
+            return f"what a plugin does by {about} of {item.get('component')}"
+        return f"what a plugin does by {', '.join(map(repr, _keys_of_plugins(item)))} in {about}"
+
+
+_OWN_COMPONENTS = ("vhost-limits", "policy")
+
+
+def _keys_of_plugins(policy: Mapping[str, Any]) -> list[str]:
+    return sorted(filter(is_for_plugin, policy.get("definition") or {}))
+
+
+def _without(policy: Mapping[str, Any], told: NotImported) -> bool:
+    """Tell whether a policy was kept but for the keys of plugins."""
+    gone = policy["definition"].keys() - (told.taken or {}).get("definition", {}).keys()
+    return told.taken is not None and gone <= set(_keys_of_plugins(policy))

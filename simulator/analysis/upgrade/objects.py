@@ -1,0 +1,164 @@
+"""Questions about objects that the new release refuses: policies, queues, exchanges, bindings, topic permissions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dlx.amqp_errors import Refusal
+from dlx.bindings import check_binding
+from dlx.releases import Release, Row
+from dlx.topology import Policy
+from simulator.analysis.findings import Fix, ObjectName
+from simulator.analysis.upgrade.upgrade import Change, Traffic, Upgrade, asks
+from simulator.definitions.checks import is_declared
+
+_MIRRORING = "ha-"
+
+
+@asks("policy_keys", "operator_policy_keys", "policy_pattern_max_bytes")
+def refused_policies(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+    """A policy has what the release no longer takes; mirrored queues are the known case."""
+    for vhost, topology in upgrade.topologies.items():
+        for operator, policies in ((False, topology.policies), (True, topology.operator_policies)):
+            for policy in policies:
+                if _refused_by(upgrade, policy, row, operator):
+                    yield _refused_policy(upgrade, vhost, policy, operator)
+
+
+def _refused_by(upgrade: Upgrade, policy: Policy, row: Row, operator: bool) -> bool:
+    pairs = upgrade.trials(row)
+    return upgrade.refused_policy(policy, upgrade.before, operator=operator) is None and any(
+        upgrade.refused_policy(policy, one, operator=operator) is None
+        and upgrade.refused_policy(policy, other, operator=operator) is not None
+        for one, other in pairs
+    )
+
+
+def _refused_policy(upgrade: Upgrade, vhost: str, policy: Policy, operator: bool) -> Change:
+    kind = "operator policy" if operator else "policy"
+    known = upgrade.after.operator_policy_keys if operator else upgrade.after.policy_keys
+    gone = sorted(policy.definition.keys() - known)
+    why = upgrade.refused_policy(policy, upgrade.after, operator=operator)
+    mirrored = any(key.startswith(_MIRRORING) for key in gone)
+    keys = " and ".join(gone) or "what it has"
+    text = f"{upgrade.after.name} does not take {kind} '{policy.name}' ({keys}), as {upgrade.before.name} does. In its"
+    text += f" words: {why}. An import of these definitions is refused as a whole."
+    if mirrored:
+        text += (
+            " Classic queues that it mirrors have one copy after the upgrade, and a node that is lost takes their"
+            " messages with it."
+        )
+    how = f"set {kind} '{policy.name}' without {keys}"
+    how += "; declare what needs copies as quorum queues, which takes new queues" if mirrored else ""
+    return Change(
+        severity="warning",
+        about=ObjectName(kind, vhost, policy.name),
+        message=text,
+        fix=Fix(not mirrored, how),
+        traffic=Traffic("any message", vhost),
+    )
+
+
+@asks("queue_master_locator")
+def master_locator(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+    """queue-master-locator is refused in policies, and as an argument of classic queues."""
+    yield from refused_policies(upgrade, row)
+    yield from refused_objects(upgrade, row)
+
+
+@asks(
+    "queue_types",
+    "queue_versions",
+    "queue_mode_checked",
+    "quorum_name_most",
+    "arguments_checked_by_type",
+    "classic_queue_arguments",
+    "quorum_queue_arguments",
+    "stream_queue_arguments",
+    "leader_locators",
+    "exchange_types",
+)
+def refused_objects(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+    """A queue or exchange cannot be declared any more as it is."""
+    for vhost, item, kind in _items(upgrade):
+        now, then = (_refusal(kind, vhost, item, release) for release in (upgrade.before, upgrade.after))
+        alone = any(
+            _refusal(kind, vhost, item, one) is None and _refusal(kind, vhost, item, other) is not None
+            for one, other in upgrade.trials(row)
+        )
+        if now is None and then is not None and alone:
+            yield Change(
+                severity="warning",
+                about=ObjectName(kind, vhost, item["name"]),
+                message=f"{upgrade.after.name} refuses to declare {kind} '{item['name']}' as it is, which"
+                f" {upgrade.before.name} does: {then}. Clients that declare it on start fail, and so does an import.",
+                fix=Fix(
+                    False,
+                    f"drain {kind} '{item['name']}', delete it and declare it without what is refused, in clients, too",
+                ),
+                traffic=Traffic("any message", vhost, (item["name"],) if kind == "queue" else ()),
+            )
+
+
+def _items(upgrade: Upgrade) -> Iterator[tuple[str, dict[str, Any], str]]:
+    definitions = upgrade.definitions
+    for section, kind in (("queues", "queue"), ("exchanges", "exchange")):
+        for item in definitions.document.get(section, ()):
+            vhost = definitions.vhosts[0] if definitions.single_vhost else str(item["vhost"])
+            yield vhost, item, kind
+
+
+def _refusal(kind: str, vhost: str, item: dict[str, Any], release: Release) -> str | None:
+    try:
+        if not is_declared(kind, vhost, item, release):
+            return "a queue of its type cannot be like that"
+    except Refusal as refusal:
+        return refusal.plain
+    return None
+
+
+@asks("topic_hash_wildcards_max")
+def bindings(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+    """A binding cannot be declared any more."""
+    for vhost, topology in upgrade.topologies.items():
+        for name, bound in topology.bindings.items():
+            for binding in bound:
+                exchange = topology.exchanges.get(name)
+                if exchange is None:
+                    continue
+                try:
+                    check_binding(exchange, binding.routing_key, binding.arguments, release=upgrade.after, vhost=vhost)
+                except Refusal as refusal:
+                    yield Change(
+                        severity="warning",
+                        about=ObjectName("exchange", vhost, name),
+                        message=f"{upgrade.after.name} refuses the binding of '{name}' to '{binding.destination}' with"
+                        f" key '{binding.routing_key}', which {upgrade.before.name} takes: {refusal.plain}. Clients"
+                        " that bind on start fail, and so does an import.",
+                        fix=Fix(True, "bind with a key that is taken before unbinding this one"),
+                        traffic=Traffic("any message", vhost),
+                    )
+
+
+@asks("topic_permission_expansion", "topic_permission_keys", "topic_permissions_need_exchange")
+def topic_permissions(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+    """What topic permissions allow is read another way."""
+    for item in upgrade.definitions.document.get("topic_permissions", ()):
+        vhost, exchange = str(item.get("vhost", "/")), str(item.get("exchange", ""))
+        topology = upgrade.topologies.get(vhost)
+        matters = {
+            "topic_permission_expansion": "{" in f"{item.get('write')}{item.get('read')}",
+            "topic_permission_keys": True,
+            "topic_permissions_need_exchange": topology is not None and exchange not in topology.exchanges,
+        }[row.name]
+        if matters:
+            user = str(item.get("user", ""))
+            yield Change(
+                severity="warning",
+                about=ObjectName("topic permission", vhost, exchange),
+                message=f"The topic permission of user '{user}' for exchange '{exchange}' is read another way under"
+                f" {upgrade.after.name} than under {upgrade.before.name}: {row.meaning}",
+                fix=Fix(True, f"try what '{user}' publishes against {upgrade.after.name} before the upgrade"),
+                traffic=Traffic("any message", vhost),
+            )

@@ -1,0 +1,108 @@
+"""Walks through all that can become of a message: every situation that it can come to, by the shortest way.
+
+A situation is a message in a queue, with what of its past decides where it can go from
+there. The walk starts with the publishes of ``simulator.analysis.entries`` and
+lets the message die wherever the queue's settings allow it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator
+
+from dlx.deaths import REASONS
+from dlx.message_flow import Hop, MessageFlow, State
+from simulator.analysis.slices import message_of
+from simulator.scenario.steps import Publish
+
+PLACES_MAX = 5_000
+
+
+class Place:
+    """A message in a queue, and how it came there.
+
+    Attributes:
+        state: the message and its queue.
+        publish: how it was published.
+        before: where it was before; ``None`` where it was published to.
+        hop: the death that brought it here.
+        onward: the deaths that are possible here, each with where it leads.
+    """
+
+    __slots__ = ("before", "hop", "onward", "publish", "state")
+
+    def __init__(self, state: State, publish: Publish, before: Place | None = None, hop: Hop | None = None) -> None:
+        self.state, self.publish, self.before, self.hop = state, publish, before, hop
+        self.onward: list[tuple[Hop, Place]] = []
+
+    @property
+    def queue(self) -> str:
+        """The queue's name."""
+        return self.state.queue
+
+    @property
+    def path(self) -> tuple[Hop, ...]:
+        """The deaths behind the message, the first one first."""
+        return () if self.before is None or self.hop is None else (*self.before.path, self.hop)
+
+
+class Walk:
+    """All places that messages can come to in one virtual host.
+
+    Attributes:
+        flow, vhost: the rules, and the virtual host's name.
+        places: the places, those with fewer deaths first.
+        complete: whether these are all; not if there are more than ``PLACES_MAX``.
+    """
+
+    def __init__(self, flow: MessageFlow, vhost: str, publishes: Iterable[Publish]) -> None:
+        self.flow, self.vhost = flow, vhost
+        self.places: list[Place] = []
+        self.complete = True
+        self._known: dict[Hashable, Place] = {}
+        ahead = deque(self._entered(publishes))
+        while ahead:
+            place = ahead.popleft()
+            for reason in REASONS:
+                if flow.why_not(place.state, reason) is None:
+                    ahead += self._die(place, reason)
+
+    def _entered(self, publishes: Iterable[Publish]) -> Iterator[Place]:
+        for publish in publishes:
+            if publish.vhost == self.vhost:
+                for state in self.flow.publish(message_of(publish, self.flow.release)):
+                    if self._situation(state) not in self._known:
+                        yield self._new(Place(state, publish))
+
+    def _die(self, place: Place, reason: str) -> Iterator[Place]:
+        """Note where a death leads, and yield the places that are new."""
+        for hop, state in self.flow.hops(place.state, reason):
+            there = self._known.get(self._situation(state))
+            if there is None and len(self.places) >= PLACES_MAX:
+                self.complete = False
+                continue
+            if there is None:
+                there = self._new(Place(state, place.publish, place, hop))
+                yield there
+            place.onward.append((hop, there))
+
+    def _situation(self, state: State) -> Hashable:
+        return self.flow.situation(state.queue, state.message)
+
+    def _new(self, place: Place) -> Place:
+        self._known[self._situation(place.state)] = place
+        self.places.append(place)
+        return place
+
+
+# Recognises parking queues: they take dead letters and send none, and keep what failed for somebody to look at.
+
+
+def parked_in(walk: Walk) -> set[str]:
+    """Return the queues that take dead letters, or are bound to do so, and send none."""
+    took = {place.queue for place in walk.places if place.hop is not None}
+    for name in walk.flow.topology.queues:
+        settings = walk.flow.settings(name)
+        if settings.dead_letter_exchange or settings.dead_letter_routing_key is not None:
+            took |= walk.flow.possible_targets(name) - {name}
+    return {queue for queue in took if not walk.flow.settings(queue).dead_letters}

@@ -1,0 +1,419 @@
+"""Finds what a history breaks, and the shortest history that breaks it as well.
+
+A message is tried in the part of the topology that it can come to, with small limits in
+the place of large ones; what is found there counts only if it breaks the whole topology, too.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Protocol, TypeVar
+
+from dlx.deaths import MAXLEN
+from dlx.possible_deaths import Rule
+from dlx.releases import DEFAULT
+from dlx.settings import Setting
+from simulator.analysis.entries import Entries, entries
+from simulator.analysis.limit_scaling import scaled, unscaled
+from simulator.analysis.losses import REFUSED, REMOVED, Loss, losses_at
+from simulator.analysis.slices import flows_of, message_of, reached, sliced
+from simulator.analysis.walk import Walk, parked_in
+from simulator.bootstrap import DefinitionsSource
+from simulator.broker import OperatorError
+from simulator.definitions import read_definitions
+from simulator.events import Event, Happened
+from simulator.json_values import plain
+from simulator.scenario import steps
+from simulator.scenario.properties.property import Cause, Property, PropertyBroken
+from simulator.scenario.properties.property_registry import Lossless, named
+from simulator.scenario.steps import AnyStep, History, Publish
+from simulator.scenario.trial import Trial
+from simulator.testing.fuzz.failure_report import events_of
+
+INTO_MAX = 20
+SHRINK_S = 6.0
+TRUE_ACTIONS_MAX = 250_000
+
+
+class Counterexample:
+    """A history that breaks a property.
+
+    Attributes:
+        history: the steps, as few as could be found.
+        broken: what is broken, and how.
+        definitions: the definitions it was found with.
+        note: what else there is to say; empty if there is nothing.
+    """
+
+    def __init__(
+        self, history: History, broken: PropertyBroken, definitions: DefinitionsSource, note: str = ""
+    ) -> None:
+        self.history, self.broken, self.definitions, self.note = history, broken, definitions, note
+
+    def events(self, release: str) -> list[Happened]:
+        """Return what happened, under ``release``, to the message that broke the property."""
+        return events_of(self.definitions, self.broken.history, release, self.broken)
+
+
+class Finder:
+    """Plays histories in one topology.
+
+    Args:
+        definitions: an export of definitions, or its file.
+        property: the name of the property to break, or what makes a property.
+        release: the RabbitMQ release.
+        publishes: what publishers publish; by default ``entries``.
+        whole: whether to play in the whole topology, rather than in what the messages can come to.
+        discards: whether consumers also reject for good where nothing takes the dead letter. ``lossless`` then
+            counts what is lost that way, apart from parking queues.
+
+    Attributes:
+        definitions, release, discards: as given.
+        known: causes of findings that are passed over.
+        topologies, flows: the virtual hosts by name, and what the rules say of messages in each.
+        make: makes a new property for each trial.
+        property: one of them.
+        publishes: what publishers publish.
+        left_out: what else they would publish, in sentences.
+        expiries_ms: after how long queues that nobody uses are deleted.
+    """
+
+    def __init__(
+        self,
+        definitions: DefinitionsSource,
+        property: str | Callable[[], Property],
+        *,
+        release: str = DEFAULT,
+        publishes: Sequence[Publish] = (),
+        whole: bool = False,
+        discards: bool = False,
+    ) -> None:
+        self.definitions, self.release, self.discards = definitions, release, discards
+        self.known: set[Cause] = set()
+        self._maker: Callable[[], Property] = (lambda: named(property)) if isinstance(property, str) else property
+        self.property = self._maker()
+        document = definitions if isinstance(definitions, Mapping) else read_definitions(definitions).document
+        self._true_document = document
+        self._document: Mapping[str, Any]
+        self._document, self._limits = scaled(document)
+        trial = Trial(definitions, release=release)
+        self.topologies, self.flows = trial.topologies(), flows_of(trial)
+        self.expiries_ms = sorted({ms for ms in (queue.settings.expires_ms for queue in trial.queues()) if ms})
+        self.publishes, self.left_out = entries(self.flows) if not publishes else Entries(list(publishes), [])
+        if discards and isinstance(self.property, Lossless):
+            self._maker = lambda: Lossless(discards_count=True, parking=self.parking)
+        self._whole = whole
+        self._routes: dict[str, tuple[str, ...]] = {}
+        self._reachable_parts: dict[str, Mapping[str, Any]] = {}
+
+    @cached_property
+    def walks(self) -> dict[str, Walk]:
+        """All situations that the rules say messages can come to, by virtual host."""
+        return {vhost: Walk(flow, vhost, self.publishes) for vhost, flow in self.flows.items()}
+
+    @cached_property
+    def parking(self) -> frozenset[tuple[str, str]]:
+        """The parking queues, as pairs of virtual host and name."""
+        return frozenset((vhost, queue) for vhost, walk in self.walks.items() for queue in parked_in(walk))
+
+    @cached_property
+    def possible_losses(self) -> list[Loss]:
+        """Every loss that the rules make possible, also those that no history shows, one for each cause."""
+        found: dict[tuple[Any, ...], Loss] = {}
+        for walk in self.walks.values():
+            for place in walk.places:
+                for loss in losses_at(place, walk, parked=False):
+                    found.setdefault((loss.vhost, loss.queue, loss.reason, loss.fate, loss.target, loss.whole), loss)
+        return list(found.values())
+
+    def make(self) -> Property:
+        """Return a new property, which passes over what is known."""
+        made = self._maker()
+        made.known = self.known
+        return made
+
+    def widened(self) -> bool:
+        """Widen the part of the definitions that is searched; return whether there was more of them.
+
+        This is for a finding that breaks nothing in the definitions as they are.
+        """
+        if not self._whole:
+            self._whole = True
+            return True
+        if self._limits:
+            self._document, self._limits = self._true_document, {}
+            return True
+        return False
+
+    def counterexample(self, history: History) -> Counterexample | None:
+        """Return the shortest counterexample made of a history, with the true limits; ``None`` if nothing breaks."""
+        found = self._breaks(history, self.definitions_for(history))
+        if found is None:
+            return None
+        end = time.monotonic() + SHRINK_S
+        for simpler in (self._shortened, self._entered_later, self._shortened):
+            found = simpler(found, end)
+        for true in unscaled(found.history, self._limits):
+            actions = steps.length(true)
+            if actions > TRUE_ACTIONS_MAX:
+                note = f"Found with smaller limits: the history takes {actions:,} actions, and was not played."
+                return Counterexample(true, found.broken, found.definitions, note)
+            played = self._breaks(true, self.definitions)
+            if played is not None:
+                return played
+        return None
+
+    def _shortened(self, found: Counterexample, until_s: float) -> Counterexample:
+        return shrink(found, lambda shorter: self._in_time(shorter, until_s), until_s=until_s)
+
+    def _entered_later(self, found: Counterexample, until_s: float) -> Counterexample:
+        """Return the finding by its last steps alone, if a publisher can put the message in just before them."""
+        for last in range(1, len(found.history) - 1):
+            rest = found.history[-last:]
+            for publish in self._into(getattr(rest[0], "queue", None)):
+                again = self._in_time((publish, *rest), until_s)
+                if again is not None:
+                    return again
+        return found
+
+    def _into(self, queue: str | None) -> list[Publish]:
+        """Return some publishes that bring a message into the queue at once; some of all if no queue is named."""
+        return [each for each in self.publishes if queue is None or queue in self.first_queues(each)][:INTO_MAX]
+
+    def first_queues(self, publish: Publish) -> tuple[str, ...]:
+        """Return the queues that a publish is routed to."""
+        if repr(publish) not in self._routes:
+            flow = self.flows[publish.vhost]
+            self._routes[repr(publish)] = flow.entries(message_of(publish, flow.release))
+        return self._routes[repr(publish)]
+
+    def _in_time(self, history: History, until_s: float) -> Counterexample | None:
+        return self._breaks(history, self.definitions_for(history), until_s)
+
+    def play(self, history: History, make: Callable[[], Property] | None = None) -> Counterexample | None:
+        """Play the history unchanged and return what it breaks, cut off there; ``None`` if it breaks nothing.
+
+        ``make`` makes another property to look for. Raises ``OperatorError`` for a step that RabbitMQ refuses.
+        """
+        trial = Trial(self.definitions, release=self.release, properties=[(make or self.make)()])
+        return _played(trial, history)
+
+    def _breaks(
+        self, history: History, definitions: DefinitionsSource, until_s: float = math.inf
+    ) -> Counterexample | None:
+        """Return what the history breaks with these definitions, if that shows in time; a step may be refused."""
+
+        def pulse() -> None:
+            if time.monotonic() > until_s:
+                raise _TooLong
+
+        trial = Trial(definitions, release=self.release, properties=[self.make()], pulse=pulse)
+        try:
+            return _played(trial, history)
+        except (OperatorError, _TooLong):
+            return None
+
+    def definitions_for(self, history: History) -> Mapping[str, Any]:
+        """Return the smallest definitions that contain everything the history uses."""
+        if self._whole:
+            return self._document
+        published = [step for step in once(history) if isinstance(step, Publish)]
+        kinds = {repr(steps.changed(step, expiration_ms=None, body_bytes=0)): step for step in published}
+        if len(kinds) != 1:
+            return self._document
+        ((kind, publish),) = kinds.items()
+        if kind not in self._reachable_parts:
+            self._reachable_parts[kind] = sliced(self._document, self.flows[publish.vhost], publish)
+        return self._reachable_parts[kind]
+
+
+def _played(trial: Trial, history: History) -> Counterexample | None:
+    try:
+        trial.play(history)
+    except PropertyBroken as broken:
+        return Counterexample(broken.history, broken, trial.definitions)
+    return None
+
+
+def once(path: History) -> Iterator[AnyStep]:
+    """Yield the steps of a path, with each repeated step once."""
+    for step in path:
+        if isinstance(step, steps.Repeat):
+            yield from once(step.steps)
+        elif isinstance(step, Publish):
+            yield steps.changed(step, times=1)
+        else:
+            yield step
+
+
+class _TooLong(Exception):
+    """Ends a trial."""
+
+
+# Makes a history shorter that shows something: leaves out steps, and takes smaller numbers, while it still does.
+
+
+class Shown(Protocol):
+    """A finding that a history shows; ``history`` is the part of it that was needed."""
+
+    history: History
+
+
+Found = TypeVar("Found", bound=Shown)
+
+
+def shrink(best: Found, shows: Callable[[History], Found | None], *, until_s: float) -> Found:
+    """Return the same finding with the shortest history that still shows it.
+
+    ``shows`` returns what a history shows, or ``None``. The search stops when ``time.monotonic()``
+    reaches ``until_s``, with the best so far.
+    """
+    better: Found | None = best
+    while better is not None:
+        best = better
+        better = _first(best.history, shows, until_s)
+    return best
+
+
+def _first(history: History, shows: Callable[[History], Found | None], end: float) -> Found | None:
+    """Return the first of the simpler histories that still shows it."""
+    for simpler in _simpler(history):
+        if time.monotonic() > end:
+            return None
+        found = shows(simpler)
+        if found is not None and _weight(found.history) < _weight(history):
+            return found
+    return None
+
+
+def _weight(history: History) -> tuple[int, int, int]:
+    """Weigh a history: fewer steps are better, then fewer actions, then less time and smaller bodies."""
+    return _count(history), steps.length(history), sum(map(_size, history))
+
+
+def _count(history: History) -> int:
+    return sum(1 + (_count(step.steps) if isinstance(step, steps.Repeat) else 0) for step in history)
+
+
+def _size(step: AnyStep) -> int:
+    if isinstance(step, steps.Repeat):
+        return sum(map(_size, step.steps))
+    return getattr(step, "ms", 0) + getattr(step, "body_bytes", 0)
+
+
+def _simpler(history: History) -> Iterator[History]:
+    yield from _without_parts(history)
+    yield from _merged(history)
+    yield from _repeated(history)
+    for index, step in enumerate(history):
+        for smaller in _smaller(step):
+            yield (*history[:index], *smaller, *history[index + 1 :])
+
+
+def _without_parts(history: History) -> Iterator[History]:
+    """Leave out a half, a quarter, ..., one step."""
+    size = len(history) // 2
+    while size:
+        for start in range(0, len(history) - size + 1, size):
+            yield history[:start] + history[start + size :]
+        size //= 2
+
+
+def _merged(history: History) -> Iterator[History]:
+    """Merge neighbouring steps that differ only in how often they happen."""
+    for index, (step, following) in enumerate(pairwise(history)):
+        times = [getattr(each, "times", 0) for each in (step, following)]
+        if all(times) and steps.changed(step, times=1) == steps.changed(following, times=1):
+            yield (*history[:index], steps.changed(step, times=sum(times)), *history[index + 2 :])
+
+
+def _repeated(history: History) -> Iterator[History]:
+    """Say once what is done again and again."""
+    for period in range(1, 5):
+        for start in range(len(history) - 2 * period + 1):
+            part, times = history[start : start + period], 1
+            while history[start + times * period : start + (times + 1) * period] == part:
+                times += 1
+            if times > 1:
+                rest = history[start + times * period :]
+                yield (*history[:start], steps.again(part, times), *rest)
+
+
+def _smaller(step: AnyStep) -> Iterator[History]:
+    """Yield simpler steps to put in its place."""
+    if isinstance(step, steps.Repeat):
+        yield step.steps
+        if len(step.steps) == 1:
+            yield (steps.again(step.steps, step.times),)
+        for inner in _simpler(step.steps):
+            if inner:
+                yield (steps.Repeat(inner, step.times),)
+    for field, least in (("times", 1), ("ms", 0), ("body_bytes", 0)):
+        value = getattr(step, field, least)
+        for less in _less(value, least):
+            yield (steps.changed(step, **{field: less}),)
+
+
+def _less(value: int, least: int) -> Iterator[int]:
+    """Yield smaller numbers, the smallest first."""
+    gap = value - least
+    while gap > 0:
+        yield value - gap
+        gap //= 2
+
+
+# Names what is behind a finding: the deciding rule with its setting, what that hides, and what was assumed.
+
+
+_FATES = {
+    Event.CYCLE_DROPPED.value: ("cycle",),
+    Event.UNROUTABLE.value: ("unroutable",),
+    Event.PURGED.value: (REMOVED,),
+    Event.DROPPED.value: ("no dead-letter exchange", "dead-letter exchange missing", "lost in a stream", REFUSED),
+}
+
+
+def deciding_rule(search: Finder, broken: PropertyBroken) -> Rule | None:
+    """Return the rule by which the message was lost; ``None`` where it was not lost, or no rule fits."""
+    return next((loss.rule for loss in search.possible_losses if is_cause(broken.cause, loss)), None)
+
+
+def is_cause(cause: Cause, loss: Loss) -> bool:
+    """Tell whether a loss that the rules make possible is what was found."""
+    if cause.vhost != loss.vhost or loss.fate not in _FATES.get(cause.what, ()):
+        return False
+    if loss.fate == REFUSED:  # the copy dies where it is refused, of the length limit
+        return (cause.queue, cause.reason) == (loss.target, MAXLEN)
+    return cause.queue in (loss.queue, loss.target) and (cause.reason or "") == loss.reason
+
+
+def told(rule: Rule) -> str:
+    """Say the rule, its setting, and what that hides."""
+    return f"{rule}; {hidden(rule.setting)}" if rule.setting is not None and rule.setting.hidden else str(rule)
+
+
+def as_json(setting: Setting) -> dict[str, Any]:
+    """Return a setting with its origin and what it hides."""
+    hides = [{"value": plain(value), "origin": str(origin)} for value, origin in setting.hidden]
+    return {"key": setting.key, "value": plain(setting.value), "origin": str(setting.origin), "hidden": hides}
+
+
+def hidden(setting: Setting) -> str:
+    """Say which values a setting hides."""
+    return "it hides " + ", ".join(f"{value} by {origin}" for value, origin in setting.hidden)
+
+
+def assumptions(search: Finder) -> Iterator[str]:
+    """Yield what ``lossless`` takes for granted, in sentences: consumers discard nothing where it would be gone."""
+    if search.property.name != "lossless" or search.discards:
+        return
+    for vhost, flow in search.flows.items():
+        queues, _ = reached(flow, [each for each in search.publishes if each.vhost == vhost])
+        for name in sorted(queues & flow.topology.queues.keys()):
+            if not flow.is_stream(name) and not flow.settings(name).dead_letters:
+                where = "" if vhost == "/" else f" of virtual host '{vhost}'"
+                yield f"nobody rejects for good in '{name}'{where}, which has no dead-letter exchange"
