@@ -40,9 +40,9 @@ from simulator.capture.parquet import FILE_SCHEMA
 from simulator.definitions import Definitions, read_definitions
 from simulator.generate import Wish, generate
 from simulator.replay import replay, scan, spark_session
-from simulator.replay.kernel_input import ORDER, kernel_rows
-from simulator.replay.plan import arranged
-from simulator.replay.row_codec import LINEAGE
+from simulator.replay.engines.spark import arranged
+from simulator.replay.kernel.kernel_input import ORDER, kernel_rows
+from simulator.replay.rows.row_codec import LINEAGE
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "captured-4.3"
 WORKER = "pyspark.daemon"

@@ -16,9 +16,9 @@ from what_if_speed import ROWS, Question, cpu_s, questions
 
 from simulator.capture import SCHEMA
 from simulator.replay import replay_files
-from simulator.replay.kernel_input import in_order, kernel_rows
-from simulator.replay.seldom_collecting import seldom_collecting
-from simulator.replay.tables import select
+from simulator.replay.engines.gc_tuning import seldom_collecting
+from simulator.replay.kernel.kernel_input import in_order, kernel_rows
+from simulator.replay.rows.tables import select
 from simulator.whatif.local import kernel_of_side, read_log, what_if_files
 from simulator.whatif.log import Captured, coupling_queues_of
 from simulator.whatif.log_rows import BESIDE, replayed_batches

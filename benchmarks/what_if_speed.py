@@ -33,8 +33,8 @@ from simulator.capture import SCHEMA
 from simulator.definitions import Definitions, read_definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database, replay_files
-from simulator.replay.seldom_collecting import seldom_collecting
-from simulator.replay.tables import LocalTable, select
+from simulator.replay.engines.gc_tuning import seldom_collecting
+from simulator.replay.rows.tables import LocalTable, select
 from simulator.whatif.local import read_log, what_if_files
 from simulator.whatif.log import Overview
 from simulator.whatif.playback_broker import PlaybackBroker

@@ -30,7 +30,7 @@ from simulator.capture.schema import COLUMNS, SCHEMA_VERSION
 from simulator.cli.main import COMMANDS, cli
 from simulator.files import write_whole
 from simulator.replay.coverage.catalogue import ALSO_NEVER_SHOWN, NEVER_SHOWN, PATH_RULES, RELEASE_ROWS, RULES
-from simulator.replay.repair.costs import COSTS, REMARKS
+from simulator.replay.repair.hypotheses import COSTS, REMARKS
 from simulator.server.management.management_releases import Api
 from simulator.spark_sources.definitions_rows import COLUMNS as DEFINITIONS_COLUMNS
 

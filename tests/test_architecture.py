@@ -59,7 +59,6 @@ BELOW: dict[str, set[str]] = {
 }
 # The harness and the command line stand above all others, and the command line above the harness.
 BELOW["testing"] = {*BELOW} - {"systems.compare", "replay", "spark_sources", "whatif"}
-BELOW["testing.cases"] = {"bootstrap", "broker", "message_history", "message_location", "scenario", "server", "testing"}
 BELOW["cli"] = {*BELOW}
 BELOW = {room: below | TOOLS | {"dlx"} for room, below in BELOW.items()}
 # The tools know the rules, and each other.

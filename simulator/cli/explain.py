@@ -241,7 +241,7 @@ def _life_in_log(log: Path, definitions_path: Path, message: str, given: str | N
         DataError: log or definitions cannot be used, or there is no such message.
     """
     from simulator.cli.given_logs import must_exist, prepared_logs, read_noted
-    from simulator.replay.local_engine import local_engine  # needs the libraries of replays, as the others do
+    from simulator.replay.engines.local import local_engine  # needs the libraries of replays, as the others do
     from simulator.replay.one_message import NoSuchMessageError, seen_life
     from simulator.replay.run import workplace
 

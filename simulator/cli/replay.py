@@ -19,18 +19,18 @@ from simulator.cli.options import COUNTERS, LOG, GivenEngine, engine_options, gi
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
 from simulator.extras import check_installed
-from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
+from simulator.replay.rows.assumptions import TOLERANCE_MS, Assumptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from simulator.definitions import Definitions
-    from simulator.replay.balance import Balance
     from simulator.replay.coverage.totals import Coverage
-    from simulator.replay.repair.told import Repair, Repairs, ShownRow
+    from simulator.replay.repair.repair_report import Repair, Repairs, ShownRow
+    from simulator.replay.results.counters import Balance
+    from simulator.replay.results.summary import Finding
+    from simulator.replay.rows.tables import Table as Rows
     from simulator.replay.run import Engine, Result
-    from simulator.replay.summary import Finding
-    from simulator.replay.tables import Table as Rows
 
 
 # ``dlx replay --form histories``: logs in the neutral event schema against the rules of the system they come from.
@@ -238,10 +238,10 @@ def _replayed(
     from simulator.capture import CaptureError
     from simulator.capture.counters import read_counters
     from simulator.definitions import DefinitionsError
-    from simulator.replay.local_engine import local_engine
+    from simulator.replay.engines.gc_tuning import seldom_collecting
+    from simulator.replay.engines.local import local_engine
+    from simulator.replay.results.summary import MatchesNothingError
     from simulator.replay.run import run_replay, workplace
-    from simulator.replay.seldom_collecting import seldom_collecting
-    from simulator.replay.summary import MatchesNothingError
 
     try:
         counters = None if counters_path is None else read_counters(counters_path)
@@ -274,13 +274,13 @@ def _replayed(
 
 
 def _spark_engine(spark: SparkSession) -> Engine[DataFrame]:
-    from simulator.replay.spark_engine import SparkEngine
+    from simulator.replay.engines.spark import SparkEngine
 
     return SparkEngine(spark)
 
 
 def _show(result: Result, rules: str, *, explain: bool, coverage: bool) -> None:
-    from simulator.replay.headline import headline
+    from simulator.replay.results.headline import headline
 
     console = Console()
     summary = result.summary
@@ -345,7 +345,7 @@ def _show_unchecked(console: Console, result: Result) -> None:
 
 
 def _show_untested(console: Console, result: Result) -> None:
-    from simulator.replay.untested import sentence
+    from simulator.replay.results.untested import sentence
 
     told = sentence(result.summary.untested or {}, result.summary.untested_more)
     if told:
@@ -354,7 +354,7 @@ def _show_untested(console: Console, result: Result) -> None:
 
 def _show_coverage(console: Console, found: Coverage, *, every: bool) -> None:
     from simulator.replay.coverage.catalogue import RULE_MEANINGS
-    from simulator.replay.coverage.words import headline, queue_line, rules_untried
+    from simulator.replay.coverage.totals import headline, queue_line, rules_untried
 
     more = "" if every or not found.missing else " (--coverage lists the others)"
     lines = [f"{headline(found)}{more}.{rules_untried(found)}"]
@@ -385,7 +385,7 @@ def _short(text: str) -> str:
 
 def show_balance(console: Console, balance: Balance) -> None:
     """Print the accounts, losses first, a sentence for each residual, and what was not checked."""
-    from simulator.replay.balance_texts import remarks, sentences
+    from simulator.replay.results.counters import remarks, sentences
 
     table = Table(title="Dead letters that the broker counted", title_justify="left")
     for name in ("died", "in", "strategy"):

@@ -79,8 +79,8 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
 
 
 def _send_package(spark: SparkSession, master: str) -> None:
-    from simulator.replay.plan import ship
-    from simulator.replay.spark_sessions import is_local
+    from simulator.replay.engines.spark import ship
+    from simulator.replay.engines.spark_sessions import is_local
 
     if not is_local(master):
         ship(spark)
@@ -89,7 +89,7 @@ def _send_package(spark: SparkSession, master: str) -> None:
 def _session(master: str, app_name: str) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError
 
-    from simulator.replay.spark_sessions import spark_session
+    from simulator.replay.engines.spark_sessions import spark_session
 
     # Java's remarks say nothing to somebody who replays a log. If it does not start, they are the reason.
     with warnings.catch_warnings(), TemporaryFile() as remarks:

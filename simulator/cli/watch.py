@@ -17,7 +17,7 @@ from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, exa
 from simulator.cli.given_logs import definitions_option, read_noted
 from simulator.cli.options import LOG, release_option
 from simulator.extras import check_installed
-from simulator.replay.assumptions import TOLERANCE_MS, Assumptions
+from simulator.replay.rows.assumptions import TOLERANCE_MS, Assumptions
 
 if TYPE_CHECKING:
     from simulator.replay.watch.status import Status
@@ -128,7 +128,7 @@ def watch(
     check_installed("replay")
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError
-    from simulator.replay.summary import MatchesNothingError
+    from simulator.replay.results.summary import MatchesNothingError
     from simulator.replay.watch.state import State, asked
     from simulator.replay.watch.watcher import Watcher, Wish
 
@@ -239,7 +239,7 @@ def _served(port: int | None, face: _Face) -> Iterator[None]:
     if port is None:
         yield
         return
-    from simulator.replay.watch.prometheus import LOOPBACK, served
+    from simulator.replay.watch.status import LOOPBACK, served
 
     with ExitStack() as stack:
         try:

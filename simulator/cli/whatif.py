@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from simulator.definitions import Definitions
-    from simulator.replay.lateness import Lateness
+    from simulator.replay.rows.assumptions import Lateness
     from simulator.whatif.answer import Answer
     from simulator.whatif.coupling import Unit
     from simulator.whatif.playback import Unseen
@@ -141,11 +141,10 @@ def _asked(
     """Ask. Raises ``DataError`` for what cannot be used, and a usage error for settings that there are not."""
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError, read_definitions
-    from simulator.replay.late_rows import lateness
-    from simulator.replay.local import replay_files
-    from simulator.replay.local_engine import local_engine
+    from simulator.replay.engines.local import local_engine, replay_files
+    from simulator.replay.results.late_rows import lateness
+    from simulator.replay.results.summary import MatchesNothingError
     from simulator.replay.run import workplace
-    from simulator.replay.summary import MatchesNothingError
     from simulator.whatif.local import what_if_files
     from simulator.whatif.result import MESSAGES, write_files
     from simulator.whatif.sides import side_of

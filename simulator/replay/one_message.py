@@ -18,13 +18,12 @@ from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from dlx.topology import Topology
 from simulator.definitions import Definitions
 from simulator.events import Event, Happened
-from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
-from simulator.replay.definitions import topologies
-from simulator.replay.graph import with_stand_ins
-from simulator.replay.local import replayed_message
-from simulator.replay.tables import LocalTable, rows, text
-from simulator.replay.unchecked import LACKING
-from simulator.replay.verdicts import VERDICTS
+from simulator.replay.engines.local import replayed_message
+from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.rows.tables import LocalTable, rows, text
+from simulator.replay.rows.topologies import topologies
+from simulator.replay.rows.verdicts import LACKING, VERDICTS
+from simulator.replay.search.graph import with_stand_ins
 from simulator.rule_sources import sources, with_origin
 from simulator.time_spans import span
 

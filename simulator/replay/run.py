@@ -18,19 +18,12 @@ from simulator.capture import CaptureError, FileReport, convert, read_capture
 from simulator.capture.counters import CounterReadings
 from simulator.capture.parquet import MAGIC
 from simulator.definitions import Definitions
-from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
-from simulator.replay.balance import Balance, balance
-from simulator.replay.balance_texts import as_json
-from simulator.replay.copied_logs import check_no_copies
 from simulator.replay.coverage.totals import Coverage, coverage
-from simulator.replay.definitions import topologies
-from simulator.replay.late_rows import lateness
-from simulator.replay.log_counts import log_counts
-from simulator.replay.lost_rows import lost_rows
-from simulator.replay.overfull import overfull_queues
-from simulator.replay.readings_fit import readings_fit
-from simulator.replay.repair.told import NO_REPAIRS, Repairs
-from simulator.replay.summary import (
+from simulator.replay.repair.repair_report import NO_REPAIRS, Repairs
+from simulator.replay.results.counters import Balance, as_json, balance, log_counts, readings_fit
+from simulator.replay.results.full_queues import overfull_queues, unfilled_queues
+from simulator.replay.results.late_rows import lateness
+from simulator.replay.results.summary import (
     Finding,
     LostMessages,
     Summary,
@@ -41,10 +34,11 @@ from simulator.replay.summary import (
     summarize,
     unchecked_findings,
 )
-from simulator.replay.tables import Table
-from simulator.replay.unchecked import What
-from simulator.replay.unfilled import unfilled_queues
-from simulator.replay.untested import untested_settings
+from simulator.replay.results.untested import untested_settings
+from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, lost_rows
+from simulator.replay.rows.tables import Table, check_no_copies
+from simulator.replay.rows.topologies import topologies
+from simulator.replay.rows.verdicts import What
 
 Progress = Callable[[str, int, int | None], None]
 """Is told what is done now, how many rows are done or at hand, and of how many, where that is known."""

@@ -14,7 +14,7 @@ from dlx.settings import Settings, alternate_exchange, effective_settings
 from dlx.topology import Exchange, Policy, Queue, Topology
 from simulator.definitions import Definitions
 from simulator.json_values import canonical_json
-from simulator.replay.definitions import topologies
+from simulator.replay.rows.topologies import topologies
 
 _SETTINGS = "map<string, struct<value: string, origin: string, hidden: array<struct<value: string, origin: string>>>>"
 _IGNORED = "map<string, struct<value: string, origin: string, why: string>>"

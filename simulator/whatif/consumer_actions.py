@@ -22,8 +22,8 @@ from dlx.releases import Release
 from dlx.settings import expires_messages
 from dlx.topology import CLASSIC
 from simulator.events import Event
-from simulator.replay.assumptions import TOLERANCE_MS
-from simulator.replay.states import bcc_keys
+from simulator.replay.rows.assumptions import TOLERANCE_MS
+from simulator.replay.search.visible_state import bcc_keys
 from simulator.whatif.log_rows import Row
 from simulator.whatif.stories import Came, ConsumerAction, Delivery, Publication, Shown, Story
 

@@ -18,7 +18,7 @@ from dlx.routing import share_indexes
 from dlx.settings import AT_LEAST_ONCE
 from dlx.topology import STREAM
 from simulator.analysis.slices import possibly_behind, reached_by, unclear_exchanges
-from simulator.replay.alike_keys import AlikeKeys
+from simulator.replay.rows.columns import AlikeKeys
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.stories import Publication, Story
 

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from dlx.routing import REPLY_TO
 from simulator.events import Event
-from simulator.replay.assumptions import TOLERANCE_MS
-from simulator.replay.row_codec import CONTENT, SIGNATURE, read_content
-from simulator.replay.signatures import Signatures
+from simulator.replay.kernel.signatures import Signatures
+from simulator.replay.rows.assumptions import TOLERANCE_MS
+from simulator.replay.rows.row_codec import CONTENT, SIGNATURE, read_content
 from simulator.whatif.consumer_actions import user_properties
 from simulator.whatif.correlates import Mark, property_marks, publish_marks
 from simulator.whatif.coupling import Reaches

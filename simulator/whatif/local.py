@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 from dlx.releases import DEFAULT
 from dlx.routing import share_indexes
 from simulator.definitions import Definitions
-from simulator.replay.kernel import Kernel
-from simulator.replay.kernel_input import in_order, kernel_rows
-from simulator.replay.local import kernel_of
-from simulator.replay.seldom_collecting import seldom_collecting
-from simulator.replay.tables import LocalTable
+from simulator.replay.engines.gc_tuning import seldom_collecting
+from simulator.replay.engines.local import kernel_of
+from simulator.replay.kernel.kernel import Kernel
+from simulator.replay.kernel.kernel_input import in_order, kernel_rows
+from simulator.replay.rows.tables import LocalTable
 from simulator.whatif.causes import find_causes
 from simulator.whatif.consumer_actions import read_stories
 from simulator.whatif.coupling import Unit

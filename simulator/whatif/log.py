@@ -9,8 +9,8 @@ from typing import Generic, NamedTuple
 from simulator.capture import CaptureError
 from simulator.definitions import Definitions
 from simulator.events import Event
-from simulator.replay.summary import check_match
-from simulator.replay.tables import Table, rows, select, text
+from simulator.replay.results.summary import check_match
+from simulator.replay.rows.tables import Table, rows, select, text
 from simulator.whatif.consumer_actions import KIND, expiring_story
 from simulator.whatif.coupling import Reaches, coupling_queues
 from simulator.whatif.differences import Side

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from simulator.replay.alike import Ints
-from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_message, read_signature
-from simulator.replay.schema import INPUT
+from simulator.replay.rows.columns import Ints
+from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_message, read_signature
+from simulator.replay.rows.schema import INPUT
 
 Row = Mapping[str, Any]
 Batches = Iterator[pa.RecordBatch]

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from simulator.replay.row_codec import LINEAGE, read_messages
+from simulator.replay.rows.row_codec import LINEAGE, read_messages
 from simulator.whatif.likeness import Likeness, MessageRows
 from simulator.whatif.log_rows import Replayed
 from simulator.whatif.outcomes import FourTimes

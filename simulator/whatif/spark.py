@@ -22,11 +22,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from simulator.capture import CaptureError
-from simulator.replay.kernel_input import kernel_rows
-from simulator.replay.plan import arranged, replay_step
-from simulator.replay.row_codec import LINEAGE, LINEAGE_SQL
-from simulator.replay.spark_progress import telling
-from simulator.replay.tables import rows, select
+from simulator.replay.engines.spark import arranged, replay_step
+from simulator.replay.engines.spark_sessions import telling
+from simulator.replay.kernel.kernel_input import kernel_rows
+from simulator.replay.rows.row_codec import LINEAGE, LINEAGE_SQL
+from simulator.replay.rows.tables import rows, select
 from simulator.whatif.causes import TOGETHER_MAX, Part, find_causes
 from simulator.whatif.coupling import Coupling, Reaches, Unit
 from simulator.whatif.differences import Side

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from dlx.releases import release
 from simulator.definitions import parse_definitions
-from simulator.replay.seldom_collecting import seldom_collecting
-from simulator.replay.spark_step import ReplayStep
+from simulator.replay.engines.gc_tuning import seldom_collecting
+from simulator.replay.engines.spark import ReplayStep
 from simulator.whatif.coupling import KNOWN_MAX, Reach, Reaches
 from simulator.whatif.delivery_order import put_in_order
 from simulator.whatif.differences import Side

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from simulator.replay.tables import Table
+from simulator.replay.rows.tables import Table
 from simulator.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
 from simulator.whatif.causes import WAYS_MAX, Cause, Causes, Part
 from simulator.whatif.correlates import VALUES_MAX, Correlates

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dlx.message import Message
 from dlx.message_flow import MessageFlow
 from simulator.analysis.slices import reached_by
-from simulator.replay.summary import some_names
+from simulator.replay.results.summary import some_names
 from simulator.whatif.playback_broker import QueueRef
 
 

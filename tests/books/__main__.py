@@ -19,7 +19,7 @@ from urllib.error import URLError
 import click
 from pika.exceptions import AMQPError
 
-from simulator.replay.balance_texts import sentences
+from simulator.replay.results.counters import sentences
 from tests.books.judging import differences, line, problems
 from tests.books.playing import DisturbedError, Played, Target, play, undisturbed
 from tests.books.simulators import simulated

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dlx.global_counters import CONFIRMED, Account, account_of
-from simulator.replay.balance_texts import sentences
+from simulator.replay.results.counters import sentences
 from tests.books.playing import Played
 
 

@@ -24,10 +24,9 @@ from simulator.capture.firehose import Until
 from simulator.capture.live import capture
 from simulator.definitions import Definitions, read_definitions
 from simulator.replay import replay_table
-from simulator.replay.assumptions import Assumptions
-from simulator.replay.balance import Balance, balance
-from simulator.replay.definitions import topologies
-from simulator.replay.log_counts import log_counts_of_tables
+from simulator.replay.results.counters import Balance, balance, log_counts_of_tables
+from simulator.replay.rows.assumptions import Assumptions
+from simulator.replay.rows.topologies import topologies
 from simulator.testing.brokers.servers import Server
 from tests.books.workloads import EXPIRATION_MS, SETTLE_MS, QueuePlan, Step, Workload
 

@@ -16,7 +16,7 @@ import pytest
 
 from simulator.cli.main import main
 from simulator.definitions import read_definitions
-from simulator.replay.assumptions import TOLERANCE_MS
+from simulator.replay.rows.assumptions import TOLERANCE_MS
 from simulator.replay.watch.state import State, asked
 from simulator.replay.watch.watcher import Watcher, Wish
 from tests.watch.logs import CAPTURED, ROOT, log_of, replayed, said, wish_for

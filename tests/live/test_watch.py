@@ -14,9 +14,9 @@ import pika
 
 from simulator.capture import open_log
 from simulator.definitions import read_definitions
-from simulator.replay.local import replay_table
+from simulator.replay.engines.local import replay_table
 from simulator.replay.watch.state import VERDICTS
-from simulator.replay.watch.verdict_lines import verdict_line
+from simulator.replay.watch.watcher import verdict_line
 from tests.live.servers import LiveServer
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from simulator.capture import open_log
 from simulator.capture.firehose import TRACE_EXCHANGE
 from simulator.definitions import read_definitions
 from simulator.replay import replay_table
-from simulator.replay.assumptions import Assumptions
+from simulator.replay.rows.assumptions import Assumptions
 from tests.live.servers import LiveServer
 
 ROOT = Path(__file__).parents[2]

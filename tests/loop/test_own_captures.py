@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dlx.releases import RELEASES
-from simulator.replay.definitions import exporting_release
+from simulator.replay.rows.topologies import exporting_release
 from tests.long import some_in_ci
 from tests.loop.recording import UNSTEADY, Recording, fates, forms, record
 from tests.replay.logs import EXAMPLES, deliveries, example_definitions, example_records

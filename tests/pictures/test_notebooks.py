@@ -10,7 +10,7 @@ import pytest
 from simulator.analysis.life import live
 from simulator.definitions import Definitions
 from simulator.message_history import RecordingBroker
-from simulator.replay.summary import Summary
+from simulator.replay.results.summary import Summary
 from simulator.scenario.player import Player
 from simulator.scenario.steps import Publish
 from tests.pictures.test_graph import LADDER
@@ -52,7 +52,9 @@ def test_the_totals_of_a_replay_are_a_table() -> None:
     assert '<td class="n">1,000</td>' in shown
 
 
-@pytest.mark.parametrize("module", ["simulator.definitions", "simulator.message_history", "simulator.replay.summary"])
+@pytest.mark.parametrize(
+    "module", ["simulator.definitions", "simulator.message_history", "simulator.replay.results.summary"]
+)
 def test_pictures_are_loaded_when_somebody_looks(module: str) -> None:
     code = f"import sys, {module}; sys.exit(any(name.startswith('simulator.pictures') for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

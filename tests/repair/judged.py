@@ -14,10 +14,10 @@ import msgspec
 
 from dlx.releases import RELEASES, release
 from simulator.capture.schema import to_batches
-from simulator.replay.local import repair_table
-from simulator.replay.repair.changes import OtherBinding, OtherExchange, OtherSetting, Part
-from simulator.replay.repair.one_sequence import Repairer
-from simulator.replay.repair.told import Likely, Repairs
+from simulator.replay.engines.local import repair_table
+from simulator.replay.repair.hypotheses import OtherBinding, OtherExchange, OtherSetting, Part
+from simulator.replay.repair.repair_log import Repairer
+from simulator.replay.repair.repair_report import Likely, Repairs
 from tests.repair.planted import FAULTS, Planted, Truth, drawn_topologies, planted
 
 Standing = Literal["first", "first of several", "among the likely", "not named"]

@@ -24,8 +24,8 @@ from dlx.topology import CLASSIC, QUORUM, Binding, Exchange, Policy, Queue, Topo
 from simulator.broker import commands as amqp
 from simulator.capture.schema import Observation
 from simulator.definitions import Definitions, DefinitionsError
-from simulator.replay.repair import costs
-from simulator.replay.repair.changes import OtherBinding, OtherExchange, OtherSetting, Part
+from simulator.replay.repair import hypotheses as costs
+from simulator.replay.repair.hypotheses import OtherBinding, OtherExchange, OtherSetting, Part
 from simulator.scenario import steps
 from simulator.testing.strategies import definitions_document, topologies
 from tests.repair.recording import Recording, TooMuchTrafficError, Traffic

@@ -9,8 +9,8 @@ import pytest
 
 from simulator.capture import open_log
 from simulator.definitions import Definitions
-from simulator.replay.local import repair_table
-from simulator.replay.repair.told import Repair, Repairs
+from simulator.replay.engines.local import repair_table
+from simulator.replay.repair.repair_report import Repair, Repairs
 from tests.replay.logs import Log, death, definitions_of, died, example_definitions, example_records, write_log
 
 WAIT = {"x-message-ttl": 100, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work"}

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from simulator.capture import SCHEMA
 from simulator.json_values import canonical_json
-from simulator.replay.row_codec import Signature
+from simulator.replay.rows.row_codec import Signature
 
 ODD = [
     "", " ", "\n", "\r\n", "\t", '"', "'", "\\", "/", '"]\n', '","', "\\n", "null", "5", '"5"', "[1]", "a.b.#",

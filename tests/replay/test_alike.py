@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.replay.alike import alike_rows, alike_sequences, alike_within, firsts
+from simulator.replay.rows.columns import alike_rows, alike_sequences, alike_within, firsts
 
 NUMBERS = st.sampled_from([0, 1, 2, 2**31 - 1])
 ROWS = st.lists(st.tuples(st.sampled_from([0, 1, -1, 2**62]), NUMBERS), min_size=1, max_size=20)

@@ -13,11 +13,11 @@ from dlx.releases import release
 from simulator.capture import open_log
 from simulator.definitions import read_definitions
 from simulator.generate import Wish, generate
-from simulator.replay.alike_keys import AlikeKeys
-from simulator.replay.local import replay_table
-from simulator.replay.memory import Memory
-from simulator.replay.message_rows import Lineage
-from simulator.replay.row_codec import without_keys, write_signatures
+from simulator.replay.engines.local import replay_table
+from simulator.replay.kernel.lineage import Lineage
+from simulator.replay.kernel.verdict_cache import Memory
+from simulator.replay.rows.columns import AlikeKeys
+from simulator.replay.rows.row_codec import without_keys, write_signatures
 from tests.replay.logs import EXAMPLES, Log, death, definitions_of, died, write_log
 from tests.replay.odd_rows import captured, odd_rows
 

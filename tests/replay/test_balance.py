@@ -18,12 +18,10 @@ from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.capture.counters import CounterReadings, NodeReadings, reading
 from simulator.cli.main import main
 from simulator.cli.replay import show_balance
-from simulator.replay.balance import Balance, Entry, balance
-from simulator.replay.balance_texts import as_json, remarks, sentences
-from simulator.replay.headline import headline
-from simulator.replay.log_counts import LogCounts
 from simulator.replay.report import page
-from simulator.replay.summary import Summary
+from simulator.replay.results.counters import Balance, Entry, LogCounts, as_json, balance, remarks, sentences
+from simulator.replay.results.headline import headline
+from simulator.replay.results.summary import Summary
 from tests.books.playing import HOUR_MS, play
 from tests.books.simulators import simulated
 from tests.books.workloads import QueuePlan, Step, Workload

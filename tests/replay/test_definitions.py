@@ -13,7 +13,7 @@ from simulator.capture import open_log
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.definitions.checks import check_taken, version_note
 from simulator.replay import replay_table
-from simulator.replay.definitions import exporting_release
+from simulator.replay.rows.topologies import exporting_release
 from tests.replay.logs import EXAMPLES
 
 

@@ -13,9 +13,9 @@ import pytest
 from simulator.capture import convert, open_log
 from simulator.cli.main import main
 from simulator.replay import replay_table
-from simulator.replay.kernel_input import kernel_rows
-from simulator.replay.local import replay_files
-from simulator.replay.row_codec import (
+from simulator.replay.engines.local import replay_files
+from simulator.replay.kernel.kernel_input import kernel_rows
+from simulator.replay.rows.row_codec import (
     CONTENT,
     LINEAGE,
     SIGNATURE,
@@ -24,7 +24,7 @@ from simulator.replay.row_codec import (
     read_signature,
     write_lineage,
 )
-from simulator.replay.tables import Database, rows, text
+from simulator.replay.rows.tables import Database, rows, text
 from tests.long import some_in_ci
 from tests.replay.logs import EXAMPLES, example_definitions
 from tests.replay.odd_rows import captured as captured_rows

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from dlx.global_counters import DISABLED
-from simulator.replay.balance import Balance, Entry, Suspect
-from simulator.replay.headline import headline
-from simulator.replay.summary import Summary
+from simulator.replay.results.counters import Balance, Entry, Suspect
+from simulator.replay.results.headline import headline
+from simulator.replay.results.summary import Summary
 
 GOOD = Summary(
     messages=9, deliveries=9, dead_letters=4, agree=9, differ=0, ambiguous=0, unexplained=0, broken_lines=0,

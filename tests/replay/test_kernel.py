@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from dlx.releases import RELEASES, release
 from simulator.capture import open_log
-from simulator.replay.definitions import topologies
-from simulator.replay.kernel import Kernel
-from simulator.replay.local import arranged_table, replay_table
-from simulator.replay.signatures import Signatures
+from simulator.replay.engines.local import arranged_table, replay_table
+from simulator.replay.kernel.kernel import Kernel
+from simulator.replay.kernel.signatures import Signatures
+from simulator.replay.rows.topologies import topologies
 from tests.long import some_in_ci
 from tests.replay.logs import (
     EXAMPLES,

@@ -14,7 +14,7 @@ from dlx.releases import release
 from simulator.capture import open_log
 from simulator.definitions import Definitions
 from simulator.replay import Assumptions, replay_table
-from simulator.replay.entrants import Entrants
+from simulator.replay.kernel.arrivals import Entrants
 from tests.replay.logs import Log, death, definitions_of, died, write_log
 
 TO_LATE = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late"}

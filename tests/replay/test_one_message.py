@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from simulator.cli.main import EXIT_DATA, EXIT_USAGE, main
-from simulator.replay.local_engine import local_engine
+from simulator.replay.engines.local import local_engine
 from simulator.replay.one_message import NoSuchMessageError, SeenLife, seen_life
 from simulator.replay.run import prepare
 from tests.replay.logs import EXAMPLES, Log, death, example_definitions, replayed, write_log

@@ -13,10 +13,10 @@ from simulator.capture import convert
 from simulator.cli.main import main
 from simulator.definitions import Definitions
 from simulator.replay import Assumptions
-from simulator.replay.definitions import topologies
-from simulator.replay.local import replay_files
-from simulator.replay.overfull import overfull_queues
-from simulator.replay.tables import Database
+from simulator.replay.engines.local import replay_files
+from simulator.replay.results.full_queues import overfull_queues
+from simulator.replay.rows.tables import Database
+from simulator.replay.rows.topologies import topologies
 from tests.replay.logs import Log, death, definitions_of, died, write_log
 
 NAMES = ("a", "b", "c")

@@ -15,7 +15,6 @@ from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.capture import FileReport, convert
 from simulator.pictures.curves import label_place, overlap, segments
 from simulator.pictures.layout import layered
-from simulator.replay.losses import Loss, find_losses
 from simulator.replay.report import ReportData, groups, page
 from simulator.replay.report.aggregation import BUCKETS_MAX, bucket
 from simulator.replay.report.data import (
@@ -32,7 +31,8 @@ from simulator.replay.report.data import (
 )
 from simulator.replay.report.grouping import arrows
 from simulator.replay.report.pictures import deaths_picture, flow_picture, paths_picture
-from simulator.replay.summary import LostMessages, Summary, UncheckedFinding, summarize
+from simulator.replay.results.summary import LostMessages, Summary, UncheckedFinding, summarize
+from simulator.replay.search.losses import Loss, find_losses
 from tests.replay.logs import EXAMPLES, example_definitions
 
 SUMMARY = Summary(

@@ -17,8 +17,8 @@ from simulator.replay import Database, replay_files, summarize
 from simulator.replay.report import ReportData, aggregate, page
 from simulator.replay.report.data import Cause, Example, FieldDiffers, MessageLife, MessageStep
 from simulator.replay.report.message_lives import ROWS_MAX, message_lives
-from simulator.replay.summary import LostMessages
-from simulator.replay.tables import LocalTable
+from simulator.replay.results.summary import LostMessages
+from simulator.replay.rows.tables import LocalTable
 from tests.replay.logs import EXAMPLES, Log, definitions_of, write_log
 from tests.replay.test_report import EVIL, SUMMARY, figures, report_data, visible_text
 

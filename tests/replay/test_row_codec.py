@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.json_values import canonical_json
-from simulator.replay.row_codec import (
+from simulator.replay.rows.row_codec import (
     read_content,
     read_signature,
     without_expirations,

@@ -10,12 +10,12 @@ import pytest
 
 from simulator.capture import convert, open_log, read_capture
 from simulator.capture.codes import read_codes
-from simulator.replay import Assumptions, findings, hops, replay, replay_table, scan, spark_session, summarize, tables
+from simulator.replay import Assumptions, findings, hops, replay, replay_table, scan, spark_session, summarize
 from simulator.replay.coverage.totals import coverage, table_coverage
-from simulator.replay.kernel_input import ORDER, kernel_rows
-from simulator.replay.plan import arranged
-from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_signature, write_lineage
-from simulator.replay.spark_engine import SparkEngine
+from simulator.replay.engines.spark import SparkEngine, arranged
+from simulator.replay.kernel.kernel_input import ORDER, kernel_rows
+from simulator.replay.rows import tables
+from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_signature, write_lineage
 from tests.replay.logs import EXAMPLES, Log, definitions_of, example_definitions, write_log
 from tests.replay.odd_rows import captured as captured_rows
 from tests.replay.odd_rows import odd_rows, signature_of

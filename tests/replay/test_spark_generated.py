@@ -20,10 +20,11 @@ from pyspark.sql import functions as F
 from simulator.capture.codes import Codes, read_codes
 from simulator.generate import Wish, generate
 from simulator.generate.traffic import Diversity
-from simulator.replay import plan, replay, scan, spark_session
-from simulator.replay.local import REPLAYED, replay_files
-from simulator.replay.spark_step import ReplayStep
-from simulator.replay.tables import Database
+from simulator.replay import replay, scan, spark_session
+from simulator.replay.engines import spark as plan
+from simulator.replay.engines.local import REPLAYED, replay_files
+from simulator.replay.engines.spark import ReplayStep
+from simulator.replay.rows.tables import Database
 from tests.replay.logs import example_definitions
 
 pytestmark = pytest.mark.spark

@@ -174,7 +174,7 @@ def test_the_list_is_bounded_and_the_rest_is_counted(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = untested(tmp_path, capsys, dead_letters("rejected"), shop())
-    monkeypatch.setattr("simulator.replay.untested.QUEUES_MAX", 1)
+    monkeypatch.setattr("simulator.replay.results.untested.QUEUES_MAX", 1)
     main(arguments(tmp_path, dead_letters("rejected"), shop(), "--json"))
     summary = json.loads(capsys.readouterr().out)
     assert list(summary["untested"]) == ["late"]

@@ -16,9 +16,9 @@ from dlx.releases import release
 from simulator.capture import open_log
 from simulator.definitions import Definitions
 from simulator.replay import Assumptions
-from simulator.replay.definitions import topologies
-from simulator.replay.kernel import Kernel
-from simulator.replay.local import arranged_table, replay_table
+from simulator.replay.engines.local import arranged_table, replay_table
+from simulator.replay.kernel.kernel import Kernel
+from simulator.replay.rows.topologies import topologies
 from tests.replay.logs import EXAMPLES, Log, definitions_of, example_definitions, write_log
 
 CAPTURED = ["3.10", "4.3"]

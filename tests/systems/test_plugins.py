@@ -194,7 +194,7 @@ def test_a_snapshot_under_a_release_of_another_distribution_is_restored(acme: Pa
 
 def test_a_replay_asks_every_release_that_can_be_loaded_for_causes(acme: Path) -> None:
     program = """
-        from simulator.replay.attribution import releases_by_likelihood
+        from simulator.replay.kernel.attribution import releases_by_likelihood
 
         print([each.name for each in releases_by_likelihood()])
     """

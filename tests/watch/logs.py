@@ -9,10 +9,9 @@ import msgspec
 
 from simulator.capture import open_log
 from simulator.definitions import read_definitions
-from simulator.replay.local import replay_table
+from simulator.replay.engines.local import replay_table
 from simulator.replay.watch.state import VERDICTS, State
-from simulator.replay.watch.verdict_lines import verdict_line
-from simulator.replay.watch.watcher import Watcher, Wish
+from simulator.replay.watch.watcher import Watcher, Wish, verdict_line
 
 ROOT = Path(__file__).parents[2]
 CAPTURED = {

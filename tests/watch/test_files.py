@@ -11,7 +11,7 @@ from simulator.capture import convert, open_log
 from simulator.capture.capture_errors import CaptureError
 from simulator.capture.journal import Journal
 from simulator.capture.schema import Observation
-from simulator.replay.summary import MatchesNothingError
+from simulator.replay.results.summary import MatchesNothingError
 from simulator.replay.watch.state import State
 from simulator.replay.watch.watcher import Wish
 from tests.replay.logs import Log, definitions_of, write_log

@@ -17,7 +17,7 @@ from simulator.capture.parquet import write_capture
 from simulator.capture.schema import to_batches
 from simulator.definitions import Definitions
 from simulator.replay import Database
-from simulator.replay.tables import LocalTable
+from simulator.replay.rows.tables import LocalTable
 from simulator.scenario.steps import AnyStep
 from simulator.testing.strategies import definitions_document
 from simulator.whatif.differences import Side

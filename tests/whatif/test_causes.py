@@ -17,7 +17,7 @@ from simulator.capture.schema import to_batches
 from simulator.definitions import Definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
-from simulator.replay.tables import select
+from simulator.replay.rows.tables import select
 from simulator.scenario.steps import Ack, Publish, Wait
 from simulator.whatif.causes import Cause, Laboratory
 from simulator.whatif.differences import Side

@@ -94,7 +94,7 @@ def test_spark_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     from simulator.replay import spark_session
     from simulator.whatif.spark import what_if_on_spark
 
-    monkeypatch.setattr("simulator.replay.spark_progress.LOOK_S", 0.01)
+    monkeypatch.setattr("simulator.replay.engines.spark_sessions.LOOK_S", 0.01)
     convert([OWN / "trace.log.gz"], tmp_path / "log.parquet")
     side = side_of(read_definitions(OWN / "definitions.json"), "4.3")
     told: list[tuple[str, float]] = []

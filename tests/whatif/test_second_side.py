@@ -11,7 +11,7 @@ import pytest
 from simulator.definitions import Definitions, read_definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
-from simulator.replay.tables import select
+from simulator.replay.rows.tables import select
 from simulator.whatif.differences import differing_queues
 from simulator.whatif.local import what_if_files
 from simulator.whatif.page import page

@@ -14,7 +14,7 @@ from simulator.capture.schema import Observation, to_batches
 from simulator.definitions import Definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
-from simulator.replay.tables import select
+from simulator.replay.rows.tables import select
 from simulator.whatif import likeness
 from simulator.whatif.local import what_if_files
 from simulator.whatif.page import page
@@ -60,7 +60,7 @@ def test_each_message_gets_what_its_own_play_gives(seed: int, tmp_path: Path, mo
     faults = given.choice((0, 0, 50))
     definitions_json, diversity = before.definitions.to_json(), given.choice(("low", "high"))
     generate(Wish(definitions_json, 800, before.release.name, seed, diversity, faults), tmp_path)
-    monkeypatch.setattr("simulator.replay.tables.BATCH_ROWS", given.choice((50, 400, 10_000)))
+    monkeypatch.setattr("simulator.replay.rows.tables.BATCH_ROWS", given.choice((50, 400, 10_000)))
     if given.random() < 0.3:
         monkeypatch.setattr(likeness, "KNOWN_MAX", 40)  # what is known is forgotten all the time
     with Database(tmp_path) as database:

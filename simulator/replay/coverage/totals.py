@@ -13,10 +13,10 @@ from dlx.message_flow import MessageFlow
 from dlx.releases import release
 from simulator.definitions import Definitions
 from simulator.replay.coverage.catalogue import RULES
-from simulator.replay.coverage.release_rows import UNTRIED
-from simulator.replay.definitions import topologies
-from simulator.replay.graph import with_stand_ins
-from simulator.replay.tables import Table, rows
+from simulator.replay.coverage.shown import UNTRIED
+from simulator.replay.rows.tables import Table, rows
+from simulator.replay.rows.topologies import topologies
+from simulator.replay.search.graph import with_stand_ins
 
 DEATHS = {f"{reason}_in_{kind}": reason for reason in REASONS for kind in ("classic", "quorum")}
 """The reason of death behind a rule."""
@@ -130,3 +130,25 @@ def _queue(flow: MessageFlow, vhost: str, name: str, rules: set[str]) -> QueueCo
         never_shown=never,
         rules=tuple(name for name in RULES if name in rules),
     )
+
+
+# Says in words what a log has exercised.
+
+
+def headline(coverage: Coverage) -> str:
+    """Return the counts in one sentence, without a full stop."""
+    deaths = f"{coverage.deaths_exercised} of {coverage.deaths_of} deaths that the queues allow"
+    return f"This log exercised {coverage.exercised} of {coverage.of} rules that a trace can show, and {deaths}"
+
+
+def rules_untried(coverage: Coverage) -> str:
+    """Return what was not looked at, as a sentence after another; empty if everything was."""
+    if not coverage.rows_untried:
+        return ""
+    return " Release rows were tried on a part of the distinct deliveries alone: more of them may be exercised."
+
+
+def queue_line(queue: QueueCoverage) -> tuple[str, str]:
+    """Return the deaths that were seen in a queue, and those that were not."""
+    missing = f"no trace can show one: {queue.never_shown}" if queue.never_shown else ", ".join(queue.missing)
+    return ", ".join(queue.exercised), missing

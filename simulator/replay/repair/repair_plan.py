@@ -14,12 +14,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from simulator.definitions import Definitions, parse_definitions
-from simulator.replay.kernel_input import ORDER, rows_with_verdicts
-from simulator.replay.repair.chosen_messages import chosen_messages
-from simulator.replay.repair.repairing import Repairing
-from simulator.replay.repair.sequences import Gathered, RowSequence, gathered
-from simulator.replay.repair.told import Repairs
-from simulator.replay.row_codec import LINEAGE
+from simulator.replay.kernel.kernel_input import ORDER, rows_with_verdicts
+from simulator.replay.repair.repair_report import Repairs
+from simulator.replay.repair.repairs import Repairing
+from simulator.replay.repair.sequences import Gathered, RowSequence, chosen_messages, gathered
+from simulator.replay.rows.row_codec import LINEAGE
 
 _OUTPUT = pa.schema([("sequence", pa.binary()), ("left_out", pa.int64())])
 

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from dlx.message import PublishRefusedError
 from dlx.message_flow import State
 from simulator.events import Event
-from simulator.replay.explain import Explainer
-from simulator.replay.graph import ConsumerConstraints, Found, Target
-from simulator.replay.message_rows import Explained, Fits, Lineage
+from simulator.replay.checks.explain import Explainer
+from simulator.replay.kernel.lineage import Explained, Fits, Lineage
 from simulator.replay.repair.sequences import Seen
-from simulator.replay.states import Row
-from simulator.replay.verdicts import BAD, Verdict
+from simulator.replay.rows.verdicts import BAD, Verdict
+from simulator.replay.search.graph import ConsumerConstraints, Found, Target
+from simulator.replay.search.visible_state import Row
 
 _UNEXPLAINED = Verdict("unexplained")
 

@@ -14,17 +14,17 @@ import msgspec
 from simulator.capture import FileReport
 from simulator.definitions import Definitions
 from simulator.files import write_whole
-from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
-from simulator.replay.balance import Balance
 from simulator.replay.coverage.totals import Coverage
-from simulator.replay.repair.told import NO_REPAIRS, Repairs
+from simulator.replay.repair.repair_report import NO_REPAIRS, Repairs
 from simulator.replay.report.aggregation import aggregate
 from simulator.replay.report.data import ReportData
 from simulator.replay.report.document import page
 from simulator.replay.report.grouping import Group, groups
 from simulator.replay.report.pictures import deaths_picture, flow_picture, paths_picture
-from simulator.replay.summary import Summary
-from simulator.replay.tables import Table
+from simulator.replay.results.counters import Balance
+from simulator.replay.results.summary import Summary
+from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.rows.tables import Table
 
 
 def build_report(

@@ -15,9 +15,6 @@ from dlx.releases import release
 from simulator.capture import FileReport
 from simulator.definitions import Definitions
 from simulator.events import Event
-from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
-from simulator.replay.definitions import topologies
-from simulator.replay.losses import find_losses
 from simulator.replay.report.data import (
     Ambiguous,
     Cause,
@@ -31,11 +28,14 @@ from simulator.replay.report.data import (
     Published,
     ReportData,
     Unexplained,
+    paths_of_deliveries,
 )
 from simulator.replay.report.message_lives import message_lives
-from simulator.replay.report.republished import paths_of_deliveries
-from simulator.replay.summary import Summary, hops, lost_messages, unchecked_findings
-from simulator.replay.tables import Table, rows, text
+from simulator.replay.results.summary import Summary, hops, lost_messages, unchecked_findings
+from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.rows.tables import Table, rows, text
+from simulator.replay.rows.topologies import topologies
+from simulator.replay.search.losses import find_losses
 
 FLOWS_MAX = 5_000
 """Kinds of publish, dead letter and delivery that are kept."""

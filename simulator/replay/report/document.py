@@ -11,15 +11,9 @@ from plotly.offline import get_plotlyjs
 
 from simulator.markup import Html, details, element, join, number, plural, section, table, text
 from simulator.pictures.html import timeline_css
-from simulator.replay.headline import headline
-from simulator.replay.report.books import books_section
-from simulator.replay.report.coverage import coverage_section
 from simulator.replay.report.data import ReportData
-from simulator.replay.report.findings import findings_section, table_section
 from simulator.replay.report.grouping import ARROWS_MAX, MIXED, Group, arrows, groups, totals_by_queue
-from simulator.replay.report.lost import losses_section
 from simulator.replay.report.message_lives import as_json
-from simulator.replay.report.messages import messages_section
 from simulator.replay.report.pictures import (
     COLOURS,
     colour,
@@ -28,9 +22,18 @@ from simulator.replay.report.pictures import (
     several_vhosts,
     utc,
 )
-from simulator.replay.report.repairs import repairs_section
-from simulator.replay.report.unchecked import unchecked_section
-from simulator.replay.verdicts import VERDICTS, Name
+from simulator.replay.report.sections import (
+    books_section,
+    coverage_section,
+    findings_section,
+    losses_section,
+    messages_section,
+    repairs_section,
+    table_section,
+    unchecked_section,
+)
+from simulator.replay.results.headline import headline
+from simulator.replay.rows.verdicts import VERDICTS, Name
 
 GROUPS_SHOWN = 100
 PATHS_SHOWN = 40

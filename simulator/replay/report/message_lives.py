@@ -16,7 +16,7 @@ from dlx.deaths import REJECTED
 from simulator.events import Event
 from simulator.markup import plural
 from simulator.replay.report.data import MessageLife, MessageStep
-from simulator.replay.tables import Table, rows, select
+from simulator.replay.rows.tables import Table, rows, select
 
 ROWS_MAX = 8_000
 STEPS_MAX = 60

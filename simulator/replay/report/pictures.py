@@ -19,7 +19,7 @@ from plotly.subplots import make_subplots
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from simulator.pictures.curves import Box, box_around, label_place, segments, svg_path
 from simulator.pictures.layout import Layout, Route, layered
-from simulator.replay.report.data import Path, ReportData
+from simulator.replay.report.data import REPUBLISHED, Path, ReportData
 from simulator.replay.report.grouping import (
     ARROWS_MAX,
     MIXED,
@@ -31,7 +31,6 @@ from simulator.replay.report.grouping import (
     arrows,
     most_used,
 )
-from simulator.replay.report.republished import REPUBLISHED
 
 COLOURS = {
     PUBLISHED: "#7c8aa0",

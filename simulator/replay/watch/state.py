@@ -315,7 +315,7 @@ class State:
     # -- arrivals -----------------------------------------------------------------
 
     def arrived(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Add rows of ``simulator.replay.arrivals.ARRIVALS`` to those before."""
+        """Add rows of ``simulator.replay.kernel.arrivals.ARRIVALS`` to those before."""
         adding = ", ".join(f"{name} = {name} + excluded.{name}" for name in _NUMBERS)
         places = ", ".join(f":{name}" for name in ("vhost", "queue", "second", *_NUMBERS))
         on_conflict = f"ON CONFLICT (vhost, queue, second) DO UPDATE SET {adding}"

@@ -1,17 +1,11 @@
-"""The watcher: reads what was added to its files, has the kernel judge what has settled, and commits both at once.
-
-A row is settled ``settle_s`` after it was read, once all files are read to their ends. Then all rows of its message go
-through the kernel, in the replay's order, and the verdicts on settled rows are said. A row that comes later but stands
-before others of its message is *late*: the message is judged again, and a verdict that it changes is said again, as a
-correction.
-"""
+"""What is said about one row: a line of JSON, what it adds to the totals, and how its message stands after it."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -19,25 +13,163 @@ from zlib import crc32
 import msgspec
 import pyarrow as pa
 
-from dlx.deaths import MAXLEN
+from dlx.deaths import EXPIRED, MAXLEN
 from dlx.releases import release
 from simulator.capture.capture_errors import Broken, CaptureError
 from simulator.definitions import Definitions
-from simulator.replay.arrivals import ARRIVALS, ArrivalsCounter, collected, may_matter
-from simulator.replay.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
-from simulator.replay.bodies import BODY
-from simulator.replay.definitions import exporting_release, topologies
-from simulator.replay.kernel import Kernel
-from simulator.replay.lengths import QueueArrivals
-from simulator.replay.local import arranged_table, published_rows
-from simulator.replay.row_codec import CONTENT, LINEAGE, SIGNATURE
-from simulator.replay.schema import INPUT
-from simulator.replay.summary import MatchesNothingError, check_match
+from simulator.events import Event
+from simulator.replay.checks.lengths import QueueArrivals
+from simulator.replay.engines.local import arranged_table, published_rows
+from simulator.replay.kernel.arrivals import ARRIVALS, ArrivalsCounter, collected, may_matter
+from simulator.replay.kernel.kernel import Kernel
+from simulator.replay.results.late_rows import estimated
+from simulator.replay.results.summary import MatchesNothingError, check_match
+from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NOT_LATE, Assumptions, Lateness
+from simulator.replay.rows.bodies import BODY
+from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, read_message, read_signature
+from simulator.replay.rows.schema import INPUT
+from simulator.replay.rows.topologies import exporting_release, topologies
 from simulator.replay.watch.growing import CHUNK_BYTES, GrowingFile, Position, files_of, read_again
-from simulator.replay.watch.late_signs import LateSigns
 from simulator.replay.watch.state import KeptRow, State
 from simulator.replay.watch.status import Status, read_paths, read_queues
-from simulator.replay.watch.verdict_lines import standing, totals_of, verdict_line
+
+COLUMNS = (
+    "time_us", "file", "line", "event", "vhost", "queue", "exchange", "verdict", "why", "hops", "new_hops",
+    "new_deaths", "alternatives", "differences", "unchecked", "source",
+)  # fmt: skip
+"""The columns of a replay (``simulator.replay.rows.schema.OUTPUT``) that a line has, besides ``message``."""
+
+_as_json = msgspec.json.Encoder().encode
+
+
+def verdict_line(row: Mapping[str, Any], *, corrects: bool = False) -> bytes:
+    """Return the line for a row of a replay. ``corrects``: it takes the place of an earlier line on the same row."""
+    found = {"message": read_message(row[LINEAGE], row["vhost"])} | {name: row[name] for name in COLUMNS}
+    return _as_json(found | {"corrects": True} if corrects else found) + b"\n"
+
+
+def totals_of(row: Mapping[str, Any]) -> Counter[str]:
+    """Return what a row with a verdict adds to the totals."""
+    found = Counter({f"verdict {row['verdict']}": 1})
+    if row["event"] == Event.DELIVERED:
+        found["deliveries"] = 1
+    if row["unchecked"]:
+        found["unchecked"] = 1
+    if row["new_deaths"]:
+        found["dead_letters"] = row["new_deaths"]
+    for hop in (row["hops"] or [])[-row["new_hops"] :] if row["new_hops"] else []:
+        path = (row["vhost"], hop["queue"], hop["reason"], hop["exchange"], hop["to_queue"])
+        found["path " + _as_json(path).decode()] += 1
+    return found
+
+
+def standing(row: Mapping[str, Any], signature: str) -> tuple[int, str | None, int | None]:
+    """Return how a message stands after its last row.
+
+    That is the row's time, virtual host and queues where the message waits for a consumer as JSON, or ``None``, and
+    the moment after which it is lost, or ``None``.
+    """
+    queues: tuple[str, ...] = ()
+    if row["event"] == Event.PUBLISHED:
+        queues = read_signature(signature).routed_queues or ()
+    elif row["event"] == Event.REQUEUED:
+        queues = (row["queue"],)
+    waiting = _as_json((row["vhost"], *queues)).decode() if queues else None
+    ends = [row["time_us"] + end["after_ms"] * 1000 for end in row["dead_ends"] or () if end["certain"]]
+    return row["time_us"], waiting, min(ends, default=None)
+
+
+# What a watcher has seen of late rows so far: more than one step shows it.
+
+
+KEPT_US = 3_600_000_000
+"""How long before the last row signs are kept."""
+_SECOND_US = 1_000_000
+
+
+class Waited(msgspec.Struct):
+    """How many messages of a queue waited for their TTL, and when the first and the last of them were delivered."""
+
+    vhost: str
+    queue: str
+    deaths: int
+    from_us: int
+    until_us: int
+
+
+class LateSigns(msgspec.Struct):
+    """The signs of late rows, as ``late_rows.estimated`` takes them.
+
+    Attributes:
+        from_us, until_us: the times of the first row and the last.
+        shown: by file and second of a death, the row that showed it first.
+        misfits: what times refuted, by file and line.
+        waited: by virtual host and queue, what waited for its TTL.
+    """
+
+    from_us: int = 0
+    until_us: int = 0
+    shown: dict[str, dict[int, int]] = {}
+    misfits: dict[str, dict[int, dict[str, Any]]] = {}
+    waited: dict[str, Waited] = {}
+
+    def read(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Take note of rows of the log."""
+        for row in rows:
+            time_us = row["time_us"]
+            self.from_us = min(self.from_us or time_us, time_us)
+            self.until_us = max(self.until_us, time_us)
+            died_s = max((each for each in row["x_death_times"] or () if each is not None), default=None)
+            if died_s is not None and died_s * _SECOND_US <= time_us:
+                of_file = self.shown.setdefault(row["file"], {})
+                of_file[died_s] = min(of_file.get(died_s, time_us), time_us)
+
+    def judged(self, verdicts: Iterable[Mapping[str, Any]]) -> bool:
+        """Take note of verdicts on rows that had none before; tell whether times refute any of them."""
+        found = False
+        for row in verdicts:
+            if row["misfit"] is not None:
+                found = True
+                names = ("file", "vhost", "time_us")
+                misfit = {name: row[name] for name in names} | row["misfit"]
+                self.misfits.setdefault(row["file"], {})[row["line"]] = misfit
+            elif row["verdict"] in ("agree", "ambiguous") and row["new_hops"]:
+                for hop in row["hops"][-row["new_hops"] :]:
+                    if hop["reason"] == EXPIRED:
+                        self._waited(row["vhost"], hop["queue"], row["time_us"])
+        return found
+
+    def _waited(self, vhost: str, queue: str, time_us: int) -> None:
+        known = self.waited.setdefault(f"{vhost}\n{queue}", Waited(vhost, queue, 0, time_us, time_us))
+        known.deaths += 1
+        known.from_us, known.until_us = min(known.from_us, time_us), max(known.until_us, time_us)
+
+    def lateness(self) -> Lateness:
+        """Return how late rows may be, as far as that shows by now, and forget what is long ago."""
+        since_us = self.until_us - KEPT_US
+        for file, of_file in self.shown.items():
+            self.shown[file] = {died: shown_us for died, shown_us in of_file.items() if shown_us >= since_us}
+        for file, of_lines in self.misfits.items():
+            self.misfits[file] = {line: row for line, row in of_lines.items() if row["time_us"] >= since_us}
+        misfits = [row for of_lines in self.misfits.values() for row in of_lines.values()]
+        if not misfits:
+            return NOT_LATE
+        shown = [
+            {"file": file, "died_s": died_s, "shown_us": shown_us}
+            for file, of_file in self.shown.items()
+            for died_s, shown_us in of_file.items()
+        ]
+        waited = map(msgspec.structs.asdict, self.waited.values())
+        return estimated(misfits, shown, waited, (self.from_us, self.until_us))
+
+
+# The watcher: reads what was added to its files, has the kernel judge what has settled, and commits both at once.
+#
+# A row is settled ``settle_s`` after it was read, once all files are read to their ends. Then all rows of its message
+# go through the kernel, in the replay's order, and the verdicts on settled rows are said. A row that comes later but
+# stands before others of its message is *late*: the message is judged again, and a verdict that it changes is said
+# again, as a correction.
+
 
 DUE_MAX = 20_000
 """Rows that are judged in one step."""

@@ -24,7 +24,7 @@ from simulator.capture.firehose import Until
 from simulator.capture.live import capture
 from simulator.definitions import read_definitions
 from simulator.replay import replay_table
-from simulator.replay.assumptions import Assumptions
+from simulator.replay.rows.assumptions import Assumptions
 from simulator.testing.brokers.servers import ManagementError
 from tests import real_servers
 from tests.live.fuzzing.topology import ServerFault, declare, draw, without_automatic_deaths

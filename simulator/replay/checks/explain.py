@@ -1,0 +1,296 @@
+"""Explains one delivery: by the paths that fit, or by the nearest that does not, and why.
+
+An ``Explainer`` is for one virtual host under one release. It remembers what it
+found, since the same states come up again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from itertools import chain, combinations
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dlx.deaths import DELIVERY_LIMIT, EXPIRED
+from dlx.field_values import plain, timestamp
+from dlx.message import Message
+from dlx.message_flow import Hop, MessageFlow, State
+from dlx.releases import Release
+from dlx.routing import headers_looked_at
+from dlx.settings import EXPIRES
+from dlx.streams import headers_kept, properties_kept
+from dlx.topology import Topology
+from simulator.replay.checks.counts import DeliveryCounts
+from simulator.replay.checks.differences import content_differences, visible_differences, weight
+from simulator.replay.checks.path_times import PathTimes, hop_times, kept_deaths, last_times
+from simulator.replay.rows.row_codec import read_content, write_content
+from simulator.replay.rows.verdicts import Difference, Unchecked
+from simulator.replay.search.copies import DeadEnds
+from simulator.replay.search.graph import (
+    ConsumerConstraints,
+    Effort,
+    Found,
+    Graph,
+    Target,
+    delaying,
+    unknown_routing,
+    with_stand_ins,
+)
+from simulator.replay.search.sources import Source
+from simulator.replay.search.visible_state import Row, Visible, message_of, publish_of
+
+NEARBY_HOPS = 5
+UNKNOWN_ROUTING = "it may use any of its bindings: its type is not known"
+ROUTED_QUEUES = "routed_queues"
+CONTENTS_MAX = 10_000
+"""Contents whose stream form is remembered."""
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=plain).encode
+
+
+def _may_be_timestamp(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64
+
+
+class Nearest(NamedTuple):
+    """The explanation that fits best, and where it does not."""
+
+    source: Source
+    found: Found
+    differences: list[Difference]
+
+
+class Explainer:
+    """Explains the deliveries of one virtual host by the rules of one release.
+
+    ``flow`` answers what can become of a message, if not just the topology under the rules does.
+    ``effort`` limits each search.
+    """
+
+    def __init__(
+        self, topology: Topology, rules: Release, flow: MessageFlow | None = None, effort: Effort | None = None
+    ) -> None:
+        self.topology = with_stand_ins(topology)
+        self.headers_looked_at = headers_looked_at(self.topology)
+        self.unknown_routing = unknown_routing(topology, rules)
+        self._delaying = delaying(topology, rules)
+        self._begin(MessageFlow(self.topology, rules) if flow is None else flow, effort)
+
+    def _begin(self, flow: MessageFlow, effort: Effort | None) -> None:
+        self.release = flow.release
+        self.flow = flow
+        self._graph = Graph(flow, Effort() if effort is None else effort)
+        self.counts = DeliveryCounts(flow)
+        self.dead_ends = DeadEnds(flow)
+        self._entries: dict[tuple[str, str], tuple[State, ...]] = {}
+        self._read_back: dict[str, str] = {}
+        self._paths: dict[Any, list[Found]] = {}
+        self._cut: set[Any] = set()
+        self._nearest: dict[Any, tuple[Found, list[Difference]] | None] = {}
+        self._others: dict[Release, Explainer] = {}
+
+    # -- what was seen -----------------------------------------------------------
+
+    def why_unknown(self, vhost: str, queue: str) -> str | None:
+        """Tell why nothing can be said about the queue; return ``None`` if the definitions have it."""
+        if queue in self.topology.queues:
+            return None
+        return f"queue '{queue}' of '{vhost}' is not in the definitions (exports omit exclusive queues)"
+
+    def why_unknown_death(self, vhost: str, target: Target) -> str | None:
+        """Tell which queue the message died in that the definitions lack: nobody knows where it went from there."""
+        died = sorted({queue for queue, _ in target.death_counts()})
+        return next((why for queue in died if (why := self.why_unknown(vhost, queue))), None)
+
+    def entries(self, row: Row, headers: Mapping[str, Any]) -> tuple[State, ...]:
+        """Return the states into which the publish in ``row`` is routed. Raises ``PublishRefusedError``."""
+        key = (row.signature, str(sorted(headers.items(), key=repr)) if headers else "")
+        known = self._entries.get(key)
+        if known is None:
+            known = self.flow.publish(publish_of(row, headers, self.release))
+            self._entries[key] = known
+        return known
+
+    def misrouted(self, row: Row, roots: tuple[State, ...]) -> tuple[Difference, ...]:
+        """Return how the queues to which the broker routed the publish in ``row`` differ from those of ``roots``.
+
+        Nothing is said of queues that the definitions lack, nor of an exchange of which nobody knows where it routes.
+        """
+        exchange = row.visible.exchange
+        if row.routed_queues is None or exchange in self.unknown_routing:
+            return ()
+        expected = sorted({root.queue for root in roots})
+        seen = sorted({queue for queue in row.routed_queues if queue in self.topology.queues})
+        if expected == seen:
+            return ()
+        named = f"exchange '{exchange}'" if exchange else "the default exchange"
+        return (Difference(f"{ROUTED_QUEUES} of {named}", _encode(expected).decode(), _encode(seen).decode()),)
+
+    def with_timestamps(self, row: Row, headers: Mapping[str, Any]) -> tuple[State, ...] | None:
+        """Return the states that the publish enters if some integers in its ``headers`` are timestamps.
+
+        ``None`` if it then goes to other queues than the broker routed it to, whichever of them are.
+        """
+        whole = {name: value for name, value in headers.items() if _may_be_timestamp(value)}
+        for names in chain.from_iterable(combinations(whole, number) for number in range(1, min(len(whole), 3) + 1)):
+            typed = {name: timestamp(whole[name]) for name in names}
+            roots = self.flow.publish(publish_of(row, {**headers, **typed}, self.release))
+            if not self.misrouted(row, roots):
+                return roots
+        return None
+
+    def observed(self, row: Row, parent: Message | None, headers: Mapping[str, Any]) -> State:
+        """Return the state that a delivery showed."""
+        return self.flow.state(row.queue or "", message_of(row, parent, headers, self.release))
+
+    def is_stream(self, queue: str) -> bool:
+        """Return whether the queue is a stream."""
+        return self.flow.is_stream(queue)
+
+    def visible(self, state: State) -> Visible:
+        """Return what a row would show of the state's message."""
+        return self._graph.visible(state)
+
+    def shown(self, state: State) -> Target:
+        """Return the state as a delivery shows it."""
+        return Target(state.queue, self._graph.shown(state))
+
+    def same_content(self, published: str, delivered: str, queue: str) -> bool:
+        """Return whether properties and user headers are the same, as far as the queue keeps them."""
+        return published == delivered or self._content_shown(published, queue) == delivered
+
+    def _content_shown(self, content: str, queue: str) -> str:
+        """Return the content as a delivery from that queue shows it: from a stream, only what it keeps."""
+        if not self.is_stream(queue):
+            return content
+        known = self._read_back.get(content)
+        if known is None:
+            if len(self._read_back) > CONTENTS_MAX:
+                self._read_back.clear()
+            properties, headers = map(msgspec.json.decode, read_content(content))
+            parts = (properties_kept(properties, self.release), headers_kept(headers, self.release))
+            known = self._read_back[content] = write_content(*(_encode(part).decode() for part in parts))
+        return known
+
+    # -- what explains it --------------------------------------------------------
+
+    def paths(self, roots: tuple[State, ...], target: Target, constraints: ConsumerConstraints | None) -> list[Found]:
+        """Return the paths from a root to exactly the target (``Graph.paths``), and remember them."""
+        key = (tuple(root.number for root in roots), target, constraints)
+        known = self._paths.get(key)
+        if known is None:
+            known = self._paths[key] = self._graph.paths(roots, target, constraints)
+            if self._graph.was_cut:
+                self._cut.add(key)
+        return known
+
+    def first_path(
+        self, roots: Sequence[State], target: Target, constraints: ConsumerConstraints | None
+    ) -> Found | None:
+        """Return the shortest of the ``paths``, without remembering it; ``None`` if there is none."""
+        return self._graph.first_path(roots, target, constraints)
+
+    def may_have_more(self, roots: tuple[State, ...], target: Target, constraints: ConsumerConstraints) -> bool:
+        """Tell whether the search for these ``paths`` came to a limit."""
+        return (tuple(root.number for root in roots), target, constraints) in self._cut
+
+    def path_times(self, source: Source, found: Found, row: Row, back: int) -> PathTimes:
+        """Return what a path from a source, seen ``back`` rows before ``row``, asks of the times."""
+        hops = hop_times(self.flow, self._delaying, source, found.hops, row)
+        kept = kept_deaths(source, row)
+        return PathTimes(source=back, hops=hops, last=last_times(self.flow, found), kept=kept)
+
+    def may_delay(self, exchange: str) -> bool:
+        """Tell whether the exchange may keep messages for a while, or lead to one that does."""
+        return exchange in self._delaying
+
+    def unchecked(self, source: Source, hops: tuple[Hop, ...]) -> tuple[Unchecked, ...]:
+        """Return what the rows of a message leave unchecked of a path from a source."""
+        found: dict[Unchecked, None] = {}
+        for place, hop in enumerate(hops):
+            if hop.reason == DELIVERY_LIMIT:
+                seen = None if place or source.is_publish else source.reached
+                why = self.counts.why_unproved(hop.queue, seen)
+                found |= {} if why is None else {why: None}
+            elif hop.reason == EXPIRED:
+                why = self._why_not_deleted(hop.queue)
+                found |= {} if why is None else {why: None}
+        published = [source.row.visible.exchange] if source.is_publish else []
+        for exchange in (*published, *(hop.exchange for hop in hops)):
+            if exchange in self.unknown_routing:
+                found[Unchecked("routing", exchange, UNKNOWN_ROUTING)] = None
+        return tuple(found)
+
+    def _why_not_deleted(self, queue: str) -> Unchecked | None:
+        """Tell what is unchecked of a stay in a queue that may have been deleted meanwhile; ``None`` if it was not."""
+        settings = self.flow.settings(queue)
+        expires_ms, ttl_ms = settings.expires_ms, settings.message_ttl_ms
+        if expires_ms is None or (ttl_ms is not None and ttl_ms <= expires_ms):
+            return None
+        return Unchecked("expires", queue, f"{settings.values[EXPIRES]}; the log does not show who used the queue")
+
+    def nearest(
+        self, sources: Sequence[Source], target: Target, content: str, constraints: ConsumerConstraints
+    ) -> Nearest | None:
+        """Return the explanation with the fewest differing fields; ``None`` if no path ends in that queue."""
+        best: Nearest | None = None
+        for source in sources:
+            found = self._nearest_from(source.roots, target, constraints)
+            if found is None:
+                continue
+            state, differences = found
+            if not self.same_content(source.content, content, target.queue):
+                shown = self._content_shown(source.content, target.queue)
+                differences = [*differences, *content_differences(shown, content)]
+            if best is None or weight(differences) < weight(best.differences):
+                best = Nearest(source, state, differences)
+        return best
+
+    def _nearest_from(
+        self, roots: tuple[State, ...], target: Target, constraints: ConsumerConstraints
+    ) -> tuple[Found, list[Difference]] | None:
+        key = (tuple(root.number for root in roots), target, constraints)
+        if key not in self._nearest:
+            self._nearest[key] = self._search_nearest(roots, target, constraints)
+        return self._nearest[key]
+
+    def _search_nearest(
+        self, roots: tuple[State, ...], target: Target, constraints: ConsumerConstraints
+    ) -> tuple[Found, list[Difference]] | None:
+        exact = self.paths(roots, target, constraints)
+        if exact:
+            return exact[0], []
+        candidates = self._graph.same_deaths(roots, target, constraints)
+        missing = sum(target.death_counts().values()) - min((root.total for root in roots), default=0)
+        hops_max = min(max(missing, 0) + 1, NEARBY_HOPS)
+        candidates += self._graph.nearby(roots, target.queue, constraints, hops_max)
+        judged = [(each, visible_differences(self._graph.shown(each.state), target.visible)) for each in candidates]
+        return min(judged, key=lambda each: (weight(each[1]), len(each[0].hops)), default=None)
+
+    def ruled_out(
+        self, sources: Sequence[Source], target: Target, content: str, constraints: ConsumerConstraints
+    ) -> str | None:
+        """Return why the path that would explain the delivery is ruled out; ``None`` if there is no such path."""
+        for source in sources:
+            if self.same_content(source.content, content, target.queue):
+                for found in self.paths(source.roots, target, None):
+                    return self._graph.why_ruled_out(source.roots, found.hops, constraints)
+        return None
+
+    @property
+    def size(self) -> int:
+        """How many states it remembers."""
+        return self.flow.size + sum(other.size for other in self._others.values())
+
+    def under(self, other: Release) -> Explainer:
+        """Return an explainer that answers the same questions for another release."""
+        if other not in self._others:
+            self._others[other] = Explainer(self.topology, other)
+        return self._others[other]
+
+    def afresh(self, rules: Release, effort: Effort) -> Explainer:
+        """Return an explainer for other rules that has found nothing yet, and costs little to make."""
+        other = copy(self)
+        other._begin(MessageFlow(self.topology, rules), effort)
+        return other

@@ -1,0 +1,129 @@
+"""The first thing that a replay says: whether the log and the rules agree, and how far that goes.
+
+It is one for the report and the terminal. It is bad where deliveries differ or messages were certainly lost, by the
+rules or by the counters of the broker. It is good only where every delivery agrees, nothing is unchecked, messages
+died, and none was lost.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from simulator.replay.checks.check_texts import moment
+from simulator.replay.results.counters import Balance
+from simulator.replay.results.summary import Summary
+from simulator.replay.rows.assumptions import LateStretch
+from simulator.replay.rows.verdicts import What
+
+_LACKING: dict[What, str] = {
+    "queue": "the definitions lack the queue, or one that the message died in",
+    "publish": "the log does not have the publish of the message before",
+}
+
+Tone = Literal["good", "open", "bad"]
+
+
+class Headline(NamedTuple):
+    """What a replay found, in one sentence, its tone, and what else there is to know."""
+
+    tone: Tone
+    text: str
+    more: tuple[str, ...] = ()
+
+
+def headline(summary: Summary, rules: str, balance: Balance | None = None) -> Headline:
+    """Return the headline of a replay under the rules of a release.
+
+    ``balance`` is that of the broker's own counters, where they were given.
+    """
+    wrong = summary.differ + summary.unexplained
+    if summary.misrouted and not wrong:
+        text = f"{_number(summary.misrouted, 'publish', 'publishes')} went to other queues than the rules of {rules}"
+        return Headline("bad", f"{text} and the definitions predict", tuple(_open(summary, balance)))
+    if wrong:
+        are = "is" if wrong == 1 else "are"
+        text = f"{_number(wrong, 'delivery', 'deliveries')} of {summary.deliveries:,} {are} not what"
+        return Headline("bad", f"{text} the rules of {rules} predict", tuple(_open(summary, balance)))
+    remarks = _open(summary, balance)
+    if summary.overfull or any(each.certain for each in summary.unfilled):
+        return Headline("bad", remarks[0], tuple(remarks[1:]))
+    if balance is not None and balance.other_time:
+        return Headline("bad", balance.other_time, tuple(remarks))
+    if balance is not None and balance.unexplained:
+        text = f"The broker counted {_number(balance.unexplained, 'dead letter', 'dead letters')}"
+        return Headline("bad", f"{text} that nothing in the log explains", tuple(remarks))
+    if not summary.deliveries or not summary.dead_letters:
+        return Headline("open", remarks[0], tuple(remarks[1:]))
+    text = f"RabbitMQ delivered everything as the rules of {rules} predict"
+    if not remarks:
+        return Headline("good", text)
+    if summary.lost or summary.may_be_lost or (balance is not None and balance.lost):
+        certain = summary.lost or (balance is not None and balance.astray)
+        return Headline("bad" if certain else "open", remarks[0], (f"{text}.", *remarks[1:]))
+    return Headline("open", f"{text}, as far as it was checked", tuple(remarks))
+
+
+def _open(summary: Summary, balance: Balance | None) -> list[str]:
+    """Return what is not good or not known, the most important first."""
+    found = [
+        f"Queue '{each.queue}' held {_number(each.messages, 'message', 'messages')} or more at {moment(each.at_us)},"
+        f" which {each.limit} rules out"
+        for each in summary.overfull
+    ]
+    found += [
+        f"{_number(each.deaths, 'message', 'messages')} died of {each.limit} in queue '{each.queue}',"
+        f" where the messages of the log allow {each.most:,}"
+        for each in sorted(summary.unfilled, key=lambda each: not each.certain)
+    ]
+    if summary.misrouted and summary.differ + summary.unexplained:
+        went = _number(summary.misrouted, "publish", "publishes")
+        found.append(f"{went} went to other queues than rules and definitions predict")
+    if not summary.deliveries:
+        found.append("The log has no delivery: it proves nothing")
+    elif not summary.dead_letters:
+        found.append("No message died in this log: it proves nothing about dead letters")
+    if summary.lost:
+        were = "was" if summary.lost == 1 else "were"
+        found.append(f"{_number(summary.lost, 'message', 'messages')} {were} lost: their dead letters reached no queue")
+    if balance is not None and balance.lost:
+        dead = _number(balance.lost, "message", "messages")
+        found.append(f"{dead} died without a dead letter, as the broker counted")
+    if summary.may_be_lost:
+        found.append(
+            f"{_number(summary.may_be_lost, 'message', 'messages')} may be lost:"
+            " if they were rejected or expired, their dead letters reached no queue"
+        )
+    if balance is not None:
+        found += balance.misfits
+        if balance.unseen:
+            dead = _number(balance.unseen, "dead letter", "dead letters")
+            found.append(f"No delivery shows what became of {dead} that the broker counted")
+    if summary.ambiguous:
+        came = _number(summary.ambiguous, "delivery", "deliveries")
+        found.append(f"{came} may have come by any of several paths, and nothing tells by which")
+    found += [_late(stretch) for stretch in summary.late]
+    for what, count in summary.unchecked.items():
+        found.append(_not_checked(what, count))
+    if summary.broken_lines:
+        found.append(f"{_number(summary.broken_lines, 'line', 'lines')} of the log could not be read")
+    return found
+
+
+def _late(stretch: LateStretch) -> str:
+    begin, end = moment(stretch.from_us), moment(stretch.until_us)
+    least, most = (f"{duration_us // 1_000:,} ms" for duration_us in (stretch.least_us, stretch.most_us))
+    late = f"Rows from {begin} to {end} were written late: some by {least} or more, none by more than {most}"
+    return f"{late}; what this explains is held against no setting, though a TTL that is too long looks the same"
+
+
+def _not_checked(what: What, count: int) -> str:
+    if what == "shared-rows":
+        return f"{_number(count, 'row', 'rows')} of one moment may stand in two of the logs"
+    if what in _LACKING:
+        return f"{_number(count, 'delivery was', 'deliveries were')} not checked: {_LACKING[what]}"
+    rows = ("row", "rows") if what == "routing" else ("delivery", "deliveries")  # publishes are routed, too
+    return f"{what} was not checked in {_number(count, *rows)}"
+
+
+def _number(count: int, one: str, several: str) -> str:
+    return f"{count:,} {one if count == 1 else several}"

@@ -1,0 +1,355 @@
+"""Sums up a replay: its totals, and the differences that occur most often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from simulator.definitions import Definitions
+from simulator.events import Event
+from simulator.markup import element, join, table
+from simulator.replay.results.full_queues import OverfullQueue, UnfilledQueue
+from simulator.replay.results.untested import NOT_LOOKED_FOR, UntestedSettings
+from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, LateStretch
+from simulator.replay.rows.tables import Table, rows, select
+from simulator.replay.rows.verdicts import MEANINGS, VERDICTS, What
+
+FINDINGS_MAX = 20
+_PARTS = """
+    SELECT event, vhost, queue, verdict, array_distinct(transform(unchecked, one -> one.what)) AS unchecked,
+        count(*) AS rows, sum(CAST(first AS BIGINT)) AS messages, sum(new_deaths) AS deaths,
+        count_if(last AND size(dead_ends) > 0) AS ended, max(time_us) AS until_us
+    FROM {replayed}
+    GROUP BY 1, 2, 3, 4, 5"""
+_IS_OVER = "ending.certain AND time_us + ending.after_ms * 1000 < %d"
+_LOST = f"""
+    SELECT count_if(lost) AS lost, count_if(NOT lost AND may_be_lost) AS may_be_lost
+    FROM (
+        SELECT size(filter(dead_ends, ending -> {_IS_OVER})) > 0 AS lost,
+            size(dead_ends) > 0 AS may_be_lost
+        FROM {{replayed}}
+        WHERE last
+    )"""
+_LOST_MESSAGES = f"""
+    SELECT vhost, queue, why, lost, may_be_lost, first.file, first.line, first.message, delivered_there
+    FROM (
+        SELECT vhost, ending.queue, ending.why, count_if(is_over) AS lost, count_if(NOT is_over) AS may_be_lost,
+            min(struct(time_us, file, line, message)) AS first,
+            count_if(NOT is_over AND event = '{Event.DELIVERED.value}' AND seen_in = ending.queue) AS delivered_there
+        FROM (
+            SELECT *, {_IS_OVER} AS is_over
+            FROM (
+                SELECT vhost, file, line, time_us, message, event, queue AS seen_in, explode(dead_ends) AS ending
+                FROM {{replayed}}
+                WHERE last
+            )
+        )
+        GROUP BY 1, 2, 3
+    )
+    ORDER BY lost DESC, may_be_lost DESC, vhost, queue, why
+    LIMIT %d"""
+_FINDINGS = """
+    SELECT verdict, coalesce(why, difference.field) AS what, difference.behaviours AS behaviours, count(*) AS count,
+        count(DISTINCT queue) AS queues,
+        min_by(
+            struct(queue, message, file, line, difference.expected AS expected, difference.seen AS seen),
+            struct(time_us, file, line)
+        ) AS example
+    FROM (
+        SELECT *, explode(CASE WHEN size(differences) > 0 THEN differences ELSE array(NULL) END) AS difference
+        FROM {replayed}
+        WHERE verdict IN ('differ', 'unexplained')
+    )
+    GROUP BY 1, 2, 3
+    ORDER BY count DESC, verdict, what, behaviours
+    LIMIT %d"""
+_UNCHECKED = """
+    SELECT what, name, why, count, first.file, first.line
+    FROM (
+        SELECT one.what, one.name, one.why, count(*) AS count, min(struct(time_us, file, line)) AS first
+        FROM (SELECT file, line, time_us, explode(unchecked) AS one FROM {replayed})
+        GROUP BY 1, 2, 3
+    )
+    ORDER BY count DESC, what, name, why
+    LIMIT %d"""
+_HOPS = """
+    SELECT message, vhost, time_us, verdict, step, step > 0 OR new_deaths = new_hops AS first_copy, hop.*
+    FROM (
+        SELECT *, place - size(hops) + new_hops AS step
+        FROM {replayed} LATERAL VIEW posexplode(hops) AS place, hop
+        WHERE new_hops > 0
+    )
+    WHERE step >= 0"""
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """The totals of a replay.
+
+    Attributes:
+        messages, deliveries: how many there were; each delivery has one of the four verdicts.
+        dead_letters: how many deaths were reconstructed.
+        agree, differ, ambiguous, unexplained: how many deliveries have that verdict.
+        broken_lines: how many lines of the log could not be read.
+        unchecked: how many deliveries, and publishes, leave something unchecked, by the words of
+            ``simulator.replay.rows.verdicts``.
+        lost: how many messages died, by the rules, where no dead letter reaches a queue, and were not seen again.
+        may_be_lost: how many were seen last where they are lost like that if they were rejected, or have expired since.
+        misrouted: how many publishes the broker routed to other queues than the rules and definitions do.
+        overfull: the queues that held more messages at once than the definitions allow.
+        unfilled: the queues in which more messages died of a length limit than can have been too many.
+        late: when rows were written late, and by how much.
+        untested: the settings in force that the log did not put to the test, by queue; ``None``: nobody looked.
+        untested_more: how many there are in further queues.
+    """
+
+    messages: int
+    deliveries: int
+    dead_letters: int
+    agree: int
+    differ: int
+    ambiguous: int
+    unexplained: int
+    broken_lines: int
+    unchecked: dict[What, int] = {}
+    lost: int = 0
+    may_be_lost: int = 0
+    misrouted: int = 0
+    overfull: tuple[OverfullQueue, ...] = ()
+    unfilled: tuple[UnfilledQueue, ...] = ()
+    untested: dict[str, tuple[str, ...]] | None = None
+    untested_more: int = 0
+    late: tuple[LateStretch, ...] = ()
+
+    @property
+    def explained(self) -> bool:
+        """Whether the rules explain every delivery, where every publish went, and what the queues held."""
+        wrong = self.differ + self.unexplained + self.misrouted or self.overfull
+        return not wrong and not any(each.certain for each in self.unfilled)
+
+    @property
+    def agreement_percent(self) -> float:
+        """The share of deliveries that agree, rounded down to 0.01; 100.0 for a log without deliveries."""
+        return self.agree * 10_000 // self.deliveries / 100 if self.deliveries else 100.0
+
+    def _repr_html_(self) -> str:
+        """Return the totals as notebooks show them."""
+        return _totals_html(self)
+
+
+def _totals_html(summary: Summary) -> str:
+    """Return the totals as a table, below a sentence that says whether the rules explain the log."""
+    explained = "The rules explain every delivery" if summary.explained else "The rules do not explain every delivery"
+    open_ = sum(summary.unchecked.values())
+    sentence = f"{explained}: {summary.agreement_percent:.2f} % agree." + (
+        f" Not checked in full: {open_:,} deliveries." if open_ else ""
+    )
+    counts: dict[str, int] = {
+        "messages": summary.messages,
+        "deliveries": summary.deliveries,
+        "dead letters reconstructed": summary.dead_letters,
+        **{verdict: getattr(summary, verdict) for verdict in VERDICTS},
+        "lost": summary.lost,
+        "lost if they died": summary.may_be_lost,
+        "publishes routed elsewhere": summary.misrouted,
+        "broken lines": summary.broken_lines,
+    }
+    return join([element("p", sentence), table(("of the replay", "count"), counts.items())])
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Deliveries that differ, or are unexplained, in the same way, or publishes that were routed elsewhere.
+
+    Attributes:
+        verdict: ``differ`` or ``unexplained``.
+        what: the field that differs, or why the delivery is unexplained.
+        behaviours: the rows of the release table that cause it.
+        count, queues: how many such differences there are, in how many queues; publishes are in none.
+        queue, message, file, line, expected, seen: the first of them.
+    """
+
+    verdict: str
+    what: str
+    behaviours: tuple[str, ...]
+    count: int
+    queues: int
+    queue: str
+    message: str
+    file: str
+    line: int
+    expected: str
+    seen: str
+
+
+class UncheckedFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """Deliveries of which the same was not checked.
+
+    Attributes:
+        what, name, why: as in ``simulator.replay.rows.verdicts.Unchecked``.
+        count: how many deliveries there are.
+        file, line: where the first of them stands.
+    """
+
+    what: What
+    name: str
+    why: str
+    count: int
+    file: str
+    line: int
+
+
+class LostMessages(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages that are lost in one queue, or may be.
+
+    Attributes:
+        vhost, queue: where they died for the last time.
+        why: the rule by which their dead letters reach no queue.
+        lost, may_be_lost: as in ``Summary``.
+        file, line: where the first of them was last seen.
+        message: the first of them.
+        delivered_there: how many of those that may be lost were last seen when that queue delivered them.
+    """
+
+    vhost: str
+    queue: str
+    why: str
+    lost: int
+    may_be_lost: int
+    file: str
+    line: int
+    message: str = ""
+    delivered_there: int = 0
+
+
+class MatchesNothingError(ValueError):
+    """The definitions and the log have nothing in common; the text says what each has."""
+
+
+def summarize(
+    replayed: Table,
+    definitions: Definitions,
+    broken_lines: int = 0,
+    assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+    overfull: tuple[OverfullQueue, ...] = (),
+    unfilled: tuple[UnfilledQueue, ...] = (),
+    untested: UntestedSettings = NOT_LOOKED_FOR,
+) -> Summary:
+    """Return the totals of ``replay``'s result.
+
+    ``overfull``, ``unfilled`` and ``untested`` are what ``overfull_queues``, ``unfilled_queues`` and
+    ``untested_settings`` say of it.
+
+    Raises:
+        MatchesNothingError: the definitions are those of other virtual hosts or queues.
+    """
+    parts = rows(_PARTS, replayed=replayed)
+    check_match(parts, definitions)
+    verdicts: Counter[str] = Counter()
+    unchecked: Counter[What] = Counter()
+    for part in parts:
+        if part["event"] == Event.DELIVERED:
+            verdicts[part["verdict"]] += part["rows"]
+        unchecked.update(dict.fromkeys(part["unchecked"] or (), part["rows"]))
+    lost, may_be_lost = 0, 0
+    if any(part["ended"] for part in parts):
+        until_us = max(part["until_us"] for part in parts)
+        lost, may_be_lost = _lost(replayed, assumptions.traced_until_us(until_us))
+    return Summary(
+        messages=sum(part["messages"] or 0 for part in parts),
+        deliveries=sum(verdicts.values()),
+        dead_letters=sum(part["deaths"] or 0 for part in parts),
+        broken_lines=broken_lines,
+        lost=lost,
+        may_be_lost=may_be_lost,
+        overfull=overfull,
+        unfilled=unfilled,
+        untested=untested.by_queue,
+        untested_more=untested.more,
+        late=assumptions.lateness.stretches,
+        misrouted=sum(
+            part["rows"] for part in parts if part["event"] == Event.PUBLISHED and part["verdict"] == "differ"
+        ),
+        unchecked={what: unchecked[what] for what in MEANINGS if unchecked[what]},
+        **{name: verdicts[name] for name in VERDICTS},
+    )
+
+
+def _lost(replayed: Table, until_us: int) -> tuple[int, int]:
+    """Return how many messages are lost by then, and how many others may be."""
+    (row,) = rows(_LOST % until_us, replayed=replayed)
+    return row["lost"], row["may_be_lost"]
+
+
+def lost_messages(
+    replayed: Table, assumptions: Assumptions = DEFAULT_ASSUMPTIONS, most: int = FINDINGS_MAX
+) -> list[LostMessages]:
+    """Return where messages are lost, or may be, by queue and rule, the most frequent first."""
+    (ends,) = rows("SELECT max(time_us) AS until_us FROM {replayed}", replayed=replayed)
+    if ends["until_us"] is None:
+        return []
+    until_us = assumptions.traced_until_us(ends["until_us"])
+    return [LostMessages(**row) for row in rows(_LOST_MESSAGES % (until_us, most), replayed=replayed)]
+
+
+def check_match(parts: Sequence[Mapping[str, Any]], definitions: Definitions) -> None:
+    """Raise ``MatchesNothingError`` if definitions have none of the virtual hosts, or of the queues, in these rows."""
+    source = definitions.source
+    seen = {part["vhost"] for part in parts}
+    known = seen if not definitions.vhost_named else seen & set(definitions.vhosts)
+    if not known:
+        raise MatchesNothingError(
+            f"{source}: has virtual host {some_names(definitions.vhosts)}, the log has {some_names(seen)};"
+            " export the definitions of the virtual host that was traced"
+        )
+    queues = {(part["vhost"], part["queue"]) for part in parts if part["queue"] is not None}
+    if queues and not any(queue in definitions.topology(vhost).queues for vhost, queue in queues if vhost in known):
+        raise MatchesNothingError(
+            f"{source}: has none of the queues that the log delivers from, such as"
+            f" {some_names({queue for _, queue in queues})}"
+        )
+
+
+def some_names(names: Iterable[str]) -> str:
+    """Return the first three names by the alphabet, and how many more there are."""
+    ordered = sorted(names)
+    shown = ", ".join(repr(name) for name in ordered[:3])
+    return shown + (f" and {len(ordered) - 3} more" if len(ordered) > 3 else "")
+
+
+def findings(replayed: Table, most: int = FINDINGS_MAX) -> list[Finding]:
+    """Return what differs or is unexplained, by field and cause, the most frequent first."""
+    return [_finding(row) for row in rows(_FINDINGS % most, replayed=replayed)]
+
+
+def unchecked_findings(replayed: Table, most: int = FINDINGS_MAX) -> list[UncheckedFinding]:
+    """Return what was not checked, by queue and setting, the most frequent first."""
+    return [UncheckedFinding(**row) for row in rows(_UNCHECKED % most, replayed=replayed)]
+
+
+def _finding(row: dict[str, Any]) -> Finding:
+    example = row["example"]
+    return Finding(
+        verdict=row["verdict"],
+        what=row["what"],
+        behaviours=tuple(row["behaviours"] or ()),
+        count=row["count"],
+        queues=row["queues"],
+        queue=example["queue"] or "",
+        message=example["message"],
+        file=example["file"],
+        line=example["line"],
+        expected=example["expected"] or "",
+        seen=example["seen"] or "",
+    )
+
+
+def hops(replayed: Table) -> Table:
+    """Return the dead letters that were reconstructed, one row for each copy.
+
+    A death that put copies into several queues has a row for each; ``first_copy`` is true
+    in one of them. The message died between ``earliest_us`` and ``latest_us`` (null where
+    nothing is known); ``time_us`` is the time of the delivery that showed the death.
+    """
+    return select(_HOPS, replayed=replayed)

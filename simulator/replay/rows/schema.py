@@ -1,0 +1,164 @@
+"""The columns of a replay: what goes through the kernel, and what comes out.
+
+That is every row of the capture, each delivery with its verdict, and each publish that was routed elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from simulator.capture.codes import CONTENT_CODE, SIGNATURE_CODE, Codes
+from simulator.replay.rows.bodies import BODY, body_sql
+from simulator.replay.rows.row_codec import (
+    CONTENT,
+    LINEAGE,
+    LINEAGE_SQL,
+    SIGNATURE,
+    Signature,
+    write_content,
+    write_signature,
+)
+from simulator.replay.rows.tables import Table, select
+from simulator.replay.rows.verdicts import Verdict
+
+INPUT = pa.schema(
+    [
+        pa.field(LINEAGE, pa.string(), nullable=False),
+        pa.field("time_us", pa.int64(), nullable=False),
+        pa.field("file", pa.string(), nullable=False),
+        pa.field("line", pa.int64(), nullable=False),
+        pa.field(SIGNATURE, pa.string(), nullable=False),
+        pa.field(CONTENT, pa.string(), nullable=False),
+        pa.field("x_death_times", pa.list_(pa.field("element", pa.int64()))),
+        pa.field("redelivered", pa.bool_()),
+        pa.field(BODY, pa.int64()),
+    ]
+)
+"""The columns that go through the kernel."""
+HOP = pa.struct(
+    [(name, pa.string()) for name in ("queue", "reason", "exchange", "to_queue")],
+)
+TIMED_HOP = pa.struct([*HOP, ("earliest_us", pa.int64()), ("latest_us", pa.int64())])
+"""A hop of one message, and between which moments it died there; null where nothing is known."""
+DIFFERENCE = pa.struct(
+    [
+        ("field", pa.string()),
+        ("expected", pa.string()),
+        ("seen", pa.string()),
+        ("behaviours", pa.list_(pa.string())),
+    ]
+)
+UNCHECKED = pa.struct(
+    [(name, pa.string()) for name in ("what", "name", "why")],
+)
+VERDICT = pa.struct(
+    [
+        ("verdict", pa.string()),
+        ("why", pa.string()),
+        ("hops", pa.list_(HOP)),
+        ("new_hops", pa.int32()),
+        ("new_deaths", pa.int32()),
+        ("alternatives", pa.list_(pa.string())),
+        ("differences", pa.list_(DIFFERENCE)),
+        ("unchecked", pa.list_(UNCHECKED)),
+    ]
+)
+LAST_DEATH = pa.struct([("queue", pa.string()), ("reason", pa.string()), ("after_ms", pa.int64())])
+DEAD_END = pa.struct(
+    [
+        ("queue", pa.string()),
+        ("why", pa.string()),
+        ("after_ms", pa.int64()),
+        ("certain", pa.bool_()),
+        ("way", pa.list_(LAST_DEATH)),
+    ]
+)
+MISFIT = pa.struct([("kind", pa.string()), ("queue", pa.string()), ("by_us", pa.int64()), ("since_us", pa.int64())])
+"""What refutes a delivery by time alone: ``early``, a death before its TTL; ``x-death``, one at a time that does not
+fit though the times of the rows do; ``late``, a delivery after the TTL. By how much, and when the row was written that
+its path starts from."""
+SHOWN = pa.struct([("rule", pa.string()), ("queue", pa.string())])
+OUTPUT = pa.schema(
+    [
+        (LINEAGE, pa.string()),
+        ("time_us", pa.int64()),
+        ("file", pa.string()),
+        ("line", pa.int64()),
+        ("first", pa.bool_()),
+        ("last", pa.bool_()),
+        ("event", pa.string()),
+        ("vhost", pa.string()),
+        ("queue", pa.string()),
+        ("exchange", pa.string()),
+        *(pa.field("hops", pa.list_(TIMED_HOP)) if field.name == "hops" else field for field in VERDICT),
+        ("source", pa.int32()),
+        ("dead_ends", pa.list_(DEAD_END)),
+        ("misfit", MISFIT),
+        ("shown", pa.list_(SHOWN)),
+    ]
+)
+"""The columns that come out. ``first`` and ``last`` mark the rows of a message; ``source`` is how many of its rows back
+the path starts, 0 where that is not known; ``dead_ends`` say how it may be lost if it is not seen again, and on which
+``way``; ``misfit`` is for deliveries that times refute; ``shown`` are the rules that no row before it in its partition
+has shown."""
+
+
+def as_struct(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as a value of ``VERDICT``."""
+    return {
+        "verdict": verdict.name,
+        "why": verdict.why or None,
+        "hops": [hop._asdict() for hop in verdict.hops],
+        "new_hops": verdict.new_hops,
+        "new_deaths": verdict.new_deaths,
+        "alternatives": list(verdict.alternatives),
+        "differences": [
+            {"field": d.field, "expected": d.expected, "seen": d.seen, "behaviours": list(d.behaviours)}
+            for d in verdict.differences
+        ],
+        "unchecked": [msgspec.structs.asdict(each) for each in verdict.unchecked],
+    }
+
+
+# Codes on their way through Spark: few bytes a row stand for the texts that the kernel reads.
+#
+# A capture may have codes for what its rows share (``simulator.capture.codes``). Spark then reads, sorts and moves
+# integers, and Python puts the texts in their place again, each once for a batch.
+
+
+_ROWS = f"""
+    SELECT time_us, file, line, x_death_times, redelivered, {{body}} AS {BODY}, {LINEAGE_SQL} AS {LINEAGE},
+        {SIGNATURE_CODE} AS {SIGNATURE}, {CONTENT_CODE} AS {CONTENT}
+    FROM {{{{captured}}}}"""
+
+Texts = Mapping[str, Mapping[int, str]]
+"""The texts that codes stand for, by column of the kernel's rows."""
+
+
+def texts_of(codes: Codes) -> Texts:
+    """Return the texts of the kernel's rows for the values in a capture."""
+    return {
+        SIGNATURE: {code: write_signature(Signature(*values)) for code, values in codes[SIGNATURE_CODE].items()},
+        CONTENT: {code: write_content(*values) for code, values in codes[CONTENT_CODE].items()},
+    }
+
+
+def coded_rows(captured: Table) -> Table:
+    """Return the columns of ``schema.INPUT``, in any order, with codes instead of texts."""
+    return select(_ROWS.format(body=body_sql(captured.columns)), captured=captured)
+
+
+def decoded(batch: pa.RecordBatch, texts: Texts) -> pa.RecordBatch:
+    """Return the batch with texts instead of codes, as arrays with dictionaries; what is text already stays."""
+    for name, known in texts.items():
+        if pa.types.is_string(batch.schema.field(name).type):
+            continue
+        codes = batch.column(name).dictionary_encode()
+        written = pa.array([known[code] for code in codes.dictionary.to_pylist()], pa.string())
+        column = pa.DictionaryArray.from_arrays(codes.indices, written)
+        batch = batch.set_column(batch.schema.get_field_index(name), name, column)
+    return batch

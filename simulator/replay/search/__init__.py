@@ -1,0 +1,1 @@
+"""The search for the ways that lead from a publish to what a trace shows."""
