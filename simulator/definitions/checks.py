@@ -227,7 +227,7 @@ def _refusal(
 
 def _nearest_word(field: str, value: Any) -> str:
     near = nearest(value, _WORDS.get(field, ())) if isinstance(value, str) else []
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f"; did you mean {near[0]!r}?" if near and near[0] != value else ""
 
 
 def _items(definitions: Definitions, section: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:

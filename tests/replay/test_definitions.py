@@ -103,6 +103,12 @@ def test_what_some_servers_take_or_ignore_is_told(definitions: Definitions, rule
     assert note in told
 
 
+def test_a_name_that_only_a_later_release_knows_is_not_its_own_nearest() -> None:
+    (told,) = check_taken(with_queue({"x-queue-type": "stream"}), release("3.8"))
+    assert "RabbitMQ 3.8 refuses this" in told
+    assert "did you mean" not in told
+
+
 @pytest.mark.parametrize("captured", ["captured-3.10", "captured-4.3"])
 def test_nothing_is_said_of_what_a_server_exported(captured: str) -> None:
     definitions = parse_definitions((EXAMPLES / captured / "definitions.json").read_bytes(), captured)
