@@ -140,7 +140,7 @@ def figure(asking: Question, rounds: int) -> Figure:
     ratio = statistics.median(answers) / statistics.median(replays)
     return Figure(
         f"`dlx whatif` of messages {what}, processor time relative to one replay",
-        "≤ 1.5" if alone else "",
+        "≤ 2.0" if alone else "≤ 4.0",
         f"{ratio:.1f} ({rate:,.0f} rows/s)",
         COMMAND,
     )

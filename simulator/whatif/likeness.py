@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from dlx.routing import REPLY_TO
 from simulator.events import Event
 from simulator.replay.kernel.signatures import Signatures
+from simulator.replay.kernel.verdict_cache import Numbered
 from simulator.replay.rows.assumptions import TOLERANCE_MS
 from simulator.replay.rows.row_codec import CONTENT, SIGNATURE, read_content
 from simulator.whatif.consumer_actions import user_properties
@@ -28,8 +29,12 @@ from simulator.whatif.undecidable_ends import LastSeen
 
 KNOWN_MAX = 200_000
 """Signatures and contents that are remembered."""
+KEYS_MAX = 30_000
+"""Keys of messages that are remembered, of about a kilobyte each."""
 ROWS_MAX = 60
 """Messages with more rows are looked at one by one."""
+SINGLE = -1
+"""The key of a message that is like no other."""
 UNKNOWN_US = -1
 """Stands for a moment that is not known."""
 _NOT_READ = frozenset(
@@ -52,7 +57,8 @@ class MessageRows(NamedTuple):
 
     Attributes:
         rows: which rows.
-        key: equal for messages whose rows are alike; ``None`` for one that must be looked at by itself.
+        key: a number, the same for messages whose rows are alike and whose moments have one order; ``SINGLE`` for one
+            that must be looked at by itself.
         moments_us: when its rows were written, and between which moments it died, as far as that is known; the last one
             is the end of the log. What a log tells of a message depends on the order of these.
         signatures: those of its rows, by number.
@@ -61,7 +67,7 @@ class MessageRows(NamedTuple):
     """
 
     rows: range
-    key: Hashable | None
+    key: int
     moments_us: Sequence[int]
     signatures: Sequence[int]
     published: tuple[int, int] | None
@@ -88,6 +94,7 @@ class Likeness:
 
     def _begin(self) -> None:
         self.signatures = Signatures(self._number_of_key_of)
+        self.keys: Numbered[Hashable] = Numbered()
         self.contents: list[Content] = []
         self._contents: dict[tuple[str, str], int] = {}
         self._marks: dict[int, Sequence[Mark]] = {}
@@ -96,6 +103,7 @@ class Likeness:
     def forget(self) -> bool:
         """Forget all when it has become too much; tell whether it had."""
         full = max(self.signatures.count, self.signatures.template_count, len(self.contents)) > KNOWN_MAX
+        full = full or len(self.keys.values) > KEYS_MAX
         if full:
             self._begin()
         return full
@@ -193,23 +201,21 @@ class _Columns:
             found += [self._written_us[row] - late_us * (self.events[row] == Event.DELIVERED) for row in rows]
         return [*found, self._known.end_us]
 
-    def _key(
-        self, rows: range, published: Sequence[int], contents: Sequence[int], moments_us: Sequence[int]
-    ) -> Hashable | None:
+    def _key(self, rows: range, published: Sequence[int], contents: Sequence[int], moments_us: Sequence[int]) -> int:
         signatures, own = self._known.signatures, slice(rows.start, rows.stop)
         examples = [signatures.example(self._templates[row]) for row in published]
         if len(rows) > ROWS_MAX or any(self._sizes[row] > BODY_MAX for row in published):
-            return None
+            return SINGLE
         if len(set(self._hosts[own])) > 1:
-            return None  # they are two messages, of the same lineage
+            return SINGLE  # they are two messages, of the same lineage
         if any(each.visible.expiration is not None or each.visible.x_death is not None for each in examples):
-            return None
+            return SINGLE
         # Any key that no exchange tells from its own could stand in the place of its key.
         plain = len(published) <= 1 and not any(self._known.contents[each].has_headers for each in contents)
         plain = plain and all(len(each.visible.routing_keys) == 1 and not each.headers for each in examples)
         connections: dict[str, int] = {}
         values: dict[str, int] = {}
-        return (
+        return self._known.keys.number((
             plain,
             tuple((self._templates if plain else self._signatures)[own]),
             tuple([tuple([values.setdefault(each, len(values)) for each in self._values[row]]) for row in rows]),
@@ -222,7 +228,7 @@ class _Columns:
             tuple(self._left[own]),
             order_of(moments_us),
             order_of(self._places[own]),
-        )
+        ))  # fmt: skip
 
 
 def order_of(values: Sequence[int]) -> tuple[int, ...]:

@@ -10,14 +10,14 @@ each message is played.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
 
 from simulator.replay.rows.row_codec import LINEAGE, read_messages
-from simulator.whatif.likeness import Likeness, MessageRows
+from simulator.whatif.likeness import SINGLE, Likeness, MessageRows
 from simulator.whatif.log_rows import Replayed
 from simulator.whatif.outcomes import FourTimes
 from simulator.whatif.plain_player import FirstLook, Members, PlainPlayer, SharedFirstRun, Waiting, WeightedCase
@@ -70,8 +70,8 @@ class SharedPlayer(PlainPlayer):
         self._begin()
 
     def _begin(self) -> None:
-        self.known: dict[Hashable, list[SharedFirstRun]] = {}
-        self.singles: set[Hashable] = set()
+        self.known: dict[int, list[SharedFirstRun]] = {}
+        self.singles = {SINGLE}
         self._count, self._id = 0, uuid4()
 
     def first(self, batch: Replayed) -> FirstLook:
@@ -150,9 +150,9 @@ class _Batch:
     def look(self) -> FirstLook:
         """Play one message of each kind, and return all."""
         singles: list[MessageRows] = []
-        left: dict[Hashable, list[MessageRows]] = {}
+        left: dict[int, list[MessageRows]] = {}
         for message in self._player.likeness.messages(self._batch):
-            if message.key is None or message.key in self._player.singles:
+            if message.key in self._player.singles:
                 singles.append(message)
             elif not self._share(message):
                 left.setdefault(message.key, []).append(message)
@@ -160,7 +160,7 @@ class _Batch:
         while left:
             played = self._learn([own[0] for own in left.values()])
             alone += filter(None, played.values())
-            others: dict[Hashable, list[MessageRows]] = {}
+            others: dict[int, list[MessageRows]] = {}
             for key, own in left.items():
                 rest = own[1:] if key in played else own
                 if key in self._player.singles:
@@ -176,9 +176,9 @@ class _Batch:
             look.last_seen[self._player.likeness.last_seen(number)] += many
         return look
 
-    def _learn(self, unknown: Sequence[MessageRows]) -> dict[Hashable, FirstRun | None]:
+    def _learn(self, unknown: Sequence[MessageRows]) -> dict[int, FirstRun | None]:
         """Play messages, unless those like them must be looked at one by one; return what others cannot share."""
-        found: dict[Hashable, FirstRun | None] = {}
+        found: dict[int, FirstRun | None] = {}
         for message, story in zip(unknown, self._read(unknown), strict=True):
             if story is None or self._player.must_be_single(story):
                 self._player.singles.add(message.key)
