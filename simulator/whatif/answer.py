@@ -197,7 +197,7 @@ def headline(answer: Answer) -> list[Sentence]:
 def sureness(answer: Answer) -> Iterator[str]:
     """Yield how sure the answer is: what the log's own settings reproduce, what was assumed, what was not checked."""
     yield (
-        f"Played under its own settings, the log comes out for {answer.reproduced:,} of {_messages(answer.messages)}"
+        f"Replaying with the original settings reproduces {answer.reproduced:,} of {_messages(answer.messages)}"
         f" ({answer.reproduced_percent:.2f} %); the others are left out."
     )
     if answer.not_reproduced:

@@ -27,7 +27,7 @@ class ConsumerAction(StrEnum):
     FAILED = "rejected (basic.reject)"
     """As some releases tell: a queue counts such a rejection as a failed delivery, and one by basic.nack not."""
     REQUEUED = "requeued"
-    CRASHED = "lost with its channel"
+    CRASHED = "failed (reject with requeue, or a lost channel)"
 
 
 class Shown(msgspec.Struct, frozen=True, order=True, gc=False):

@@ -53,7 +53,7 @@ def test_people_read_losses_first_then_why_then_how_sure_it_is(capsys: Capture) 
         "lost in 'jobs' (rejected)",
         "How they end differently, losses first:",
         "Because of:",
-        "the log comes out for 240 of 240 messages (100.00 %)",
+        "reproduces 240 of 240 messages (100.00 %)",
     ]
     assert [out.index(part) for part in parts] == sorted(out.index(part) for part in parts)
 
