@@ -96,7 +96,7 @@ def explain(
     vhost: str | None,
     form: str,
 ) -> int:
-    """Tell the life of one message, step by step, and by which rule each step happens.
+    """Explain the life of one message step by step, with the rule behind each step happens.
 
     SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for
     standard input, or the management URL of a running server. A simulated broker plays the life
@@ -111,11 +111,11 @@ def explain(
     requeue  it returns the message by basic.reject with requeue=true
     nack     it returns the message by basic.nack with requeue=true
     crash    its connection dies with the delivery
-    expire   nobody consumes, and time passes (also: wait)
+    expire   no consumer takes it, and time passes (also: wait)
 
-    What is not stated is not guessed: the life stops there, and the answer names what is missing
-    and what would follow. Only where a time to live sends a message on to another queue, and
-    nothing is stated of its queue, time passes; that is told as an assumption.
+    Nothing is guessed: where an OUTCOME is missing, the life stops, and the answer names what is
+    missing and what would follow. The one exception is a queue with no stated outcome whose time
+    to live sends messages on to another queue: time passes there, and the answer says so.
     The command exits with 1 if the message, or a copy of it, is lost.
 
     With --definitions and --message, SOURCE is a log as `dlx replay` reads it, and the answer is what
@@ -135,7 +135,7 @@ def explain(
     guessed = {about.name for about in snapshot.stand_ins if about.vhost == host}
     _check_known("--publish", "exchange", exchange, topology.exchanges.keys() - guessed)
     if topology.exchanges[exchange].internal:
-        raise click.BadParameter(f"{exchange!r} is internal: nobody can publish to it", param_hint="'--publish'")
+        raise click.BadParameter(f"{exchange!r} is internal: clients cannot publish to it", param_hint="'--publish'")
     step = Publish(exchange, key, headers=_headers(headers), expiration_ms=expiration, vhost=host)
     found = live(snapshot.document, step, _stated(outcomes, topology), release=rules)
     for each in snapshot.refused:

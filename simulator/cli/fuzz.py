@@ -70,7 +70,7 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
     callback=lambda _context, _parameter, value: _number(value),
     default=SECONDS,
     show_default=True,
-    help="Give up after this many seconds without a finding; with --all, end after so many, whatever was found.",
+    help="Give up after this many seconds without a finding; with --all, stop after this many in any case.",
 )
 @click.option(
     "--publish",
@@ -199,7 +199,8 @@ def _published(search: Search, publishes: tuple[tuple[str, str], ...]) -> list[s
             why = "" if known else "; ".join(unknown_names(tried[:1], search.topologies))
             raise click.BadParameter(f"{exchange!r} {key!r}: {why or 'no queue receives it'}", param_hint="'--publish'")
         if any(search.topologies[step.vhost].exchanges[exchange].internal for step in routed):
-            raise click.BadParameter(f"{exchange!r} is internal: nobody can publish to it", param_hint="'--publish'")
+            problem = f"{exchange!r} is internal: clients cannot publish to it"
+            raise click.BadParameter(problem, param_hint="'--publish'")
         found += routed
     return found
 

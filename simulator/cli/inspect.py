@@ -54,7 +54,7 @@ WIDTH_MAX = 10_000
     "--allow",
     "allowed",
     type=click.Choice(["exceeds-limit"]),
-    help="Look also where a message may die of the delivery limit by being given back.",
+    help="Read the queue even if giving a message back may exceed its delivery limit.",
 )
 @click.option("--header", "headers", multiple=True, metavar="NAME", help="Group by a header, too; repeatable.")
 @click.option("--message", "message_id", metavar="ID", help="Tell the life of one message, by its id.")
@@ -81,9 +81,9 @@ def inspect(
     or a file: what --out wrote, a capture, or a log of the tracing plugin, of which the last
     delivery of each message from QUEUE is shown.
 
-    RabbitMQ cannot show messages without handing them out. They are read and given back, in their
-    order; what that does to their counts depends on the release and the queue, and is said. A queue
-    in which it would kill messages at once is refused.
+    RabbitMQ shows messages only by delivering them. The command reads them and gives them back in
+    order, and says what that does to their delivery counts, which depends on the release and the
+    queue. It refuses to read a queue where that would kill messages at once.
     """
     check_installed("ops")
     if isinstance(source, Path):
@@ -110,7 +110,7 @@ def inspect(
 
 
 def _tell(found: Looked, message_id: str, as_json: bool) -> int:
-    """Tell the life of each message of that id."""
+    """Print the life of each message with that id."""
     from simulator.redrive.waiting import life_so_far
 
     own = [message for message in found.messages if message.id == message_id]

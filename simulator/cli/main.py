@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Run one scenario under several messaging systems and compare the outcomes.",
     ),
     "convert": ("simulator.cli.capture:convert", "Convert RabbitMQ trace logs into one Parquet file."),
-    "explain": ("simulator.cli.explain:explain", "Tell the life of one message, and the rule behind each step."),
+    "explain": ("simulator.cli.explain:explain", "Explain the life of one message, with the rule behind each step."),
     "fuzz": ("simulator.cli.fuzz:fuzz", "Search for a history in which a topology loses messages."),
     "generate": ("simulator.cli.generate:generate", "Make a log of any size from definitions and a seed."),
     "graph": ("simulator.cli.graph:graph", "Draw a topology: where dead letters go, and where they are lost."),
@@ -52,13 +52,21 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("simulator.cli.serve:serve", "Run a simulated RabbitMQ for AMQP clients."),
     "settings": ("simulator.cli.settings:settings", "Show each queue's effective settings and where they come from."),
     "simulate": ("simulator.cli.simulate:simulate", "Run a scenario under one system and print what happened."),
-    "test": ("simulator.cli.test:test", "Run cases that say what queues have to hold, simulated or on servers."),
+    "test": ("simulator.cli.test:test", "Run cases that say what queues must hold, on the simulator or on servers."),
     "watch": ("simulator.cli.watch:watch", "Replay a log while it grows: verdicts, losses and deaths as they come."),
     "whatif": (
         "simulator.cli.whatif:whatif",
-        "Tell what other settings, or another release, would have done to the messages of a log.",
+        "Say what other settings, or another release, would have done to the messages of a log.",
     ),
     "upgrade": ("simulator.cli.upgrade:upgrade", "Say what an upgrade of RabbitMQ changes for a topology."),
+}
+
+# How `dlx --help` groups the commands: by what a person is about to do.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Design a topology": ("lint", "settings", "explain", "graph", "fuzz", "upgrade", "releases"),
+    "Test": ("serve", "test", "simulate", "compare"),
+    "Investigate a log": ("capture", "convert", "generate", "replay", "whatif", "watch"),
+    "Operate a server": ("inspect", "redrive"),
 }
 
 # The extra that brings all that a command needs; the others run without one.
@@ -109,8 +117,9 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+        for group, names in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names if name in COMMANDS])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXAMPLE)

@@ -111,11 +111,11 @@ def redrive(
     the server.
 
     With --execute a message is published with a confirm, and acknowledged in the dead-letter queue
-    only after that. What would be lost, or only come back, stays in the queue, unless --allow names
-    its fate. So does what a later death would lose since it comes with another routing key than at
-    first (lost-later); the dry run proposes an address that keeps the key. The journal makes it
-    safe to kill the run at any point: the same command with the same --journal goes on, and first
-    names the messages that may be there twice.
+    only after that. A message that would be lost, or would only come back, stays in the queue
+    unless --allow names its fate. So does one that a later death would lose because its routing key
+    has changed (lost-later); the dry run proposes an address that keeps the key. The journal makes
+    it safe to kill the run at any point: the same command with the same --journal goes on, and
+    first names the messages that may be there twice.
 
     Only what is in the queue at the start is moved. The command exits with 1 if messages stay.
     """

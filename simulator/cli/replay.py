@@ -180,7 +180,8 @@ def replay(
     or cannot be explained, if a publish was routed to other queues, or if a queue held more
     messages than it may. With --complete, also if more messages died of a length limit than it
     allows. With --counters, also if the broker counted dead letters that nothing in the log
-    explains, or counted at another time. What it could not check, it names; that is no reason to exit with 1.
+    explains, or counted at another time. It names what it
+    could not check, which alone does not make it exit with 1.
     """
     if form != "rabbitmq":
         _of_another_form(context, form, logs)

@@ -61,7 +61,7 @@ ANEW = "the watch before asked otherwise, and ended before a queue of its defini
     default=60,
     show_default=True,
     metavar="S",
-    help="A message is stuck if nobody takes it from its queue for S seconds.",
+    help="A message is stuck if no consumer takes it from its queue for S seconds.",
 )
 @click.option(
     "--forget-after",

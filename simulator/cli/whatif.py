@@ -67,7 +67,7 @@ STYLES = {"good": "bold green", "open": "bold", "bad": "bold red"}
     multiple=True,
     type=LOG,
     metavar="FILE",
-    help="A capture of what the queues held in the end: shows which messages died into queues that nobody consumes.",
+    help="A capture of what the queues held in the end: shows which messages died into queues without a consumer.",
 )
 @engine_options(LOCAL_ROWS_MAX)
 @click.option("--explain-plan", is_flag=True, help="Say which messages are played together, and why.")
@@ -101,7 +101,7 @@ def whatif(
     fail_on: str,
     as_json: bool,
 ) -> int:
-    """Tell what would have happened to the messages of a log under other settings, or another release.
+    """Say what would have happened to the messages of a log under other settings, or another release.
 
     LOG is a JSON or text log of RabbitMQ's tracing plugin, plain or gzip-compressed, or a
     capture in Parquet. The messages are played twice: under the settings of the log, and under the

@@ -87,7 +87,7 @@ def test_mermaid_is_a_sequence_diagram(ladder: str, capsys: pytest.CaptureFixtur
     ("args", "problem"),
     [
         (["--publish", "shopp", "k"], "no exchange 'shopp'; did you mean 'shop'?"),
-        (["--publish", "amq.rabbitmq.trace", "k"], "is internal: nobody can publish to it"),
+        (["--publish", "amq.rabbitmq.trace", "k"], "is internal: clients cannot publish to it"),
         (["--publish", "shop", "k", "--outcome", "order=ack"], "no queue 'order'; did you mean 'orders'?"),
         (["--publish", "shop", "k", "--outcome", "orders=akc"], "no outcome 'akc'; did you mean 'ack'?"),
         (["--publish", "shop", "k", "--outcome", "orders=ack*x"], "expected a number of times from 1 to 1,000"),

@@ -7,7 +7,7 @@ import shlex
 import click
 import pytest
 
-from simulator.cli.main import COMMANDS, cli, main
+from simulator.cli.main import COMMANDS, GROUPS, cli, main
 
 HELPS = [[], *([name] for name in sorted(COMMANDS))]
 
@@ -26,3 +26,8 @@ def test_the_help_ends_with_an_example_that_parses(command: list[str], capsys: p
             found = cli.get_command(dlx, name)
             assert found is not None
             found.make_context(name, args, parent=dlx)  # raises a usage error where the line is wrong
+
+
+def test_every_command_stands_in_one_group() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(COMMANDS)
