@@ -457,7 +457,7 @@ class _Living:
         if left and left[0] == "expire":
             left.popleft()
         elif event.queue not in self._outcomes:
-            self._assumed[f"nobody consumes from '{event.queue}'"] = None
+            self._assumed[f"no consumer reads from '{event.queue}'"] = None
 
     def _goes_on_by_time(self, held: _Held) -> bool:
         left = self._left.get(held.queue.name)

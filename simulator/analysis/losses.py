@@ -238,7 +238,7 @@ def _end_of(queue: str, flow: MessageFlow) -> Rule | None:
     if definition.type == STREAM:
         return None
     if settings.expires_ms is not None:
-        unused = f"the queue is deleted, with its messages, when nobody has used it for {settings.expires_ms} ms"
+        unused = f"the queue is deleted, with its messages, when it has been unused for {settings.expires_ms} ms"
         return Rule(unused, settings.values.get(EXPIRES))
     if definition.auto_delete:
         return Rule("the queue is deleted, with its messages, when its last consumer leaves (auto-delete)")

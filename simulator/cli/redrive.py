@@ -37,7 +37,7 @@ VALUE_LENGTH_MAX = 20
 LOSSES_SHOWN_MAX = 4
 """More ways to lose a message later are counted."""
 _ASSUMED = (
-    "consumers of other queues take nothing meanwhile, and nobody else publishes there",
+    "consumers of other queues take nothing meanwhile, and no one else publishes there",
     "the definitions stay as they are",
 )
 
@@ -265,7 +265,7 @@ def _whys(planned: Planned, instead: Instead | None) -> Iterator[str]:
     if len(losses) > LOSSES_SHOWN_MAX:
         yield f"and on {len(losses) - LOSSES_SHOWN_MAX:,} other ways (--json has all)"
     if not future.complete:
-        yield "what else may become of it was not looked at to the end"
+        yield "what else may become of it was not followed to the end"
     if instead is not None:
         yield str(instead)
 

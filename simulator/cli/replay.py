@@ -445,7 +445,7 @@ def _repairs_left(repairs: Repairs, *, explain: bool) -> list[str]:
     if repairs.unexplained:
         lines.append(f"{repairs.unexplained:>8,}  deliveries without an explanation.")
     if repairs.left_out:
-        lines.append(f"{repairs.left_out:>8,}  messages were not looked at: too many, or with too many rows.")
+        lines.append(f"{repairs.left_out:>8,}  messages were not examined: too many, or with too many rows.")
     if repairs.found and not explain:
         lines.append("With --explain, each shows the rows around its first example.")
     return lines

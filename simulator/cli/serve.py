@@ -128,7 +128,7 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
 @click.option(
     "--strict",
     is_flag=True,
-    help="Let the answers of ironmq tell as warnings which fields of a request it ignores. The log tells it anyhow.",
+    help="Let the answers of ironmq warn of the fields of a request that it ignores. The log always does.",
 )
 @click.pass_context
 def serve(

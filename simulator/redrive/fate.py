@@ -22,7 +22,7 @@ class Kind(StrEnum):
     """What becomes of a message, the worst first."""
 
     NOT_SELECTED = "not selected by --only"
-    UNKNOWN_ORIGIN = "no header tells its origin"
+    UNKNOWN_ORIGIN = "no header names its origin"
     EXCEEDS_LIMIT = "exceeds the delivery limit if it is given back"
     REFUSED_PUBLISH = "the broker refuses the publish"
     UNROUTABLE = "routed nowhere"

@@ -163,7 +163,7 @@ class Planner:
             return Fate(Kind.UNROUTABLE, why=f"there is no exchange '{address.exchange}'")
         if exchange.internal:
             return Fate(
-                Kind.REFUSED_PUBLISH, why=f"the exchange '{address.exchange}' is internal: nobody publishes to it"
+                Kind.REFUSED_PUBLISH, why=f"the exchange '{address.exchange}' is internal: clients cannot publish to it"
             )
         try:
             copy = published(address.exchange, address.routing_key, headers=headers or None, release=self._flow.release)
@@ -247,7 +247,7 @@ class OtherAddresses:
         """Return what to do instead of publishing a message to an address with these headers."""
         first, entry = address_of(message, "published"), message.first_entry
         if first is None or entry is None:
-            return Instead(why_none="no header tells how it was published")
+            return Instead(why_none="no header says how it was published")
         wanted = self._reached(address, headers)
         against = self._against(first, wanted, message, headers)
         if not against:

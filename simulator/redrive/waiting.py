@@ -140,7 +140,7 @@ def life_so_far(message: Waiting) -> Iterator[str]:
         yield _died(death)
     if not message.deaths:
         yield f"Published to {_exchange(message.row.exchange)} with {', '.join(map(repr, message.row.routing_keys))}."
-        yield "No header tells of a death."
+        yield "No header records a death."
     yield _waits(message)
     for part in message.deaths.malformed:
         yield f"Not read: {part}."

@@ -214,7 +214,7 @@ def sureness(answer: Answer) -> Iterator[str]:
 
 
 def _undecided(answer: Answer) -> str:
-    text = f"{_messages(answer.undecided)} may end in another way: no trace tells whether consumers returned them"
+    text = f"{_messages(answer.undecided)} may end in another way: a trace cannot show whether consumers returned them"
     lost = f"; then {answer.undecided_losing:,} would lose copies" if answer.undecided_losing else ""
     return f"{text} (basic.nack) or failed them (basic.reject, a lost channel){lost}"
 

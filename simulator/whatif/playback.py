@@ -466,7 +466,7 @@ class Playback:
         elif not self._is_first and queue not in each.first_stays:
             self._look_at_typical_waits()
             if (vhost, queue) not in self._typical_waits.entered:
-                _assume(each, f"nobody consumes '{queue}': in the log no message came into it")
+                _assume(each, f"no consumer reads '{queue}': in the log no message came into it")
 
     def _look_at_typical_waits(self) -> None:
         """Take note that the run depends on what messages usually do, where that is not known yet."""
@@ -613,7 +613,7 @@ class Playback:
             return
         stays = each.first_stays.get(queue, ())
         if stays and all(stay.end != "stayed" for stay in stays):
-            _assume(each, f"nobody consumes '{queue}': the log has no delivery from it")
+            _assume(each, f"no consumer reads '{queue}': the log has no delivery from it")
 
     def _where_held(self) -> str:
         """Say which queues hold the most messages."""

@@ -45,7 +45,9 @@ STAYS_MAX = 200
 """A message that was more often in a queue is played by itself."""
 BODY_MAX = 2**20
 """Messages with more bytes are played by themselves: a broker may refuse them."""
-RETURNED = "consumers returned it (basic.nack), and did not fail it (basic.reject, a lost channel): no trace tells"
+RETURNED = (
+    "consumers returned it (basic.nack), and did not fail it (basic.reject, a lost channel): a trace cannot show which"
+)
 
 
 class Case(msgspec.Struct, frozen=True, gc=False):

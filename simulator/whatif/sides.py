@@ -131,7 +131,7 @@ def _of_consumers(snapshot: Snapshot) -> Iterator[str]:
         if settings.message_ttl_ms == 0 or settings.max_length == 0:
             yield f"whether a consumer waits when a message comes into '{name}', which keeps none: here none does"
         if settings.expires_ms is not None:
-            yield f"whether '{name}' is deleted because nobody uses it for {settings.expires_ms:,} ms: here it stays"
+            yield f"whether '{name}' is deleted because it is unused for {settings.expires_ms:,} ms: here it stays"
 
 
 def side_of(definitions: Definitions, rules: str) -> Side:

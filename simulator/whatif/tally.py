@@ -280,7 +280,7 @@ def _told(action: ConsumerAction, observed: bool) -> str:
 def _known(observed: bool, *, ended: bool) -> str:
     if observed:
         return "observed"
-    return "acknowledged or discarded: no trace tells" if ended else "inferred"
+    return "acknowledged or discarded: traces cannot show which" if ended else "inferred"
 
 
 def conclusion(tally: Tally, causes: Causes, runs: Runs, captured: Captured[Table]) -> Answer:

@@ -17,7 +17,7 @@ OWN = Policy(name="own", pattern="^q$", definition={"max-length": 5}, priority=1
 
 
 def expiring(release: str) -> Broker:
-    """A broker with a queue that is deleted when nobody has used it for a second, and a policy that applies to it."""
+    """A broker with a queue that is deleted when it has been unused for a second, and a policy that applies to it."""
     broker = opened(release)
     broker.handle(DeclareQueue(channel=CHANNEL, queue="q", arguments={"x-expires": 1_000}), START_US)
     broker.handle(SetPolicy("/", OWN), START_US)

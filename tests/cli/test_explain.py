@@ -39,7 +39,7 @@ def test_the_life_is_told_with_times_reasons_and_what_is_missing(
     assert "because topic exchange 'shop': binding 'order.*' to 'orders'" in lines
     assert "1 min  its time to live ran out in the queue 'wait'" in lines
     assert "because message-ttl 60000 by argument" in lines
-    assert "Assumed: nobody consumes from 'wait'." in lines
+    assert "Assumed: no consumer reads from 'wait'." in lines
     assert "Not stated: what a consumer of 'orders' does with delivery 2." in lines
 
 
@@ -72,7 +72,7 @@ def test_json_has_steps_fate_missing_and_assumed(ladder: str, capsys: pytest.Cap
     }
     assert life["steps"][2]["because"] == "its expiration is 500"
     assert life["missing"][0]["queue"] == "wait"
-    assert life["assumed"] == ["nobody consumes from 'orders'"]
+    assert life["assumed"] == ["no consumer reads from 'orders'"]
 
 
 def test_mermaid_is_a_sequence_diagram(ladder: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,7 +50,7 @@ def test_a_rejected_message_waits_and_comes_back_and_the_life_stops_where_nothin
         (60_000, "delivered", "orders"),
     ]
     assert life.fate == "waiting"
-    assert life.assumed == ("nobody consumes from 'wait'",)
+    assert life.assumed == ("no consumer reads from 'wait'",)
     (missing,) = life.missing
     assert missing.what == "what a consumer of 'orders' does with delivery 2"
     assert [each.outcome for each in missing.possibilities] == ["ack", "reject", "requeue, nack or crash"]

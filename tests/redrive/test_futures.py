@@ -194,7 +194,7 @@ def test_without_a_history_what_its_key_loses_is_the_redrive_s_doing(shop: Place
         channel.basic_publish("", "rejected", b"order")
     message = planned(shop, capsys, 1, "main", "--to", "")
     assert message["fate"] == LOST_LATER
-    assert message["instead"]["why_none"] == "no header tells how it was published"
+    assert message["instead"]["why_none"] == "no header says how it was published"
 
 
 def test_what_a_plugin_s_exchange_does_is_not_foreseen() -> None:

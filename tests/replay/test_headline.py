@@ -62,7 +62,7 @@ def test_what_was_not_checked_is_named() -> None:
 
 def test_deliveries_with_several_paths_are_counted() -> None:
     assert told(ambiguous=2, agree=7)[2] == (
-        "2 deliveries may have come by any of several paths, and nothing tells by which",
+        "2 deliveries may have come by any of several paths, and nothing shows which",
     )
 
 

@@ -290,7 +290,7 @@ def test_a_consumer_that_never_got_the_message_publishes_nothing() -> None:
 
 def test_what_consumers_did_is_counted_by_how_it_is_known() -> None:
     outcomes = asked_about(LADDER, retried(2)).answer.outcomes
-    assert outcomes == {"rejected, inferred": 2, "ended, acknowledged or discarded: no trace tells": 1}
+    assert outcomes == {"rejected, inferred": 2, "ended, acknowledged or discarded: traces cannot show which": 1}
 
 
 def test_messages_that_change_are_told_by_what_they_have_in_common() -> None:

@@ -22,7 +22,7 @@ ALWAYS_ASSUMED = (
     "publishers set no expiration, CC, BCC or x-death, and no headers but those that bindings compare",
     "policies, bindings and queues stay as they are",
     "the server stays up: a restart loses transient messages, and queues that are not durable",
-    "nobody misses what a stream drops by its retention",
+    "no consumer still needs what a stream drops by its retention",
 )
 
 
@@ -88,9 +88,9 @@ def promises(promised: Iterable[Loss]) -> list[str]:
     said = []
     for loss in promised:
         if loss.reason == "rejected":
-            said.append(f"nobody rejects for good in '{loss.queue}', which has no dead-letter exchange")
+            said.append(f"no consumer rejects for good in '{loss.queue}', which has no dead-letter exchange")
         else:
-            said.append(f"nobody returns a message to '{loss.queue}' more often than its delivery limit allows")
+            said.append(f"no consumer returns a message to '{loss.queue}' more often than its delivery limit allows")
     return list(dict.fromkeys(said))
 
 

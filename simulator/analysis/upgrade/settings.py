@@ -206,7 +206,7 @@ def _what_follows(each: SettingChange) -> tuple[Severity, str]:
     if each.key == DEAD_LETTER_EXCHANGE and each.then is None:
         return "error", "Messages that die there are dropped."
     if each.key == EXPIRES and each.then is not None:
-        return "error", f"When nobody has used the queue for {each.then} ms, it is deleted with its messages."
+        return "error", f"When the queue has been unused for {each.then} ms, it is deleted with its messages."
     if each.key == OVERFLOW and each.then != each.now:
         return "warning", "A full queue treats new messages differently."
     if each.key == DEAD_LETTER_STRATEGY and each.then == AT_LEAST_ONCE:

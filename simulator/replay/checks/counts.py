@@ -151,8 +151,8 @@ def _json(value: Any) -> str:
 
 OWN = "the client sent a header of that name"
 CARRIED = "a dead letter may have brought the count along"
-WHICH_COPY = "the log does not tell of which copy it is"
-GAP = "the log lacks deliveries that the count tells of"
+WHICH_COPY = "the log does not say which copy it belongs to"
+GAP = "the log lacks deliveries that the count includes"
 UNSURE = "clocks of several recorders, or a release that repeats deliveries, may have it fall"
 
 

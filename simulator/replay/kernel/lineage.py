@@ -293,9 +293,9 @@ class Lineage:
         return self._accepted(found, target, row, self._path_times(found, row)._replace(judged=False))
 
     def _unsearched(self, explained: Explained, queue: str) -> Explained:
-        """Return the explanation, though no path that was looked at fits the times: there may be one that does."""
+        """Return the explanation, though no path that was tried fits the times: there may be one that does."""
         verdict = explained.verdict
-        unchecked = (*verdict.unchecked, Unchecked("search", queue, "no path that was looked at fits the times"))
+        unchecked = (*verdict.unchecked, Unchecked("search", queue, "no path that was tried fits the times"))
         return explained._replace(verdict=msgspec.structs.replace(verdict, unchecked=unchecked))
 
     def _accepted(self, chosen: _Candidate, target: Target, row: Row, times: PathTimes) -> Explained:

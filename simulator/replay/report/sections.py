@@ -467,7 +467,7 @@ def repairs_section(repairs: Repairs) -> Html:
     if repairs.unexplained:
         rest.append(f"{plural(repairs.unexplained, 'delivery', 'deliveries')} without an explanation.")
     if repairs.left_out:
-        rest.append(f"{plural(repairs.left_out, 'message')} not looked at: too many, or with too many rows.")
+        rest.append(f"{plural(repairs.left_out, 'message')} not examined: too many, or with too many rows.")
     return section(
         "What may be behind them",
         element(

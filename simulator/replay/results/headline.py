@@ -100,7 +100,7 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
             found.append(f"No delivery shows what became of {dead} that the broker counted")
     if summary.ambiguous:
         came = _number(summary.ambiguous, "delivery", "deliveries")
-        found.append(f"{came} may have come by any of several paths, and nothing tells by which")
+        found.append(f"{came} may have come by any of several paths, and nothing shows which")
     found += [_late(stretch) for stretch in summary.late]
     for what, count in summary.unchecked.items():
         found.append(_not_checked(what, count))

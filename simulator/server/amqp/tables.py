@@ -95,7 +95,7 @@ def _string(data: bytes, _depth: int) -> str | bytes:
 
 def _finite(value: float) -> float:
     if value - value != 0:  # NaN and the infinities, which Erlang has not
-        raise MalformedError("a float that is no number")
+        raise MalformedError("a float that is not a number")
     return value
 
 

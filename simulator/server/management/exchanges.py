@@ -93,7 +93,7 @@ def _type(document: Mapping[str, Any], request: Request) -> str:
     if kind == []:
         return ""
     if not isinstance(kind, str):
-        raise crashed(request.broker.node, "an exchange type that is no string")
+        raise crashed(request.broker.node, "an exchange type that is not a string")
     return kind
 
 

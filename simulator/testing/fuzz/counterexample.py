@@ -416,4 +416,4 @@ def assumptions(search: Finder) -> Iterator[str]:
         for name in sorted(queues & flow.topology.queues.keys()):
             if not flow.is_stream(name) and not flow.settings(name).dead_letters:
                 where = "" if vhost == "/" else f" of virtual host '{vhost}'"
-                yield f"nobody rejects for good in '{name}'{where}, which has no dead-letter exchange"
+                yield f"no consumer rejects for good in '{name}'{where}, which has no dead-letter exchange"
