@@ -15,6 +15,7 @@ assert_args_equivalence; live servers.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from dlx import argument_values as values
@@ -72,8 +73,6 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
     ("x-initial-cluster-size", values.positive),
     ("x-queue-leader-locator", values.leader_locator),
 )
-ARGUMENTS = frozenset({*(name for name, _ in _CHECKS), *(f"x-{key}" for key in KEYS)})
-"""The names of all arguments that mean something to a queue, in one release or another."""
 # The order in which the arguments of a queue that exists are compared.
 _COMPARED = {
     CLASSIC: (
@@ -93,6 +92,10 @@ _COMPARED = {
         "x-stream-filter-size-bytes", "x-initial-cluster-size", "x-queue-leader-locator",
     ),
 }  # fmt: skip
+ARGUMENTS = frozenset(
+    {*(name for name, _ in _CHECKS), *(f"x-{key}" for key in KEYS), *chain.from_iterable(_COMPARED.values())}
+)
+"""The names of all arguments that mean something to a queue, in one release or another."""
 
 
 def queue_arguments(kind: str, release: Release) -> frozenset[str]:

@@ -27,6 +27,8 @@ _ESCAPED = {quote: str.maketrans({**_ESCAPES, quote: f"\\{quote}", "\\": "\\\\"}
 # one takes 0.5 ms, where it is first used. ``re`` keeps it.
 _UNPRINTABLE = r"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]"
 _BINARY_IN_TEXT = re.compile(r'<<("(?:[^"\\\\]|\\\\.)*")(?:/utf8)?>>')
+_UNKNOWN_IN_TEXT = re.compile(r"\[(.*)\] are not recognised policy settings", re.DOTALL)
+_KEY_IN_TEXT = re.compile(r'\{"([^"]*)",')
 _ERROR_IN_TEXT = re.compile(r'\{"([^"]*)",\s*(\d+)\}')
 _PLAIN_ATOM = re.compile(r"[a-z][a-zA-Z0-9_@]*\Z")
 
@@ -120,7 +122,12 @@ def printed(term: Any, column: int = 0, line: int = LINE) -> str:
 def in_plain_text(text: str) -> str:
     """Return an error text with JSON's strings and objects for binaries and maps, and errors in patterns in words."""
     text = _BINARY_IN_TEXT.sub(r"\1", text).replace("#{", "{").replace(" => ", ": ")
+    text = _UNKNOWN_IN_TEXT.sub(lambda found: _unknown_settings(_KEY_IN_TEXT.findall(found[1])), text)
     return _ERROR_IN_TEXT.sub(r"\1 at character \2", text)
+
+
+def _unknown_settings(keys: list[str]) -> str:
+    return f"there {'are no policy settings' if len(keys) > 1 else 'is no policy setting'} {', '.join(keys)}"
 
 
 def _flat(term: Any) -> str:

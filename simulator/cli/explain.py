@@ -96,7 +96,7 @@ def explain(
     vhost: str | None,
     form: str,
 ) -> int:
-    """Explain the life of one message step by step, with the rule behind each step happens.
+    """Explain the life of one message step by step, with the rule behind each step.
 
     SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for
     standard input, or the management URL of a running server. A simulated broker plays the life

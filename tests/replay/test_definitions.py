@@ -103,6 +103,11 @@ def test_what_some_servers_take_or_ignore_is_told(definitions: Definitions, rule
     assert note in told
 
 
+def test_a_name_that_servers_of_another_time_read_is_not_misspelt() -> None:
+    """3.8 reads x-queue-master-locator, though its successor has nearly the same name."""
+    assert check_taken(with_queue({"x-queue-master-locator": "min-masters"}), release("3.8")) == ()
+
+
 def test_a_name_that_only_a_later_release_knows_is_not_its_own_nearest() -> None:
     (told,) = check_taken(with_queue({"x-queue-type": "stream"}), release("3.8"))
     assert "RabbitMQ 3.8 refuses this" in told

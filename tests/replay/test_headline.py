@@ -53,6 +53,17 @@ def test_messages_that_were_certainly_lost_are_bad(lost: int, begins: str) -> No
     assert more[0] == "RabbitMQ delivered everything as the rules of 4.3 predict."
 
 
+def test_a_loss_is_said_with_how_far_the_rest_was_checked() -> None:
+    _, _, more = told(lost=1, unchecked={"publish": 2})
+    assert more[0] == "RabbitMQ delivered everything as the rules of 4.3 predict, as far as it was checked."
+
+
+def test_where_every_dead_letter_was_lost_messages_died() -> None:
+    tone, text, more = told(lost=3, dead_letters=0)
+    assert (tone, text) == ("bad", "3 messages were lost: their dead letters reached no queue")
+    assert not [each for each in more if "proves nothing" in each]
+
+
 def test_what_was_not_checked_is_named() -> None:
     assert told(unchecked={"max-length": 2, "routing": 1})[2] == (
         "max-length was not checked in 2 deliveries",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dlx.erlang_printing import Atom, Octets, field_term, json_term, printed
+from dlx.erlang_printing import Atom, Octets, field_term, in_plain_text, json_term, printed
 from dlx.policy_validation import PolicyRefusedError, check_policy
 from dlx.releases import RELEASES, release
 
@@ -51,6 +51,12 @@ def refusal(name: str, definition: dict[str, Any], *, operator: bool = False, **
 )  # fmt: skip
 def test_a_definition_that_is_refused(name: str, definition: dict[str, Any], text: str) -> None:
     assert refusal(name, definition) == text
+
+
+def test_unknown_keys_are_named_without_their_values() -> None:
+    text = refusal("4.3", {"ha-mode": "exactly", "ha-params": 2, "ha-promote-on-shutdown": "always"})
+    assert in_plain_text(text) == "there are no policy settings ha-mode, ha-params, ha-promote-on-shutdown"
+    assert in_plain_text(refusal("4.0", {"ha-params": 2})) == "there is no policy setting ha-params"
 
 
 def test_of_several_wrong_keys_the_first_by_group_and_name_is_reported() -> None:

@@ -41,9 +41,9 @@ def _refused_policy(upgrade: Upgrade, vhost: str, policy: Policy, operator: bool
     gone = sorted(policy.definition.keys() - known)
     why = upgrade.refused_policy(policy, upgrade.after, operator=operator)
     mirrored = any(key.startswith(_MIRRORING) for key in gone)
-    keys = " and ".join(gone) or "what it has"
-    text = f"{upgrade.after.name} does not take {kind} '{policy.name}' ({keys}), as {upgrade.before.name} does. In its"
-    text += f" words: {why}. An import of these definitions is refused as a whole."
+    keys = ", ".join(gone) or "what it has"
+    text = f"{upgrade.after.name} does not take {kind} '{policy.name}' ({keys}), as {upgrade.before.name} does:"
+    text += f" {why}. An import of these definitions is refused as a whole."
     if mirrored:
         text += (
             " Classic queues that it mirrors have one copy after the upgrade, and a node that is lost takes their"

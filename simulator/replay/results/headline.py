@@ -20,6 +20,8 @@ _LACKING: dict[What, str] = {
     "publish": "the log does not have the publish of the message before",
 }
 
+_IN_PART = "as far as it was checked"
+
 Tone = Literal["good", "open", "bad"]
 
 
@@ -52,15 +54,16 @@ def headline(summary: Summary, rules: str, balance: Balance | None = None) -> He
     if balance is not None and balance.unexplained:
         text = f"The broker counted {_number(balance.unexplained, 'dead letter', 'dead letters')}"
         return Headline("bad", f"{text} that nothing in the log explains", tuple(remarks))
-    if not summary.deliveries or not summary.dead_letters:
+    if not summary.deliveries or not (summary.dead_letters or summary.lost):
         return Headline("open", remarks[0], tuple(remarks[1:]))
     text = f"RabbitMQ delivered everything as the rules of {rules} predict"
     if not remarks:
         return Headline("good", text)
     if summary.lost or summary.may_be_lost or (balance is not None and balance.lost):
         certain = summary.lost or (balance is not None and balance.astray)
-        return Headline("bad" if certain else "open", remarks[0], (f"{text}.", *remarks[1:]))
-    return Headline("open", f"{text}, as far as it was checked", tuple(remarks))
+        in_part = f"{text}, {_IN_PART}" if summary.unchecked or summary.ambiguous else text
+        return Headline("bad" if certain else "open", remarks[0], (f"{in_part}.", *remarks[1:]))
+    return Headline("open", f"{text}, {_IN_PART}", tuple(remarks))
 
 
 def _open(summary: Summary, balance: Balance | None) -> list[str]:
@@ -80,7 +83,7 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
         found.append(f"{went} went to other queues than rules and definitions predict")
     if not summary.deliveries:
         found.append("The log has no delivery: it proves nothing")
-    elif not summary.dead_letters:
+    elif not (summary.dead_letters or summary.lost):
         found.append("No message died in this log: it proves nothing about dead letters")
     if summary.lost:
         were = "was" if summary.lost == 1 else "were"
