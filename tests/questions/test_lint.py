@@ -200,3 +200,13 @@ def test_many_queues_that_lead_to_each_other_end_in_time_and_without_a_green() -
     bindings = [bound("dlx", f"q{place}") for place in range(number)]
     said = names(*queues, exchanges=[exchange("dlx", "fanout")], bindings=bindings)
     assert said >= {"self-dlx", "automatic-cycle"}
+
+
+def test_a_misspelt_field_is_named_with_the_right_one() -> None:
+    queue = {"name": "q", "vhost": "/", "durabel": True, "auto_delete": False, "argument": {"x-message-ttl": 5}}
+    definitions = Definitions({"vhosts": [{"name": "/"}], "queues": [queue]}, "definitions.json")
+    said = [each.message for each in lint(definitions, release("4.3")).findings if each.code == "DLX029"]
+    assert said == [
+        "servers ignore field 'durabel' of queue 'q'; did you mean 'durable'?",
+        "servers ignore field 'argument' of queue 'q'; did you mean 'arguments'?",
+    ]

@@ -25,6 +25,12 @@ from simulator.definitions.checks import misspelt
 from simulator.definitions.reading import FIRST_COUNTS, SECTIONS
 
 _NEAR = 0.85
+# The fields of objects that servers read.
+_FIELDS = {
+    "queues": ("name", "vhost", "durable", "auto_delete", "arguments", "type"),
+    "exchanges": ("name", "vhost", "type", "durable", "auto_delete", "internal", "arguments"),
+    "policies": ("vhost", "name", "pattern", "apply-to", "definition", "priority"),
+}
 _DEAD_LETTER_KEYS = (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, DEAD_LETTER_STRATEGY)
 
 
@@ -240,10 +246,10 @@ def undeclared_name(subject: Subject) -> Iterator[Found]:
 
 @rule("DLX029", "misspelt-name")
 def misspelt_name(subject: Subject) -> Iterator[Found]:
-    """An argument of a queue or an exchange, or a section of the document, has a name that servers nearly know.
+    """An argument, a field of an object, or a section of the document has a name that servers nearly know.
 
-    Why: servers take arguments and sections of any name, and look only at those they know. Nobody is told: the queue
-    does not have the setting, and what stands in the section is not imported.
+    Why: servers take arguments, fields and sections of any name, and look only at those they know. They say nothing:
+    the queue does not have the setting, and what stands in the section or the field is not imported.
     Example: queue 'orders' with x-dead-leter-exchange 'dlx': what dies in it is dropped.
     Fix: correct the name.
     """
@@ -265,6 +271,16 @@ def misspelt_name(subject: Subject) -> Iterator[Found]:
                     message=f"servers ignore argument {name} of '{item['name']}'; did you mean {meant}?",
                     because=because,
                     fix=Fix(False, f"delete {kind} '{item['name']}' and declare it with {meant}"),
+                )
+    for section, kind in (("queues", "queue"), ("exchanges", "exchange"), ("policies", "policy")):
+        for item, vhost in subject.snapshot.items(section):
+            for name, meant in misspelt(item, _FIELDS[section]):
+                yield Found(
+                    severity="warning",
+                    about=ObjectName(kind, vhost, item["name"]),
+                    message=f"servers ignore field '{name}' of {kind} '{item['name']}'; did you mean '{meant}'?",
+                    because=because,
+                    fix=Fix(True, f"call the field {meant}"),
                 )
 
 
