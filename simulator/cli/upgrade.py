@@ -21,6 +21,7 @@ from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
 from simulator.cli.options import LOG, RELEASE, chosen_release
 from simulator.definitions import DefinitionsError
+from simulator.definitions.checks import own_release
 
 if TYPE_CHECKING:
     from simulator.capture.traffic import LogTraffic
@@ -38,7 +39,12 @@ _NO_LOG = "what the traffic meets: with --log, changes that no message of the lo
     )
 )
 @source_argument
-@click.option("--from", "before", type=RELEASE, required=True, help="RabbitMQ release of the server.")
+@click.option(
+    "--from",
+    "before",
+    type=RELEASE,
+    help="RabbitMQ release of the server. [default: that of the server which exported the definitions]",
+)
 @click.option("--to", "after", type=RELEASE, required=True, help="Release to upgrade to.")
 @click.option(
     "--log",
@@ -50,7 +56,7 @@ _NO_LOG = "what the traffic meets: with --log, changes that no message of the lo
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def upgrade(
-    source: Source, over: ServerURL | None, before: str, after: str, logs: tuple[Path, ...], as_json: bool
+    source: Source, over: ServerURL | None, before: str | None, after: str, logs: tuple[Path, ...], as_json: bool
 ) -> int:
     """Say what an upgrade changes for a topology, for which object, and what to do about it.
 
@@ -62,7 +68,11 @@ def upgrade(
     0: nothing changes; 1: something does.
     """
     definitions = read_source(source, over)
-    chosen_release(definitions, before)
+    if before is None and own_release(definitions) is None:
+        raise click.UsageError(
+            f"{definitions.source} does not say which server exported it; name its release by --from"
+        )
+    before = chosen_release(definitions, before)
     try:
         report = upgraded(definitions, release(before), release(after))
     except DefinitionsError as error:

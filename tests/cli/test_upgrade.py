@@ -68,6 +68,14 @@ def test_people_read_errors_first_by_object_each_with_its_fix(
     assert max(map(len, out.splitlines())) <= 80
 
 
+def test_without_from_it_is_the_release_that_exported_the_definitions(definitions: str, capsys: Capture) -> None:
+    assert main(["upgrade", definitions, "--to", "4.0"]) == 64
+    assert "name its release by --from" in capsys.readouterr().err
+    Path(definitions).write_text(json.dumps(DEFINITIONS | {"rabbit_version": "3.13.7"}), encoding="utf-8")
+    found = answer(capsys, definitions, "--to", "4.0")
+    assert (found["from"], found["to"]) == ("3.13", "4.0")
+
+
 def test_where_nothing_changes_it_is_0(definitions: str, capsys: Capture) -> None:
     assert answer(capsys, definitions, "--from", "4.0", "--to", "4.0", status=0)["changes"] == []
     assert main(["upgrade", definitions, "--from", "4.0", "--to", "4.0"]) == 0
