@@ -179,7 +179,8 @@ def unknown_keys(keys: Iterable[str]) -> str:
     """Say that a release does not know keys of a policy, with the name that may be meant where none knows one."""
     listed = list(keys)
     meant = [near for _, near in misspelt(listed, _policy_keys())]
-    return f"it does not know {', '.join(map(repr, listed))}" + (f"; did you mean {meant[0]!r}?" if meant else "")
+    asks = f"; did you mean {' and '.join(map(repr, meant))}?" if meant else ""
+    return f"it does not know {', '.join(map(repr, listed))}{asks}"
 
 
 def _wrong_policy(where: str, item: Mapping[str, Any], operator: bool, release: Release) -> _Wrong | None:

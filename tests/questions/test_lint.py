@@ -210,3 +210,11 @@ def test_a_misspelt_field_is_named_with_the_right_one() -> None:
         "servers ignore field 'durabel' of queue 'q'; did you mean 'durable'?",
         "servers ignore field 'argument' of queue 'q'; did you mean 'arguments'?",
     ]
+
+
+def test_misspelt_keys_of_a_policy_are_each_named_with_the_right_one() -> None:
+    definition = {"max-lenght": 5, "dead-leter-exchange": "d"}
+    policy = {"vhost": "/", "name": "p", "pattern": ".*", "apply-to": "queues", "priority": 0, "definition": definition}
+    definitions = Definitions({"vhosts": [{"name": "/"}], "policies": [policy]}, "definitions.json")
+    (found,) = lint(definitions, release("4.3")).findings
+    assert "did you mean 'max-length' and 'dead-letter-exchange'?" in found.message
