@@ -77,9 +77,9 @@ Name = Literal["agree", "ambiguous", "differ", "unexplained"]
 PATH = "path"
 """The field of a difference in the way to the queue, not in the delivered message."""
 VERDICTS: tuple[Name, ...] = ("agree", "ambiguous", "differ", "unexplained")
+"""The names of all verdicts, best first."""
 BAD: tuple[Name, ...] = ("differ", "unexplained")
 """The verdicts on deliveries that are not as predicted."""
-"""The names of all verdicts, best first."""
 
 
 class Difference(msgspec.Struct, frozen=True):
