@@ -14,6 +14,7 @@ EXAMPLE := examples/captured-4.3
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 # What needs neither a server nor a cluster nor containers nor a browser nor other people's clients, nor much time.
 HERE := not live and not cluster and not clients and not containers and not browser and not long
+NEWEST := not (3.8 or 3.9 or 3.10 or 3.11 or 3.12 or 3.13 or 4.0 or 4.1 or 4.2)
 SEED ?= 1
 SAMPLE ?= 25
 RELEASE ?= 4.3
@@ -57,6 +58,10 @@ test: install java lint docs test-fast test-slow test-browser test-spark test-cl
 	tests/live/broker run make --no-print-directory test-live vectors-check
 	make --no-print-directory test-container
 	make --no-print-directory test-compose
+
+.PHONY: check
+check: lint docs  ## what to run while you work: lint, types, documents, and the quick tests that concern the newest release
+	$(PYTEST) -n auto --dist worksteal -m 'not slow and not spark and $(HERE)' -k '$(NEWEST)'
 
 .PHONY: lint
 lint: install  ## ruff and mypy
