@@ -71,6 +71,12 @@ def tells_rejections(rules: Release) -> bool:
     return {"final reject", "final nack"} & rules.returns_counted_as_failures == {"final reject"}
 
 
+def _first_new(row: Row) -> int:
+    """Return the place of the first death on the way to a delivery that no delivery before it has shown."""
+    new = row["new_hops"] or 0
+    return len(row["hops"] or ()) - new + (new > 0 and row["new_deaths"] < new)
+
+
 class _Reading:
     """Reads the rows of one message."""
 
@@ -151,32 +157,39 @@ class _Reading:
         """Note what the way to a delivery says of those before it."""
         hops = row["hops"] or []
         if not hops:
-            self._came_back(source, delivery)
-            if source is None and self._story.publications:
-                published = self._story.publications[-1]
-                delivery.came = Came(published.at_us, published.place)
+            self._came_alive(source, delivery)
         elif source is None and hops[0]["reason"] == MAXLEN:
             self._was_refused(hops[0]["queue"])
-        new = row["new_hops"] or 0
-        known = len(hops) - new + (row["new_deaths"] < new if new else 0)
-        for place, hop in enumerate(hops):
-            died = source if place == 0 and source is not None else None
-            if place < known or (died is not None and died.queue != hop["queue"]):
-                continue
-            if died is not None and died.observed and died.action == ConsumerAction.REJECTED:  # no recorder tells how
-                died.action = self._died(died, REJECTED, delivery)
-            died = died if died is not None and id(died) not in self._settled else self._open(hop["queue"])
-            if died is not None and not _before(hop["latest_us"], died.at_us):  # else it was another copy
-                self._settle(died, self._died(died, hop["reason"], delivery), *self._moment(hops[place:], delivery))
-                self._sent[id(delivery)] = died, hops[place:]
-                delivery.came = self._came(died, hops[place:])
-                if hop["reason"] == DELIVERY_LIMIT:
-                    missing = self._missing(died)
-                    self._untraced(died, missing, missing, died.until_us, delivery.place)
+        for place in range(_first_new(row), len(hops)):
+            self._settle_death(source if place == 0 else None, hops[place:], delivery)
         if self._tells_rejections:
             self._count_failures(delivery)
         if hops and self._flow.release.delivery_count_carried == "never":
             self._untraced(delivery, delivery.returned, delivery.failed, delivery.at_us, delivery.place)
+
+    def _came_alive(self, source: Delivery | None, delivery: Delivery) -> None:
+        """Note where a message came from that did not die on its way: its queue, or its publish."""
+        self._came_back(source, delivery)
+        if source is None and self._story.publications:
+            published = self._story.publications[-1]
+            delivery.came = Came(published.at_us, published.place)
+
+    def _settle_death(self, source: Delivery | None, hops: Hops, delivery: Delivery) -> None:
+        """Note what became of the delivery that died in the first of these deaths, which led to a later delivery."""
+        queue, reason = hops[0]["queue"], hops[0]["reason"]
+        if source is not None and source.queue != queue:
+            return
+        if source is not None and source.observed and source.action == ConsumerAction.REJECTED:
+            source.action = self._died(source, REJECTED, delivery)  # no recorder tells how
+        died = source if source is not None and id(source) not in self._settled else self._open(queue)
+        if died is None or _before(hops[0]["latest_us"], died.at_us):  # it was another copy
+            return
+        self._settle(died, self._died(died, reason, delivery), *self._moment(hops, delivery))
+        self._sent[id(delivery)] = died, hops
+        delivery.came = self._came(died, hops)
+        if reason == DELIVERY_LIMIT:
+            missing = self._missing(died)
+            self._untraced(died, missing, missing, died.until_us, delivery.place)
 
     def _was_refused(self, name: str) -> None:
         """Note that a message died of the length limit as soon as it was published, if the queue drops no others."""
