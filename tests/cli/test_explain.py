@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simulator.cli.main import EXIT_DATA, EXIT_USAGE, main
-from tests.questions.test_life import LADDER
+from tests.analysis.test_life import LADDER
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "topologies"

@@ -17,7 +17,7 @@ from simulator.cli.main import main
 
 Capture = pytest.CaptureFixture[str]
 
-EXAMPLES = Path("tests/questions/lint_examples")
+EXAMPLES = Path("tests/analysis/lint_examples")
 ERROR = str(EXAMPLES / "missing-dlx.json")
 CLEAN = str(EXAMPLES / "missing-dlx.near.json")
 WARNING = str(EXAMPLES / "argument-hides-policy.json")

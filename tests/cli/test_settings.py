@@ -216,7 +216,7 @@ def test_wrong_usage_is_64(args: list[str], capsys: Capture) -> None:
 
 # What lint finds about a queue
 
-LINT_EXAMPLES = sorted(Path("tests/questions/lint_examples").glob("*.json"))
+LINT_EXAMPLES = sorted(Path("tests/analysis/lint_examples").glob("*.json"))
 
 
 def of_lint(capsys: Capture, *args: str) -> dict[tuple[str, str], list[Any]]:
@@ -242,7 +242,7 @@ def test_the_findings_are_those_of_lint_for_all_queues_and_for_one(path: Path, c
 
 
 def test_people_read_code_name_and_message_of_a_finding(capsys: Capture) -> None:
-    path = "tests/questions/lint_examples/missing-dlx.json"
+    path = "tests/analysis/lint_examples/missing-dlx.json"
     (finding,) = report(capsys, path)["orders"]["findings"]
     said = f"  error DLX001 missing-dlx: {finding['message']}"
     lines = shown(capsys, path).splitlines()
@@ -251,7 +251,7 @@ def test_people_read_code_name_and_message_of_a_finding(capsys: Capture) -> None
 
 
 def test_findings_depend_on_the_release(capsys: Capture) -> None:
-    path = "tests/questions/lint_examples/default-delivery-limit.json"
+    path = "tests/analysis/lint_examples/default-delivery-limit.json"
     codes = [
         {each["code"] for queue in report(capsys, path, "--release", rules).values() for each in queue["findings"]}
         for rules in ("3.13", "4.3")

@@ -11,13 +11,13 @@ import pytest
 
 from dlx.releases import release
 from simulator.capture.live import read_metrics
-from tests.books.__main__ import played_alone
-from tests.books.cases import CASES, counted
-from tests.books.judging import differences, problems
-from tests.books.playing import Target, play, undisturbed
-from tests.books.record import recorded
-from tests.books.simulators import simulated
-from tests.books.workloads import draw
+from tests.counters.__main__ import played_alone
+from tests.counters.cases import CASES, counted
+from tests.counters.judging import differences, problems
+from tests.counters.playing import Target, play, undisturbed
+from tests.counters.record import recorded
+from tests.counters.simulators import simulated
+from tests.counters.workloads import draw
 from tests.live.servers import LiveServer
 
 TRIES = 5

@@ -10,8 +10,8 @@ import pika
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.books.playing import DisturbedError, Target, alone, undisturbed, virtual_host
-from tests.books.simulators import simulated
+from tests.counters.playing import DisturbedError, Target, alone, undisturbed, virtual_host
+from tests.counters.simulators import simulated
 from tests.live.servers import LiveServer
 
 TRIES = 8

@@ -6,8 +6,8 @@ from simulator.analysis.life import Outcome, live
 from simulator.pictures.graph import Graph
 from simulator.pictures.life_graph import life_graph
 from simulator.scenario.steps import Publish
+from tests.analysis.test_life import LADDER
 from tests.pictures.test_graph import well_formed
-from tests.questions.test_life import LADDER
 from tests.testing.test_search import topology
 from tests.testing.test_trial import queue
 

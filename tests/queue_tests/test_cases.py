@@ -14,7 +14,7 @@ from simulator.testing.cases.on_other_broker import OverAmqpAlone, run_on_other
 from simulator.testing.cases.on_server import AT_A_TIME, LONGEST_MS, OnServer
 from simulator.testing.cases.on_simulator import OnSimulator
 from simulator.testing.cases.running import CaseResult, Target, run_case
-from tests.books.playing import virtual_host
+from tests.counters.playing import virtual_host
 from tests.live.servers import LiveServer
 
 FILES = sorted((Path(__file__).parent / "cases").glob("*.yml"))

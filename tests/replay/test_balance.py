@@ -22,9 +22,9 @@ from simulator.replay.report import page
 from simulator.replay.results.counters import Balance, Entry, LogCounts, as_json, balance, remarks, sentences
 from simulator.replay.results.headline import headline
 from simulator.replay.results.summary import Summary
-from tests.books.playing import HOUR_MS, play
-from tests.books.simulators import simulated
-from tests.books.workloads import QueuePlan, Step, Workload
+from tests.counters.playing import HOUR_MS, play
+from tests.counters.simulators import simulated
+from tests.counters.workloads import QueuePlan, Step, Workload
 from tests.replay.test_report import report_data, visible_text
 
 AGREEING = Summary(

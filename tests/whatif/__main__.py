@@ -2,7 +2,7 @@
 
     python -m tests.whatif --release 4.3=amqp://guest:guest@localhost:5672/,http://localhost:15672/
 
-Each workload of ``tests.books``, as far as the release takes it, is played on the server and captured,
+Each workload of ``tests.counters``, as far as the release takes it, is played on the server and captured,
 and asked about under its own settings. Exit code 0; 1 if less than 99.9 % of the messages come out as
 they were, or any of these changes; 64, 69.
 """
@@ -25,8 +25,8 @@ from simulator.replay import Database
 from simulator.whatif.answer import Answer
 from simulator.whatif.local import what_if_files
 from simulator.whatif.sides import side_of
-from tests.books.playing import Target, captured, declare, run, virtual_host
-from tests.books.workloads import draw, for_release
+from tests.counters.playing import Target, captured, declare, run, virtual_host
+from tests.counters.workloads import draw, for_release
 from tests.live.replay_fuzz import parsed
 from tests.live.servers import NoSuchServerError
 

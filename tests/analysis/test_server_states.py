@@ -19,7 +19,7 @@ from simulator.broker import Broker
 from simulator.cli.main import main
 from simulator.definitions import Definitions, DefinitionsError
 from simulator.testing.brokers.simulated import Simulator
-from tests.questions.random_states import RandomState
+from tests.analysis.random_states import RandomState
 from tests.testing.test_search import topology
 from tests.testing.test_trial import queue
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import simulator
 from simulator.server.in_process import Server
 from simulator.testing.brokers.servers import ask
-from tests.books.playing import Target
+from tests.counters.playing import Target
 
 
 @contextmanager

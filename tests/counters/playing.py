@@ -28,7 +28,7 @@ from simulator.replay.results.counters import Balance, balance, log_counts_of_ta
 from simulator.replay.rows.assumptions import Assumptions
 from simulator.replay.rows.topologies import topologies
 from simulator.testing.brokers.servers import Server
-from tests.books.workloads import EXPIRATION_MS, SETTLE_MS, QueuePlan, Step, Workload
+from tests.counters.workloads import EXPIRATION_MS, SETTLE_MS, QueuePlan, Step, Workload
 
 Result = TypeVar("Result")
 TRIES = 20

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dlx.global_counters import CONFIRMED, Account, account_of
 from simulator.replay.results.counters import sentences
-from tests.books.playing import Played
+from tests.counters.playing import Played
 
 
 def problems(played: Played) -> Iterator[str]:

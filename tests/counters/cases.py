@@ -10,7 +10,7 @@ import pika
 from pika.exceptions import AMQPError, NackError
 
 from simulator.capture.live import read_metrics
-from tests.books.playing import Target, alone, virtual_host
+from tests.counters.playing import Target, alone, virtual_host
 
 WAIT_MS = 400
 MISSING = "dlx-misspelt"

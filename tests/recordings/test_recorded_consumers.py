@@ -19,7 +19,7 @@ from simulator.capture import open_log
 from simulator.capture.merge_captures import merge_captures
 from simulator.capture.recorder import Recorder
 from simulator.definitions import read_definitions
-from tests.loop.recording import START_US, UNSTEADY, VHOST
+from tests.recordings.recording import START_US, UNSTEADY, VHOST
 from tests.replay.logs import replayed
 
 pytestmark = pytest.mark.slow

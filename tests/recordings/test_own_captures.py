@@ -14,7 +14,7 @@ import pytest
 from dlx.releases import RELEASES
 from simulator.replay.rows.topologies import exporting_release
 from tests.long import some_in_ci
-from tests.loop.recording import UNSTEADY, Recording, fates, forms, record
+from tests.recordings.recording import UNSTEADY, Recording, fates, forms, record
 from tests.replay.logs import EXAMPLES, deliveries, example_definitions, example_records
 
 pytestmark = pytest.mark.slow

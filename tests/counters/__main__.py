@@ -1,6 +1,6 @@
 """Does what a broker counts balance with what a replay reconstructs? Random workloads on servers say so.
 
-    python -m tests.books --release 4.3=amqp://guest:guest@localhost:5672/,http://localhost:15672/
+    python -m tests.counters --release 4.3=amqp://guest:guest@localhost:5672/,http://localhost:15672/
 
 Each workload is played on the server and on the simulator of its release. Every residual
 must have its sentence and nothing be unexplained, and both must have counted the same. The
@@ -20,10 +20,10 @@ import click
 from pika.exceptions import AMQPError
 
 from simulator.replay.results.counters import sentences
-from tests.books.judging import differences, line, problems
-from tests.books.playing import DisturbedError, Played, Target, play, undisturbed
-from tests.books.simulators import simulated
-from tests.books.workloads import draw
+from tests.counters.judging import differences, line, problems
+from tests.counters.playing import DisturbedError, Played, Target, play, undisturbed
+from tests.counters.simulators import simulated
+from tests.counters.workloads import draw
 from tests.live.replay_fuzz import parsed
 from tests.live.servers import NoSuchServerError
 
@@ -48,7 +48,7 @@ def main(texts: tuple[str, ...], simulated_releases: tuple[str, ...], seed: int,
     try:
         servers = [(server.release, Target(server)) for server in parsed(texts)]
     except NoSuchServerError as error:
-        click.echo(f"books: {error}", err=True)
+        click.echo(f"counters: {error}", err=True)
         sys.exit(69)
     found = 0
     with tempfile.TemporaryDirectory() as scratch:
@@ -57,7 +57,7 @@ def main(texts: tuple[str, ...], simulated_releases: tuple[str, ...], seed: int,
                 try:
                     found += _judge(release, target, number, Path(scratch) / f"{release}-{number}", verbose)
                 except (AMQPError, URLError, DisturbedError) as error:
-                    click.echo(f"books: {release} seed {number}: {error!r}", err=True)
+                    click.echo(f"counters: {release} seed {number}: {error!r}", err=True)
                     sys.exit(69)
     click.echo(f"{found} workloads with findings")
     sys.exit(1 if found else 0)

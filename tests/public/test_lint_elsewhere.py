@@ -22,7 +22,7 @@ FOLDER = ROOT / ".github/actions/dlx-lint"
 ACTION: dict[str, Any] = yaml.safe_load((FOLDER / "action.yml").read_text())
 (HOOK,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
 STEPS = {step.get("name", step.get("id")): step for step in ACTION["runs"]["steps"]}
-EXAMPLES = ROOT / "tests/questions/lint_examples"
+EXAMPLES = ROOT / "tests/analysis/lint_examples"
 PACKAGE = ("dlx", "simulator", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 
 

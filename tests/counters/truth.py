@@ -10,7 +10,7 @@ from simulator.events import DEATH_OUTCOMES, DEATHS, Event, Happened
 from simulator.message_history import RecordingBroker
 from simulator.server.in_process import Server
 from simulator.server.node import Node
-from tests.books.playing import Played
+from tests.counters.playing import Played
 
 Deaths = Counter[tuple[str, str, str]]
 """By virtual host, queue and reason."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.books.cases import CASES, counted
-from tests.books.record import RECORDED, recorded
-from tests.books.simulators import simulated
+from tests.counters.cases import CASES, counted
+from tests.counters.record import RECORDED, recorded
+from tests.counters.simulators import simulated
 
 RELEASES = sorted(path.stem for path in RECORDED.glob("*.json"))
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from dlx.releases import RELEASES, release
-from tests.books.judging import problems
-from tests.books.playing import play
-from tests.books.simulators import simulated
-from tests.books.truth import deaths, untruths
-from tests.books.workloads import draw
+from tests.counters.judging import problems
+from tests.counters.playing import play
+from tests.counters.simulators import simulated
+from tests.counters.truth import deaths, untruths
+from tests.counters.workloads import draw
 
 COUNTING = [name for name in RELEASES if release(name).dead_letters_counted]
 FAST = range(1, 9)

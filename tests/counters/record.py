@@ -1,6 +1,6 @@
 """Records what servers count in the small cases; or compares it with what is recorded.
 
-    python -m tests.books.record --release 4.3=amqp://guest:guest@localhost:5672/,http://localhost:15672/
+    python -m tests.counters.record --release 4.3=amqp://guest:guest@localhost:5672/,http://localhost:15672/
 
 Nobody else may use the server meanwhile, and it needs the Prometheus plugin. Exit code 0, 1 where ``--check`` finds
 a difference, 64, 69.
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 
-from tests.books.cases import CASES, counted
-from tests.books.playing import Target
+from tests.counters.cases import CASES, counted
+from tests.counters.playing import Target
 from tests.live.replay_fuzz import parsed
 from tests.live.servers import NoSuchServerError
 
