@@ -19,10 +19,10 @@ from simulator.replay import replay_files
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.kernel.kernel_input import in_order, kernel_rows
 from simulator.replay.rows.tables import select
+from simulator.whatif.both_sides import Comparison, Runs
 from simulator.whatif.local import kernel_of_side, read_log, what_if_files
 from simulator.whatif.log import Captured, coupling_queues_of
 from simulator.whatif.log_rows import BESIDE, replayed_batches
-from simulator.whatif.runs import Comparison, Runs
 from simulator.whatif.shared_player import SharedPlayer
 from simulator.whatif.sides import prepared, side_of
 

@@ -35,10 +35,10 @@ from simulator.generate import Wish, generate
 from simulator.replay import Database, replay_files
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.rows.tables import LocalTable, select
+from simulator.whatif.both_sides import Comparison, Runs
 from simulator.whatif.local import read_log, what_if_files
 from simulator.whatif.log import Overview
 from simulator.whatif.playback_broker import PlaybackBroker
-from simulator.whatif.runs import Comparison, Runs
 from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.sides import prepared, side_of
 

@@ -1,4 +1,4 @@
-"""What a question returns: rows that a person can read and a test can assert, with what they rest on."""
+"""Questions about definitions, for tests and notebooks, and their answers: rows with what they rest on."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ from simulator.scenario.steps import History, Publish, in_words, to_builtins
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# What a question returns: rows that a person can read and a test can assert, with what they rest on.
 
 
 COLUMNS = ("side", "kind", "vhost", "object", "publish", "path", "fate", "rule")

@@ -1,9 +1,4 @@
-"""Tells which patterns a message may still meet, with the routing keys that it was published with.
-
-A dead letter keeps its keys unless its queue has a dead-letter routing key. So which keys
-have to be told apart behind a queue depends on the exchanges that its dead letters can
-come to before their keys are replaced. Whatever lies elsewhere in the topology does not matter.
-"""
+"""Finds what publishers would publish: to every exchange, keys and headers that bring a message into a queue."""
 
 from __future__ import annotations
 
@@ -18,6 +13,13 @@ from dlx.settings import alternate_exchange
 from dlx.topology import Binding, Exchange, Topology
 from simulator.analysis.slices import AT_RANDOM, message_of, reached
 from simulator.scenario.steps import Publish
+
+# Tells which patterns a message may still meet, with the routing keys that it was published with.
+#
+# A dead letter keeps its keys unless its queue has a dead-letter routing key. So which keys have to be told apart
+# behind a queue depends on the exchanges that its dead letters can come to before their keys are replaced. Whatever
+# lies elsewhere in the topology does not matter.
+
 
 PATTERNS_MAX = 200
 NAMES_MAX = 30

@@ -1,7 +1,4 @@
-"""Says by which rule an event happened to a message, whose setting decided it, and how the rule is known.
-
-The rules themselves are asked of ``dlx.message_flow``.
-"""
+"""Plays the life of one message step by step: what happens to it, by which rule, and whose setting decides."""
 
 from __future__ import annotations
 
@@ -33,6 +30,11 @@ from simulator.scenario import steps
 from simulator.scenario.player import START_US, Player, Seen
 from simulator.scenario.steps import AnyStep, History, Publish
 from simulator.time_spans import span
+
+# Says by which rule an event happened to a message, whose setting decided it, and how the rule is known.
+#
+# The rules themselves are asked of ``dlx.message_flow``.
+
 
 ARRIVES: frozenset[CopyOutcome] = frozenset({"dead-lettered", "may be refused"})
 """Outcomes of copies that reach a queue."""

@@ -1,8 +1,4 @@
-"""Cuts a topology down to the part that one kind of message can come to: nothing else changes what becomes of it.
-
-An export of thousands of queues is imported once to be looked at; a message is tried
-in the few queues that matter to it, as fast as if there were no others.
-"""
+"""Cuts topologies and definitions down to the part that one kind of message can come to."""
 
 from __future__ import annotations
 
@@ -18,6 +14,12 @@ from dlx.releases import Release
 from dlx.topology import Binding, Topology
 from simulator.scenario.player import Player
 from simulator.scenario.steps import Publish
+
+# Cuts a topology down to the part that one kind of message can come to: nothing else changes what becomes of it.
+#
+# An export of thousands of queues is imported once to be looked at; a message is tried in the few queues that matter
+# to it, as fast as if there were no others.
+
 
 AT_RANDOM = frozenset({"x-local-random", "x-modulus-hash", "x-consistent-hash", "x-random", "x-recent-history"})
 

@@ -24,9 +24,9 @@ checks    What a way must fit besides its headers: delivery counts (``counts``),
           nearest one with what differs.
 coverage  Which rules a delivery has shown: a log that shows few proves little.
 kernel    Column batches in, the same rows with verdicts out. Equal signatures get one number, and messages with equal
-          sequences of numbers get equal verdicts, so the rules run once for each sequence (``lineage``), however many
-          messages have it. ``times`` then judges the times of all rows at once; where they refute a way, the next one
-          that fits is taken. ``verdict_cache`` is all that the kernel remembers.
+          sequences of numbers get equal verdicts, so the rules run once for each sequence (``message_verdicts``),
+          however many messages have it. ``times`` then judges the times of all rows at once; where they refute a way,
+          the next one that fits is taken. ``verdict_cache`` is all that the kernel remembers.
 results   Sums over rows with verdicts: the totals, queues that held too much, how late rows were written, what
           the broker's counters say, settings that nothing in the log put to the test, and the headline.
 engines   ``local`` sorts with DuckDB in this process, ``spark`` with Spark. Both feed the same kernel.
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     )
     from simulator.replay.rows.assumptions import Assumptions
     from simulator.replay.rows.tables import Database
-    from simulator.replay.rows.verdicts import VERDICTS, Difference, Unchecked, Verdict
+    from simulator.replay.rows.verdict_words import VERDICTS, Difference, Unchecked, Verdict
     from simulator.whatif.local import what_if
     from simulator.whatif.settings_given import SettingError
 else:
@@ -107,7 +107,7 @@ else:
                 "unchecked_findings",
             ),
             "simulator.replay.rows.tables": ("Database",),
-            "simulator.replay.rows.verdicts": ("VERDICTS", "Difference", "Unchecked", "Verdict"),
+            "simulator.replay.rows.verdict_words": ("VERDICTS", "Difference", "Unchecked", "Verdict"),
             "simulator.whatif.local": ("what_if",),
             "simulator.whatif.settings_given": ("SettingError",),
         },

@@ -22,7 +22,7 @@ from simulator.replay.engines.local import replayed_message
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.rows.tables import LocalTable, rows, text
 from simulator.replay.rows.topologies import topologies
-from simulator.replay.rows.verdicts import LACKING, VERDICTS
+from simulator.replay.rows.verdict_words import LACKING, VERDICTS
 from simulator.replay.search.graph import with_stand_ins
 from simulator.rule_sources import sources, with_origin
 from simulator.time_spans import span

@@ -38,7 +38,7 @@ from simulator.replay.results.untested import untested_settings
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, lost_rows
 from simulator.replay.rows.tables import Table, check_no_copies
 from simulator.replay.rows.topologies import topologies
-from simulator.replay.rows.verdicts import What
+from simulator.replay.rows.verdict_words import What
 
 Progress = Callable[[str, int, int | None], None]
 """Is told what is done now, how many rows are done or at hand, and of how many, where that is known."""

@@ -30,12 +30,12 @@ from dlx.topology import Binding
 from simulator.analysis.findings import ObjectName
 from simulator.analysis.slices import Slices, reached_by, sent_on_from
 from simulator.definitions import DefinitionsError
+from simulator.whatif.both_sides import Case, Runs
 from simulator.whatif.coupling import message_of
 from simulator.whatif.differences import Difference, differences, object_like, taken_back, with_field
 from simulator.whatif.outcomes import Outcome
 from simulator.whatif.playback import in_order
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
-from simulator.whatif.runs import Case, Runs
 from simulator.whatif.sides import PreparedSide, prepared
 from simulator.whatif.stories import Story
 

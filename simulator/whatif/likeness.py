@@ -20,11 +20,11 @@ from simulator.replay.kernel.signatures import Signatures
 from simulator.replay.kernel.verdict_cache import Numbered
 from simulator.replay.rows.assumptions import TOLERANCE_MS
 from simulator.replay.rows.row_codec import CONTENT, SIGNATURE, read_content
+from simulator.whatif.both_sides import BODY_MAX
 from simulator.whatif.consumer_actions import user_properties
 from simulator.whatif.correlates import Mark, property_marks, publish_marks
 from simulator.whatif.coupling import Reaches
 from simulator.whatif.log_rows import Replayed, places_in_log
-from simulator.whatif.runs import BODY_MAX
 from simulator.whatif.undecidable_ends import LastSeen
 
 KNOWN_MAX = 200_000

@@ -10,9 +10,10 @@ from dlx.routing import share_indexes
 from simulator.definitions import Definitions
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.engines.local import kernel_of
-from simulator.replay.kernel.kernel import Kernel
+from simulator.replay.kernel.batch_replay import Kernel
 from simulator.replay.kernel.kernel_input import in_order, kernel_rows
 from simulator.replay.rows.tables import LocalTable
+from simulator.whatif.both_sides import Case, Comparison, Runs, lives
 from simulator.whatif.causes import find_causes
 from simulator.whatif.consumer_actions import read_stories
 from simulator.whatif.coupling import Unit
@@ -23,7 +24,6 @@ from simulator.whatif.plain_player import FirstLook, PlainPlayer, WeightedCase
 from simulator.whatif.playback import Unseen
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.result import AnyResult, Result
-from simulator.whatif.runs import Case, Comparison, Runs, lives
 from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.shared_player import SharedPlayer
 from simulator.whatif.sides import PreparedSide, prepared, side_of

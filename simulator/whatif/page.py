@@ -13,8 +13,8 @@ from simulator.files import write_whole
 from simulator.markup import Html, element, join, plural, section, table, text
 from simulator.replay.report.document import document, plain_figure
 from simulator.whatif.answer import SHOWN_MAX, Answer, ends_of, headline, sureness
+from simulator.whatif.both_sides import Life
 from simulator.whatif.outcomes import told
-from simulator.whatif.runs import Life
 from simulator.whatif.tally import Tally, Transition
 
 LINKS_MAX = 25

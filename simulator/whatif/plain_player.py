@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from simulator.whatif.both_sides import Case, Plan, Runs
 from simulator.whatif.consumer_actions import read_stories
 from simulator.whatif.correlates import Mark, property_marks, publish_marks
 from simulator.whatif.log_rows import Replayed, rows_of
 from simulator.whatif.outcomes import Fate, Fates, FourTimes
 from simulator.whatif.playback import FirstRun
 from simulator.whatif.playback_broker import QueueRef
-from simulator.whatif.runs import Case, Plan, Runs
 from simulator.whatif.stories import Story
 from simulator.whatif.undecidable_ends import LastSeen
 

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 
 from simulator.replay.run import REJECTED, publish
 from simulator.whatif.answer import Answer
+from simulator.whatif.both_sides import Life
 from simulator.whatif.coupling import Unit
 from simulator.whatif.outcomes import Fate, Fates
 from simulator.whatif.plain_player import WeightedCase
-from simulator.whatif.runs import Life
 from simulator.whatif.tally import Tally
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from uuid import uuid4
 import pyarrow as pa
 
 from simulator.replay.rows.row_codec import LINEAGE, read_messages
+from simulator.whatif.both_sides import Case, Plan, Runs
 from simulator.whatif.likeness import SINGLE, Likeness, MessageRows
 from simulator.whatif.log_rows import Replayed
 from simulator.whatif.outcomes import FourTimes
 from simulator.whatif.plain_player import FirstLook, Members, PlainPlayer, SharedFirstRun, Waiting, WeightedCase
 from simulator.whatif.playback import FirstRun
 from simulator.whatif.playback_broker import QueueRef
-from simulator.whatif.runs import Case, Plan, Runs
 from simulator.whatif.stories import Story
 
 KNOWN_MAX = 30_000

@@ -27,6 +27,7 @@ from simulator.replay.engines.spark_sessions import telling
 from simulator.replay.kernel.kernel_input import kernel_rows
 from simulator.replay.rows.row_codec import LINEAGE, LINEAGE_SQL
 from simulator.replay.rows.tables import rows, select
+from simulator.whatif.both_sides import Case, Runs, lives
 from simulator.whatif.causes import TOGETHER_MAX, Part, find_causes
 from simulator.whatif.coupling import Coupling, Reaches, Unit
 from simulator.whatif.differences import Side
@@ -35,7 +36,6 @@ from simulator.whatif.log_rows import BESIDE
 from simulator.whatif.playback import LogFacts, TypicalWaits, Unseen
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.result import SCHEMA, SparkResult
-from simulator.whatif.runs import Case, Runs, lives
 from simulator.whatif.spark_steps import (
     IN_ORDER,
     PASSED,

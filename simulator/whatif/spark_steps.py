@@ -15,6 +15,7 @@ from dlx.releases import release
 from simulator.definitions import parse_definitions
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.engines.spark import ReplayStep
+from simulator.whatif.both_sides import Case, Runs
 from simulator.whatif.coupling import KNOWN_MAX, Reach, Reaches
 from simulator.whatif.delivery_order import put_in_order
 from simulator.whatif.differences import Side
@@ -24,7 +25,6 @@ from simulator.whatif.plain_player import FirstLook, Waiting, WeightedCase
 from simulator.whatif.playback import NO_WAITS, FirstRun, LogFacts, TooManyHeldError, TypicalWaits, Unseen
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.result import rows_of
-from simulator.whatif.runs import Case, Runs
 from simulator.whatif.shared_player import SharedPlayer
 from simulator.whatif.sides import PreparedSide, prepared
 from simulator.whatif.stories import Story

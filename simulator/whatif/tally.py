@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from simulator.replay.rows.tables import Table
 from simulator.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
+from simulator.whatif.both_sides import Case, Runs
 from simulator.whatif.causes import WAYS_MAX, Cause, Causes, Part
 from simulator.whatif.correlates import VALUES_MAX, Correlates
 from simulator.whatif.log import Captured, given_twice, not_looked_at
 from simulator.whatif.outcomes import Outcome, count, told
 from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.playback_broker import QueueRef
-from simulator.whatif.runs import Case, Runs
 from simulator.whatif.stories import ConsumerAction, Named
 from simulator.whatif.undecidable_ends import LastSeen, hidden_ends
 

@@ -14,7 +14,7 @@ from simulator.capture import open_log
 from simulator.definitions import read_definitions
 from simulator.generate import Wish, generate
 from simulator.replay.engines.local import replay_table
-from simulator.replay.kernel.lineage import Lineage
+from simulator.replay.kernel.message_verdicts import Lineage
 from simulator.replay.kernel.verdict_cache import Memory
 from simulator.replay.rows.columns import AlikeKeys
 from simulator.replay.rows.row_codec import without_keys, write_signatures

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dlx.releases import RELEASES, release
 from simulator.capture import open_log
 from simulator.replay.engines.local import arranged_table, replay_table
-from simulator.replay.kernel.kernel import Kernel
+from simulator.replay.kernel.batch_replay import Kernel
 from simulator.replay.kernel.signatures import Signatures
 from simulator.replay.rows.topologies import topologies
 from tests.long import some_in_ci

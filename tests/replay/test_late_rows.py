@@ -19,7 +19,7 @@ from simulator.capture import open_log
 from simulator.cli.main import main
 from simulator.definitions import Definitions, parse_definitions
 from simulator.replay import replay_table
-from simulator.replay.kernel.lineage import LOST
+from simulator.replay.kernel.message_verdicts import LOST
 from tests.long import some_in_ci
 from tests.replay.logs import Log, Record, death, definitions_of, died, example_definitions, example_records, write_log
 

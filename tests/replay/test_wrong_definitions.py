@@ -17,7 +17,7 @@ from simulator.capture import open_log
 from simulator.definitions import Definitions
 from simulator.replay import Assumptions
 from simulator.replay.engines.local import arranged_table, replay_table
-from simulator.replay.kernel.kernel import Kernel
+from simulator.replay.kernel.batch_replay import Kernel
 from simulator.replay.rows.topologies import topologies
 from tests.replay.logs import EXAMPLES, Log, definitions_of, example_definitions, write_log
 

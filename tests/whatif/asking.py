@@ -20,12 +20,12 @@ from simulator.replay import Database
 from simulator.replay.rows.tables import LocalTable
 from simulator.scenario.steps import AnyStep
 from simulator.testing.strategies import definitions_document
+from simulator.whatif.both_sides import Case
 from simulator.whatif.differences import Side
 from simulator.whatif.local import what_if_files
 from simulator.whatif.plain_player import PlainPlayer
 from simulator.whatif.playback import LogFacts, Unseen
 from simulator.whatif.result import Result
-from simulator.whatif.runs import Case
 from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.sides import side_of
 from simulator.whatif.stories import Story

@@ -13,7 +13,7 @@ import pytest
 
 from examples.what_if.topology import RUNS
 from simulator.definitions import read_definitions
-from simulator.whatif.runs import Case
+from simulator.whatif.both_sides import Case
 from simulator.whatif.sides import side_of
 from tests.whatif.asking import asked_of
 

@@ -12,11 +12,11 @@ from simulator.definitions import Definitions, read_definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
 from simulator.replay.rows.tables import select
+from simulator.whatif.both_sides import Runs
 from simulator.whatif.differences import differing_queues
 from simulator.whatif.local import what_if_files
 from simulator.whatif.page import page
 from simulator.whatif.playback import Playback, Unseen
-from simulator.whatif.runs import Runs
 from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.sides import prepared, side_of
 

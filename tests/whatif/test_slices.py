@@ -19,13 +19,13 @@ from simulator.definitions import Definitions, read_definitions
 from simulator.replay import Database
 from simulator.scenario.steps import Ack, Publish, Wait
 from simulator.testing.strategies import definitions_document
+from simulator.whatif.both_sides import Comparison, Runs
 from simulator.whatif.coupling import Unit
 from simulator.whatif.local import read_log
 from simulator.whatif.log import Overview
 from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.playback import FirstRun, Playback, TooManyHeldError, TypicalWaits
 from simulator.whatif.result import rows_of
-from simulator.whatif.runs import Comparison, Runs
 from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.sides import prepared, side_of
 from simulator.whatif.spark_steps import (

@@ -11,11 +11,11 @@ import pytest
 from simulator.definitions import Definitions
 from simulator.whatif import correlates as marks_module
 from simulator.whatif import tally as tally_module
+from simulator.whatif.both_sides import Case, Comparison, Runs
 from simulator.whatif.causes import find_causes
 from simulator.whatif.correlates import Correlates
 from simulator.whatif.outcomes import Fate, Outcome
 from simulator.whatif.plain_player import WeightedCase
-from simulator.whatif.runs import Case, Comparison, Runs
 from simulator.whatif.sides import prepared, side_of
 from simulator.whatif.stories import Delivery, Publication, Shown, Story
 from simulator.whatif.tally import Tally

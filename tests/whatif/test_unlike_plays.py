@@ -11,8 +11,8 @@ from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.definitions import Definitions
 from simulator.testing.strategies import definitions_document
 from simulator.whatif import likeness
+from simulator.whatif.both_sides import Runs
 from simulator.whatif.playback import FirstRun
-from simulator.whatif.runs import Runs
 from simulator.whatif.sides import prepared, side_of
 from simulator.whatif.stories import ConsumerAction, Delivery, Publication, Shown, Story
 from tests.whatif.asking import shown_by

@@ -10,9 +10,9 @@ from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.broker.commands import Command, PassTime
 from simulator.broker.replies import Got
 from simulator.scenario.steps import Ack, AnyStep, Crash, Get, Hold, Leave, Publish, Reject, Requeue, Wait
+from simulator.whatif.both_sides import RETURNED
 from simulator.whatif.local import Result
 from simulator.whatif.playback_broker import PlaybackBroker
-from simulator.whatif.runs import RETURNED
 from simulator.whatif.stories import ConsumerAction
 from tests.whatif.asking import asked_about
 

@@ -10,8 +10,9 @@ import msgspec
 
 from dlx.releases import Release
 from simulator.analysis.findings import SEVERITIES, Finding
-from simulator.analysis.lint import losing, policies, retries, settings
 from simulator.analysis.lint.rule import RULES, QueueAt, Subject
+from simulator.analysis.lint.rules import losses as losing
+from simulator.analysis.lint.rules import policies, retries, settings
 from simulator.analysis.losses import Loss, Losses
 from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions

@@ -1,4 +1,4 @@
-"""What lint rules look at: definitions under one release, the losses in them, and facts that several rules ask for."""
+"""A lint rule, and what rules look at: definitions under one release, the losses in them, and facts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from simulator.analysis.losses import Loss, Losses, find_losses
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Place, Walk
 from simulator.scenario.steps import History
+
+# What lint rules look at: definitions under one release, the losses in them, and facts that several rules ask for.
+
 
 QueueAt = tuple[str, str]
 """A virtual host and the name of a queue in it."""

@@ -1,8 +1,4 @@
-"""A change that an upgrade brings, and the questions that find them: one for each row of the release table.
-
-A question looks at a topology under two releases and yields the objects to which its row
-matters. It writes no rules: it compares what ``dlx`` says under both.
-"""
+"""A topology under two releases, the changes that an upgrade brings, and the questions that find them."""
 
 from __future__ import annotations
 
@@ -24,6 +20,12 @@ from simulator.analysis.findings import Fix, ObjectName, Severity
 from simulator.analysis.snapshot import queue_left_out
 from simulator.analysis.walk import Walk
 from simulator.definitions import Definitions
+
+# A change that an upgrade brings, and the questions that find them: one for each row of the release table.
+#
+# A question looks at a topology under two releases and yields the objects to which its row matters. It writes no
+# rules: it compares what ``dlx`` says under both.
+
 
 Kind = Literal["any message", "dead letter", "death", "return", "republished", "CC", "expiration", "priority"]
 """Which messages can meet a change: any, those that died before, die or come back there, or carry something."""

@@ -1,8 +1,4 @@
-"""The rows of the release table that cannot matter to a topology, each with the reason.
-
-Some of them matter to what clients send or read; a person who upgrades finds them with
-``dlx releases A B``.
-"""
+"""Answers what an upgrade changes for a topology: asks the question of every row that differs."""
 
 from __future__ import annotations
 
@@ -16,6 +12,11 @@ from simulator.analysis.findings import SEVERITIES, ObjectName
 from simulator.analysis.upgrade import histories, objects, paths, queues, settings
 from simulator.analysis.upgrade.upgrade import QUESTIONS, FoundChange, Upgrade
 from simulator.definitions import Definitions
+
+# The rows of the release table that cannot matter to a topology, each with the reason.
+#
+# Some of them matter to what clients send or read; a person who upgrades finds them with ``dlx releases A B``.
+
 
 _PUBLISHED = "publishers decide it; definitions do not tell what they send"
 _CONSUMED = "consumers decide it; definitions do not tell with which arguments they subscribe"
@@ -103,9 +104,6 @@ BESIDE: Mapping[str, str] = {
     "counted_protocols": "it is what monitoring sees",
     "alarms_in_metrics": "it is what monitoring sees",
 }
-
-
-# Answers what an upgrade changes for a topology: asks the question of every row that differs.
 
 
 GROUPS = (settings, paths, histories, queues, objects)

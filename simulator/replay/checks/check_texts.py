@@ -22,7 +22,7 @@ from simulator.replay.checks.times import (
     Fault,
     HopMarks,
 )
-from simulator.replay.rows.verdicts import Difference, Unchecked
+from simulator.replay.rows.verdict_words import Difference, Unchecked
 
 OWN_TTL = "expiration of the message"
 _MS_US = 1_000

@@ -21,7 +21,7 @@ from dlx.releases import Release
 from dlx.settings import DELIVERY_LIMIT
 from dlx.topology import QUORUM, STREAM
 from simulator.replay.checks.differences import ABSENT
-from simulator.replay.rows.verdicts import Difference, Unchecked
+from simulator.replay.rows.verdict_words import Difference, Unchecked
 from simulator.replay.search.graph import Target
 from simulator.replay.search.visible_state import X_STREAM_OFFSET, Row
 

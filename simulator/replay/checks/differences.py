@@ -9,7 +9,7 @@ import msgspec
 
 from dlx.field_values import plain
 from simulator.replay.rows.row_codec import read_content
-from simulator.replay.rows.verdicts import Difference
+from simulator.replay.rows.verdict_words import Difference
 from simulator.replay.search.visible_state import Visible
 
 ABSENT = "absent"

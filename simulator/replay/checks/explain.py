@@ -26,7 +26,7 @@ from simulator.replay.checks.counts import DeliveryCounts
 from simulator.replay.checks.differences import content_differences, visible_differences, weight
 from simulator.replay.checks.path_times import PathTimes, hop_times, kept_deaths, last_times
 from simulator.replay.rows.row_codec import read_content, write_content
-from simulator.replay.rows.verdicts import Difference, Unchecked
+from simulator.replay.rows.verdict_words import Difference, Unchecked
 from simulator.replay.search.copies import DeadEnds
 from simulator.replay.search.graph import (
     ConsumerConstraints,

@@ -1,4 +1,4 @@
-"""Reads off an explained delivery which rules brought the message there."""
+"""Finds which rules a delivery shows: those of its path, and the release rows that decided it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ from simulator.replay.rows.row_codec import without_expirations
 from simulator.replay.search.graph import ConsumerConstraints, Effort, Found, Target
 from simulator.replay.search.sources import Source
 from simulator.replay.search.visible_state import Row
+
+# Reads off an explained delivery which rules brought the message there.
+
 
 NO_QUEUE = ""
 

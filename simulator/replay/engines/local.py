@@ -23,7 +23,7 @@ from simulator.definitions import Definitions
 from simulator.events import Event
 from simulator.replay.checks.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.kernel.arrivals import ARRIVALS, NUMBER, PUBLISHES, SIZE, ArrivalsCounter, collected, may_matter
-from simulator.replay.kernel.kernel import Kernel
+from simulator.replay.kernel.batch_replay import Kernel
 from simulator.replay.kernel.kernel_input import ORDER, in_order, kernel_rows, publishes, rows_with_verdicts
 from simulator.replay.repair.repair_report import Repairs
 from simulator.replay.repair.repairs import Repairing
@@ -51,7 +51,7 @@ from simulator.replay.rows.row_codec import (
 from simulator.replay.rows.schema import INPUT, OUTPUT
 from simulator.replay.rows.tables import Database, LocalTable, rows, select, text
 from simulator.replay.rows.topologies import exporting_release, topologies
-from simulator.replay.rows.verdicts import BAD
+from simulator.replay.rows.verdict_words import BAD
 
 REPLAYED = pa.schema([field for field in OUTPUT if field.name != LINEAGE] + [("message", pa.string())])
 """The columns of ``replay_files``: ``OUTPUT``, with messages instead of lineages."""

@@ -1,4 +1,4 @@
-"""The functions that Spark runs on each partition."""
+"""Replays on Spark: the plan, what runs on each partition, and the engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from simulator.definitions import Definitions, parse_definitions
 from simulator.replay.checks.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.engines.spark_sessions import telling
 from simulator.replay.kernel.arrivals import ARRIVALS, ArrivalsCounter, collected
-from simulator.replay.kernel.kernel import Kernel
+from simulator.replay.kernel.batch_replay import Kernel
 from simulator.replay.kernel.kernel_input import ORDER, kernel_rows, publishes
 from simulator.replay.repair.repair_plan import repair
 from simulator.replay.repair.repair_report import Repairs
@@ -31,6 +31,8 @@ from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.rows.row_codec import LINEAGE, MESSAGE_SQL
 from simulator.replay.rows.schema import OUTPUT, Texts, coded_rows, decoded, texts_of
 from simulator.replay.rows.topologies import exporting_release, topologies
+
+# The functions that Spark runs on each partition.
 
 
 class ReplayStep:

@@ -1,10 +1,4 @@
-"""Counts how many messages one publish can put into the queues that have a length limit.
-
-An upper bound: a message enters the queues it is routed to, and any queue that its dead
-letters may reach, however often and for whatever reason it dies on the way. A dead letter
-that is copied to several queues makes several messages; where it may do so again and
-again, there is no bound.
-"""
+"""Counts how many messages can have come into queues with a length limit, by the publishes of the whole log."""
 
 from __future__ import annotations
 
@@ -29,6 +23,13 @@ from simulator.replay.kernel.signatures import Signatures
 from simulator.replay.rows.columns import AlikeKeys
 from simulator.replay.rows.row_codec import CONTENT, SIGNATURE, looked_at
 from simulator.replay.search.visible_state import Row
+
+# Counts how many messages one publish can put into the queues that have a length limit.
+#
+# An upper bound: a message enters the queues it is routed to, and any queue that its dead letters may reach, however
+# often and for whatever reason it dies on the way. A dead letter that is copied to several queues makes several
+# messages; where it may do so again and again, there is no bound.
+
 
 SITUATIONS_MAX = 500
 """Situations of one message that are looked at; for a message with more there is no bound."""

@@ -18,8 +18,8 @@ import msgspec
 from dlx.plugins import PluginError
 from dlx.releases import MESSAGE_ROWS, RELEASES, Release, all_releases, differing_behaviours, release, with_behaviour
 from simulator.replay.checks.explain import Explainer
-from simulator.replay.kernel.lineage import Fits, Lineage, Step, always
-from simulator.replay.rows.verdicts import PATH, Difference, Verdict, path_text
+from simulator.replay.kernel.message_verdicts import Fits, Lineage, Step, always
+from simulator.replay.rows.verdict_words import PATH, Difference, Verdict, path_text
 from simulator.replay.search.visible_state import Row
 
 _Taken = tuple[Row, str, Mapping[str, Any]]

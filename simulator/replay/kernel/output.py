@@ -13,7 +13,7 @@ from simulator.replay.checks.times import DIED_EARLY, TOO_EARLY, TOO_LATE, WRONG
 from simulator.replay.coverage.shown import Shown
 from simulator.replay.rows.columns import alike_rows, firsts
 from simulator.replay.rows.schema import DEAD_END, MISFIT, SHOWN, TIMED_HOP, VERDICT, as_struct
-from simulator.replay.rows.verdicts import Verdict
+from simulator.replay.rows.verdict_words import Verdict
 from simulator.replay.search.copies import DeadEnd
 
 _MISFITS = {TOO_EARLY: "early", DIED_EARLY: "x-death", WRONG_TIME: "x-death", TOO_LATE: "late"}

@@ -23,11 +23,11 @@ from simulator.replay.checks.path_times import UNKNOWN
 from simulator.replay.checks.times import Clock, Fault, HopMarks
 from simulator.replay.coverage.shown import Delivery, Shown, ShownRules
 from simulator.replay.kernel.attribution import AttributingLineage
-from simulator.replay.kernel.lineage import Fits, Lineage, Step, always
+from simulator.replay.kernel.message_verdicts import Fits, Lineage, Step, always
 from simulator.replay.kernel.signatures import Signatures
 from simulator.replay.rows.assumptions import Assumptions
 from simulator.replay.rows.columns import AlikeKeys, Ints, alike_sequences, firsts
-from simulator.replay.rows.verdicts import Unchecked, Verdict
+from simulator.replay.rows.verdict_words import Unchecked, Verdict
 from simulator.replay.search.copies import DeadEnd
 
 T = TypeVar("T")

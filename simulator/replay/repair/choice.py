@@ -1,9 +1,4 @@
-"""When other definitions were in force: before a moment, after it, or as long as the log goes.
-
-A death under them lies between the row in which the message was last seen before and the
-delivery that shows it. So each delivery that needs the change bounds the moment, and so does
-each one that the change would make impossible.
-"""
+"""Chooses, for a whole log, the fewest and cheapest hypotheses that explain what the definitions do not."""
 
 from __future__ import annotations
 
@@ -15,6 +10,11 @@ import msgspec
 from simulator.replay.repair import hypotheses as costs
 from simulator.replay.repair.hypotheses import Change, Hypothesis, tightest, without_bounds
 from simulator.replay.repair.sequences import RowSequence
+
+# When other definitions were in force: before a moment, after it, or as long as the log goes.
+#
+# A death under them lies between the row in which the message was last seen before and the delivery that shows it. So
+# each delivery that needs the change bounds the moment, and so does each one that the change would make impossible.
 
 
 class Moment(NamedTuple):

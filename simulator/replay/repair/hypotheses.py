@@ -1,9 +1,4 @@
-"""Other definitions than those that a replay was given: what may have been otherwise for a time.
-
-A ``Change`` is a set of parts, each of which says one thing that the definitions do not:
-another value of a queue's setting, a binding, an exchange, a queue. ``changed_flow`` answers
-what can become of messages under such definitions.
-"""
+"""Hypotheses: what may have happened that the log or the definitions do not show, and what each costs."""
 
 from __future__ import annotations
 
@@ -16,6 +11,13 @@ from dlx.message_flow import MessageFlow
 from dlx.releases import Release
 from dlx.settings import ARGUMENT, QUEUE_TYPE, Setting, Settings, effective_settings
 from dlx.topology import Binding, Exchange, Queue, Topology
+
+# Other definitions than those that a replay was given: what may have been otherwise for a time.
+#
+# A ``Change`` is a set of parts, each of which says one thing that the definitions do not: another value of a queue's
+# setting, a binding, an exchange, a queue. ``changed_flow`` answers what can become of messages under such
+# definitions.
+
 
 AT_MOST, AT_LEAST = "at most", "at least"
 

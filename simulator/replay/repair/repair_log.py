@@ -1,4 +1,4 @@
-"""What can become of a message while definitions change: what the old ones allow, or the new ones."""
+"""Finds what may be behind the deliveries of a virtual host that are not as predicted."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ from simulator.replay.repair.trials import Case, bad_rows, replay_rows
 from simulator.replay.repair.unseen_rows import Addresses, Suggestion, UnseenRows
 from simulator.replay.rows.row_codec import read_signature
 from simulator.replay.search.graph import Effort, with_stand_ins
+
+# What can become of a message while definitions change: what the old ones allow, or the new ones.
+
 
 _Led = tuple[tuple[Hop, State], ...]
 

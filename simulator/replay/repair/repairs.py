@@ -1,4 +1,4 @@
-"""Says a hypothesis in plain English, and what to check."""
+"""Repairs a log: finds what may be behind its deliveries that are not as predicted, and says it in sentences."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ from simulator.replay.repair.repair_report import Likely, Repair, Repairs, Shown
 from simulator.replay.repair.sequences import Gathered, RowSequence, Seen, gather
 from simulator.replay.rows.topologies import exporting_release, topologies
 from simulator.replay.search.graph import with_stand_ins
+
+# Says a hypothesis in plain English, and what to check.
 
 
 class _Text(NamedTuple):

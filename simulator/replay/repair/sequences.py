@@ -1,8 +1,4 @@
-"""Which messages a repair looks at: those with deliveries that are not as predicted, and some of the others.
-
-The others tell when definitions changed, and where publishes go. Of too many it takes a sample,
-which is the same on every engine.
-"""
+"""Sequences: the rows of messages that look alike to the rules, once; and which messages a repair looks at."""
 
 from __future__ import annotations
 
@@ -26,8 +22,14 @@ from simulator.replay.rows.row_codec import (
     without_expirations,
 )
 from simulator.replay.rows.tables import Table, rows, select
-from simulator.replay.rows.verdicts import BAD, IS_LACKING, LACKING, What
+from simulator.replay.rows.verdict_words import BAD, IS_LACKING, LACKING, What
 from simulator.replay.search.visible_state import Row, row_of
+
+# Which messages a repair looks at: those with deliveries that are not as predicted, and some of the others.
+#
+# The others tell when definitions changed, and where publishes go. Of too many it takes a sample, which is the same
+# on every engine.
+
 
 BAD_MAX = 100_000
 """Messages with such deliveries that are looked at."""

@@ -16,9 +16,9 @@ from dlx.message import PublishRefusedError
 from dlx.message_flow import State
 from simulator.events import Event
 from simulator.replay.checks.explain import Explainer
-from simulator.replay.kernel.lineage import Explained, Fits, Lineage
+from simulator.replay.kernel.message_verdicts import Explained, Fits, Lineage
 from simulator.replay.repair.sequences import Seen
-from simulator.replay.rows.verdicts import BAD, Verdict
+from simulator.replay.rows.verdict_words import BAD, Verdict
 from simulator.replay.search.graph import ConsumerConstraints, Found, Target
 from simulator.replay.search.visible_state import Row
 

@@ -1,4 +1,4 @@
-"""Publishes that the log does not show, but which may be behind a delivery."""
+"""Finds what a log may lack: rows that were lost, and publishes that were never traced."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from simulator.replay.repair.trials import Case
 from simulator.replay.rows.row_codec import Signature, read_signature, write_signature
 from simulator.replay.search.graph import Found
 from simulator.replay.search.visible_state import row_of
+
+# Publishes that the log does not show, but which may be behind a delivery.
+
 
 _BROKERS = frozenset((X_DEATH, *FIRST_DEATH_HEADERS, *LAST_DEATH_HEADERS))
 FORGED_DEATHS_MAX = 2

@@ -1,4 +1,4 @@
-"""Joins what consumers publish again by themselves to the path: which deaths and republishing led to each delivery."""
+"""The data that a report shows: small, already aggregated tables, whatever the size of the replay."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from simulator.replay.results.counters import Balance
 from simulator.replay.results.summary import LostMessages, Summary, UncheckedFinding
 from simulator.replay.rows.tables import Table, rows, select
 from simulator.replay.search.losses import Loss
+
+# Joins what consumers publish again by themselves to the path: which deaths and republishing led to each delivery.
+
 
 REPUBLISHED = "republished"
 """Stands in a path beside the queue that had delivered a message before a client published it again."""
@@ -55,9 +58,6 @@ def paths_of_deliveries(replayed: Table) -> Table:
     if not again["count"]:  # few logs need the joins
         return select(_WITHOUT, replayed=replayed)
     return select(_JOINED, replayed=replayed, numbered=select(_NUMBERED, replayed=replayed))
-
-
-# The data that a report shows: small, already aggregated tables, whatever the size of the replay.
 
 
 class Published(msgspec.Struct, frozen=True):

@@ -33,7 +33,7 @@ from simulator.replay.report.sections import (
     unchecked_section,
 )
 from simulator.replay.results.headline import headline
-from simulator.replay.rows.verdicts import VERDICTS, Name
+from simulator.replay.rows.verdict_words import VERDICTS, Name
 
 GROUPS_SHOWN = 100
 PATHS_SHOWN = 40

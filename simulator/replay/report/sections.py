@@ -1,4 +1,4 @@
-"""Writes the section on what the broker counted, and the replay did or did not find; losses first."""
+"""Writes the sections of a report: losses, disagreements, repairs, coverage, counters, what was not checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from simulator.replay.report.grouping import losing_queues, totals_by_queue
 from simulator.replay.report.pictures import several_vhosts
 from simulator.replay.results.counters import Balance, Entry, remarks, sentences
 from simulator.replay.results.summary import LostMessages, Summary
-from simulator.replay.rows.verdicts import MEANINGS
+from simulator.replay.rows.verdict_words import MEANINGS
+
+# Writes the section on what the broker counted, and the replay did or did not find; losses first.
 
 
 def books_section(balance: Balance | None) -> Html:

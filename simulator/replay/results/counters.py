@@ -1,4 +1,4 @@
-"""Counts, queue by queue, what a replayed log shows: copies that came in, deliveries, and deaths reconstructed."""
+"""Balances what the broker counted with what a replay reconstructed, and says what the balance means."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ from simulator.replay.checks.check_texts import moment
 from simulator.replay.coverage.totals import Place
 from simulator.replay.results.summary import hops
 from simulator.replay.rows.tables import Table, rows
-from simulator.replay.rows.verdicts import IS_LACKING, LACKING
+from simulator.replay.rows.verdict_words import IS_LACKING, LACKING
 from simulator.replay.search.graph import with_stand_ins
 from simulator.replay.search.losses import NO_EXCHANGE, find_losses, never_routed
+
+# Counts, queue by queue, what a replayed log shows: copies that came in, deliveries, and deaths reconstructed.
 
 
 class LogCounts(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,12 +1,4 @@
-"""Finds queues that held more messages at once than the definitions allow.
-
-A message that came into a queue, and died there or was delivered later, waited in between; and
-what waits counts against the limit. Only stays that are certain are counted: of messages that
-were published once, shortened by the tolerance at both ends, one for each message and queue.
-What came back from a consumer is left out, and what an exchange or an at-least-once queue may
-have kept on its way. So more stays at once than the limit are impossible under these
-definitions, and fewer prove nothing.
-"""
+"""Finds queues that held more messages than they may, or in which more died of a limit than can have."""
 
 from __future__ import annotations
 
@@ -26,6 +18,15 @@ from simulator.replay.checks.lengths import length_limit, limit_text
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.rows.tables import Table, rows, text
 from simulator.replay.search.graph import delaying, with_stand_ins
+
+# Finds queues that held more messages at once than the definitions allow.
+#
+# A message that came into a queue, and died there or was delivered later, waited in between; and what waits counts
+# against the limit. Only stays that are certain are counted: of messages that were published once, shortened by the
+# tolerance at both ends, one for each message and queue. What came back from a consumer is left out, and what an
+# exchange or an at-least-once queue may have kept on its way. So more stays at once than the limit are impossible
+# under these definitions, and fewer prove nothing.
+
 
 _PUBLISHED = f"event = '{Event.PUBLISHED.value}'"
 _MOST = f"""

@@ -13,7 +13,7 @@ from simulator.replay.checks.check_texts import moment
 from simulator.replay.results.counters import Balance
 from simulator.replay.results.summary import Summary
 from simulator.replay.rows.assumptions import LateStretch
-from simulator.replay.rows.verdicts import What
+from simulator.replay.rows.verdict_words import What
 
 _LACKING: dict[What, str] = {
     "queue": "the definitions lack the queue, or one that the message died in",

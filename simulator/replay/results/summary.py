@@ -15,7 +15,7 @@ from simulator.replay.results.full_queues import OverfullQueue, UnfilledQueue
 from simulator.replay.results.untested import NOT_LOOKED_FOR, UntestedSettings
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, LateStretch
 from simulator.replay.rows.tables import Table, rows, select
-from simulator.replay.rows.verdicts import MEANINGS, VERDICTS, What
+from simulator.replay.rows.verdict_words import MEANINGS, VERDICTS, What
 
 FINDINGS_MAX = 20
 _PARTS = """
@@ -94,7 +94,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         agree, differ, ambiguous, unexplained: how many deliveries have that verdict.
         broken_lines: how many lines of the log could not be read.
         unchecked: how many deliveries, and publishes, leave something unchecked, by the words of
-            ``simulator.replay.rows.verdicts``.
+            ``simulator.replay.rows.verdict_words``.
         lost: how many messages died, by the rules, where no dead letter reaches a queue, and were not seen again.
         may_be_lost: how many were seen last where they are lost like that if they were rejected, or have expired since.
         misrouted: how many publishes the broker routed to other queues than the rules and definitions do.
@@ -187,7 +187,7 @@ class UncheckedFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Deliveries of which the same was not checked.
 
     Attributes:
-        what, name, why: as in ``simulator.replay.rows.verdicts.Unchecked``.
+        what, name, why: as in ``simulator.replay.rows.verdict_words.Unchecked``.
         count: how many deliveries there are.
         file, line: where the first of them stands.
     """

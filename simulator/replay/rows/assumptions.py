@@ -9,7 +9,7 @@ import msgspec
 
 from simulator.events import Event
 from simulator.replay.rows.tables import Table, rows
-from simulator.replay.rows.verdicts import BAD
+from simulator.replay.rows.verdict_words import BAD
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,7 +12,7 @@ from hashlib import blake2b
 import msgspec
 
 from simulator.events import Event
-from simulator.replay.rows.verdicts import Difference, Unchecked, Verdict
+from simulator.replay.rows.verdict_words import Difference, Unchecked, Verdict
 
 BODY = "body"
 """The column that holds them."""

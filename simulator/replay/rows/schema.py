@@ -23,7 +23,7 @@ from simulator.replay.rows.row_codec import (
     write_signature,
 )
 from simulator.replay.rows.tables import Table, select
-from simulator.replay.rows.verdicts import Verdict
+from simulator.replay.rows.verdict_words import Verdict
 
 INPUT = pa.schema(
     [

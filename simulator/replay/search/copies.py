@@ -1,9 +1,4 @@
-"""Finds where a message is lost: in a queue that dead-letters, but whose dead letter reaches no queue.
-
-A log cannot show a loss. It shows where a message was last seen; the rules say what must
-have become of it there. One that waits in such a queue expires and is gone. One that was
-delivered is gone if it was rejected, and only a recorded consumer tells whether it was.
-"""
+"""Follows the copies of one message, and finds where one is lost."""
 
 from __future__ import annotations
 
@@ -16,6 +11,13 @@ from dlx.deaths import EXPIRED, MAXLEN, REJECTED
 from dlx.message_flow import MessageFlow, State
 from dlx.settings import expires_messages
 from simulator.replay.search.graph import Found
+
+# Finds where a message is lost: in a queue that dead-letters, but whose dead letter reaches no queue.
+#
+# A log cannot show a loss. It shows where a message was last seen; the rules say what must have become of it there.
+# One that waits in such a queue expires and is gone. One that was delivered is gone if it was rejected, and only a
+# recorded consumer tells whether it was.
+
 
 LOSING = ("unroutable", "dead-letter exchange missing", "cycle")
 """Outcomes of a dead letter that lose it, where no copy of it arrives. (Held ones wait.)"""

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from simulator.replay.rows.verdicts import VERDICTS
+from simulator.replay.rows.verdict_words import VERDICTS
 
 _PATH = msgspec.json.Decoder(tuple[str, str, str, str | None, str | None]).decode
 

@@ -1,4 +1,4 @@
-"""What is said about one row: a line of JSON, what it adds to the totals, and how its message stands after it."""
+"""The watcher: reads what was added to its files, has the kernel judge what has settled, and commits both at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from simulator.events import Event
 from simulator.replay.checks.lengths import QueueArrivals
 from simulator.replay.engines.local import arranged_table, published_rows
 from simulator.replay.kernel.arrivals import ARRIVALS, ArrivalsCounter, collected, may_matter
-from simulator.replay.kernel.kernel import Kernel
+from simulator.replay.kernel.batch_replay import Kernel
 from simulator.replay.results.late_rows import estimated
 from simulator.replay.results.summary import MatchesNothingError, check_match
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NOT_LATE, Assumptions, Lateness
@@ -32,6 +32,9 @@ from simulator.replay.rows.topologies import exporting_release, topologies
 from simulator.replay.watch.growing import CHUNK_BYTES, GrowingFile, Position, files_of, read_again
 from simulator.replay.watch.state import KeptRow, State
 from simulator.replay.watch.status import Status, read_paths, read_queues
+
+# What is said about one row: a line of JSON, what it adds to the totals, and how its message stands after it.
+
 
 COLUMNS = (
     "time_us", "file", "line", "event", "vhost", "queue", "exchange", "verdict", "why", "hops", "new_hops",

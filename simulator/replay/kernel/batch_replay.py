@@ -27,7 +27,7 @@ from simulator.replay.checks.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.checks.path_times import UNKNOWN, PathTimes
 from simulator.replay.checks.times import FLAG_UNKNOWN, NO_FAULT, Facts, Fault, HopMarks, Judged, RowTimes, Stays
 from simulator.replay.coverage.shown import Shown
-from simulator.replay.kernel.lineage import LOST, Fits, Step, not_checked
+from simulator.replay.kernel.message_verdicts import LOST, Fits, Step, not_checked
 from simulator.replay.kernel.output import dead_end_column, misfit_column, shown_column, verdict_columns
 from simulator.replay.kernel.verdict_cache import NO_VERDICT, Found, Memory
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, Lateness, LostRows
@@ -35,7 +35,7 @@ from simulator.replay.rows.bodies import BODY, Bodies
 from simulator.replay.rows.columns import Ints, alike_rows, alike_sequences, alike_within, firsts, places_of
 from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, looked_at
 from simulator.replay.rows.schema import OUTPUT
-from simulator.replay.rows.verdicts import BAD
+from simulator.replay.rows.verdict_words import BAD
 
 REMEMBERED_ROWS_MAX = 256
 """Messages with more rows are stepped, not remembered."""

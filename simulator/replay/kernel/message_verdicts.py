@@ -26,7 +26,7 @@ from simulator.replay.checks.explain import Explainer, Nearest
 from simulator.replay.checks.path_times import ANY_NUMBER, UNKNOWN, PathTimes
 from simulator.replay.coverage.shown import SOURCES_MAX as TRIED_SOURCES_MAX
 from simulator.replay.coverage.shown import Delivery
-from simulator.replay.rows.verdicts import Difference, Unchecked, Verdict, What, path_text
+from simulator.replay.rows.verdict_words import Difference, Unchecked, Verdict, What, path_text
 from simulator.replay.search.copies import DeadEnd, How, OpenCopies
 from simulator.replay.search.graph import ConsumerConstraints, Found, Target
 from simulator.replay.search.sources import LOOKED_AT_MAX, Claims, Source

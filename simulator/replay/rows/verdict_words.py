@@ -1,8 +1,4 @@
-"""The words for what a replay leaves unchecked.
-
-A verdict says ``agree`` only for what was checked. Where a log can neither confirm nor
-refute a part of the explanation, the verdict carries an ``Unchecked`` beside it.
-"""
+"""The verdict of a replay on one delivery, and the words for what is left unchecked."""
 
 from __future__ import annotations
 
@@ -11,6 +7,12 @@ from typing import Literal
 import msgspec
 
 from dlx.message_flow import Hop
+
+# The words for what a replay leaves unchecked.
+#
+# A verdict says ``agree`` only for what was checked. Where a log can neither confirm nor refute a part of the
+# explanation, the verdict carries an ``Unchecked`` beside it.
+
 
 What = Literal[
     "message-ttl",
