@@ -70,6 +70,6 @@ def test_a_fresh_environment_runs_it(wheel: Path, tmp_path: Path) -> None:
     bin = tmp_path / "fresh" / "bin"
     run(bin / "pip", "install", "--quiet", "--disable-pip-version-check", wheel, cwd=tmp_path)
     assert run(bin / "dlx", "--version", cwd=tmp_path) == f"dlx, version {dlx.__version__}\n"
-    assert "Commands:" in run(bin / "dlx", "--help", cwd=tmp_path)
+    assert "Operate a server:" in run(bin / "dlx", "--help", cwd=tmp_path)
     code = "import dlx; print(dlx.death_history({'x-death': [{'queue': 'orders', 'reason': 'rejected', 'count': 3}]}))"
     assert run(bin / "python", "-c", code, cwd=tmp_path) == "orders rejected x3\n"
