@@ -64,7 +64,7 @@ def with_others(side: Side, given: random.Random) -> Side:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", some_in_ci(range(100), {3, 7, 11, 12, 19, 23, 31, 42}))
+@pytest.mark.parametrize("seed", some_in_ci(range(100), {3, 7, 12, 19, 23, 31, 42, 58}))
 def test_they_are_those_of_all_experiments(seed: int, tmp_path: Path) -> None:
     given = random.Random(seed)
     before, after, unseen = random_question(given)
