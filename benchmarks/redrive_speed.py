@@ -26,7 +26,7 @@ from simulator.redrive.execute import Execution, Source
 from simulator.redrive.fate import Fate, Kind
 from simulator.redrive.journal import Journal, Ledger
 from simulator.redrive.plan import Planned, Wanted
-from simulator.redrive.server import Server, queue_on, server_at
+from simulator.redrive.server import ServerAddress, queue_on, server_at
 from simulator.redrive.waiting import Address, Waiting
 from tests.live.servers import LiveServer, given
 
@@ -81,7 +81,7 @@ class Took(NamedTuple):
     processor_s: float
 
 
-def timed(live: LiveServer, server: Server, options: argparse.Namespace, move: Callable[[], None]) -> Took:
+def timed(live: LiveServer, server: ServerAddress, options: argparse.Namespace, move: Callable[[], None]) -> Took:
     """Return how long it takes to move the messages out of a new dead-letter queue."""
     count, kind = options.messages, {"x-queue-type": options.type}
     parameters = pika.URLParameters(live.amqp_url)
@@ -109,7 +109,7 @@ def timed(live: LiveServer, server: Server, options: argparse.Namespace, move: C
         return took
 
 
-def plain_loop(server: Server) -> None:
+def plain_loop(server: ServerAddress) -> None:
     """Publish each message to its queue, and acknowledge what was confirmed."""
     assert server.amqp_url is not None
 
@@ -119,7 +119,7 @@ def plain_loop(server: Server) -> None:
     Execution(Source(server.amqp_url, server.vhost, DEAD), NoJournal(), planned).run()  # type: ignore[arg-type]
 
 
-def redrive(server: Server) -> None:
+def redrive(server: ServerAddress) -> None:
     """Do it as the command does."""
     with tempfile.TemporaryDirectory(prefix="dlx-benchmark-") as folder:
         wanted = Wanted()

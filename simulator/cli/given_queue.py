@@ -19,7 +19,7 @@ from simulator.definitions import DefinitionsError
 
 if TYPE_CHECKING:
     from simulator.redrive.how_to_peek import Peek, Way
-    from simulator.redrive.server import QueueOnServer, Server
+    from simulator.redrive.server import QueueOnServer, ServerAddress
     from simulator.redrive.waiting import Waiting
 
 _HELD = "messages that consumers hold, and what came after the look began"
@@ -137,7 +137,7 @@ def messages_on_server(
         return look_into(server, queue_on(server, queue), through, limit, allows_kills=allows_kills)
 
 
-def server_given(url: str, management_url: str | None, vhost: str | None) -> Server:
+def server_given(url: str, management_url: str | None, vhost: str | None) -> ServerAddress:
     """Return the server of a URL that a command was given. Raises ``UsageError``."""
     from simulator.redrive.server import server_at
 
@@ -147,7 +147,7 @@ def server_given(url: str, management_url: str | None, vhost: str | None) -> Ser
         raise click.UsageError(f"{_named(url)}: {error}") from error
 
 
-def check_consumers(server: Server, on_server: QueueOnServer) -> None:
+def check_consumers(server: ServerAddress, on_server: QueueOnServer) -> None:
     """Refuse a queue whose messages all go to its single active consumer. Raises ``DataError``."""
     queue = on_server.settings.queue
     if on_server.consumers and queue.arguments.get("x-single-active-consumer") is True:
@@ -156,7 +156,7 @@ def check_consumers(server: Server, on_server: QueueOnServer) -> None:
 
 
 def look_into(
-    server: Server, on_server: QueueOnServer, way: Way, limit: int | None, *, allows_kills: bool = False
+    server: ServerAddress, on_server: QueueOnServer, way: Way, limit: int | None, *, allows_kills: bool = False
 ) -> Looked:
     """Look into a queue whose settings are known.
 
@@ -182,7 +182,7 @@ def look_into(
         return _looked(server, peek, limit)
 
 
-def check_brought_counts(server: Server, on_server: QueueOnServer) -> None:
+def check_brought_counts(server: ServerAddress, on_server: QueueOnServer) -> None:
     """Refuse a queue in which messages may wait that die by being given back. Raises ``DataError``."""
     from simulator.redrive.how_to_peek import how_to_raise, over_limit_from
 
@@ -205,7 +205,7 @@ _DEADLY = (
 )
 
 
-def _looked(server: Server, how: Peek, limit: int | None) -> Looked:
+def _looked(server: ServerAddress, how: Peek, limit: int | None) -> Looked:
     from simulator.redrive.how_to_peek import doomed
     from simulator.redrive.peek import peek, peek_by_management
     from simulator.redrive.waiting import waiting

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from simulator.redrive.bring_back import Pace
     from simulator.redrive.journal import Journal
     from simulator.redrive.plan import Headers, Instead, Planned, Planner, Wanted
-    from simulator.redrive.server import QueueOnServer, Server
+    from simulator.redrive.server import QueueOnServer, ServerAddress
     from simulator.redrive.waiting import Address, Origin
 
 EXIT_STAYS = 1
@@ -183,7 +183,7 @@ def _check_ends(on_server: QueueOnServer, wanted: Wanted) -> None:
         raise DataError(f"'{queue.name}' would be moved into itself: give another address by --to")
 
 
-def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace, as_json: bool) -> int:
+def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: Wanted, pace: Pace, as_json: bool) -> int:
     from simulator.redrive.bring_back import would_die
     from simulator.redrive.fate import Kind
     from simulator.redrive.plan import Planner
@@ -299,7 +299,9 @@ def _new_journal(queue: str) -> Path:
     return Path(f"redrive-{safe}-{datetime.now(UTC):%Y%m%d-%H%M%S}.jsonl")
 
 
-def _execute(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace, path: Path, as_json: bool) -> int:
+def _execute(
+    server: ServerAddress, on_server: QueueOnServer, wanted: Wanted, pace: Pace, path: Path, as_json: bool
+) -> int:
     from simulator.redrive.bring_back import WouldDieError, bring_back
     from simulator.redrive.journal import Journal, JournalError, write_audit
 
@@ -326,7 +328,7 @@ def _execute(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pac
         raise DataError(str(error)) from error
 
 
-def _check_limit(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace) -> None:
+def _check_limit(server: ServerAddress, on_server: QueueOnServer, wanted: Wanted, pace: Pace) -> None:
     from simulator.redrive.bring_back import check_delivery_limit
     from simulator.redrive.fate import Kind
 

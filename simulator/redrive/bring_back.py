@@ -15,7 +15,7 @@ from simulator.redrive.how_to_peek import Peek, how_to_peek, how_to_raise
 from simulator.redrive.journal import Journal
 from simulator.redrive.peek import peek
 from simulator.redrive.plan import Planner, Wanted
-from simulator.redrive.server import QueueOnServer, Server, held_now, ready_in
+from simulator.redrive.server import QueueOnServer, ServerAddress, held_now, ready_in
 from simulator.redrive.waiting import Waiting, waiting
 
 CANARY_S = 5.0
@@ -39,7 +39,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bring_back(
-    server: Server,
+    server: ServerAddress,
     on_server: QueueOnServer,
     wanted: Wanted,
     journal: Journal,
@@ -133,7 +133,11 @@ class WouldDieError(Exception):
 
 
 def check_delivery_limit(
-    server: Server, on_server: QueueOnServer, pace: Pace, *, on_row: Callable[[int, int], None] = lambda rows, of: None
+    server: ServerAddress,
+    on_server: QueueOnServer,
+    pace: Pace,
+    *,
+    on_row: Callable[[int, int], None] = lambda rows, of: None,
 ) -> None:
     """Look whether messages would die of the delivery limit if a redrive gave them back.
 
@@ -165,7 +169,7 @@ def would_die(on_server: QueueOnServer, message: Waiting, pace: Pace) -> bool:
     return how.may_kill and how.kills(message.deaths, how.gives_back, *_returns(how, pace))
 
 
-def _told(server: Server, on_server: QueueOnServer, which: str) -> str:
+def _told(server: ServerAddress, on_server: QueueOnServer, which: str) -> str:
     settings = on_server.settings
     limit = settings.values[DELIVERY_LIMIT]
     return (

@@ -90,7 +90,7 @@ class Limits(msgspec.Struct, frozen=True):
         return WINDOW if self.moves_max is None else min(WINDOW, max(WINDOW_MIN, self.moves_max))
 
 
-class Delivery(NamedTuple):
+class UnackedMessage(NamedTuple):
     """A message of the dead-letter queue, by its tag and by the fingerprint that the journal knows it by."""
 
     tag: int
@@ -107,7 +107,7 @@ class Delivery(NamedTuple):
 class Moving(msgspec.Struct):
     """One message on its way: its delivery, what is planned for it, and whether no queue took it."""
 
-    delivery: Delivery
+    delivery: UnackedMessage
     planned: Planned
     returned: bool = False
 
@@ -173,11 +173,11 @@ class Arrivals:
         self.before, self.suspicious = before, suspicious
         self._moved = set() if moved is None else moved
 
-    def know(self, delivery: Delivery) -> None:
+    def know(self, delivery: UnackedMessage) -> None:
         """Keep what a message that was moved is known by, if it dies once more."""
         self._moved.add(_mark(delivery))
 
-    def count(self, delivery: Delivery, done: Done) -> None:
+    def count(self, delivery: UnackedMessage, done: Done) -> None:
         """Count a message that came late, and whether it had been moved."""
         done.late += 1
         if _mark(delivery) in self._moved:
@@ -185,7 +185,7 @@ class Arrivals:
             done.without_id += not delivery.properties.message_id
 
 
-def _mark(delivery: Delivery) -> str:
+def _mark(delivery: UnackedMessage) -> str:
     message_id = delivery.properties.message_id
     return f"id {message_id}" if message_id else hashlib.blake2b(delivery.row.payload, digest_size=16).hexdigest()
 
@@ -216,7 +216,7 @@ class Execution:
         self.done = Done(arrived=self._arrivals.before)
         self._intake = Intake(source.queue, self._on_delivery)
         self._publisher = Publisher(self._limits.rate, self._on_answer)
-        self._inbox: deque[Delivery] = deque()
+        self._inbox: deque[UnackedMessage] = deque()
         self._ready: deque[Moving] = deque()
         self._acknowledged: list[tuple[int, Entry]] = []  # with its tag
         self._going = 0
@@ -323,7 +323,7 @@ class Execution:
         if left > 0 and not much and not self._intake.is_consuming:
             self._intake.take(min(window, left))
 
-    def _on_delivery(self, delivery: Delivery) -> None:
+    def _on_delivery(self, delivery: UnackedMessage) -> None:
         if self._intake.taken > self.done.initially - self._arrivals.before:
             self._arrivals.count(delivery, self.done)
         if self._written(self._journal.seen, delivery.fingerprint, delivery.row.message):
@@ -385,7 +385,7 @@ class Execution:
                 self._arrivals.know(moving.delivery)
                 self._acknowledge(moving.delivery, moving.entry())
 
-    def _acknowledge(self, delivery: Delivery, entry: Entry) -> None:
+    def _acknowledge(self, delivery: UnackedMessage, entry: Entry) -> None:
         self.done.moved += 1
         self._acknowledged.append((delivery.tag, entry))
 
@@ -496,7 +496,7 @@ class Intake:
         newest: the last of them.
     """
 
-    def __init__(self, queue: str, on_delivery: Callable[[Delivery], None]) -> None:
+    def __init__(self, queue: str, on_delivery: Callable[[UnackedMessage], None]) -> None:
         self._queue, self._on_delivery = queue, on_delivery
         self.taken = 0
         self.newest: Observation | None = None
@@ -561,7 +561,7 @@ class Intake:
         tag = method.delivery_tag or 0
         self._held.add(tag)
         row = self.newest = delivered_row(self._queue, method, properties, body)
-        self._on_delivery(Delivery(tag, fingerprint(row), row, properties))
+        self._on_delivery(UnackedMessage(tag, fingerprint(row), row, properties))
 
     def acknowledge(self, tags: Sequence[int]) -> None:
         """Acknowledge deliveries, by their tags in ascending order.

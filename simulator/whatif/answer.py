@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from simulator.whatif.causes import Cause
+from simulator.whatif.causes import ChangeCause
 from simulator.whatif.outcomes import Outcome
 
 SHOWN_MAX = 12
@@ -142,7 +142,7 @@ class Answer(msgspec.Struct, kw_only=True):
     delay_ms: Delays
     undecided: int = 0
     undecided_losing: int = 0
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[ChangeCause, ...] = ()
     over_represented: tuple[Represented, ...] = ()
     changes: tuple[Change, ...] = ()
     not_reproduced: tuple[str, ...] = ()

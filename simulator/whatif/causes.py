@@ -44,7 +44,7 @@ TOGETHER_MAX = 3_000
 """Messages of coupled queues that are played for each difference."""
 
 
-class Cause(msgspec.Struct, frozen=True, rename={"what": "behaviour or setting"}):
+class ChangeCause(msgspec.Struct, frozen=True, rename={"what": "behaviour or setting"}):
     """A setting, or a row of the release table, and how many messages end differently by it."""
 
     what: str
@@ -54,7 +54,7 @@ class Cause(msgspec.Struct, frozen=True, rename={"what": "behaviour or setting"}
 class Causes(NamedTuple):
     """The causes, most messages first, and what was not looked at, in sentences."""
 
-    found: tuple[Cause, ...]
+    found: tuple[ChangeCause, ...]
     unchecked: tuple[str, ...]
 
 
@@ -92,7 +92,7 @@ def find_causes(runs: Runs, parts: Iterable[Part]) -> Causes:
         else:
             counted += _of_part(part, runs, found)
     causes = sorted(counted.items(), key=lambda cause: (-cause[1], cause[0]))
-    return Causes(tuple(Cause(what, messages) for what, messages in causes), tuple(unchecked))
+    return Causes(tuple(ChangeCause(what, messages) for what, messages in causes), tuple(unchecked))
 
 
 def _of_part(part: Part, runs: Runs, found: Sequence[Difference]) -> Counter[str]:

@@ -31,7 +31,7 @@ from simulator.capture.observe import shown_history
 from simulator.events import Event, Happened, copies_added
 from simulator.whatif.outcomes import TELLING, Fate, FateTally, Outcome
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
-from simulator.whatif.stories import LAST, ConsumerAction, Delivery, Publication, Shown, Story
+from simulator.whatif.stories import LAST, ConsumerAction, Publication, Shown, Story, StoryDelivery
 from simulator.whatif.time_constraints import NO_PLANNER, AnyPlanner
 
 Unseen = Literal["ack", "repeat"]
@@ -190,7 +190,7 @@ class _Return(NamedTuple):
 
     due_us: int
     place: float
-    delivery: Delivery
+    delivery: StoryDelivery
     taken_us: int
     do: _Action
 
@@ -570,7 +570,7 @@ class Playback:
         else:
             settle()
 
-    def _return_later(self, each: _OnStage, queue: QueueState, got: Got, delivery: Delivery) -> None:
+    def _return_later(self, each: _OnStage, queue: QueueState, got: Got, delivery: StoryDelivery) -> None:
         """Let the consumer return it when the story says so, unless it has done so before."""
         out, now_us = self._out[queue.vhost.name, queue.name], self._stage.now_us
 
@@ -584,7 +584,7 @@ class Playback:
         out.append(own)
         self._at(due_us, delivery.until_place, each, give_back)
 
-    def _publish_again(self, each: _OnStage, delivery: Delivery) -> None:
+    def _publish_again(self, each: _OnStage, delivery: StoryDelivery) -> None:
         """Let the consumer publish the message again, if it did so after this delivery."""
         story = each.story
         for publication in story.publications:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from simulator.replay.rows.tables import Table
 from simulator.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
 from simulator.whatif.both_sides import Case, Runs
-from simulator.whatif.causes import WAYS_MAX, Cause, Causes, Part
+from simulator.whatif.causes import WAYS_MAX, Causes, ChangeCause, Part
 from simulator.whatif.correlates import VALUES_MAX, Correlates
 from simulator.whatif.log import Captured, given_twice, not_looked_at
 from simulator.whatif.outcomes import Outcome, count, told
@@ -178,7 +178,7 @@ class Tally:
         self.marks.merge(other.marks)
         self._marks_of_changed.merge(other._marks_of_changed)
 
-    def answer(self, causes: Iterable[Cause] = (), unchecked: Iterable[str] = ()) -> Answer:
+    def answer(self, causes: Iterable[ChangeCause] = (), unchecked: Iterable[str] = ()) -> Answer:
         """Return the answer."""
         return Answer(
             messages=self.messages,

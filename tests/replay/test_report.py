@@ -19,10 +19,10 @@ from simulator.replay.report import ReportData, groups, page
 from simulator.replay.report.aggregation import BUCKETS_MAX, bucket
 from simulator.replay.report.data import (
     Ambiguous,
-    Cause,
     DeadLetters,
     Deaths,
     Delivered,
+    DifferenceCause,
     Example,
     FieldDiffers,
     Path,
@@ -112,7 +112,7 @@ def test_what_is_unchecked_or_lost_is_told_and_the_headline_is_not_green() -> No
 
 def test_share_is_never_rounded_up_to_all() -> None:
     summary = msgspec.structs.replace(SUMMARY, deliveries=10**6, agree=10**6 - 1, differ=1)
-    text = visible_text(page(report_data(summary=summary, causes=(Cause((), 1),))))
+    text = visible_text(page(report_data(summary=summary, causes=(DifferenceCause((), 1),))))
     assert "99.99 %" in text
     assert "1 delivery of 1,000,000 is not what the rules of 4.3 predict" in text
 
@@ -128,7 +128,7 @@ def test_difference_links_to_its_row_of_the_release_table() -> None:
     example = Example("/", "shop.work", "m-17", "trace.log", 421)
     difference = FieldDiffers("x-death order", ("death_order",), 12, '"newest"', "absent", example)
     summary = msgspec.structs.replace(SUMMARY, agree=4_988, differ=12)
-    causes = (Cause(("death_order",), 12),)
+    causes = (DifferenceCause(("death_order",), 12),)
     html = page(report_data(summary=summary, captured_on="3.10.8", differences=(difference,), causes=causes))
     assert 'href="#behaviour-death_order"' in html
     assert 'id="behaviour-death_order"' in html
@@ -175,7 +175,7 @@ def test_names_are_text_everywhere() -> None:
         deaths=(Deaths(1_700_000_000_000_000, EVIL, EVIL, EVIL, 3),),
         paths=(Path(EVIL, ((EVIL, EVIL),), EVIL, 3, 3),),
         differences=(FieldDiffers(EVIL, (EVIL,), 1, EVIL, EVIL, Example(EVIL, EVIL, EVIL, EVIL, 1)),),
-        causes=(Cause((EVIL,), 1),),
+        causes=(DifferenceCause((EVIL,), 1),),
         unexplained=(Unexplained(EVIL, 1, Example(EVIL, EVIL, EVIL, EVIL, 1)),),
         ambiguous=(Ambiguous((EVIL,), 1, Example(EVIL, EVIL, EVIL, EVIL, 1)),),
         losses=(Loss(EVIL, EVIL, (EVIL,), EVIL),),

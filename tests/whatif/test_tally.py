@@ -17,7 +17,7 @@ from simulator.whatif.correlates import Correlates
 from simulator.whatif.outcomes import Fate, Outcome
 from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.sides import prepared, side_of
-from simulator.whatif.stories import Delivery, Publication, Shown, Story
+from simulator.whatif.stories import Publication, Shown, Story, StoryDelivery
 from simulator.whatif.tally import Tally
 from tests.whatif.asking import shown_by
 
@@ -27,7 +27,7 @@ WORK, LOST = Outcome(acknowledged=(("work", 1),)), Outcome(lost=(("work", "expir
 def case(number: int, after: Outcome = WORK, **headers: str) -> Case:
     key = f"key.{number}"
     published = Publication(0, 0, "orders", "order" if headers else key, {"headers": headers}, b"")
-    delivered = Delivery(Shown("work", "orders", (key,), ""), 1, 1, "")
+    delivered = StoryDelivery(Shown("work", "orders", (key,), ""), 1, 1, "")
     return Case(Story("/", f"m{number}", [published], [delivered]), Fate(WORK), Fate(after), True)
 
 

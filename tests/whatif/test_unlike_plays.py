@@ -14,7 +14,7 @@ from simulator.whatif import likeness
 from simulator.whatif.both_sides import Runs
 from simulator.whatif.playback import FirstRun
 from simulator.whatif.sides import prepared, side_of
-from simulator.whatif.stories import ConsumerAction, Delivery, Publication, Shown, Story
+from simulator.whatif.stories import ConsumerAction, Publication, Shown, Story, StoryDelivery
 from tests.whatif.asking import shown_by
 
 SECOND = 1_000_000
@@ -30,15 +30,15 @@ def publish(at_us: int, exchange: str, key: str, **properties: Any) -> Publicati
 
 def deliver(
     at_us: int, queue: str, action: ConsumerAction = ConsumerAction.ENDED, held_us: int = 0, *, traced: bool = True
-) -> Delivery:
+) -> StoryDelivery:
     at, place = BEGIN + at_us, at_us + 2
     until = {"until_us": at + held_us, "until_place": place + 0.5 if held_us else 0}
-    return Delivery(Shown(queue, "", (), ""), at, place, "", action=action, traced=traced, **until)
+    return StoryDelivery(Shown(queue, "", (), ""), at, place, "", action=action, traced=traced, **until)
 
 
-def story(*events: Publication | Delivery) -> Story:
+def story(*events: Publication | StoryDelivery) -> Story:
     published = [each for each in events if isinstance(each, Publication)]
-    return Story("/", "one", published, [each for each in events if isinstance(each, Delivery)])
+    return Story("/", "one", published, [each for each in events if isinstance(each, StoryDelivery)])
 
 
 def runs_of(

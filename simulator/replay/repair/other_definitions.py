@@ -42,7 +42,7 @@ from simulator.replay.repair.hypotheses import (
     OtherSetting,
     Part,
 )
-from simulator.replay.search.visible_state import Row
+from simulator.replay.search.visible_state import CaptureRow
 
 CHANGES_MAX = 120
 """Changes that are tried for one delivery."""
@@ -71,7 +71,7 @@ class Stop(NamedTuple):
     has_expiration: bool = False
 
 
-def singles_for(row: Row, published: Sequence[Row], flow: MessageFlow) -> Iterator[Change]:
+def singles_for(row: CaptureRow, published: Sequence[CaptureRow], flow: MessageFlow) -> Iterator[Change]:
     """Yield changes, the likeliest first, that may explain the delivery in ``row``; none of them twice.
 
     ``published`` are the publishes of the message before it.
@@ -79,7 +79,7 @@ def singles_for(row: Row, published: Sequence[Row], flow: MessageFlow) -> Iterat
     return _distinct(_singles(row, published, flow))
 
 
-def pairs_for(row: Row, published: Sequence[Row], flow: MessageFlow) -> Iterator[Change]:
+def pairs_for(row: CaptureRow, published: Sequence[CaptureRow], flow: MessageFlow) -> Iterator[Change]:
     """Yield changes that are two of ``singles_for`` at once."""
     singles = list(islice(singles_for(row, published, flow), SINGLES_PAIRED))
     return _distinct((*one, *other) for one, other in combinations(singles, 2))
@@ -89,7 +89,7 @@ def _distinct(candidates: Iterable[Iterable[Part]]) -> Iterator[Change]:
     return islice(dict.fromkeys(change for parts in candidates if (change := frozenset(parts))), CHANGES_MAX)
 
 
-def _singles(row: Row, published: Sequence[Row], flow: MessageFlow) -> Iterator[Parts]:
+def _singles(row: CaptureRow, published: Sequence[CaptureRow], flow: MessageFlow) -> Iterator[Parts]:
     end = Stop(row.queue or "", _address(row))
     deaths = stops(row.visible.x_death)
     maker = _Maker(flow)
@@ -118,7 +118,7 @@ def stops(x_death: str | None) -> list[Stop]:
     return [stop for stop in found if stop is not None]
 
 
-def _merged(row: Row, deaths: list[Stop]) -> list[Stop]:
+def _merged(row: CaptureRow, deaths: list[Stop]) -> list[Stop]:
     """Return the latest death where its entry does not have its exchange: an entry keeps that of the first death."""
     _, queue, exchange = (row.headers.get(name) for name in LAST_DEATH_HEADERS)
     return [
@@ -136,7 +136,7 @@ def _stop(entry: dict[str, Any]) -> Stop | None:
     return Stop(queue, Address(exchange, tuple(map(str, keys))), reason, "original-expiration" in entry)
 
 
-def _address(row: Row) -> Address:
+def _address(row: CaptureRow) -> Address:
     return Address(row.visible.exchange, row.visible.routing_keys)
 
 
@@ -147,7 +147,7 @@ class _Maker:
         self._flow = flow
         self._topology = flow.topology
 
-    def counts(self, row: Row) -> Iterator[Parts]:
+    def counts(self, row: CaptureRow) -> Iterator[Parts]:
         """Yield the delivery limit under which the count that the row shows is possible."""
         count, queue = row.of_delivery.get(X_DELIVERY_COUNT), row.queue or ""
         if isinstance(count, int) and queue in self._topology.queues:

@@ -23,7 +23,7 @@ from simulator.replay.rows.row_codec import (
 )
 from simulator.replay.rows.tables import Table, rows, select
 from simulator.replay.rows.verdict_words import BAD, IS_LACKING, LACKING, What
-from simulator.replay.search.visible_state import Row, row_of
+from simulator.replay.search.visible_state import CaptureRow, row_of
 
 # Which messages a repair looks at: those with deliveries that are not as predicted, and some of the others.
 #
@@ -77,7 +77,7 @@ Names = Mapping[str | None, frozenset[str]]
 class Seen(NamedTuple):
     """One row as a replay takes it: ``content`` is opaque, ``headers`` those that headers exchanges look at."""
 
-    row: Row
+    row: CaptureRow
     content: str
     headers: Mapping[str, Any]
 

@@ -19,8 +19,8 @@ from simulator.replay.checks.explain import Explainer
 from simulator.replay.kernel.message_verdicts import Explained, Fits, Lineage
 from simulator.replay.repair.sequences import Seen
 from simulator.replay.rows.verdict_words import BAD, Verdict
-from simulator.replay.search.graph import ConsumerConstraints, Found, Target
-from simulator.replay.search.visible_state import Row
+from simulator.replay.search.graph import ConsumerConstraints, DeliveredState, StatePath
+from simulator.replay.search.visible_state import CaptureRow
 
 _UNEXPLAINED = Verdict("unexplained")
 
@@ -34,7 +34,7 @@ class _Replay(Lineage):
         self.explained = Explained(_UNEXPLAINED, None)
         self.constraints = ConsumerConstraints()
 
-    def _explain(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits) -> Explained:
+    def _explain(self, row: CaptureRow, content: str, headers: Mapping[str, Any], fits: Fits) -> Explained:
         if self.is_known_bad and row.queue in self._explainer.topology.queues:
             self.explained = Explained(_UNEXPLAINED, self._explainer.observed(row, None, headers), may_carry=False)
         else:
@@ -43,7 +43,12 @@ class _Replay(Lineage):
         return self.explained
 
     def _inexact(
-        self, target: Target, row: Row, content: str, headers: Mapping[str, Any], constraints: ConsumerConstraints
+        self,
+        target: DeliveredState,
+        row: CaptureRow,
+        content: str,
+        headers: Mapping[str, Any],
+        constraints: ConsumerConstraints,
     ) -> Explained:
         return Explained(_UNEXPLAINED, self._explainer.observed(row, None, headers))
 
@@ -106,7 +111,7 @@ class Case:
 
     def explained(
         self, explainer: Explainer, publish: Seen | None = None, *, every_queue: bool = False
-    ) -> dict[int, Found]:
+    ) -> dict[int, StatePath]:
         """Return the bad deliveries that have an explanation, and each with it; none if this one has none.
 
         Args:
@@ -124,7 +129,7 @@ class Case:
                 found[other] = known
         return found
 
-    def _found(self, explainer: Explainer, at: int, publish: Seen | None, every_queue: bool) -> Found | None:
+    def _found(self, explainer: Explainer, at: int, publish: Seen | None, every_queue: bool) -> StatePath | None:
         row, content, _ = self._seen[at]
         known = self._rows[at]
         if known is None or row.queue is None or row.queue not in explainer.topology.queues:
@@ -133,7 +138,7 @@ class Case:
         if every_queue:
             constraints = ConsumerConstraints(frozenset(explainer.topology.queues))
         roots = self._roots(explainer, at, content, publish)
-        found = explainer.first_path(list(roots), Target(row.queue, row.visible), constraints)
+        found = explainer.first_path(list(roots), DeliveredState(row.queue, row.visible), constraints)
         if found is None:
             return None
         counts = explainer.counts

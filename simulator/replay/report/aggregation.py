@@ -17,10 +17,10 @@ from simulator.definitions import Definitions
 from simulator.events import Event
 from simulator.replay.report.data import (
     Ambiguous,
-    Cause,
     DeadLetters,
     Deaths,
     Delivered,
+    DifferenceCause,
     Example,
     FieldDiffers,
     MessageLife,
@@ -242,10 +242,10 @@ class _Tables:
             for row in found
         )
 
-    def causes(self, replayed: Table) -> tuple[Cause, ...]:
+    def causes(self, replayed: Table) -> tuple[DifferenceCause, ...]:
         """Return the sets of behaviours that differences come from, each with its number of deliveries."""
         found = self._top("causes", GROUPS_MAX, _CAUSES, "behaviours", replayed=replayed)
-        return tuple(Cause(tuple(row["behaviours"]), row["count"]) for row in found)
+        return tuple(DifferenceCause(tuple(row["behaviours"]), row["count"]) for row in found)
 
     def unexplained(self, replayed: Table) -> tuple[Unexplained, ...]:
         """Return the unexplained deliveries by reason and cause, each with an example."""

@@ -137,7 +137,7 @@ class FieldDiffers(msgspec.Struct, frozen=True):
     example: Example
 
 
-class Cause(msgspec.Struct, frozen=True):
+class DifferenceCause(msgspec.Struct, frozen=True):
     """The number of deliveries that differ because of the same behaviours, or of none that is known."""
 
     behaviours: tuple[str, ...]
@@ -145,7 +145,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Unexplained(msgspec.Struct, frozen=True):
-    """Deliveries that nothing explains, for the same reason; ``behaviours`` as in ``Cause``."""
+    """Deliveries that nothing explains, for the same reason; ``behaviours`` as in ``DifferenceCause``."""
 
     why: str
     count: int
@@ -207,7 +207,7 @@ class ReportData(msgspec.Struct, frozen=True, kw_only=True):
     deaths: tuple[Deaths, ...]
     paths: tuple[Path, ...]
     differences: tuple[FieldDiffers, ...]
-    causes: tuple[Cause, ...]
+    causes: tuple[DifferenceCause, ...]
     unexplained: tuple[Unexplained, ...]
     ambiguous: tuple[Ambiguous, ...]
     losses: tuple[Loss, ...]

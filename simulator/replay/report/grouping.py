@@ -81,7 +81,7 @@ class Group(msgspec.Struct, frozen=True):
         return sum(queue.unseen for queue in self.queues.values())
 
 
-class Node(NamedTuple):
+class FlowNode(NamedTuple):
     """A queue or exchange; ``entry``: publishes to the default exchange; ``others``: queues elsewhere."""
 
     kind: Kind
@@ -92,8 +92,8 @@ class Node(NamedTuple):
 class Arrow(NamedTuple):
     """A flow between two nodes: how many messages for which reasons of death, or ``PUBLISHED``."""
 
-    source: Node
-    target: Node
+    source: FlowNode
+    target: FlowNode
     reasons: tuple[tuple[str, int], ...]
 
     @property
@@ -277,8 +277,8 @@ def _publish_arrows(group: Group) -> list[Arrow]:
     for published in sorted(group.publishes, key=lambda each: (each.exchange, each.queue or "")):
         queue = published.queue
         named = published.exchange != ""
-        source = Node("exchange", published.exchange) if named else Node("entry", queue or "")
-        target = Node("nowhere", published.exchange) if queue is None else Node("queue", queue)
+        source = FlowNode("exchange", published.exchange) if named else FlowNode("entry", queue or "")
+        target = FlowNode("nowhere", published.exchange) if queue is None else FlowNode("queue", queue)
         found.append(Arrow(source, target, ((PUBLISHED, published.count),)))
     return found
 
@@ -289,7 +289,7 @@ def _arriving_arrows(group: Group) -> list[Arrow]:
         by_queue[kind.to_queue][kind.reason] += kind.count
     found = []
     for queue, by in by_queue.items():
-        found.append(Arrow(Node("others", queue), Node("queue", queue), tuple(by.items())))
+        found.append(Arrow(FlowNode("others", queue), FlowNode("queue", queue), tuple(by.items())))
     return found
 
 
@@ -298,24 +298,24 @@ def _dead_letter_arrows(group: Group) -> list[Arrow]:
     for kind in sorted(group.dead_letters, key=lambda k: (k.exchange, k.queue, k.reason, k.to_queue)):
         by_exchange[kind.exchange].append(kind)
     found = [
-        Arrow(Node("queue", kind.queue), Node("queue", kind.to_queue), ((kind.reason, kind.count),))
+        Arrow(FlowNode("queue", kind.queue), FlowNode("queue", kind.to_queue), ((kind.reason, kind.count),))
         for kind in by_exchange.pop("", ())
     ]
     for exchange, kinds in by_exchange.items():
         for number, together in enumerate(_bipartite(kinds), start=1):
-            found += _through(Node("exchange", exchange, number), together)
+            found += _through(FlowNode("exchange", exchange, number), together)
     return found
 
 
-def _through(exchange: Node, kinds: list[DeadLetters]) -> list[Arrow]:
+def _through(exchange: FlowNode, kinds: list[DeadLetters]) -> list[Arrow]:
     """Return the arrows into an exchange, one for each queue and reason, and out of it, one for each target."""
     into: Counter[tuple[str, str]] = Counter()
     out: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for kind in kinds:
         into[kind.queue, kind.reason] += kind.deaths
         out[kind.to_queue][kind.reason] += kind.count
-    found = [Arrow(Node("queue", queue), exchange, ((reason, n),)) for (queue, reason), n in into.items()]
-    found += [Arrow(exchange, Node("queue", queue), tuple(by.items())) for queue, by in out.items()]
+    found = [Arrow(FlowNode("queue", queue), exchange, ((reason, n),)) for (queue, reason), n in into.items()]
+    found += [Arrow(exchange, FlowNode("queue", queue), tuple(by.items())) for queue, by in out.items()]
     return found
 
 

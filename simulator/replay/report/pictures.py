@@ -25,8 +25,8 @@ from simulator.replay.report.grouping import (
     MIXED,
     PUBLISHED,
     Arrow,
+    FlowNode,
     Group,
-    Node,
     QueueTotals,
     arrows,
     most_used,
@@ -65,12 +65,12 @@ def flow_picture(group: Group, most: int = ARROWS_MAX) -> go.Figure:
     Shows the ``most`` used arrows; ``simulator.replay.report.grouping.arrows`` has all.
     """
     shown = most_used(arrows(group), most)
-    nodes: dict[Node, list[str]] = {}
+    nodes: dict[FlowNode, list[str]] = {}
     for arrow in shown:
         for node in (arrow.source, arrow.target):
             nodes.setdefault(node, _lines(node, group, shown))
     for queue in group.queues if len(nodes) < most else ():
-        nodes.setdefault(Node("queue", queue), _lines(Node("queue", queue), group, shown))
+        nodes.setdefault(FlowNode("queue", queue), _lines(FlowNode("queue", queue), group, shown))
     sizes = {node: _size(lines) for node, lines in nodes.items()}
     plan = layered(sizes, [(arrow.source, arrow.target) for arrow in shown])
     drawing = _Drawing(group, plan, sizes)
@@ -82,7 +82,7 @@ def flow_picture(group: Group, most: int = ARROWS_MAX) -> go.Figure:
     return drawing.figure()
 
 
-def _lines(node: Node, group: Group, shown: list[Arrow]) -> list[str]:
+def _lines(node: FlowNode, group: Group, shown: list[Arrow]) -> list[str]:
     """Return the text in a node's box."""
     if node.kind == "entry":
         return [f"published {_sum(node, shown):,}"]
@@ -105,7 +105,7 @@ def _lines(node: Node, group: Group, shown: list[Arrow]) -> list[str]:
     return lines
 
 
-def _sum(node: Node, shown: list[Arrow]) -> int:
+def _sum(node: FlowNode, shown: list[Arrow]) -> int:
     return sum(arrow.messages for arrow in shown if arrow.source == node)
 
 
@@ -123,7 +123,7 @@ def _size(lines: list[str]) -> tuple[float, float]:
 class _Drawing:
     """Collects shapes and texts; plotly's pixels are the layout's."""
 
-    def __init__(self, group: Group, plan: Layout[Node], sizes: dict[Node, tuple[float, float]]) -> None:
+    def __init__(self, group: Group, plan: Layout[FlowNode], sizes: dict[FlowNode, tuple[float, float]]) -> None:
         self._group = group
         self._plan = plan
         self._sizes = sizes
@@ -133,7 +133,7 @@ class _Drawing:
         self._heads: list[tuple[float, float, str, str]] = []
         self._taken: list[Box] = [box_around(plan.centres[node], *size) for node, size in sizes.items()]
 
-    def node(self, node: Node, lines: list[str]) -> None:
+    def node(self, node: FlowNode, lines: list[str]) -> None:
         """Add a box, square for a queue and round for an exchange."""
         (x, y), (width, height) = self._plan.centres[node], self._sizes[node]
         own = self._group.queues.get(node.name) if node.kind == "queue" else None
@@ -240,7 +240,7 @@ def _label(arrow: Arrow) -> str:
     return f"{arrow.messages:,}"
 
 
-def _name(node: Node) -> str:
+def _name(node: FlowNode) -> str:
     if node.kind == "entry":
         return "publishes to the default exchange"
     if node.kind == "others":
@@ -248,7 +248,7 @@ def _name(node: Node) -> str:
     return "no queue" if node.kind == "nowhere" else html.escape(node.name)
 
 
-def _about(node: Node, queue: QueueTotals | None) -> str:
+def _about(node: FlowNode, queue: QueueTotals | None) -> str:
     if queue is None:
         kind = "exchange " if node.kind == "exchange" else ""
         return f"{kind}<b>{_name(node)}</b>"

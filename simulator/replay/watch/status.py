@@ -118,7 +118,7 @@ def served(port: int, status: Callable[[], Status]) -> Iterator[int]:
     Raises ``OSError`` if the port is taken.
     """
     registry = CollectorRegistry()
-    registry.register(_Found(status))
+    registry.register(_WatchCollector(status))
     server, thread = start_http_server(port, addr=LOOPBACK, registry=registry)
     try:
         yield int(server.server_port)
@@ -128,7 +128,7 @@ def served(port: int, status: Callable[[], Status]) -> Iterator[int]:
         thread.join()
 
 
-class _Found(Collector):
+class _WatchCollector(Collector):
     """Tells Prometheus' library what was found."""
 
     def __init__(self, status: Callable[[], Status]) -> None:

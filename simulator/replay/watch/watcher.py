@@ -211,7 +211,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     open_max: int = 1_000_000
 
 
-class Step(msgspec.Struct, frozen=True):
+class WatchStep(msgspec.Struct, frozen=True):
     """What one step brought: the lines that were committed, broken lines of the files, and whether there is more."""
 
     lines: Sequence[bytes]
@@ -250,7 +250,7 @@ class Watcher:
         """How many rows have been read."""
         return self._state.totals["rows"]
 
-    def step(self, now_s: float, *, settled: bool = False) -> Step:
+    def step(self, now_s: float, *, settled: bool = False) -> WatchStep:
         """Read what was added, judge what has settled, and commit. ``now_s`` is in seconds since 1970.
 
         ``settled``: all that has been read counts as settled.
@@ -267,7 +267,7 @@ class Watcher:
             self._forget()
         self._state.keep("until_us", self._until_us)
         self._state.commit(lines)
-        return Step(lines, broken, more or not caught_up)
+        return WatchStep(lines, broken, more or not caught_up)
 
     def check_match(self) -> None:
         """Raise ``MatchesNothingError`` if the definitions have none of the virtual hosts, or of the queues, so far.

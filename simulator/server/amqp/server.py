@@ -24,7 +24,7 @@ from simulator.broker.replies import ConnectionClosed, Reply
 from simulator.server.amqp import connection as protocol
 from simulator.server.amqp.connection import Connection, ServerSettings, is_loopback
 from simulator.server.amqp.contents import Contents
-from simulator.server.amqp.protocol_errors import Fault
+from simulator.server.amqp.protocol_errors import ProtocolError
 from simulator.server.node import Node
 
 COMMANDS_PER_TURN = 250
@@ -292,7 +292,7 @@ class AmqpClient(asyncio.Protocol):
         if password is None:
             fails = self._settings.release.amqplain_password_that_is_no_text == "drops the connection"
             if fails and user in self._node.broker.users:  # it looks for the user first
-                raise Fault(amqp_errors.unreadable_response())
+                raise ProtocolError(amqp_errors.unreadable_response())
             return False
         local = user not in self._node.loopback_users or is_loopback(self.peer_host)
         return local and self._node.broker.authenticated(user, password)

@@ -61,7 +61,7 @@ class ParsedTable(msgspec.Struct, frozen=True):
 
 def parse(text: str) -> ParsedTable:
     """Read a rules table. Raises ``RulesTableError`` with all its problems, and nothing else."""
-    reading = _Reading()
+    reading = _TableReader()
     for entry in logical_lines(text):
         reading.add(entry)
     if not reading.rule_lines and not reading.problems:
@@ -73,7 +73,7 @@ def parse(text: str) -> ParsedTable:
     return ParsedTable(table, tuple(reading.rule_lines), warnings)
 
 
-class _Reading:
+class _TableReader:
     """The part of a table that has been read so far."""
 
     def __init__(self) -> None:

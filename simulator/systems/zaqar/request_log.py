@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from simulator.systems.checked_log import Checked, Found
+from simulator.systems.checked_log import Checked, LogProblem
 from simulator.systems.zaqar import patching
 from simulator.systems.zaqar.limits import Invalid
 from simulator.systems.zaqar.metadata import DEAD_LETTER_QUEUE, dead_lettering
@@ -89,7 +89,7 @@ def check_log(log: Iterable[Asked | None]) -> CheckedRequests:
 
     ``log`` has ``None`` for a line without one. Raises ``WrongLine``.
     """
-    reading = _Reading()
+    reading = _RequestLogReader()
     for line, asked in enumerate(log, 1):
         if asked is None:
             continue
@@ -100,7 +100,7 @@ def check_log(log: Iterable[Asked | None]) -> CheckedRequests:
     return reading.checked
 
 
-class _Reading:
+class _RequestLogReader:
     """What is known of queues and messages so far."""
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class _Reading:
     def _handed_out(self, line: int, queue: str, asked: Asked) -> None:
         for message in _document(asked.response, "response", _HandedOut).messages:
             for problem in self._problems(queue, message, asked.t_s):
-                self.checked.found.append(Found(line, message.id, problem))
+                self.checked.found.append(LogProblem(line, message.id, problem))
 
     def _problems(self, queue: str, message: _Message, t_s: float | None) -> Iterator[str]:
         yield from self._count(queue, message.id)

@@ -109,7 +109,7 @@ class Search(Finder):
         self._tick, self._ended = tick, False
         try:
             self._try_all()
-        except _Found as found:
+        except _FindingReached as found:
             counterexample = self.counterexample(found.history)
             return self.run(tick) if counterexample is None and self.widened() else counterexample
         except _TimeIsUp:
@@ -170,7 +170,7 @@ class Search(Finder):
                     if not going_on(trial):
                         break
             except PropertyBroken as broken:
-                raise _Found(broken.history) from None
+                raise _FindingReached(broken.history) from None
 
     def _try(self, history: History) -> Trial | None:
         """Play a history, and note where its messages have come to; return ``None`` if it is too long."""
@@ -183,7 +183,7 @@ class Search(Finder):
         try:
             trial.play(history)
         except PropertyBroken as broken:
-            raise _Found(broken.history) from None
+            raise _FindingReached(broken.history) from None
         for queue, copy in trial.copies():
             self._note(history, queue, copy, trial.has_consumer(queue.name, queue.vhost.name))
         return trial
@@ -219,7 +219,7 @@ class Search(Finder):
                     self._fill(ahead.path, ahead.vhost, ahead.queue, ahead.filling)
                 else:
                     self._onward(ahead.path, ahead.vhost, ahead.queue)
-            except (_Found, _TimeIsUp):
+            except (_FindingReached, _TimeIsUp):
                 heapq.heappush(self._ahead, ahead)
                 raise
 
@@ -257,7 +257,7 @@ class Search(Finder):
                 try:
                     trial.do(history[-1])
                 except PropertyBroken as broken:
-                    raise _Found(broken.history) from None
+                    raise _FindingReached(broken.history) from None
 
     def _fill(self, path: History, vhost: str, name: str, filling: _Filling) -> None:
         """Bring more messages into the queue, by this path, than it may hold.
@@ -286,7 +286,7 @@ class _TimeIsUp(Exception):
     """Ends the search."""
 
 
-class _Found(Exception):
+class _FindingReached(Exception):
     """Ends the search."""
 
     def __init__(self, history: History) -> None:
