@@ -164,7 +164,7 @@ class _ByHeaders(BindingIndex):
     """A headers exchange's bindings, with what each of them compares."""
 
     def __init__(self, bindings: Iterable[Binding] = ()) -> None:
-        self._wanted: dict[int, Wanted] = {}
+        self._wanted: dict[int, HeaderMatch] = {}
         super().__init__(bindings)
 
     def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
@@ -172,7 +172,7 @@ class _ByHeaders(BindingIndex):
         return tuple(self._all[number] for number, wanted in self._wanted.items() if wanted.met_by(headers, release))
 
     def _enter(self, number: int, binding: Binding) -> None:
-        self._wanted[number] = Wanted.by(binding.arguments)
+        self._wanted[number] = HeaderMatch.by(binding.arguments)
 
     def _leave(self, number: int, binding: Binding) -> None:
         del self._wanted[number]
@@ -274,7 +274,7 @@ def _past_hashes(pattern: list[str], positions: Iterable[int]) -> set[int]:
 # Headers
 
 
-class Wanted(NamedTuple):
+class HeaderMatch(NamedTuple):
     """What a headers binding asks of a message's headers; a value of ``None`` asks for presence.
 
     Attributes:
@@ -288,7 +288,7 @@ class Wanted(NamedTuple):
     compared_with_x: Mapping[str, Any]
 
     @classmethod
-    def by(cls, arguments: Mapping[str, Any]) -> Wanted:
+    def by(cls, arguments: Mapping[str, Any]) -> HeaderMatch:
         """Return what a binding with these arguments asks."""
         kind = arguments.get("x-match", "all")
         every = {name: value for name, value in arguments.items() if name != "x-match"}
@@ -308,7 +308,7 @@ class Wanted(NamedTuple):
 
 def headers_match(arguments: Mapping[str, Any], headers: Mapping[str, Any], release: Release) -> bool:
     """Tell whether a headers binding with these arguments matches."""
-    return Wanted.by(arguments).met_by(headers, release)
+    return HeaderMatch.by(arguments).met_by(headers, release)
 
 
 def _value_matches(wanted: Any, value: Any, release: Release) -> bool:

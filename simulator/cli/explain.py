@@ -13,7 +13,7 @@ from rich.console import Console
 from dlx.nearest_names import suggestion
 from dlx.releases import release
 from dlx.topology import Topology
-from simulator.analysis.life import OUTCOMES, Life, LifeStep, Outcome, live
+from simulator.analysis.life import OUTCOMES, LifeStep, Outcome, PredictedLife, live
 from simulator.analysis.snapshot import Snapshot
 from simulator.capture import CaptureError
 from simulator.cli.command_parts import DataError, example, print_json
@@ -285,7 +285,7 @@ def _print(
             console.print(line, style=style, soft_wrap=True, highlight=False, markup=False)
 
 
-def _ends(life: Life) -> Iterator[str]:
+def _ends(life: PredictedLife) -> Iterator[str]:
     """Yield what is said below the steps, the fate first."""
     yield f"Fate under RabbitMQ {life.release}: {life.fate}. {' '.join(life.where)}".rstrip()
     for each in life.assumed:

@@ -14,7 +14,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from dlx.possible_deaths import Rule
+from dlx.possible_deaths import DeathRule
 from dlx.releases import is_release
 from dlx.releases import release as release_named
 from simulator.analysis.snapshot import Snapshot
@@ -356,7 +356,7 @@ class FuzzFinding(msgspec.Struct, frozen=True):
     """A finding, the rule that decided it where one does, and the file of its picture."""
 
     counterexample: Counterexample
-    rule: Rule | None
+    rule: DeathRule | None
     picture: str | None
 
     @property

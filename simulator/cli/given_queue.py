@@ -18,9 +18,9 @@ from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
 
 if TYPE_CHECKING:
-    from simulator.redrive.how_to_peek import Peek, Way
+    from simulator.redrive.how_to_peek import PeekPlan, Way
     from simulator.redrive.server import QueueOnServer, ServerAddress
-    from simulator.redrive.waiting import Waiting
+    from simulator.redrive.waiting import WaitingMessage
 
 _HELD = "messages that consumers hold, and what came after the look began"
 _AGAIN = "deaths before a client published a message again without its headers"
@@ -53,7 +53,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     vhost: str | None
     where: str
-    messages: list[Waiting]
+    messages: list[WaitingMessage]
     release: str | None = None
     unseen: int = 0
     killed: int = 0
@@ -205,7 +205,7 @@ _DEADLY = (
 )
 
 
-def _looked(server: ServerAddress, how: Peek, limit: int | None) -> Looked:
+def _looked(server: ServerAddress, how: PeekPlan, limit: int | None) -> Looked:
     from simulator.redrive.how_to_peek import doomed
     from simulator.redrive.peek import peek, peek_by_management
     from simulator.redrive.waiting import waiting

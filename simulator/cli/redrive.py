@@ -24,8 +24,8 @@ from simulator.extras import check_installed
 if TYPE_CHECKING:
     from simulator.cli.given_queue import Looked
     from simulator.redrive.bring_back import Pace
-    from simulator.redrive.journal import Journal
-    from simulator.redrive.plan import Headers, Instead, Planned, Planner, Wanted
+    from simulator.redrive.journal import RedriveJournal
+    from simulator.redrive.plan import Headers, Instead, Planned, RedriveOptions, RedrivePlanner
     from simulator.redrive.server import QueueOnServer, ServerAddress
     from simulator.redrive.waiting import Address, Origin
 
@@ -138,10 +138,12 @@ def redrive(
     return _execute(server, on_server, wanted, pace, journal_path or _new_journal(queue), as_json)
 
 
-def _wanted(to: str, key: str | None, expressions: Sequence[str], headers: str, allowed: Sequence[str]) -> Wanted:
+def _wanted(
+    to: str, key: str | None, expressions: Sequence[str], headers: str, allowed: Sequence[str]
+) -> RedriveOptions:
     from simulator.redrive.fate import ALLOWABLE
     from simulator.redrive.groups import ExpressionError, only
-    from simulator.redrive.plan import Wanted
+    from simulator.redrive.plan import RedriveOptions
 
     try:
         chosen = only(expressions)
@@ -154,7 +156,7 @@ def _wanted(to: str, key: str | None, expressions: Sequence[str], headers: str, 
             raise click.BadParameter(
                 f"no fate {name!r} to allow; {suggestion(name, ALLOWABLE)}", param_hint="'--allow'"
             )
-    return Wanted(
+    return RedriveOptions(
         to=_address(to, key),
         headers=cast("Headers", headers),
         only=chosen,
@@ -172,7 +174,7 @@ def _address(to: str, key: str | None) -> Origin | Address:
     return cast("Origin", to)
 
 
-def _check_ends(on_server: QueueOnServer, wanted: Wanted) -> None:
+def _check_ends(on_server: QueueOnServer, wanted: RedriveOptions) -> None:
     """Refuse a stream, which nothing can be taken out of, and a redrive of a queue into itself."""
     from simulator.redrive.waiting import Address
 
@@ -183,16 +185,16 @@ def _check_ends(on_server: QueueOnServer, wanted: Wanted) -> None:
         raise DataError(f"'{queue.name}' would be moved into itself: give another address by --to")
 
 
-def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: Wanted, pace: Pace, as_json: bool) -> int:
+def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace, as_json: bool) -> int:
     from simulator.redrive.bring_back import would_die
     from simulator.redrive.fate import Kind
-    from simulator.redrive.plan import Planner
+    from simulator.redrive.plan import RedrivePlanner
     from simulator.redrive.server import held_now
 
     allows_kills = Kind.EXCEEDS_LIMIT in wanted.allowed
     found = look_into(server, on_server, "consume", pace.limit, allows_kills=allows_kills)
     with exit_codes():
-        planner = Planner(
+        planner = RedrivePlanner(
             on_server.flow, held_now(server, on_server), wanted, pace.rate, of_plugins=on_server.of_plugins
         )
     planned = [
@@ -230,7 +232,7 @@ def _told(planned: Planned, instead: Instead | None) -> dict[str, Any]:
     }
 
 
-def _show_plan(planned: Sequence[Planned], planner: Planner, found: Looked) -> None:
+def _show_plan(planned: Sequence[Planned], planner: RedrivePlanner, found: Looked) -> None:
     """Show what was planned, alike messages together, those that stay first."""
     say(f"{len(planned):,} messages; nothing was moved (--execute moves them)", "bold")
     if found.killed:
@@ -300,14 +302,14 @@ def _new_journal(queue: str) -> Path:
 
 
 def _execute(
-    server: ServerAddress, on_server: QueueOnServer, wanted: Wanted, pace: Pace, path: Path, as_json: bool
+    server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace, path: Path, as_json: bool
 ) -> int:
     from simulator.redrive.bring_back import WouldDieError, bring_back
-    from simulator.redrive.journal import Journal, JournalError, write_audit
+    from simulator.redrive.journal import JournalError, RedriveJournal, write_audit
 
     queue = on_server.settings.queue.name
     try:
-        with Journal(path, wanted.asked(str(server), server.vhost, queue)) as journal:
+        with RedriveJournal(path, wanted.asked(str(server), server.vhost, queue)) as journal:
             for message_id in journal.ledger.doubtful():
                 click.echo(f"possible duplicate: {message_id} (an earlier run may have moved it)", err=True)
             with exit_codes():
@@ -328,7 +330,7 @@ def _execute(
         raise DataError(str(error)) from error
 
 
-def _check_limit(server: ServerAddress, on_server: QueueOnServer, wanted: Wanted, pace: Pace) -> None:
+def _check_limit(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace) -> None:
     from simulator.redrive.bring_back import check_delivery_limit
     from simulator.redrive.fate import Kind
 
@@ -345,7 +347,7 @@ def _ask(moved: int, arrived: int) -> bool:
     return click.confirm(said, default=not arrived, err=True)
 
 
-def _report(journal: Journal, stopped: str, audit: Path, as_json: bool) -> int:
+def _report(journal: RedriveJournal, stopped: str, audit: Path, as_json: bool) -> int:
     """Report on the whole redrive: what this run and those before it have done."""
     ledger = journal.ledger
     refused, moved = ledger.refused, ledger.moved.total()

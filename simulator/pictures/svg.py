@@ -40,7 +40,7 @@ _Place = Node | int
 """A node, or the label of the edge of that number."""
 
 
-class _Piece(NamedTuple):
+class _Segment(NamedTuple):
     """A piece of an arrow between two places, and at which end it has the head: ``start`` is the upper one."""
 
     edge: int
@@ -74,17 +74,17 @@ class Drawing:
         self.labels: dict[int, Box] = {place: box for place, box in found.items() if isinstance(place, int)}
         self.width, self.height = plan.height + 2 * MARGIN, plan.width + 2 * MARGIN
 
-    def _ways(self, number: int, up: bool) -> Iterator[_Piece]:
+    def _ways(self, number: int, up: bool) -> Iterator[_Segment]:
         """Yield the pieces of an arrow: one, or one before its label and one behind it."""
         edge = self.graph.edges[number]
         if edge.source == edge.target and edge.label:  # there and back again
-            yield _Piece(number, edge.source, number, "")
-            yield _Piece(number, edge.source, number, "start")
+            yield _Segment(number, edge.source, number, "")
+            yield _Segment(number, edge.source, number, "start")
             return
         stops: list[_Place] = [edge.source, *([number] if edge.label else []), edge.target]
         for source, target in pairwise(stops):
             upper, lower = (target, source) if up else (source, target)
-            yield _Piece(number, upper, lower, "" if target is number else "start" if up else "end")
+            yield _Segment(number, upper, lower, "" if target is number else "start" if up else "end")
 
     def svg(self) -> str:
         """Return the picture as one ``svg`` element."""

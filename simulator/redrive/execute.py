@@ -16,7 +16,7 @@ deliveries as it had messages then. No more are taken than that: a consumer has 
 nothing is acknowledged to it before it has been cancelled. What stays is held until the end, and
 goes back all at once, in its order.
 
-``Intake`` takes the messages on one channel, ``Publisher`` sends them on another, and ``Execution``
+``Intake`` takes the messages on one channel, ``RedrivePublisher`` sends them on another, and ``Execution``
 decides, a batch at each tick, and has the journal know each step before it is taken.
 """
 
@@ -38,11 +38,11 @@ from pika.spec import Basic, BasicProperties
 from simulator.capture import CaptureUnavailable, Observation
 from simulator.capture.client_rows import delivered_row
 from simulator.capture.connected import exact_values, why_lost
-from simulator.redrive.how_to_peek import Peek
-from simulator.redrive.journal import Journal, JournalError, fingerprint
+from simulator.redrive.how_to_peek import PeekPlan
+from simulator.redrive.journal import JournalError, RedriveJournal, fingerprint
 from simulator.redrive.peek import GivingBack
 from simulator.redrive.plan import Planned, properties_carried
-from simulator.redrive.waiting import Waiting, waiting
+from simulator.redrive.waiting import WaitingMessage, waiting
 
 WINDOW = 1_000
 """How many messages a consumer takes at most: its prefetch. Then it is cancelled, and later there is another."""
@@ -62,7 +62,7 @@ Entry = tuple[str, str, str, str]
 """What the journal gets of a message: fingerprint, id, fate and note."""
 
 
-class Source(msgspec.Struct, frozen=True):
+class RedriveSource(msgspec.Struct, frozen=True):
     """The dead-letter queue.
 
     Attributes:
@@ -74,10 +74,10 @@ class Source(msgspec.Struct, frozen=True):
     url: str
     vhost: str
     queue: str
-    how: Peek | None = None
+    how: PeekPlan | None = None
 
 
-class Limits(msgspec.Struct, frozen=True):
+class RedriveLimits(msgspec.Struct, frozen=True):
     """How much a run does, at most: messages that are looked at, that are moved, and that are sent in a second."""
 
     looks_max: int | None = None
@@ -126,7 +126,7 @@ class Moving(msgspec.Struct):
         )
 
 
-class Done(msgspec.Struct):
+class RedriveProgress(msgspec.Struct):
     """What a run has done so far; what has become of the messages is in the journal.
 
     Attributes:
@@ -154,7 +154,7 @@ class Done(msgspec.Struct):
     stopped: str = ""
 
 
-class Arrivals:
+class RedriveArrivals:
     """Messages that come to the queue during a run: those that were moved are known again.
 
     Args:
@@ -168,7 +168,7 @@ class Arrivals:
         self,
         before: int = 0,
         moved: set[str] | None = None,
-        suspicious: Callable[[int, Done], bool] = lambda unread, done: False,
+        suspicious: Callable[[int, RedriveProgress], bool] = lambda unread, done: False,
     ) -> None:
         self.before, self.suspicious = before, suspicious
         self._moved = set() if moved is None else moved
@@ -177,7 +177,7 @@ class Arrivals:
         """Keep what a message that was moved is known by, if it dies once more."""
         self._moved.add(_mark(delivery))
 
-    def count(self, delivery: UnackedMessage, done: Done) -> None:
+    def count(self, delivery: UnackedMessage, done: RedriveProgress) -> None:
         """Count a message that came late, and whether it had been moved."""
         done.late += 1
         if _mark(delivery) in self._moved:
@@ -204,18 +204,18 @@ class Execution:
 
     def __init__(
         self,
-        source: Source,
-        journal: Journal,
-        plan: Callable[[Waiting], Planned],
-        limits: Limits | None = None,
-        arrivals: Arrivals | None = None,
-        may: Callable[[Done], str] = lambda done: "",
+        source: RedriveSource,
+        journal: RedriveJournal,
+        plan: Callable[[WaitingMessage], Planned],
+        limits: RedriveLimits | None = None,
+        arrivals: RedriveArrivals | None = None,
+        may: Callable[[RedriveProgress], str] = lambda done: "",
     ) -> None:
         self._source, self._journal, self._plan, self._may = source, journal, plan, may
-        self._limits, self._arrivals = limits or Limits(), arrivals or Arrivals()
-        self.done = Done(arrived=self._arrivals.before)
+        self._limits, self._arrivals = limits or RedriveLimits(), arrivals or RedriveArrivals()
+        self.done = RedriveProgress(arrived=self._arrivals.before)
         self._intake = Intake(source.queue, self._on_delivery)
-        self._publisher = Publisher(self._limits.rate, self._on_answer)
+        self._publisher = RedrivePublisher(self._limits.rate, self._on_answer)
         self._inbox: deque[UnackedMessage] = deque()
         self._ready: deque[Moving] = deque()
         self._acknowledged: list[tuple[int, Entry]] = []  # with its tag
@@ -226,7 +226,7 @@ class Execution:
         self._unwritten: JournalError | None = None
         self._ended = False
 
-    def run(self) -> Done:
+    def run(self) -> RedriveProgress:
         """Do it.
 
         Raises:
@@ -476,7 +476,7 @@ class Execution:
         self._connection.ioloop.stop()
 
 
-def _parameters(source: Source) -> pika.URLParameters:
+def _parameters(source: RedriveSource) -> pika.URLParameters:
     parameters = pika.URLParameters(source.url)
     parameters.virtual_host = source.vhost
     if parameters.blocked_connection_timeout is None:
@@ -577,7 +577,7 @@ class Intake:
         for tag in tags[len(together) :]:
             self._channel.basic_ack(tag)
 
-    def goes_behind(self, how: Peek | None) -> bool:
+    def goes_behind(self, how: PeekPlan | None) -> bool:
         """Return whether what is held would go behind messages that were not taken."""
         newest = self.newest
         if how is None or newest is None or not self._held:
@@ -589,7 +589,7 @@ class Intake:
         GivingBack(self._channel, self._queue, self._held, later, then).look()
 
 
-class Publisher:
+class RedrivePublisher:
     """Publishes messages, mandatory and with confirms.
 
     Args:

@@ -20,7 +20,7 @@ from simulator.capture.connected import connected, exact_values
 from simulator.capture.management_api import ManagementError, call, server_of
 from simulator.capture.observe import split_properties
 from simulator.events import Event
-from simulator.redrive.how_to_peek import TOGETHER, Peek
+from simulator.redrive.how_to_peek import TOGETHER, PeekPlan
 from simulator.redrive.waiting import LOOKED, waiting
 
 IDLE_S = 3.0
@@ -63,7 +63,7 @@ class PeekResult(msgspec.Struct, frozen=True):
 
 
 def peek(
-    url: str, vhost: str, peek: Peek, *, limit: int | None = None, on_row: OnRow = lambda rows, of: None
+    url: str, vhost: str, peek: PeekPlan, *, limit: int | None = None, on_row: OnRow = lambda rows, of: None
 ) -> PeekResult:
     """Look into the queue as a consumer of it, and give every message back.
 
@@ -102,7 +102,7 @@ def peek(
     return PeekResult(rows, max(ready, len(rows)), killed, confirmed, len(beyond), behind)
 
 
-def peek_by_management(url: str, vhost: str, peek: Peek, *, limit: int | None = None) -> PeekResult:
+def peek_by_management(url: str, vhost: str, peek: PeekPlan, *, limit: int | None = None) -> PeekResult:
     """Look into the queue through the management API, in one request, which gives every message back.
 
     Args:
@@ -132,7 +132,7 @@ def peek_by_management(url: str, vhost: str, peek: Peek, *, limit: int | None = 
 class _Look:
     """Takes messages out of a queue, and gives all of them back."""
 
-    def __init__(self, connection: BlockingConnection, peek: Peek) -> None:
+    def __init__(self, connection: BlockingConnection, peek: PeekPlan) -> None:
         self._connection, self._asking = connection, connection.channel()
         self._queue, self._type = peek.settings.queue.name, peek.settings.queue.type
         self._peek = peek

@@ -38,7 +38,7 @@ from simulator.whatif.playback import (
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
 from simulator.whatif.sides import Clocks, PreparedSide
 from simulator.whatif.stories import Named, Story
-from simulator.whatif.time_constraints import Planner, Timetable
+from simulator.whatif.time_constraints import TimePlanner, Timetable
 
 Done = Callable[[int], object]
 STAYS_MAX = 200
@@ -50,7 +50,7 @@ RETURNED = (
 )
 
 
-class Case(msgspec.Struct, frozen=True, gc=False):
+class ComparedMessage(msgspec.Struct, frozen=True, gc=False):
     """One message under both settings.
 
     Attributes:
@@ -109,7 +109,7 @@ class Plan(NamedTuple):
         }
 
 
-def _plan(found: FirstRun, planner: Planner, clocks: Clocks, seen: Mapping[int, int]) -> Plan | None:
+def _plan(found: FirstRun, planner: TimePlanner, clocks: Clocks, seen: Mapping[int, int]) -> Plan | None:
     """Return what a play planned; ``None`` if something else decides, too. ``seen`` must have the order that it has.
 
     Of very many copies some may rest for a while.
@@ -199,7 +199,7 @@ class Runs:
         """
         clocks, end = self.before.clocks, len(given_us) - 1
         moments = {time_us: place for place, time_us in reversed([*enumerate(given_us)])}
-        planner = Planner(given_us, moments, end, clocks.ttls_us)
+        planner = TimePlanner(given_us, moments, end, clocks.ttls_us)
         for may_us in filter(None, dict.fromkeys((clocks.holding_us, self.after.clocks.holding_us))):
             for each in story.deliveries:
                 planner.must_be_held_alike(each.at_us, each.until_us, may_us)
@@ -208,7 +208,7 @@ class Runs:
 
     def second_planned(
         self, first: FirstRun, plan: Plan, times_us: Sequence[int], moments: int
-    ) -> tuple[Case, Sequence[Plan]]:
+    ) -> tuple[ComparedMessage, Sequence[Plan]]:
         """Play a message by itself under the other side, and return how its times follow from those of its first play.
 
         ``moments`` says how many of these are the moments of its rows, and the end of the log. There are no plans if
@@ -220,7 +220,7 @@ class Runs:
         places, clocks = {time_us: place for place, time_us in sorted(seen.items())}, self.after.clocks
 
         def play(given: FirstRun) -> tuple[FirstRun, Plan | None]:
-            planner = Planner(times_us, places, moments - 1, clocks.ttls_us)
+            planner = TimePlanner(times_us, places, moments - 1, clocks.ttls_us)
             rerun = Playback(
                 self.after.stage, self.log, self._unseen, typical_waits=self._typical_waits, planner=planner
             )
@@ -245,11 +245,11 @@ class Runs:
             stage, self.log, self._unseen, typical_waits=self._typical_waits, watched=watched, held_max=held_max
         ).play(own)
 
-    def at_once(self, first: FirstRun) -> Case | None:
+    def at_once(self, first: FirstRun) -> ComparedMessage | None:
         """Return a message that is played by itself, if its first run tells how it fares on the other side."""
         return _case(first, first.fate, first.fate.ends) if self._fares_the_same(first) else None
 
-    def alone(self, first: FirstRun) -> Case:
+    def alone(self, first: FirstRun) -> ComparedMessage:
         """Return a message that is played by itself under both sides."""
         if (known := self.at_once(first)) is not None:
             return known
@@ -257,7 +257,7 @@ class Runs:
         (or_else,) = (other,) if failed is None else self.other([failed])
         return _case(first, other.fate, or_else.fate.ends)
 
-    def all_alone(self, stories: Iterable[Story], wanted: Collection[Named]) -> list[Case]:
+    def all_alone(self, stories: Iterable[Story], wanted: Collection[Named]) -> list[ComparedMessage]:
         """Return the messages that are wanted, each played by itself, in the order in which they begin."""
         own = [story for story in stories if (story.vhost, story.message) in wanted]
         return sorted((self.alone(self.first_alone(story)) for story in own), key=began)
@@ -267,7 +267,7 @@ class Runs:
         failed = _with_failures(first) if self._failures_decide else first
         return None if failed.story is first.story else failed
 
-    def together(self, own: Iterable[FirstRun], held_max: int | None = None) -> Iterator[Case]:
+    def together(self, own: Iterable[FirstRun], held_max: int | None = None) -> Iterator[ComparedMessage]:
         """Yield messages that belong together under both sides, each when it is over.
 
         They come in the order in which they begin. Raises ``TooManyHeldError`` where more than ``held_max`` are not
@@ -284,7 +284,7 @@ class Runs:
             found = _case(one.given, one.fate, or_else.fate.ends)  # if it goes round, nobody knows which do
             yield msgspec.structs.replace(found, reproduced=False) if one.fate.ends.endless else found
 
-    def cases(self, own: Sequence[FirstRun], *, coupled: bool) -> list[Case]:
+    def cases(self, own: Sequence[FirstRun], *, coupled: bool) -> list[ComparedMessage]:
         """Return messages under both sides in the order in which they begin, played together if they are coupled."""
         return sorted(self.together(own), key=began) if coupled else [self.alone(each) for each in own]
 
@@ -328,14 +328,14 @@ def _side_by_side(one: Iterator[Played], other: Iterator[Played]) -> Iterator[tu
                 yield found[0].pop(number), found[1].pop(number)
 
 
-def _case(first: FirstRun, after: Fate, or_else: Outcome) -> Case:
+def _case(first: FirstRun, after: Fate, or_else: Outcome) -> ComparedMessage:
     story, before = first.story, first.fate
     reproduced = reproduces(story, before)
     if or_else == after.ends:
-        return Case(story, before, after, reproduced)
+        return ComparedMessage(story, before, after, reproduced)
     assumed = f"{RETURNED}; if they failed it: {told(or_else)}"
     after = msgspec.structs.replace(after, assumed=(*after.assumed, assumed))
-    return Case(story, before, after, reproduced, or_else)
+    return ComparedMessage(story, before, after, reproduced, or_else)
 
 
 class Comparison:
@@ -356,9 +356,9 @@ class Comparison:
         self.runs = runs
         self._stories, self._waits_us = stories, waits_us or {}
         self.units: list[Unit] = units(stories, self.runs.reaches)
-        self.cases: list[Case] = []
+        self.cases: list[ComparedMessage] = []
 
-    def play(self, done: Done = int) -> list[Case]:
+    def play(self, done: Done = int) -> list[ComparedMessage]:
         """Play all under both sides, and return the cases; ``done`` is told how many messages have been played."""
         firsts: list[tuple[Unit, list[FirstRun]]] = []
         for count, (unit, own) in _counted(self._together()):
@@ -385,7 +385,7 @@ class Comparison:
             return [played.first for played in in_order(self.runs.first(own))]
         return [self.runs.first_alone(story) for story in own]
 
-    def parts(self) -> Iterator[tuple[Unit, list[Case]]]:
+    def parts(self) -> Iterator[tuple[Unit, list[ComparedMessage]]]:
         """Yield the units with their cases."""
         at = 0
         for unit in self.units:
@@ -401,7 +401,7 @@ def _counted(together: Iterable[tuple[Unit, Any]]) -> Iterator[tuple[int, tuple[
         yield count, (unit, own)
 
 
-def began(case: Case) -> tuple[int, float]:
+def began(case: ComparedMessage) -> tuple[int, float]:
     """Return when the first row was written that is seen of a message, and which place it has in the log."""
     return case.story.began
 
@@ -414,19 +414,19 @@ def reproduces(story: Story, fate: Fate) -> bool:
     return shown == [*fate.deliveries] or sorted(shown) == sorted(fate.deliveries)
 
 
-class Life(NamedTuple):
+class BothHistories(NamedTuple):
     """What happens to one message under the log's own settings, and under the others."""
 
     before: MessageHistory
     after: MessageHistory
 
 
-def lives(runs: Runs, groups: Iterable[Sequence[Case]], wanted: Collection[str]) -> dict[str, Life]:
+def lives(runs: Runs, groups: Iterable[Sequence[ComparedMessage]], wanted: Collection[str]) -> dict[str, BothHistories]:
     """Return the lives of messages with these identities that end differently, the first of each.
 
     ``groups`` belong together, and are in the order in which they begin.
     """
-    found: dict[str, Life] = {}
+    found: dict[str, BothHistories] = {}
     for group in groups:
         own = [case.story for case in group]
         places = (place for place in reversed(range(len(own))) if group[place].changed)
@@ -438,5 +438,5 @@ def lives(runs: Runs, groups: Iterable[Sequence[Case]], wanted: Collection[str])
         sides = first, in_order(runs.other((each.first for each in first), watched=watched))
         for message, place in here.items():
             told = (MessageHistory(uid=1, vhost=own[place].vhost, events=[*side[place].seen]) for side in sides)
-            found.setdefault(message, Life(*told))
+            found.setdefault(message, BothHistories(*told))
     return found

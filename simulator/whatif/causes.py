@@ -30,9 +30,9 @@ from dlx.topology import Binding
 from simulator.analysis.findings import ObjectName
 from simulator.analysis.slices import Slices, reached_by, sent_on_from
 from simulator.definitions import DefinitionsError
-from simulator.whatif.both_sides import Case, Runs
+from simulator.whatif.both_sides import ComparedMessage, Runs
 from simulator.whatif.coupling import message_of
-from simulator.whatif.differences import Difference, differences, object_like, taken_back, with_field
+from simulator.whatif.differences import SideDifference, differences, object_like, taken_back, with_field
 from simulator.whatif.outcomes import Outcome
 from simulator.whatif.playback import in_order
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
@@ -70,9 +70,9 @@ class Part(NamedTuple):
     """
 
     changed: int
-    ways: Sequence[tuple[int, Case]]
+    ways: Sequence[tuple[int, ComparedMessage]]
     queues: tuple[QueueRef, ...]
-    together: Sequence[Case]
+    together: Sequence[ComparedMessage]
     messages: int
 
 
@@ -95,7 +95,7 @@ def find_causes(runs: Runs, parts: Iterable[Part]) -> Causes:
     return Causes(tuple(ChangeCause(what, messages) for what, messages in causes), tuple(unchecked))
 
 
-def _of_part(part: Part, runs: Runs, found: Sequence[Difference]) -> Counter[str]:
+def _of_part(part: Part, runs: Runs, found: Sequence[SideDifference]) -> Counter[str]:
     played = part.together if part.queues else [example for _, example in part.ways]
     laboratory = Laboratory(runs, found, [case.story for case in played], together=bool(part.queues))
     together = _Experiments(played, laboratory) if part.queues else None
@@ -110,25 +110,27 @@ def _of_part(part: Part, runs: Runs, found: Sequence[Difference]) -> Counter[str
 class _Experiments:
     """Plays messages that belong together under one side after the other, each once."""
 
-    def __init__(self, played: Sequence[Case], laboratory: Laboratory) -> None:
+    def __init__(self, played: Sequence[ComparedMessage], laboratory: Laboratory) -> None:
         self._place = {id(case): place for place, case in enumerate(played)}
         self._laboratory = laboratory
         self._differences = laboratory.differences([case.story for case in played])
         self._firsts = [each.first for each in in_order(laboratory.runs.first(case.story for case in played))]
         self._known: dict[int, list[Outcome]] = {}
 
-    def causes(self, case: Case) -> list[str]:
+    def causes(self, case: ComparedMessage) -> list[str]:
         """Return the differences that make the message end differently."""
         found = self._bringing(case.before.ends, self._laboratory.without, case)
         if found or self._ends(self._laboratory.runs.before.stage, case) == case.after.ends:
             return found  # none are needed where the log's own side, played again, may end in the new way
         return self._bringing(case.after.ends, self._laboratory.only_with, case)
 
-    def _bringing(self, end: Outcome, stage: Callable[[Difference], PlaybackBroker | None], case: Case) -> list[str]:
+    def _bringing(
+        self, end: Outcome, stage: Callable[[SideDifference], PlaybackBroker | None], case: ComparedMessage
+    ) -> list[str]:
         """Return the differences whose stages bring the message to that end."""
         return [each.what for each in self._differences if self._ends(stage(each), case) == end]
 
-    def _ends(self, stage: PlaybackBroker | None, case: Case) -> Outcome | None:
+    def _ends(self, stage: PlaybackBroker | None, case: ComparedMessage) -> Outcome | None:
         if stage is None:
             return None
         if id(stage) not in self._known:  # the laboratory keeps it
@@ -155,32 +157,34 @@ class Laboratory:
         together: whether they are played together, or each by itself.
     """
 
-    def __init__(self, runs: Runs, found: Sequence[Difference], stories: Sequence[Story], *, together: bool) -> None:
+    def __init__(
+        self, runs: Runs, found: Sequence[SideDifference], stories: Sequence[Story], *, together: bool
+    ) -> None:
         self.runs, self._found, self._stories, self._together = runs, found, stories, together
         self._sent: dict[int, Mapping[str, Sequence[Message]]] = {}
-        self._meeting: dict[Difference, list[Story]] = {}
-        self._stages: dict[tuple[bool, Difference], PlaybackBroker | None] = {}
+        self._meeting: dict[SideDifference, list[Story]] = {}
+        self._stages: dict[tuple[bool, SideDifference], PlaybackBroker | None] = {}
 
-    def differences(self, stories: Sequence[Story]) -> list[Difference]:
+    def differences(self, stories: Sequence[Story]) -> list[SideDifference]:
         """Return the differences that any of these messages may meet."""
         own = set(map(id, stories))
         return [what for what in self._found if any(id(story) in own for story in self._meets(what))]
 
-    def without(self, what: Difference) -> PlaybackBroker | None:
+    def without(self, what: SideDifference) -> PlaybackBroker | None:
         """Return the other side without this difference; nothing if the broker refuses its definitions."""
         return self._stage(self.runs.after, self.runs.before, what)
 
-    def only_with(self, what: Difference) -> PlaybackBroker | None:
+    def only_with(self, what: SideDifference) -> PlaybackBroker | None:
         """Return the log's own side with this difference alone; nothing if the broker refuses its definitions."""
         return self._stage(self.runs.before, self.runs.after, what)
 
-    def _stage(self, side: PreparedSide, to: PreparedSide, what: Difference) -> PlaybackBroker | None:
+    def _stage(self, side: PreparedSide, to: PreparedSide, what: SideDifference) -> PlaybackBroker | None:
         key = side is self.runs.after, what
         if key not in self._stages:
             self._stages[key] = self._of_part(side, to, what) or _of_all(side, to, what)
         return self._stages[key]
 
-    def _of_part(self, side: PreparedSide, to: PreparedSide, what: Difference) -> PlaybackBroker | None:
+    def _of_part(self, side: PreparedSide, to: PreparedSide, what: SideDifference) -> PlaybackBroker | None:
         """Return a broker that has what messages can come to; nothing where the difference may decide over that."""
         rules, of_queue = side.side.release, what.section == "queues" and what.field not in {"", *_ON_THE_WAY}
         if what.behaviour and what.behaviour not in _IMPORTS:
@@ -198,7 +202,7 @@ class Laboratory:
         except DefinitionsError:  # a broker may take the rest
             return None
 
-    def _cut(self, side: PreparedSide, rules: Release, what: Difference) -> Mapping[str, Any]:
+    def _cut(self, side: PreparedSide, rules: Release, what: SideDifference) -> Mapping[str, Any]:
         """Return the part of a side's definitions that messages can come to under these rules."""
         flows = {vhost: MessageFlow(flow.topology, rules) for vhost, flow in side.flows.items()}
         ahead: dict[str, list[Message]] = {vhost: [] for vhost in flows}
@@ -221,13 +225,13 @@ class Laboratory:
 
     # Which messages meet a difference
 
-    def _meets(self, what: Difference) -> list[Story]:
+    def _meets(self, what: SideDifference) -> list[Story]:
         """Return the messages that may meet a difference, on one of the sides or the other."""
         if what not in self._meeting:
             self._meeting[what] = [story for story in self._stories if self._may_meet(story, what)]
         return self._meeting[what]
 
-    def _may_meet(self, story: Story, what: Difference) -> bool:
+    def _may_meet(self, story: Story, what: SideDifference) -> bool:
         if what.behaviour:
             return what.behaviour not in _NO_MATTER
         if not self.runs.reaches.of(story).is_clear:
@@ -285,7 +289,7 @@ def _messages(flow: MessageFlow, story: Story) -> list[Message]:
     return [each for each in (message_of(flow, publication) for publication in story.publications) if each is not None]
 
 
-def _of_all(side: PreparedSide, to: PreparedSide, what: Difference) -> PlaybackBroker | None:
+def _of_all(side: PreparedSide, to: PreparedSide, what: SideDifference) -> PlaybackBroker | None:
     try:
         return prepared(taken_back(side.side, to.side, what)).stage
     except DefinitionsError:

@@ -35,7 +35,7 @@ def put_in_order(stories: Iterable[Story], flows: Mapping[str, MessageFlow]) -> 
 
     ``stories`` come in the order in which they begin, and are yielded once their last delivery has been seen.
     """
-    order, queues = count(), _Queues(flows)
+    order, queues = count(), _QueueOrders(flows)
     ahead: list[tuple[int, float, int, _Arrival]] = []
     for story in stories:
         began = story.began
@@ -98,7 +98,7 @@ class _Undelivered:
         return self._heap[0] if self._heap else (LAST, 0)
 
 
-class _Queues:
+class _QueueOrders:
     """What has come into queues so far, and what is awaited: how many deliveries of each story are still to be seen."""
 
     def __init__(self, flows: Mapping[str, MessageFlow]) -> None:

@@ -24,7 +24,7 @@ from simulator.whatif.both_sides import BODY_MAX
 from simulator.whatif.consumer_actions import user_properties
 from simulator.whatif.correlates import Mark, property_marks, publish_marks
 from simulator.whatif.coupling import Reaches
-from simulator.whatif.log_rows import Replayed, places_in_log
+from simulator.whatif.log_rows import ReplayedRows, places_in_log
 from simulator.whatif.undecidable_ends import LastSeen
 
 KNOWN_MAX = 200_000
@@ -44,7 +44,7 @@ _NOT_READ = frozenset(
 """Properties that no broker looks at, and the headers, of which it looks at some."""
 
 
-class Content(NamedTuple):
+class PublishContent(NamedTuple):
     """What the content of a publish tells: what a broker reads of it, headers or not; and the marks of its message."""
 
     read: Hashable
@@ -95,7 +95,7 @@ class Likeness:
     def _begin(self) -> None:
         self.signatures = Signatures(self._number_of_key_of)
         self.keys: Numbered[Hashable] = Numbered()
-        self.contents: list[Content] = []
+        self.contents: list[PublishContent] = []
         self._contents: dict[tuple[str, str], int] = {}
         self._marks: dict[int, Sequence[Mark]] = {}
         self._last_seen: dict[int, LastSeen] = {}
@@ -108,7 +108,7 @@ class Likeness:
             self._begin()
         return full
 
-    def messages(self, batch: Replayed) -> list[MessageRows]:
+    def messages(self, batch: ReplayedRows) -> list[MessageRows]:
         """Return the messages of a batch."""
         columns = _Columns(self, batch)
         starts = np.flatnonzero(batch.replayed.column("first")).tolist()
@@ -131,7 +131,7 @@ class Likeness:
             properties = user_properties(*read_content(text))
             headers = self._reaches.read_headers(self.vhost(named), properties)
             read = headers, repr([*filter(is_read, properties.items())])
-            self.contents.append(Content(read, bool(headers), [*property_marks(properties)]))
+            self.contents.append(PublishContent(read, bool(headers), [*property_marks(properties)]))
         return number
 
     def marks(self, published: tuple[int, int]) -> Sequence[Mark]:
@@ -155,7 +155,7 @@ class Likeness:
 class _Columns:
     """The columns of a batch, as lists."""
 
-    def __init__(self, known: Likeness, batch: Replayed) -> None:
+    def __init__(self, known: Likeness, batch: ReplayedRows) -> None:
         captured, replayed = batch
         self._known = known
         signatures = known.signatures.of(captured.column(SIGNATURE))

@@ -13,17 +13,17 @@ from simulator.replay.engines.local import kernel_of
 from simulator.replay.kernel.batch_replay import Kernel
 from simulator.replay.kernel.kernel_input import in_order, kernel_rows
 from simulator.replay.rows.tables import LocalTable
-from simulator.whatif.both_sides import Case, Comparison, Runs, lives
+from simulator.whatif.both_sides import ComparedMessage, Comparison, Runs, lives
 from simulator.whatif.causes import find_causes
 from simulator.whatif.consumer_actions import read_stories
 from simulator.whatif.coupling import Unit
 from simulator.whatif.differences import Side
 from simulator.whatif.log import Captured, coupling_queues_of, of_the_log
-from simulator.whatif.log_rows import BESIDE, Replayed, replayed_batches, rows_of
+from simulator.whatif.log_rows import BESIDE, ReplayedRows, replayed_batches, rows_of
 from simulator.whatif.plain_player import FirstLook, PlainPlayer, WeightedCase
 from simulator.whatif.playback import Unseen
 from simulator.whatif.playback_broker import QueueRef
-from simulator.whatif.result import AnyResult, Result
+from simulator.whatif.result import AnyResult, WhatIfResult
 from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.shared_player import SharedPlayer
 from simulator.whatif.sides import PreparedSide, prepared, side_of
@@ -90,7 +90,7 @@ def what_if_files(
     examples: bool = False,
     progress: Progress = lambda what, done, of: None,
     player_of: PlayerOf = SharedPlayer,
-) -> Result:
+) -> WhatIfResult:
     """Return what would have become of the messages of a capture.
 
     ``left`` is a capture of what was found in the queues in the end. With ``examples``, some messages that change are
@@ -134,7 +134,9 @@ def what_if_files(
     answer = conclusion(tally, find_causes(runs, parts), runs, given)
     shown = lives(runs, _groups(tallies), answer.shown_examples) if examples else {}
     coupled = [WeightedCase.of(case) for _, queues, own in tallies if queues for case in own]
-    return Result(answer=answer, tally=tally, units=_units(comparison, tally), lives=shown, cases=[*coupled, *alone])
+    return WhatIfResult(
+        answer=answer, tally=tally, units=_units(comparison, tally), lives=shown, cases=[*coupled, *alone]
+    )
 
 
 def _both_sides(look: FirstLook, player: PlainPlayer) -> Iterator[WeightedCase]:
@@ -160,7 +162,9 @@ def _waits_us(looks: Iterable[FirstLook]) -> dict[QueueRef, list[int]]:
     return found
 
 
-def _groups(tallies: Iterable[tuple[Tally, Sequence[QueueRef], list[Case]]]) -> Iterator[Sequence[Case]]:
+def _groups(
+    tallies: Iterable[tuple[Tally, Sequence[QueueRef], list[ComparedMessage]]],
+) -> Iterator[Sequence[ComparedMessage]]:
     """Yield cases that are played together."""
     for _, queues, own in tallies:
         yield from [own] if queues else ([case] for case in own)
@@ -182,7 +186,7 @@ def kernel_of_side(captured: LocalTable, side: PreparedSide) -> Kernel:
     return kernel_of(captured, definitions, side.side.release.name, details=False)
 
 
-def _replayed(captured: LocalTable, kernel: Kernel, progress: Progress) -> Iterator[Replayed]:
+def _replayed(captured: LocalTable, kernel: Kernel, progress: Progress) -> Iterator[ReplayedRows]:
     batches = _told(in_order(kernel_rows(captured, BESIDE)).batches(), progress)
     return replayed_batches(kernel.replay, batches)
 

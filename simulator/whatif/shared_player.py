@@ -17,11 +17,11 @@ from uuid import uuid4
 import pyarrow as pa
 
 from simulator.replay.rows.row_codec import LINEAGE, read_messages
-from simulator.whatif.both_sides import Case, Plan, Runs
+from simulator.whatif.both_sides import ComparedMessage, Plan, Runs
 from simulator.whatif.likeness import SINGLE, Likeness, MessageRows
-from simulator.whatif.log_rows import Replayed
+from simulator.whatif.log_rows import ReplayedRows
 from simulator.whatif.outcomes import FourTimes
-from simulator.whatif.plain_player import FirstLook, Members, PlainPlayer, SharedFirstRun, Waiting, WeightedCase
+from simulator.whatif.plain_player import FirstLook, Members, PlainPlayer, SecondPlay, SharedFirstRun, WeightedCase
 from simulator.whatif.playback import FirstRun
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.stories import Story
@@ -40,7 +40,7 @@ class SharedSecondRun(NamedTuple):
         plans: what was planned on the other side, in all plays there; none if the message must stay by itself.
     """
 
-    case: Case
+    case: ComparedMessage
     plans: Sequence[Plan]
 
     def ends_us(self, first: Plan, times_us: Sequence[int]) -> FourTimes | None:
@@ -74,7 +74,7 @@ class SharedPlayer(PlainPlayer):
         self.singles = {SINGLE}
         self._count, self._id = 0, uuid4()
 
-    def first(self, batch: Replayed) -> FirstLook:
+    def first(self, batch: ReplayedRows) -> FirstLook:
         """Play the messages of a batch under the log's own side."""
         if self.likeness.forget() or max(self._count, len(self.singles)) > KNOWN_MAX:
             self._begin()
@@ -108,7 +108,7 @@ class SharedPlayer(PlainPlayer):
         ))  # fmt: skip
         return None
 
-    def second(self, waiting: Waiting) -> Iterator[WeightedCase]:
+    def second(self, waiting: SecondPlay) -> Iterator[WeightedCase]:
         """Play messages that are alike under the other side."""
         play = waiting.play
         if play is None:
@@ -142,7 +142,7 @@ class SharedPlayer(PlainPlayer):
 class _Batch:
     """One batch of rows, and what is found out about its messages."""
 
-    def __init__(self, player: SharedPlayer, batch: Replayed) -> None:
+    def __init__(self, player: SharedPlayer, batch: ReplayedRows) -> None:
         self._player, self._batch = player, batch
         self._shared: dict[int, tuple[SharedFirstRun, list[MessageRows], list[Sequence[int]]]] = {}
         self._last_seen: Counter[int] = Counter()
@@ -199,10 +199,10 @@ class _Batch:
                 return True
         return False
 
-    def _only(self, messages: Iterable[MessageRows]) -> Replayed:
+    def _only(self, messages: Iterable[MessageRows]) -> ReplayedRows:
         """Return the rows of some messages."""
         rows = pa.array([row for message in messages for row in message.rows], pa.int64())
-        return Replayed(self._batch.captured.take(rows), self._batch.replayed.take(rows))
+        return ReplayedRows(self._batch.captured.take(rows), self._batch.replayed.take(rows))
 
     def _read(self, messages: Sequence[MessageRows]) -> list[Story | None]:
         """Read the stories of some messages; those in virtual hosts that the definitions do not have are none."""

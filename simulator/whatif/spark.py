@@ -27,7 +27,7 @@ from simulator.replay.engines.spark_sessions import telling
 from simulator.replay.kernel.kernel_input import kernel_rows
 from simulator.replay.rows.row_codec import LINEAGE, LINEAGE_SQL
 from simulator.replay.rows.tables import rows, select
-from simulator.whatif.both_sides import Case, Runs, lives
+from simulator.whatif.both_sides import ComparedMessage, Runs, lives
 from simulator.whatif.causes import TOGETHER_MAX, Part, find_causes
 from simulator.whatif.coupling import Coupling, Reaches, Unit
 from simulator.whatif.differences import Side
@@ -221,7 +221,7 @@ class _Looks:
     ) -> None:
         self._runs, self._first_runs, self._stories_of = runs, first_runs, stories_of
         self._tallies, self._coupling = tallies, coupling
-        self._groups: dict[str | None, list[Case]] = {}
+        self._groups: dict[str | None, list[ComparedMessage]] = {}
 
     def units(self) -> Iterator[Unit]:
         """Yield which messages are played together, and why; they have no numbers here."""
@@ -235,7 +235,7 @@ class _Looks:
                 queues = () if coupled is None else self._unit(coupled, tally).queues
                 yield tally.part(self._own(coupled, tally), queues)
 
-    def groups(self) -> Iterator[Sequence[Case]]:
+    def groups(self) -> Iterator[Sequence[ComparedMessage]]:
         """Yield cases that are played together, of those that were fetched."""
         for coupled, own in self._groups.items():
             yield from ([case] for case in own) if coupled is None else [own]
@@ -246,11 +246,11 @@ class _Looks:
     def _unit(self, coupled: str, tally: Tally) -> Unit:
         return self._coupling.unit(_queue(coupled), range(tally.messages))
 
-    def _own(self, coupled: str | None, tally: Tally) -> list[Case]:
+    def _own(self, coupled: str | None, tally: Tally) -> list[ComparedMessage]:
         """Return the cases of one message for each way of change; of coupled ones all, if they are not too many."""
         if coupled in self._groups:
             return self._groups[coupled]
-        found: list[Case] = []
+        found: list[ComparedMessage] = []
         if coupled is None:
             wanted = tally.examples()
             found = self._runs.all_alone(self._stories_of(wanted), wanted)

@@ -15,13 +15,13 @@ from dlx.releases import release
 from simulator.definitions import parse_definitions
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.engines.spark import ReplayStep
-from simulator.whatif.both_sides import Case, Runs
+from simulator.whatif.both_sides import ComparedMessage, Runs
 from simulator.whatif.coupling import KNOWN_MAX, Reach, Reaches
 from simulator.whatif.delivery_order import put_in_order
 from simulator.whatif.differences import Side
 from simulator.whatif.log_rows import replayed_batches
 from simulator.whatif.outcomes import Fates
-from simulator.whatif.plain_player import FirstLook, Waiting, WeightedCase
+from simulator.whatif.plain_player import FirstLook, SecondPlay, WeightedCase
 from simulator.whatif.playback import NO_WAITS, FirstRun, LogFacts, TooManyHeldError, TypicalWaits, Unseen
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.result import rows_of
@@ -195,7 +195,7 @@ class FirstRunsStep:
         """Play each message of a partition by itself."""
         runs = self._asking.runs(self._log)
         firsts = map(runs.first_alone, _unpickled(batches, "story"))
-        yield from _batches({"waits": _waits_of(first), "waiting": pickle.dumps(Waiting(first))} for first in firsts)
+        yield from _batches({"waits": _waits_of(first), "waiting": pickle.dumps(SecondPlay(first))} for first in firsts)
 
     def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Play all messages of a group on one stage."""
@@ -267,7 +267,7 @@ class CasesStep:
                 yield {"coupled": coupled, "problem": str(error)}
 
 
-def _all_told(cases: Iterable[Case], coupled: str | None) -> Iterator[dict[str, Any]]:
+def _all_told(cases: Iterable[ComparedMessage], coupled: str | None) -> Iterator[dict[str, Any]]:
     """Yield what became of messages, and in the end their tally."""
     tally = Tally()
     yield from (_told(WeightedCase.of(case), tally) for case in cases)

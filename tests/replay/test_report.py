@@ -19,20 +19,20 @@ from simulator.replay.report import ReportData, groups, page
 from simulator.replay.report.aggregation import BUCKETS_MAX, bucket
 from simulator.replay.report.data import (
     Ambiguous,
-    DeadLetters,
+    DeadLetterFlow,
+    DeathPath,
     Deaths,
-    Delivered,
     DifferenceCause,
     Example,
     FieldDiffers,
-    Path,
     Published,
+    QueueDeliveries,
     Unexplained,
 )
 from simulator.replay.report.grouping import arrows
 from simulator.replay.report.pictures import deaths_picture, flow_picture, paths_picture
 from simulator.replay.results.summary import LostMessages, Summary, UncheckedFinding, summarize
-from simulator.replay.search.losses import Loss, find_losses
+from simulator.replay.search.losses import LossyQueue, find_losses
 from tests.replay.logs import EXAMPLES, example_definitions
 
 SUMMARY = Summary(
@@ -53,13 +53,13 @@ def report_data(**changes: Any) -> ReportData:
         span_us=(1_700_000_000_000_000, 1_700_000_060_000_000),
         publishes=(Published("/", "shop", "shop.work", 100), Published("/", "", "plain", 7)),
         dead_letters=(
-            DeadLetters("/", "shop.work", "rejected", "shop.retry", "shop.wait", 60, 60),
-            DeadLetters("/", "shop.wait", "expired", "", "shop.work", 60, 60),
+            DeadLetterFlow("/", "shop.work", "rejected", "shop.retry", "shop.wait", 60, 60),
+            DeadLetterFlow("/", "shop.wait", "expired", "", "shop.work", 60, 60),
         ),
-        deliveries=(Delivered("/", "shop.work", 160, 0),),
+        deliveries=(QueueDeliveries("/", "shop.work", 160, 0),),
         bucket_us=1_000_000,
         deaths=(Deaths(1_700_000_000_000_000, "/", "shop.work", "rejected", 60),),
-        paths=(Path("/", (("shop.work", "rejected"), ("shop.wait", "expired")), "shop.work", 60, 40),),
+        paths=(DeathPath("/", (("shop.work", "rejected"), ("shop.wait", "expired")), "shop.work", 60, 40),),
         differences=(),
         causes=(),
         unexplained=(),
@@ -170,15 +170,15 @@ def test_names_are_text_everywhere() -> None:
         definitions=EVIL,
         files=(FileReport(file=EVIL, rows=1, broken=0),),
         publishes=(Published(EVIL, EVIL, EVIL, 3), Published(EVIL, EVIL, None, 2)),
-        dead_letters=(DeadLetters(EVIL, EVIL, EVIL, EVIL, EVIL + "2", 3, 3),),
-        deliveries=(Delivered("/", EVIL, 3, 1),),
+        dead_letters=(DeadLetterFlow(EVIL, EVIL, EVIL, EVIL, EVIL + "2", 3, 3),),
+        deliveries=(QueueDeliveries("/", EVIL, 3, 1),),
         deaths=(Deaths(1_700_000_000_000_000, EVIL, EVIL, EVIL, 3),),
-        paths=(Path(EVIL, ((EVIL, EVIL),), EVIL, 3, 3),),
+        paths=(DeathPath(EVIL, ((EVIL, EVIL),), EVIL, 3, 3),),
         differences=(FieldDiffers(EVIL, (EVIL,), 1, EVIL, EVIL, Example(EVIL, EVIL, EVIL, EVIL, 1)),),
         causes=(DifferenceCause((EVIL,), 1),),
         unexplained=(Unexplained(EVIL, 1, Example(EVIL, EVIL, EVIL, EVIL, 1)),),
         ambiguous=(Ambiguous((EVIL,), 1, Example(EVIL, EVIL, EVIL, EVIL, 1)),),
-        losses=(Loss(EVIL, EVIL, (EVIL,), EVIL),),
+        losses=(LossyQueue(EVIL, EVIL, (EVIL,), EVIL),),
     )
     html = page(data)
     assert "<script>alert" not in html
@@ -239,8 +239,8 @@ def test_queue_shared_by_many_stands_at_the_edge_of_each_group() -> None:
     names = [f"{letter}.work" for letter in "abcdefghijklmnopqrst"]
     data = report_data(
         publishes=None,
-        dead_letters=tuple(DeadLetters("/", name, "rejected", "dlx", "graveyard", 5, 5) for name in names),
-        deliveries=(Delivered("/", "graveyard", 100, 0),),
+        dead_letters=tuple(DeadLetterFlow("/", name, "rejected", "dlx", "graveyard", 5, 5) for name in names),
+        deliveries=(QueueDeliveries("/", "graveyard", 100, 0),),
     )
     found = groups(data)
     assert max(len(group.queues) for group in found) <= 12
@@ -261,7 +261,7 @@ def test_picture_shows_queues_exchanges_counts_and_reasons() -> None:
 def test_picture_of_many_arrows_keeps_the_largest_dead_letters() -> None:
     data = report_data(
         publishes=tuple(Published("/", f"x{n}", "shop.a", 1_000 + n) for n in range(50)),
-        dead_letters=tuple(DeadLetters("/", "shop.a", f"reason{n:02}", "", "shop.b", n, n) for n in range(80)),
+        dead_letters=tuple(DeadLetterFlow("/", "shop.a", f"reason{n:02}", "", "shop.b", n, n) for n in range(80)),
     )
     group = groups(data)[0]
     assert len(arrows(group)) == 130

@@ -11,7 +11,7 @@ import pytest
 from simulator.definitions import Definitions
 from simulator.whatif import correlates as marks_module
 from simulator.whatif import tally as tally_module
-from simulator.whatif.both_sides import Case, Comparison, Runs
+from simulator.whatif.both_sides import ComparedMessage, Comparison, Runs
 from simulator.whatif.causes import find_causes
 from simulator.whatif.correlates import Correlates
 from simulator.whatif.outcomes import Fate, Outcome
@@ -24,14 +24,14 @@ from tests.whatif.asking import shown_by
 WORK, LOST = Outcome(acknowledged=(("work", 1),)), Outcome(lost=(("work", "expired", 1),))
 
 
-def case(number: int, after: Outcome = WORK, **headers: str) -> Case:
+def case(number: int, after: Outcome = WORK, **headers: str) -> ComparedMessage:
     key = f"key.{number}"
     published = Publication(0, 0, "orders", "order" if headers else key, {"headers": headers}, b"")
     delivered = StoryDelivery(Shown("work", "orders", (key,), ""), 1, 1, "")
-    return Case(Story("/", f"m{number}", [published], [delivered]), Fate(WORK), Fate(after), True)
+    return ComparedMessage(Story("/", f"m{number}", [published], [delivered]), Fate(WORK), Fate(after), True)
 
 
-def in_parts(cases: Sequence[Case], parts: int) -> Tally:
+def in_parts(cases: Sequence[ComparedMessage], parts: int) -> Tally:
     return Tally.whole(Tally(map(WeightedCase.of, cases[number::parts])) for number in range(parts))
 
 

@@ -55,7 +55,7 @@ _SOME = 1
 Parts = tuple[Part, ...]
 
 
-class Address(NamedTuple):
+class PublishAddress(NamedTuple):
     """Where a message was sent."""
 
     exchange: str
@@ -66,7 +66,7 @@ class Stop(NamedTuple):
     """A queue in which the message was, and the address by which it came there; of a death also its reason."""
 
     queue: str
-    address: Address
+    address: PublishAddress
     reason: str = ""
     has_expiration: bool = False
 
@@ -122,7 +122,7 @@ def _merged(row: CaptureRow, deaths: list[Stop]) -> list[Stop]:
     """Return the latest death where its entry does not have its exchange: an entry keeps that of the first death."""
     _, queue, exchange = (row.headers.get(name) for name in LAST_DEATH_HEADERS)
     return [
-        stop._replace(address=Address(exchange, stop.address.keys))
+        stop._replace(address=PublishAddress(exchange, stop.address.keys))
         for stop in deaths
         if stop.queue == queue and isinstance(exchange, str) and stop.address.exchange != exchange
     ]
@@ -133,11 +133,11 @@ def _stop(entry: dict[str, Any]) -> Stop | None:
     keys = entry.get("routing-keys")
     if not (isinstance(queue, str) and isinstance(exchange, str) and reason in REASONS and isinstance(keys, list)):
         return None
-    return Stop(queue, Address(exchange, tuple(map(str, keys))), reason, "original-expiration" in entry)
+    return Stop(queue, PublishAddress(exchange, tuple(map(str, keys))), reason, "original-expiration" in entry)
 
 
-def _address(row: CaptureRow) -> Address:
-    return Address(row.visible.exchange, row.visible.routing_keys)
+def _address(row: CaptureRow) -> PublishAddress:
+    return PublishAddress(row.visible.exchange, row.visible.routing_keys)
 
 
 class _Maker:
@@ -153,7 +153,7 @@ class _Maker:
         if isinstance(count, int) and queue in self._topology.queues:
             yield (OtherSetting(queue, DELIVERY_LIMIT_KEY, count, exact=False, bound=AT_LEAST),)
 
-    def entry(self, address: Address, stop: Stop) -> list[Parts]:
+    def entry(self, address: PublishAddress, stop: Stop) -> list[Parts]:
         """Return what lets a publish to the address reach the queue."""
         return self._routed(address, stop.queue)
 
@@ -183,7 +183,7 @@ class _Maker:
             return [(OtherSetting(queue, OVERFLOW, overflow),) for overflow in overflows]
         return _reasons(queue, stop.reason)
 
-    def _sent(self, stop: Stop, address: Address) -> list[Parts]:
+    def _sent(self, stop: Stop, address: PublishAddress) -> list[Parts]:
         """Return what gives the dead letters of the stop that address."""
         queue, there = stop.queue, stop.queue in self._topology.queues
         settings = self._flow.settings(queue) if there else None
@@ -201,7 +201,7 @@ class _Maker:
             ways.append((*found, OtherSetting(queue, DEAD_LETTER_ROUTING_KEY, None)))
         return ways
 
-    def _routed(self, address: Address, queue: str) -> list[Parts]:
+    def _routed(self, address: PublishAddress, queue: str) -> list[Parts]:
         """Return what leads a message with that address to the queue."""
         exchange, keys = address
         missing: Parts = () if queue in self._topology.queues else (OtherQueue(queue),)

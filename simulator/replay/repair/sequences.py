@@ -82,7 +82,7 @@ class Seen(NamedTuple):
     headers: Mapping[str, Any]
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """Where a log has a row, and when it was written, in microseconds since 1970."""
 
     file: str
@@ -114,7 +114,7 @@ class RowSequence(msgspec.Struct, frozen=True, kw_only=True):
     bad: tuple[int, ...]
     differing: tuple[tuple[str, str, str], ...]
     ttl_untold: tuple[int, ...]
-    places: tuple[Place, ...]
+    places: tuple[LogPosition, ...]
     count: int
     earliest_us: tuple[int, ...]
     latest_us: tuple[int, ...]
@@ -210,7 +210,7 @@ def _sequence(lineage: str, rows: list[_Row], names: Names, by_release: bool) ->
         bad=bad,
         differing=differing,
         ttl_untold=untold,
-        places=tuple(Place(row.file, row.line, row.time_us) for row in rows),
+        places=tuple(LogPosition(row.file, row.line, row.time_us) for row in rows),
         count=1,
         earliest_us=times,
         latest_us=times,

@@ -53,7 +53,7 @@ class _Replay(Lineage):
         return Explained(_UNEXPLAINED, self._explainer.observed(row, None, headers))
 
 
-class Replayed(NamedTuple):
+class ReplayedDelivery(NamedTuple):
     """A delivery as it was replayed: whether it is as predicted, the state it showed, and what consumers may do.
 
     ``state`` is ``None`` where the definitions lack the queue; ``may_carry`` says whether the state may have come
@@ -68,13 +68,13 @@ class Replayed(NamedTuple):
 
 def replay_rows(
     explainer: Explainer, seen: Sequence[Seen], bad: Collection[int] = frozenset()
-) -> list[Replayed | None]:
+) -> list[ReplayedDelivery | None]:
     """Replay a sequence; rows that are no deliveries are ``None``.
 
     ``bad``: deliveries, by index, that are known not to be as predicted, so that no search is needed.
     """
     lineage = _Replay(explainer)
-    found: list[Replayed | None] = []
+    found: list[ReplayedDelivery | None] = []
     for at, each in enumerate(seen):
         lineage.is_known_bad = at in bad
         verdict = lineage.step(*each).verdict
@@ -82,16 +82,16 @@ def replay_rows(
             found.append(None)
         else:
             known = lineage.explained
-            found.append(Replayed(verdict.name in BAD, known.state, known.may_carry, lineage.constraints))
+            found.append(ReplayedDelivery(verdict.name in BAD, known.state, known.may_carry, lineage.constraints))
     return found
 
 
-def bad_rows(rows: Sequence[Replayed | None]) -> frozenset[int]:
+def bad_rows(rows: Sequence[ReplayedDelivery | None]) -> frozenset[int]:
     """Return the indexes of the deliveries that are not as predicted."""
     return frozenset(at for at, row in enumerate(rows) if row is not None and row.is_bad)
 
 
-class Case:
+class WrongDelivery:
     """A delivery that is not as predicted.
 
     Args:
@@ -101,7 +101,9 @@ class Case:
         at: the index of this one.
     """
 
-    def __init__(self, seen: Sequence[Seen], rows: Sequence[Replayed | None], bad: frozenset[int], at: int) -> None:
+    def __init__(
+        self, seen: Sequence[Seen], rows: Sequence[ReplayedDelivery | None], bad: frozenset[int], at: int
+    ) -> None:
         self.delivered = seen[at]
         self.before = seen[:at]
         self._seen = seen

@@ -17,7 +17,7 @@ from simulator.replay.repair import hypotheses as costs
 from simulator.replay.repair.hypotheses import Hypothesis
 from simulator.replay.repair.other_definitions import stops
 from simulator.replay.repair.sequences import Seen
-from simulator.replay.repair.trials import Case
+from simulator.replay.repair.trials import WrongDelivery
 from simulator.replay.rows.row_codec import Signature, read_signature, write_signature
 from simulator.replay.search.graph import StatePath
 from simulator.replay.search.visible_state import row_of
@@ -165,12 +165,12 @@ class UnseenRows:
         self._explainer = explainer
         self._addresses = addresses
 
-    def suggestions(self, case: Case) -> Iterator[Suggestion]:
+    def suggestions(self, case: WrongDelivery) -> Iterator[Suggestion]:
         """Yield what explains the delivery, and with it perhaps others of the sequence."""
         yield from self._deliveries(case)
         yield from self.publishes(case)
 
-    def publishes(self, case: Case) -> Iterator[Suggestion]:
+    def publishes(self, case: WrongDelivery) -> Iterator[Suggestion]:
         """Yield the publishes behind the delivery that the log may lack."""
         for plain in self._fitting(case, plain_publishes(case.delivered))[:1]:
             yield from self._of_plain(plain, case)
@@ -180,7 +180,7 @@ class UnseenRows:
         for forged in self._fitting(case, forged_publishes(case.delivered, shown, self._explainer.release)):
             yield from self._of_forged(forged, case)
 
-    def _deliveries(self, case: Case) -> Iterator[Suggestion]:
+    def _deliveries(self, case: WrongDelivery) -> Iterator[Suggestion]:
         """Yield the loss of deliveries in which a consumer rejected the message."""
         rows = case.explained(self._explainer, every_queue=True)
         lost = _lost(case, next(iter(rows.values()))) if rows else ()
@@ -190,7 +190,7 @@ class UnseenRows:
                 Hypothesis(costs.ROWS_MISSING, self._vhost, queue=lost[0], remarks=remarks), frozenset(rows)
             )
 
-    def _fitting(self, case: Case, publishes: Iterable[Seen]) -> list[_UnseenPublish]:
+    def _fitting(self, case: WrongDelivery, publishes: Iterable[Seen]) -> list[_UnseenPublish]:
         """Return the first publish into each queue that explains the case; only if there is none, with lost rows."""
         tried = [*publishes]
         for every_queue in (False, True):
@@ -207,7 +207,7 @@ class UnseenRows:
 
     # -- why the log does not have a publish -------------------------------------
 
-    def _of_plain(self, found: _UnseenPublish, case: Case) -> Iterator[Suggestion]:
+    def _of_plain(self, found: _UnseenPublish, case: WrongDelivery) -> Iterator[Suggestion]:
         altered = _altered(case.before, found.publish)
         if altered:
             yield self._unseen(costs.FORGED_HEADERS, found, headers=altered)
@@ -221,7 +221,7 @@ class UnseenRows:
         if any(each.row.visible.x_death is not None for each in case.before):
             yield self._unseen(costs.FORGED_HEADERS, found, "left out", headers=(X_DEATH,))
 
-    def _of_forged(self, found: _UnseenPublish, case: Case) -> Iterator[Suggestion]:
+    def _of_forged(self, found: _UnseenPublish, case: WrongDelivery) -> Iterator[Suggestion]:
         altered = _altered(case.before, found.publish)
         x_death = found.publish.row.visible.x_death
         shown = [each.row.visible.x_death for each in case.before]
@@ -257,7 +257,7 @@ def _altered(before: Sequence[Seen], publish: Seen) -> tuple[str, ...]:
     return tuple(field.removeprefix("headers.") for field in fields)
 
 
-def _lost(case: Case, found: StatePath) -> tuple[str, ...]:
+def _lost(case: WrongDelivery, found: StatePath) -> tuple[str, ...]:
     """Return the queues in which the message must have been rejected though the log has no delivery there."""
     shown = {each.row.queue for each in case.before if each.row.event == Event.DELIVERED}
     rejected = [hop.queue for hop in found.hops if hop.reason == REJECTED]

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from simulator.replay.report.data import DeadLetters, Published, ReportData
+from simulator.replay.report.data import DeadLetterFlow, Published, ReportData
 
 MERGED_QUEUES_MAX = 12
 """Queues up to which sets that share their first words become one picture."""
@@ -44,7 +44,7 @@ class QueueTotals(msgspec.Struct):
     unseen: int = 0
 
 
-class Group(msgspec.Struct, frozen=True):
+class QueueGroup(msgspec.Struct, frozen=True):
     """The queues of one picture and what flowed into, between and out of them.
 
     ``beyond`` are queues of other groups that ``dead_letters`` go to, ``arriving``
@@ -56,8 +56,8 @@ class Group(msgspec.Struct, frozen=True):
     queues: Mapping[str, QueueTotals]
     beyond: Mapping[str, QueueTotals]
     publishes: tuple[Published, ...]
-    dead_letters: tuple[DeadLetters, ...]
-    arriving: tuple[DeadLetters, ...]
+    dead_letters: tuple[DeadLetterFlow, ...]
+    arriving: tuple[DeadLetterFlow, ...]
     losing: frozenset[str] = frozenset()
 
     @property
@@ -134,10 +134,10 @@ def losing_queues(data: ReportData, vhost: str) -> frozenset[str]:
     return frozenset(by_settings | {loss.queue for loss in data.lost if loss.vhost == vhost})
 
 
-def groups(data: ReportData) -> tuple[Group, ...]:
+def groups(data: ReportData) -> tuple[QueueGroup, ...]:
     """Return the pictures that show everything, those with the most dead letters first."""
     totals = totals_by_queue(data)
-    found: list[Group] = []
+    found: list[QueueGroup] = []
     for vhost in sorted({vhost for vhost, _ in totals}):
         queues = {name: each for (host, name), each in sorted(totals.items()) if host == vhost}
         kinds = [kind for kind in data.dead_letters if kind.vhost == vhost]
@@ -155,15 +155,15 @@ def _group(
     members: Iterable[str],
     totals: Mapping[str, QueueTotals],
     publishes: Sequence[Published],
-    kinds: Sequence[DeadLetters],
-) -> Group:
+    kinds: Sequence[DeadLetterFlow],
+) -> QueueGroup:
     queues = {queue: totals[queue] for queue in members}
     own = [each for each in publishes if each.queue in queues]
     shared = {each.exchange for each in publishes if each.queue is not None and each.queue not in queues}
     exchanges = {each.exchange for each in own} - shared - {""}
     lost = [each for each in publishes if each.queue is None and each.exchange in exchanges]
     leaving = tuple(kind for kind in kinds if kind.queue in queues)
-    return Group(
+    return QueueGroup(
         vhost,
         name,
         queues,
@@ -174,7 +174,7 @@ def _group(
     )
 
 
-def _connected(queues: Iterable[str], kinds: Sequence[DeadLetters]) -> list[tuple[str, ...]]:
+def _connected(queues: Iterable[str], kinds: Sequence[DeadLetterFlow]) -> list[tuple[str, ...]]:
     """Return the sets of queues that dead letters connect."""
     sources: defaultdict[str, set[str]] = defaultdict(set)
     for kind in kinds:
@@ -267,12 +267,12 @@ def common_words(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(shared)
 
 
-def arrows(group: Group) -> list[Arrow]:
+def arrows(group: QueueGroup) -> list[Arrow]:
     """Return what flowed in the group, from publish to the last dead letter."""
     return [*_publish_arrows(group), *_arriving_arrows(group), *_dead_letter_arrows(group)]
 
 
-def _publish_arrows(group: Group) -> list[Arrow]:
+def _publish_arrows(group: QueueGroup) -> list[Arrow]:
     found = []
     for published in sorted(group.publishes, key=lambda each: (each.exchange, each.queue or "")):
         queue = published.queue
@@ -283,7 +283,7 @@ def _publish_arrows(group: Group) -> list[Arrow]:
     return found
 
 
-def _arriving_arrows(group: Group) -> list[Arrow]:
+def _arriving_arrows(group: QueueGroup) -> list[Arrow]:
     by_queue: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for kind in sorted(group.arriving, key=lambda kind: (kind.to_queue, kind.reason)):
         by_queue[kind.to_queue][kind.reason] += kind.count
@@ -293,8 +293,8 @@ def _arriving_arrows(group: Group) -> list[Arrow]:
     return found
 
 
-def _dead_letter_arrows(group: Group) -> list[Arrow]:
-    by_exchange: defaultdict[str, list[DeadLetters]] = defaultdict(list)
+def _dead_letter_arrows(group: QueueGroup) -> list[Arrow]:
+    by_exchange: defaultdict[str, list[DeadLetterFlow]] = defaultdict(list)
     for kind in sorted(group.dead_letters, key=lambda k: (k.exchange, k.queue, k.reason, k.to_queue)):
         by_exchange[kind.exchange].append(kind)
     found = [
@@ -307,7 +307,7 @@ def _dead_letter_arrows(group: Group) -> list[Arrow]:
     return found
 
 
-def _through(exchange: FlowNode, kinds: list[DeadLetters]) -> list[Arrow]:
+def _through(exchange: FlowNode, kinds: list[DeadLetterFlow]) -> list[Arrow]:
     """Return the arrows into an exchange, one for each queue and reason, and out of it, one for each target."""
     into: Counter[tuple[str, str]] = Counter()
     out: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -319,9 +319,9 @@ def _through(exchange: FlowNode, kinds: list[DeadLetters]) -> list[Arrow]:
     return found
 
 
-def _bipartite(kinds: list[DeadLetters]) -> list[list[DeadLetters]]:
+def _bipartite(kinds: list[DeadLetterFlow]) -> list[list[DeadLetterFlow]]:
     """Split the dead letters through one exchange into parts that share neither source nor target."""
-    found: list[tuple[set[tuple[str, str]], list[DeadLetters]]] = []
+    found: list[tuple[set[tuple[str, str]], list[DeadLetterFlow]]] = []
     for kind in kinds:
         ends = {("from", kind.queue), ("to", kind.to_queue)}
         together = [kind]

@@ -18,15 +18,15 @@ from plotly.subplots import make_subplots
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from simulator.pictures.curves import Box, box_around, label_place, segments, svg_path
-from simulator.pictures.layout import Layout, Route, layered
-from simulator.replay.report.data import REPUBLISHED, Path, ReportData
+from simulator.pictures.layout import ArrowRoute, Layout, layered
+from simulator.replay.report.data import REPUBLISHED, DeathPath, ReportData
 from simulator.replay.report.grouping import (
     ARROWS_MAX,
     MIXED,
     PUBLISHED,
     Arrow,
     FlowNode,
-    Group,
+    QueueGroup,
     QueueTotals,
     arrows,
     most_used,
@@ -59,7 +59,7 @@ def utc(time_us: int) -> datetime:
     return _EPOCH + timedelta(microseconds=time_us)
 
 
-def flow_picture(group: Group, most: int = ARROWS_MAX) -> go.Figure:
+def flow_picture(group: QueueGroup, most: int = ARROWS_MAX) -> go.Figure:
     """Draw the queues and exchanges of a group and the messages between them, from top to bottom.
 
     Shows the ``most`` used arrows; ``simulator.replay.report.grouping.arrows`` has all.
@@ -73,7 +73,7 @@ def flow_picture(group: Group, most: int = ARROWS_MAX) -> go.Figure:
         nodes.setdefault(FlowNode("queue", queue), _lines(FlowNode("queue", queue), group, shown))
     sizes = {node: _size(lines) for node, lines in nodes.items()}
     plan = layered(sizes, [(arrow.source, arrow.target) for arrow in shown])
-    drawing = _Drawing(group, plan, sizes)
+    drawing = _FigureDrawing(group, plan, sizes)
     for node, lines in nodes.items():
         drawing.node(node, lines)
     largest = max((arrow.messages for arrow in shown), default=1)
@@ -82,7 +82,7 @@ def flow_picture(group: Group, most: int = ARROWS_MAX) -> go.Figure:
     return drawing.figure()
 
 
-def _lines(node: FlowNode, group: Group, shown: list[Arrow]) -> list[str]:
+def _lines(node: FlowNode, group: QueueGroup, shown: list[Arrow]) -> list[str]:
     """Return the text in a node's box."""
     if node.kind == "entry":
         return [f"published {_sum(node, shown):,}"]
@@ -120,10 +120,10 @@ def _size(lines: list[str]) -> tuple[float, float]:
     return widest + 22, 12 + 16.0 * len(lines)
 
 
-class _Drawing:
+class _FigureDrawing:
     """Collects shapes and texts; plotly's pixels are the layout's."""
 
-    def __init__(self, group: Group, plan: Layout[FlowNode], sizes: dict[FlowNode, tuple[float, float]]) -> None:
+    def __init__(self, group: QueueGroup, plan: Layout[FlowNode], sizes: dict[FlowNode, tuple[float, float]]) -> None:
         self._group = group
         self._plan = plan
         self._sizes = sizes
@@ -157,7 +157,7 @@ class _Drawing:
         self._texts.append({"x": x, "y": y, "text": text, "font": {"size": 12, "color": INK}})
         self._hover.append((x, y, _about(node, queue)))
 
-    def arrow(self, arrow: Arrow, route: Route, largest: int) -> None:
+    def arrow(self, arrow: Arrow, route: ArrowRoute, largest: int) -> None:
         """Add a curve as wide as its share, with its count."""
         shade = colour(arrow.reason)
         curves = segments(route)
@@ -385,6 +385,6 @@ def several_vhosts(data: ReportData) -> bool:
     return len(hosts) > 1
 
 
-def path_text(path: Path) -> str:
+def path_text(path: DeathPath) -> str:
     """Return a path in words: ``work rejected -> wait expired -> work``."""
     return " -> ".join([*(f"{queue} {reason}" for queue, reason in path.deaths), path.queue])

@@ -30,7 +30,7 @@ from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, read_me
 from simulator.replay.rows.schema import INPUT
 from simulator.replay.rows.topologies import exporting_release, topologies
 from simulator.replay.watch.growing import CHUNK_BYTES, GrowingFile, Position, files_of, read_again
-from simulator.replay.watch.state import KeptRow, State
+from simulator.replay.watch.state import KeptRow, WatchState
 from simulator.replay.watch.status import Status, read_paths, read_queues
 
 # What is said about one row: a line of JSON, what it adds to the totals, and how its message stands after it.
@@ -191,7 +191,7 @@ _decode_signs = msgspec.json.Decoder(LateSigns).decode
 _decode_places = msgspec.json.Decoder(set[tuple[str, str | None]]).decode
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class WatchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is watched, and how.
 
     Attributes:
@@ -222,7 +222,7 @@ class WatchStep(msgspec.Struct, frozen=True):
 class Watcher:
     """Watches files, or directories of them, with a state (``simulator.replay.watch.state``)."""
 
-    def __init__(self, sources: Sequence[Path], wish: Wish, state: State) -> None:
+    def __init__(self, sources: Sequence[Path], wish: WatchOptions, state: WatchState) -> None:
         self._sources = sources
         self._wish = wish
         self._state = state

@@ -23,7 +23,7 @@ from simulator.broker.commands import CloseConnection, Command, OpenConnection
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, Delivered, Done, Reply
 from simulator.server.amqp import channel as channels
 from simulator.server.amqp.channel import Channel
-from simulator.server.amqp.contents import Contents
+from simulator.server.amqp.contents import DeliveryEncoder
 from simulator.server.amqp.frames import (
     BODY,
     CONTENT_HEADER,
@@ -72,7 +72,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     release: Release
     cluster_name: Callable[[], str]
     message_max_bytes: int
-    contents: Contents
+    contents: DeliveryEncoder
 
 
 class Connection:

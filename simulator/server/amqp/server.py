@@ -23,7 +23,7 @@ from simulator.broker.commands import Command, PauseDeliveries, ResumeDeliveries
 from simulator.broker.replies import ConnectionClosed, Reply
 from simulator.server.amqp import connection as protocol
 from simulator.server.amqp.connection import Connection, ServerSettings, is_loopback
-from simulator.server.amqp.contents import Contents
+from simulator.server.amqp.contents import DeliveryEncoder
 from simulator.server.amqp.protocol_errors import ProtocolError
 from simulator.server.node import Node
 
@@ -45,7 +45,7 @@ async def listen(node: Node, host: str, port: int) -> asyncio.Server:
         release=broker.release,
         cluster_name=lambda: broker.cluster_name,
         message_max_bytes=broker.max_message_size,
-        contents=Contents(broker.release),
+        contents=DeliveryEncoder(broker.release),
     )
     numbers = count(1)
     loop = asyncio.get_running_loop()

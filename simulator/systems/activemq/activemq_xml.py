@@ -17,8 +17,8 @@ from simulator.systems.activemq.dead_letter_strategies import NOWHERE, Discardin
 from simulator.systems.activemq.destinations import (
     KINDS,
     Destination,
+    DestinationEntry,
     DestinationMap,
-    Entry,
     Kind,
     entries,
     parts,
@@ -137,7 +137,7 @@ def _map(element: Element | None, listed: str, name: str, read: Callable[[Elemen
     """Return the values by destination of a map, and its default."""
     if element is None:
         return DestinationMap()
-    found: list[Entry[Made]] = []
+    found: list[DestinationEntry[Made]] = []
     fallback = element.last("defaultEntry")
     for each in _listed(element, listed):
         if not each.ours or each.name != name:

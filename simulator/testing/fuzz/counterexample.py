@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 from dlx.deaths import MAXLEN
-from dlx.possible_deaths import Rule
+from dlx.possible_deaths import DeathRule
 from dlx.releases import DEFAULT
 from dlx.settings import Setting
 from simulator.analysis.entries import Entries, entries
@@ -377,7 +377,7 @@ _FATES = {
 }
 
 
-def deciding_rule(search: Finder, broken: PropertyBroken) -> Rule | None:
+def deciding_rule(search: Finder, broken: PropertyBroken) -> DeathRule | None:
     """Return the rule by which the message was lost; ``None`` where it was not lost, or no rule fits."""
     return next((loss.rule for loss in search.possible_losses if is_cause(broken.cause, loss)), None)
 
@@ -391,7 +391,7 @@ def is_cause(cause: FindingCause, loss: Loss) -> bool:
     return cause.queue in (loss.queue, loss.target) and (cause.reason or "") == loss.reason
 
 
-def told(rule: Rule) -> str:
+def told(rule: DeathRule) -> str:
     """Say the rule, its setting, and what that hides."""
     return f"{rule}; {hidden(rule.setting)}" if rule.setting is not None and rule.setting.hidden else str(rule)
 

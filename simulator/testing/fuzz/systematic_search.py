@@ -52,7 +52,7 @@ class _Filling(NamedTuple):
     dead_letters: bool
 
 
-class _Ahead(NamedTuple):
+class _NextStep(NamedTuple):
     """A way to go on, in the order in which to go: a path into a queue, and whether to fill that."""
 
     actions: int
@@ -81,7 +81,7 @@ class Search(Finder):
         self.untried: list[str] = []
         self._known: set[Hashable] = set()
         self._order = count()
-        self._ahead: list[_Ahead] = []
+        self._ahead: list[_NextStep] = []
         self._to_probe: deque[History] = deque()
         self._to_open: deque[History] = deque()
         self._ended = False
@@ -207,7 +207,7 @@ class Search(Finder):
             self._later(steps.length(history), history, queue, None)
 
     def _later(self, actions: int, history: History, queue: QueueState, filling: _Filling | None) -> None:
-        ahead = _Ahead(actions, next(self._order), history, queue.vhost.name, queue.name, filling)
+        ahead = _NextStep(actions, next(self._order), history, queue.vhost.name, queue.name, filling)
         heapq.heappush(self._ahead, ahead)
 
     def _go_on(self, actions_max: int) -> None:
