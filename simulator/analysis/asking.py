@@ -21,7 +21,7 @@ from simulator.analysis.findings import ObjectName
 from simulator.analysis.lint.linting import ALWAYS_ASSUMED, promises
 from simulator.analysis.lint.rule import Subject
 from simulator.analysis.snapshot import Snapshot
-from simulator.analysis.upgrade.upgrading import upgraded
+from simulator.analysis.upgrade.report import upgraded
 from simulator.analysis.walk import Place
 from simulator.definitions import Definitions, read_definitions
 from simulator.definitions.checks import own_release

@@ -347,7 +347,7 @@ KINDS = (
     RecordKind.keeping("crashed", effects.Crashed),
     RecordKind.keeping("dead-lettered", effects.DeadLettered),
     RecordKind.keeping("delivery failed", effects.DeliveryFailed),
-    RecordKind.keeping("held", effects.Held),
+    RecordKind.keeping("held", effects.DeadMessageHeld),
     RecordKind.keeping("retried", effects.Retried),
     RecordKind.keeping("leaving", effects.Leaving),
     RecordKind.keeping("policies changed", effects.PoliciesChanged),

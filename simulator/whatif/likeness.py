@@ -110,7 +110,7 @@ class Likeness:
 
     def messages(self, batch: ReplayedRows) -> list[MessageRows]:
         """Return the messages of a batch."""
-        columns = _Columns(self, batch)
+        columns = _BatchColumns(self, batch)
         starts = np.flatnonzero(batch.replayed.column("first")).tolist()
         return [columns.message(range(*each)) for each in zip(starts, [*starts[1:], len(columns.events)], strict=True)]
 
@@ -152,7 +152,7 @@ class Likeness:
         return self._last_seen[number]
 
 
-class _Columns:
+class _BatchColumns:
     """The columns of a batch, as lists."""
 
     def __init__(self, known: Likeness, batch: ReplayedRows) -> None:

@@ -12,8 +12,8 @@ import dlx
 from dlx.death_headers import stored_headers
 from dlx.releases import RELEASES, TABLE, release
 from dlx.topology import Policy
-from simulator.analysis.upgrade.upgrade import QUESTIONS, UpgradeChange, asks
-from simulator.analysis.upgrade.upgrading import BESIDE, UpgradeReport, upgraded
+from simulator.analysis.upgrade.questions import QUESTIONS, UpgradeChange, asks
+from simulator.analysis.upgrade.report import BESIDE, UpgradeReport, upgraded
 from simulator.bootstrap import import_definitions
 from simulator.broker import Broker, OperatorError
 from simulator.definitions import DefinitionsError, parse_definitions

@@ -17,8 +17,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 import dlx
 from dlx.releases import release
-from simulator.analysis.upgrade.upgrade import UpgradeChange
-from simulator.analysis.upgrade.upgrading import upgraded
+from simulator.analysis.upgrade.questions import UpgradeChange
+from simulator.analysis.upgrade.report import upgraded
 from simulator.definitions import Definitions
 from simulator.testing.brokers.servers import ManagementError
 from tests.live.servers import LiveServer

@@ -8,7 +8,7 @@ from dlx.releases import Row
 from dlx.settings import DEAD_LETTER_ROUTING_KEY, Settings
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.analysis.findings import Fix, ObjectName, Severity
-from simulator.analysis.upgrade.upgrade import (
+from simulator.analysis.upgrade.questions import (
     NOTHING_TO_DO,
     MessagesConcerned,
     Upgrade,

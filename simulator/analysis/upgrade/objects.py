@@ -10,7 +10,7 @@ from dlx.bindings import check_binding
 from dlx.releases import Release, Row
 from dlx.topology import Policy
 from simulator.analysis.findings import Fix, ObjectName
-from simulator.analysis.upgrade.upgrade import MessagesConcerned, Upgrade, UpgradeChange, asks
+from simulator.analysis.upgrade.questions import MessagesConcerned, Upgrade, UpgradeChange, asks
 from simulator.definitions.checks import is_declared
 
 _MIRRORING = "ha-"

@@ -12,7 +12,7 @@ from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from simulator.analysis.findings import Fix, Severity
 from simulator.analysis.slices import message_of
 from simulator.analysis.upgrade.histories import order_of_deaths
-from simulator.analysis.upgrade.upgrade import MessagesConcerned, QueueAt, Upgrade, UpgradeChange, asks, change_of
+from simulator.analysis.upgrade.questions import MessagesConcerned, QueueAt, Upgrade, UpgradeChange, asks, change_of
 from simulator.scenario.steps import Publish
 
 Fate = frozenset[tuple[str, str]]

@@ -9,7 +9,7 @@ from dlx.releases import Row
 from dlx.settings import AT_LEAST_ONCE, CONSUMER_TIMEOUT, Settings
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.analysis.findings import Fix, ObjectName, Severity
-from simulator.analysis.upgrade.upgrade import (
+from simulator.analysis.upgrade.questions import (
     NOTHING_TO_DO,
     Kind,
     MessagesConcerned,

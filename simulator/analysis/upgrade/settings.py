@@ -20,7 +20,7 @@ from dlx.settings import (
 )
 from dlx.topology import QUORUM, Policy
 from simulator.analysis.findings import Fix, Severity
-from simulator.analysis.upgrade.upgrade import (
+from simulator.analysis.upgrade.questions import (
     NOTHING_TO_DO,
     Kind,
     MessagesConcerned,

@@ -204,7 +204,7 @@ class Judged(NamedTuple):
     marks: Marks
 
 
-class _Columns(NamedTuple):
+class _TimeColumns(NamedTuple):
     """All ``PathTimes`` that have a number, as columns."""
 
     source: Ints
@@ -247,7 +247,7 @@ class TimeCheck:
         self._terms = _Terms(assumptions.tolerance_us, assumptions.complete, arrivals)
         self._numbers: dict[PathTimes, int] = {}
         self._paths: list[PathTimes] = []
-        self._known: _Columns | None = None
+        self._known: _TimeColumns | None = None
 
     def number(self, times: PathTimes) -> int:
         """Return the number of these ``PathTimes``."""
@@ -280,7 +280,7 @@ class TimeCheck:
         return self._columns.source[numbers], self._columns.earlier[numbers]
 
     @property
-    def _columns(self) -> _Columns:
+    def _columns(self) -> _TimeColumns:
         if self._known is None:
             self._known = _columns(self._paths)
         return self._known
@@ -324,7 +324,9 @@ class _Terms(NamedTuple):
 class _Work:
     """Carries the bounds of rows along their paths."""
 
-    def __init__(self, columns: _Columns, terms: _Terms, rows: Ints, numbers: Ints, facts: Facts, start: Stays) -> None:
+    def __init__(
+        self, columns: _TimeColumns, terms: _Terms, rows: Ints, numbers: Ints, facts: Facts, start: Stays
+    ) -> None:
         self._columns = columns
         self._terms = terms
         self._tolerance_us = terms.tolerance_us
@@ -473,7 +475,7 @@ def _joined(stays: Stays, earlier: Stays, both: Flags) -> Stays:
     )
 
 
-def _columns(known: list[PathTimes]) -> _Columns:
+def _columns(known: list[PathTimes]) -> _TimeColumns:
     lasts = [times.last for times in known]
     kept = np.array([len(times.kept) for times in known], np.int64)
     places = np.array([(NO_TIME, NO_TIME), *(pair for times in known for pair in times.kept)], np.int64)
@@ -483,7 +485,7 @@ def _columns(known: list[PathTimes]) -> _Columns:
     for hop in hops:
         if hop.limit is not None:
             limits.setdefault(hop.limit, len(limits))
-    return _Columns(
+    return _TimeColumns(
         source=np.array([times.source for times in known], np.int64),
         earlier=np.array([times.earlier for times in known], np.int64),
         judged=np.array([times.judged for times in known], bool),

@@ -25,7 +25,7 @@ from simulator.systems.ironmq.configuring import configured
 from simulator.systems.ironmq.message import Message, counted, dead_letter, is_dead, posted
 from simulator.systems.ironmq.queues import Queue, QueuedMessage, Then, Timers
 from simulator.systems.ironmq.requests import Delete, Post, Release, Reserve, Touch
-from simulator.systems.ironmq.settings import DeadLetter, Settings
+from simulator.systems.ironmq.settings import DeadLetterSettings, Settings
 
 RESERVED_COUNT = "reserved_count"
 """Tells, with each event, the message's count after it."""
@@ -131,7 +131,7 @@ class Project:
         self.queues[name] = queue = Queue(name, settings)
         return queue
 
-    def _provide_target(self, wanted: DeadLetter | None) -> None:
+    def _provide_target(self, wanted: DeadLetterSettings | None) -> None:
         if wanted is not None and wanted.queue_name not in self.queues:
             self._create(wanted.queue_name, Settings())
 

@@ -355,7 +355,7 @@ class RedisStore(Store):
         self._tell(Event.ACKED, now_us, project, message_id, stored.queue, claim_id)
 
     def _existing(self, project: str, queue: str, claim_id: str, now_us: int) -> _Claim:
-        """Return the claim. Raises ``Missing``, and ``Failed`` if redis has dropped it but its queue still names it."""
+        """Return the claim. Raises ``NotFoundError``; ``Failed`` if redis dropped it but its queue still names it."""
         named = self._claim_sets.get(_claims_key(project, queue), {})
         if not self.queue_exists(project, queue) or claim_id not in named:
             raise no_claim(project, queue, claim_id)
