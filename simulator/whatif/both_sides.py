@@ -136,7 +136,7 @@ def _times_of(story: Story) -> Iterator[int]:
     yield from (each.until_us for each in story.deliveries)
 
 
-class Runs:
+class Playbacks:
     """Plays messages that belong together, under both sides.
 
     Args:
@@ -162,7 +162,7 @@ class Runs:
         self.log, self._typical_waits = log, typical_waits
         self._last: tuple[Story, frozenset[QueueRef]] | None = None
 
-    def knowing(self, typical_waits: TypicalWaits) -> Runs:
+    def knowing(self, typical_waits: TypicalWaits) -> Playbacks:
         """Return the same, with what the first runs have found."""
         found = copy.copy(self)
         found._typical_waits = typical_waits
@@ -180,7 +180,7 @@ class Runs:
 
         Raises ``TooManyHeldError`` where more than ``held_max`` are not over at one time.
         """
-        run = Playback(self.before.stage, self.log, self._unseen, watched=watched, held_max=held_max)
+        run = Playback(self.before.broker, self.log, self._unseen, watched=watched, held_max=held_max)
         return run.play(FirstRun(story) for story in own)
 
     def meets(self, story: Story, coupling: frozenset[QueueRef]) -> bool:
@@ -203,7 +203,7 @@ class Runs:
         for may_us in filter(None, dict.fromkeys((clocks.holding_us, self.after.clocks.holding_us))):
             for each in story.deliveries:
                 planner.must_be_held_alike(each.at_us, each.until_us, may_us)
-        (played,) = Playback(self.before.stage, self.log, self._unseen, planner=planner).play([FirstRun(story)])
+        (played,) = Playback(self.before.broker, self.log, self._unseen, planner=planner).play([FirstRun(story)])
         return played.first, _plan(played.first, planner, clocks, {})
 
     def second_planned(
@@ -222,7 +222,7 @@ class Runs:
         def play(given: FirstRun) -> tuple[FirstRun, Plan | None]:
             planner = TimePlanner(times_us, places, moments - 1, clocks.ttls_us)
             rerun = Playback(
-                self.after.stage, self.log, self._unseen, typical_waits=self._typical_waits, planner=planner
+                self.after.broker, self.log, self._unseen, typical_waits=self._typical_waits, planner=planner
             )
             (played,) = rerun.play([given])
             return played.first, _plan(played.first, planner, clocks, seen)
@@ -235,14 +235,14 @@ class Runs:
     def other(
         self,
         own: Iterable[FirstRun],
-        stage: PlaybackBroker | None = None,
+        broker: PlaybackBroker | None = None,
         watched: Collection[int] = (),
         held_max: int | None = None,
     ) -> Iterator[Played]:
-        """Play them again under the other side, or on another stage."""
-        stage = stage or self.after.stage
+        """Play them again under the other side, or on another broker."""
+        broker = broker or self.after.broker
         return Playback(
-            stage, self.log, self._unseen, typical_waits=self._typical_waits, watched=watched, held_max=held_max
+            broker, self.log, self._unseen, typical_waits=self._typical_waits, watched=watched, held_max=held_max
         ).play(own)
 
     def at_once(self, first: FirstRun) -> ComparedMessage | None:
@@ -278,7 +278,7 @@ class Runs:
             played = ((each, each) for each in self.other(own, held_max=held_max))
         else:
             own, failed = tee(own)
-            other = self.other(map(_with_failures, failed), self.after.second_stage, held_max=held_max)
+            other = self.other(map(_with_failures, failed), self.after.second_broker, held_max=held_max)
             played = _side_by_side(self.other(own, held_max=held_max), other)
         for one, or_else in played:
             found = _case(one.given, one.fate, or_else.fate.ends)  # if it goes round, nobody knows which do
@@ -345,17 +345,17 @@ class Comparison:
         waits_us: how long its other messages waited to be delivered, in each queue that they came into.
 
     Attributes:
-        runs: what plays them.
+        playbacks: what plays them.
         units: which messages are played together, and why.
         cases: each message under both sides, in the order of the units; empty before ``play``.
     """
 
     def __init__(
-        self, stories: Sequence[Story], runs: Runs, waits_us: Mapping[QueueRef, Sequence[int]] | None = None
+        self, stories: Sequence[Story], playbacks: Playbacks, waits_us: Mapping[QueueRef, Sequence[int]] | None = None
     ) -> None:
-        self.runs = runs
+        self.playbacks = playbacks
         self._stories, self._waits_us = stories, waits_us or {}
-        self.units: list[Unit] = units(stories, self.runs.reaches)
+        self.units: list[Unit] = units(stories, self.playbacks.reaches)
         self.cases: list[ComparedMessage] = []
 
     def play(self, done: Done = int) -> list[ComparedMessage]:
@@ -364,9 +364,11 @@ class Comparison:
         for count, (unit, own) in _counted(self._together()):
             firsts.append((unit, self._first(unit, own)))
             done(count // 2)
-        self.runs = self.runs.knowing(TypicalWaits.of((each for _, own in firsts for each in own), self._waits_us))
+        self.playbacks = self.playbacks.knowing(
+            TypicalWaits.of((each for _, own in firsts for each in own), self._waits_us)
+        )
         for count, (unit, own) in _counted(firsts):
-            self.cases += self.runs.cases(own, coupled=bool(unit.queues))
+            self.cases += self.playbacks.cases(own, coupled=bool(unit.queues))
             done((len(self._stories) + count) // 2)
         return self.cases
 
@@ -377,13 +379,13 @@ class Comparison:
                 own = [self._stories[number] for number in group]
                 if unit.queues:
                     own.sort(key=attrgetter("began"))
-                    deque(put_in_order(own, self.runs.before.flows), maxlen=0)  # it changes them where they are
+                    deque(put_in_order(own, self.playbacks.before.flows), maxlen=0)  # it changes them where they are
                 yield unit, own
 
     def _first(self, unit: Unit, own: Sequence[Story]) -> list[FirstRun]:
         if unit.queues:
-            return [played.first for played in in_order(self.runs.first(own))]
-        return [self.runs.first_alone(story) for story in own]
+            return [played.first for played in in_order(self.playbacks.first(own))]
+        return [self.playbacks.first_alone(story) for story in own]
 
     def parts(self) -> Iterator[tuple[Unit, list[ComparedMessage]]]:
         """Yield the units with their cases."""
@@ -421,7 +423,9 @@ class BothHistories(NamedTuple):
     after: MessageHistory
 
 
-def lives(runs: Runs, groups: Iterable[Sequence[ComparedMessage]], wanted: Collection[str]) -> dict[str, BothHistories]:
+def lives(
+    playbacks: Playbacks, groups: Iterable[Sequence[ComparedMessage]], wanted: Collection[str]
+) -> dict[str, BothHistories]:
     """Return the lives of messages with these identities that end differently, the first of each.
 
     ``groups`` belong together, and are in the order in which they begin.
@@ -434,8 +438,8 @@ def lives(runs: Runs, groups: Iterable[Sequence[ComparedMessage]], wanted: Colle
         if here.keys() <= found.keys():
             continue
         watched = set(here.values())
-        first = in_order(runs.first(own, watched))
-        sides = first, in_order(runs.other((each.first for each in first), watched=watched))
+        first = in_order(playbacks.first(own, watched))
+        sides = first, in_order(playbacks.other((each.first for each in first), watched=watched))
         for message, place in here.items():
             told = (MessageHistory(uid=1, vhost=own[place].vhost, events=[*side[place].seen]) for side in sides)
             found.setdefault(message, BothHistories(*told))

@@ -30,7 +30,7 @@ from dlx.topology import Binding
 from simulator.analysis.findings import ObjectName
 from simulator.analysis.slices import Slices, reached_by, sent_on_from
 from simulator.definitions import DefinitionsError
-from simulator.whatif.both_sides import ComparedMessage, Runs
+from simulator.whatif.both_sides import ComparedMessage, Playbacks
 from simulator.whatif.coupling import message_of
 from simulator.whatif.differences import SideDifference, differences, object_like, taken_back, with_field
 from simulator.whatif.outcomes import Outcome
@@ -76,9 +76,9 @@ class Part(NamedTuple):
     messages: int
 
 
-def find_causes(runs: Runs, parts: Iterable[Part]) -> Causes:
+def find_causes(playbacks: Playbacks, parts: Iterable[Part]) -> Causes:
     """Return what makes messages end differently."""
-    found = differences(runs.before.side, runs.after.side)
+    found = differences(playbacks.before.side, playbacks.after.side)
     counted: Counter[str] = Counter()
     unchecked = []
     for part in parts:
@@ -90,14 +90,14 @@ def find_causes(runs: Runs, parts: Iterable[Part]) -> Causes:
                 f"what makes messages end differently around {names}: {part.messages:,} messages meet there"
             )
         else:
-            counted += _of_part(part, runs, found)
+            counted += _of_part(part, playbacks, found)
     causes = sorted(counted.items(), key=lambda cause: (-cause[1], cause[0]))
     return Causes(tuple(ChangeCause(what, messages) for what, messages in causes), tuple(unchecked))
 
 
-def _of_part(part: Part, runs: Runs, found: Sequence[SideDifference]) -> Counter[str]:
+def _of_part(part: Part, playbacks: Playbacks, found: Sequence[SideDifference]) -> Counter[str]:
     played = part.together if part.queues else [example for _, example in part.ways]
-    laboratory = Laboratory(runs, found, [case.story for case in played], together=bool(part.queues))
+    laboratory = Laboratory(playbacks, found, [case.story for case in played], together=bool(part.queues))
     together = _Experiments(played, laboratory) if part.queues else None
     counted: Counter[str] = Counter()
     for messages, example in part.ways:
@@ -114,29 +114,29 @@ class _Experiments:
         self._place = {id(case): place for place, case in enumerate(played)}
         self._laboratory = laboratory
         self._differences = laboratory.differences([case.story for case in played])
-        self._firsts = [each.first for each in in_order(laboratory.runs.first(case.story for case in played))]
+        self._firsts = [each.first for each in in_order(laboratory.playbacks.first(case.story for case in played))]
         self._known: dict[int, list[Outcome]] = {}
 
     def causes(self, case: ComparedMessage) -> list[str]:
         """Return the differences that make the message end differently."""
         found = self._bringing(case.before.ends, self._laboratory.without, case)
-        if found or self._ends(self._laboratory.runs.before.stage, case) == case.after.ends:
+        if found or self._ends(self._laboratory.playbacks.before.broker, case) == case.after.ends:
             return found  # none are needed where the log's own side, played again, may end in the new way
         return self._bringing(case.after.ends, self._laboratory.only_with, case)
 
     def _bringing(
-        self, end: Outcome, stage: Callable[[SideDifference], PlaybackBroker | None], case: ComparedMessage
+        self, end: Outcome, broker_of: Callable[[SideDifference], PlaybackBroker | None], case: ComparedMessage
     ) -> list[str]:
-        """Return the differences whose stages bring the message to that end."""
-        return [each.what for each in self._differences if self._ends(stage(each), case) == end]
+        """Return the differences whose brokers bring the message to that end."""
+        return [each.what for each in self._differences if self._ends(broker_of(each), case) == end]
 
-    def _ends(self, stage: PlaybackBroker | None, case: ComparedMessage) -> Outcome | None:
-        if stage is None:
+    def _ends(self, broker: PlaybackBroker | None, case: ComparedMessage) -> Outcome | None:
+        if broker is None:
             return None
-        if id(stage) not in self._known:  # the laboratory keeps it
-            run = self._laboratory.runs.other(self._firsts, stage)
-            self._known[id(stage)] = [each.fate.ends for each in in_order(run)]
-        return self._known[id(stage)][self._place[id(case)]]
+        if id(broker) not in self._known:  # the laboratory keeps it
+            run = self._laboratory.playbacks.other(self._firsts, broker)
+            self._known[id(broker)] = [each.fate.ends for each in in_order(run)]
+        return self._known[id(broker)][self._place[id(case)]]
 
 
 _IMPORTS = frozenset(row.name for row in rows_of(Declarations, OfDefinitions, Limits, PolicyContents))
@@ -151,19 +151,19 @@ class Laboratory:
     """The brokers for experiments with some messages.
 
     Args:
-        runs: plays messages under both sides.
+        playbacks: plays messages under both sides.
         found: in what the sides differ.
         stories: the messages.
         together: whether they are played together, or each by itself.
     """
 
     def __init__(
-        self, runs: Runs, found: Sequence[SideDifference], stories: Sequence[Story], *, together: bool
+        self, playbacks: Playbacks, found: Sequence[SideDifference], stories: Sequence[Story], *, together: bool
     ) -> None:
-        self.runs, self._found, self._stories, self._together = runs, found, stories, together
+        self.playbacks, self._found, self._stories, self._together = playbacks, found, stories, together
         self._sent: dict[int, Mapping[str, Sequence[Message]]] = {}
         self._meeting: dict[SideDifference, list[Story]] = {}
-        self._stages: dict[tuple[bool, SideDifference], PlaybackBroker | None] = {}
+        self._brokers: dict[tuple[bool, SideDifference], PlaybackBroker | None] = {}
 
     def differences(self, stories: Sequence[Story]) -> list[SideDifference]:
         """Return the differences that any of these messages may meet."""
@@ -172,17 +172,17 @@ class Laboratory:
 
     def without(self, what: SideDifference) -> PlaybackBroker | None:
         """Return the other side without this difference; nothing if the broker refuses its definitions."""
-        return self._stage(self.runs.after, self.runs.before, what)
+        return self._broker(self.playbacks.after, self.playbacks.before, what)
 
     def only_with(self, what: SideDifference) -> PlaybackBroker | None:
         """Return the log's own side with this difference alone; nothing if the broker refuses its definitions."""
-        return self._stage(self.runs.before, self.runs.after, what)
+        return self._broker(self.playbacks.before, self.playbacks.after, what)
 
-    def _stage(self, side: PreparedSide, to: PreparedSide, what: SideDifference) -> PlaybackBroker | None:
-        key = side is self.runs.after, what
-        if key not in self._stages:
-            self._stages[key] = self._of_part(side, to, what) or _of_all(side, to, what)
-        return self._stages[key]
+    def _broker(self, side: PreparedSide, to: PreparedSide, what: SideDifference) -> PlaybackBroker | None:
+        key = side is self.playbacks.after, what
+        if key not in self._brokers:
+            self._brokers[key] = self._of_part(side, to, what) or _of_all(side, to, what)
+        return self._brokers[key]
 
     def _of_part(self, side: PreparedSide, to: PreparedSide, what: SideDifference) -> PlaybackBroker | None:
         """Return a broker that has what messages can come to; nothing where the difference may decide over that."""
@@ -209,7 +209,7 @@ class Laboratory:
         for story in self._stories if self._together else self._meets(what):
             if story.vhost in flows:
                 ahead[story.vhost] += _messages(flows[story.vhost], story)
-        return self._slices[side is self.runs.after].within(
+        return self._slices[side is self.playbacks.after].within(
             {vhost: reached_by(flows[vhost], messages) for vhost, messages in ahead.items()}
         )
 
@@ -221,7 +221,7 @@ class Laboratory:
 
     @property
     def _sides(self) -> tuple[PreparedSide, PreparedSide]:
-        return self.runs.before, self.runs.after
+        return self.playbacks.before, self.playbacks.after
 
     # Which messages meet a difference
 
@@ -234,7 +234,7 @@ class Laboratory:
     def _may_meet(self, story: Story, what: SideDifference) -> bool:
         if what.behaviour:
             return what.behaviour not in _NO_MATTER
-        if not self.runs.reaches.of(story).is_clear:
+        if not self.playbacks.reaches.of(story).is_clear:
             return True
         if what.section == "queues":
             vhost, name = msgspec.json.decode(what.key)
@@ -248,11 +248,11 @@ class Laboratory:
 
     def _is_of(self, vhost: str | None, story: Story) -> bool:
         """Tell whether a virtual host is that of the message; the definitions of a single one may not name it."""
-        return vhost in (None, story.vhost) or self.runs.before.only_vhost is not None
+        return vhost in (None, story.vhost) or self.playbacks.before.only_vhost is not None
 
     def _meets_queue(self, story: Story, name: str, *, is_there: bool) -> bool:
         """Tell whether the message may come to a queue, or might, if the queue is not there on both sides."""
-        reached = (story.vhost, name) in self.runs.reaches.of(story).queues
+        reached = (story.vhost, name) in self.playbacks.reaches.of(story).queues
         if reached or is_there:
             return reached
         about = ObjectName("queue", story.vhost, name)
@@ -291,6 +291,6 @@ def _messages(flow: MessageFlow, story: Story) -> list[Message]:
 
 def _of_all(side: PreparedSide, to: PreparedSide, what: SideDifference) -> PlaybackBroker | None:
     try:
-        return prepared(taken_back(side.side, to.side, what)).stage
+        return prepared(taken_back(side.side, to.side, what)).broker
     except DefinitionsError:
         return None

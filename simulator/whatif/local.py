@@ -13,7 +13,7 @@ from simulator.replay.engines.local import kernel_of
 from simulator.replay.kernel.batch_replay import Kernel
 from simulator.replay.kernel.kernel_input import in_order, kernel_rows
 from simulator.replay.rows.tables import LocalTable
-from simulator.whatif.both_sides import ComparedMessage, Comparison, Runs, lives
+from simulator.whatif.both_sides import ComparedMessage, Comparison, Playbacks, lives
 from simulator.whatif.causes import find_causes
 from simulator.whatif.consumer_actions import read_stories
 from simulator.whatif.coupling import Unit
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame as SparkTable
 
 Progress = Callable[[str, int, int | None], object]
-PlayerOf = Callable[[Runs, frozenset[QueueRef], Collection[str], Mapping[str, int]], PlainPlayer]
+PlayerOf = Callable[[Playbacks, frozenset[QueueRef], Collection[str], Mapping[str, int]], PlainPlayer]
 
 
 def what_if(
@@ -103,17 +103,17 @@ def what_if_files(
     """
     given = Captured.of(captured, left)
     one, other = map(prepared, of_the_log(given.overview, before, after))
-    runs = Runs(one, other, unseen, given.of_all(one))
+    playbacks = Playbacks(one, other, unseen, given.of_all(one))
     kernel = kernel_of_side(given.rows, one)
-    coupling = coupling_queues_of(given, runs.reaches, one)
-    player = player_of(runs, coupling, given.left_files, given.file_numbers)
+    coupling = coupling_queues_of(given, playbacks.reaches, one)
+    player = player_of(playbacks, coupling, given.left_files, given.file_numbers)
     looks = [player.first(batch) for batch in _replayed(given.rows, kernel, progress)]
     stories = [story for look in looks for story in look.coupled]
-    comparison = Comparison(stories, runs, _waits_us(looks))
+    comparison = Comparison(stories, playbacks, _waits_us(looks))
     count = len(stories)
     comparison.play(lambda done: progress("playing messages", done, count))
     progress("looking for causes", count, count)
-    runs = player.runs = comparison.runs
+    playbacks = player.playbacks = comparison.playbacks
     alone = [case for look in looks for case in _both_sides(look, player)]
     tallies = []
     for unit, own in comparison.parts():
@@ -128,11 +128,11 @@ def what_if_files(
     wanted = of_alone.examples()
     read_again = in_order(kernel_rows(given.of_messages(wanted), BESIDE)).batches()
     stories_again = player.stories(replayed_batches(kernel.replay, read_again))
-    tallies.append((of_alone, (), runs.all_alone(stories_again, wanted)))
+    tallies.append((of_alone, (), playbacks.all_alone(stories_again, wanted)))
     tally = Tally.whole(part for part, *_ in tallies)
     parts = (part.part(own, queues) for part, queues, own in tallies if part.changed)
-    answer = conclusion(tally, find_causes(runs, parts), runs, given)
-    shown = lives(runs, _groups(tallies), answer.shown_examples) if examples else {}
+    answer = conclusion(tally, find_causes(playbacks, parts), playbacks, given)
+    shown = lives(playbacks, _groups(tallies), answer.shown_examples) if examples else {}
     coupled = [WeightedCase.of(case) for _, queues, own in tallies if queues for case in own]
     return WhatIfResult(
         answer=answer, tally=tally, units=_units(comparison, tally), lives=shown, cases=[*coupled, *alone]

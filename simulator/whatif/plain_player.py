@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from simulator.whatif.both_sides import ComparedMessage, Plan, Runs
+from simulator.whatif.both_sides import ComparedMessage, Plan, Playbacks
 from simulator.whatif.consumer_actions import read_stories
 from simulator.whatif.correlates import Mark, property_marks, publish_marks
 from simulator.whatif.log_rows import ReplayedRows, rows_of
@@ -179,7 +179,7 @@ class PlainPlayer:
     """Plays each message by itself.
 
     Args:
-        runs: plays a message.
+        playbacks: plays a message.
         coupling: the queues where messages meet.
         left: the files whose rows are no deliveries, but what was found in the queues in the end.
         file_numbers: those of the log's files.
@@ -187,16 +187,16 @@ class PlainPlayer:
 
     def __init__(
         self,
-        runs: Runs,
+        playbacks: Playbacks,
         coupling: frozenset[QueueRef],
         left: Collection[str],
         file_numbers: Mapping[str, int],
     ) -> None:
-        self.runs, self._coupling, self._left, self.file_numbers = runs, coupling, left, file_numbers
+        self.playbacks, self._coupling, self._left, self.file_numbers = playbacks, coupling, left, file_numbers
 
     def stories(self, batches: Iterable[ReplayedRows]) -> Iterator[Story]:
         """Yield the stories of all messages in these rows."""
-        before = self.runs.before
+        before = self.playbacks.before
         rows = rows_of(batches, self.file_numbers)
         return read_stories(rows, before.flows, only=before.only_vhost, left=self._left)
 
@@ -208,15 +208,15 @@ class PlainPlayer:
         """Play messages by themselves under the log's own side, beside those that were played already."""
         look = FirstLook.empty()
         for first in played:
-            look.add_alone(first, self.runs.at_once(first))
+            look.add_alone(first, self.playbacks.at_once(first))
         for story in stories:
-            if self.runs.meets(story, self._coupling):
+            if self.playbacks.meets(story, self._coupling):
                 look.coupled.append(story)
             else:
-                first = self.runs.first_alone(story)
-                look.add_alone(first, self.runs.at_once(first))
+                first = self.playbacks.first_alone(story)
+                look.add_alone(first, self.playbacks.at_once(first))
         return look
 
     def second(self, waiting: SecondPlay) -> Iterator[WeightedCase]:
         """Play them under the other side, too."""
-        yield WeightedCase.of(self.runs.alone(waiting.first))
+        yield WeightedCase.of(self.playbacks.alone(waiting.first))

@@ -17,7 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from simulator.replay.rows.row_codec import LINEAGE, read_messages
-from simulator.whatif.both_sides import ComparedMessage, Plan, Runs
+from simulator.whatif.both_sides import ComparedMessage, Plan, Playbacks
 from simulator.whatif.likeness import SINGLE, Likeness, MessageRows
 from simulator.whatif.log_rows import ReplayedRows
 from simulator.whatif.outcomes import FourTimes
@@ -59,13 +59,15 @@ class SharedPlayer(PlainPlayer):
 
     def __init__(
         self,
-        runs: Runs,
+        playbacks: Playbacks,
         coupling: frozenset[QueueRef],
         left: Collection[str],
         file_numbers: Mapping[str, int],
     ) -> None:
-        super().__init__(runs, coupling, left, file_numbers)
-        self.likeness = Likeness(runs.reaches, runs.before.only_vhost, left, file_numbers, runs.log.end_us)
+        super().__init__(playbacks, coupling, left, file_numbers)
+        self.likeness = Likeness(
+            playbacks.reaches, playbacks.before.only_vhost, left, file_numbers, playbacks.log.end_us
+        )
         self._seconds: dict[Any, list[SharedSecondRun]] = {}
         self._begin()
 
@@ -86,25 +88,25 @@ class SharedPlayer(PlainPlayer):
         One that an exchange sends somewhere at random must not even be played as an example: the next one would be
         sent elsewhere.
         """
-        runs = self.runs
-        at_random = any(story.vhost in side.clocks.at_random for side in (runs.before, runs.after))
-        return at_random or not story.publications or runs.meets(story, self._coupling)
+        playbacks = self.playbacks
+        at_random = any(story.vhost in side.clocks.at_random for side in (playbacks.before, playbacks.after))
+        return at_random or not story.publications or playbacks.meets(story, self._coupling)
 
     def learn(self, message: MessageRows, story: Story) -> FirstRun | None:
         """Play a message, and remember the play for those like it. Return what it gave if others cannot share it."""
         moments_us = message.moments_us
-        first, plan = self.runs.first_planned(story, moments_us)
+        first, plan = self.playbacks.first_planned(story, moments_us)
         known = self.known.setdefault(message.key, [])
         times_us = None if plan is None or len(known) >= VARIANTS_MAX else plan.timetable.times(moments_us)
         if plan is None or times_us is None:
-            if not self.runs.before.clocks.is_held_too_long(story):
+            if not self.playbacks.before.clocks.is_held_too_long(story):
                 self.singles.add(message.key)
             return first
         traced = (each for each in story.deliveries if each.traced)
         last = [row for row, each in zip(message.delivered, traced, strict=True) if each.may_be_hidden]
         self._count += 1
         known.append(SharedFirstRun(
-            first, plan, times_us, len(moments_us), self.runs.at_once(first), last, (self._id, self._count)
+            first, plan, times_us, len(moments_us), self.playbacks.at_once(first), last, (self._id, self._count)
         ))  # fmt: skip
         return None
 
@@ -133,7 +135,7 @@ class SharedPlayer(PlainPlayer):
         for second in known:
             if (ends_us := second.ends_us(play.plan, times_us)) is not None:
                 return second, ends_us
-        second = SharedSecondRun(*self.runs.second_planned(play.at(times_us), play.plan, times_us, play.moments))
+        second = SharedSecondRun(*self.playbacks.second_planned(play.at(times_us), play.plan, times_us, play.moments))
         if second.plans and len(known) < VARIANTS_MAX:
             known.append(second)
         return second, second.case.ends_us
@@ -206,7 +208,7 @@ class _Batch:
 
     def _read(self, messages: Sequence[MessageRows]) -> list[Story | None]:
         """Read the stories of some messages; those in virtual hosts that the definitions do not have are none."""
-        flows, likeness = self._player.runs.before.flows, self._player.likeness
+        flows, likeness = self._player.playbacks.before.flows, self._player.likeness
         known = [likeness.vhost(self._vhosts[message.rows.start].as_py()) in flows for message in messages]
         own = (message for message, has in zip(messages, known, strict=True) if has)
         stories = self._player.stories([self._only(own)])

@@ -27,7 +27,7 @@ from simulator.replay.engines.spark_sessions import telling
 from simulator.replay.kernel.kernel_input import kernel_rows
 from simulator.replay.rows.row_codec import LINEAGE, LINEAGE_SQL
 from simulator.replay.rows.tables import rows, select
-from simulator.whatif.both_sides import ComparedMessage, Runs, lives
+from simulator.whatif.both_sides import ComparedMessage, Playbacks, lives
 from simulator.whatif.causes import TOGETHER_MAX, Part, find_causes
 from simulator.whatif.coupling import Coupling, Reaches, Unit
 from simulator.whatif.differences import Side
@@ -102,11 +102,13 @@ def what_if_on_spark(
             _check_held(second, coupling)
         cases = known.unionAll(second)
         tallies = _tallies(cases)
-        runs = asking.runs(log, typical_waits)
-        seen = _Looks(runs, first_runs, lambda names: _stories_of(given.of_messages(names), step), tallies, coupling)
+        playbacks = asking.playbacks(log, typical_waits)
+        seen = _Looks(
+            playbacks, first_runs, lambda names: _stories_of(given.of_messages(names), step), tallies, coupling
+        )
         tally = Tally.whole(tallies.values())
-        answer = conclusion(tally, find_causes(runs, seen.parts()), runs, given)
-        shown = lives(runs, seen.groups(), answer.shown_examples) if examples else {}
+        answer = conclusion(tally, find_causes(playbacks, seen.parts()), playbacks, given)
+        shown = lives(playbacks, seen.groups(), answer.shown_examples) if examples else {}
         kept.pop_all()  # what became of messages stays there until the session ends
     told = cases.filter("fates IS NOT NULL").select("fates")
     messages = told.mapInArrow(rows_step, from_arrow_schema(SCHEMA))
@@ -213,13 +215,13 @@ class _Looks:
 
     def __init__(
         self,
-        runs: Runs,
+        playbacks: Playbacks,
         first_runs: DataFrame,
         stories_of: Callable[[Collection[Named]], list[Story]],
         tallies: Mapping[str | None, Tally],
         coupling: Coupling,
     ) -> None:
-        self._runs, self._first_runs, self._stories_of = runs, first_runs, stories_of
+        self._playbacks, self._first_runs, self._stories_of = playbacks, first_runs, stories_of
         self._tallies, self._coupling = tallies, coupling
         self._groups: dict[str | None, list[ComparedMessage]] = {}
 
@@ -253,10 +255,10 @@ class _Looks:
         found: list[ComparedMessage] = []
         if coupled is None:
             wanted = tally.examples()
-            found = self._runs.all_alone(self._stories_of(wanted), wanted)
+            found = self._playbacks.all_alone(self._stories_of(wanted), wanted)
         elif tally.messages <= TOGETHER_MAX:
             own = self._first_runs.filter(F.col("first").isNotNull() & (F.col("coupled") == coupled))
             firsts = own.sort(*IN_ORDER).select("first").toArrow().column("first")
-            found = self._runs.cases([pickle.loads(each.as_py()) for each in firsts], coupled=True)
+            found = self._playbacks.cases([pickle.loads(each.as_py()) for each in firsts], coupled=True)
         self._groups[coupled] = found
         return found

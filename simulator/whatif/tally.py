@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from simulator.replay.rows.tables import Table
 from simulator.whatif.answer import Delay, Delays, OutcomeChange, Represented, Totals, WhatIfAnswer
-from simulator.whatif.both_sides import ComparedMessage, Runs
+from simulator.whatif.both_sides import ComparedMessage, Playbacks
 from simulator.whatif.causes import WAYS_MAX, Causes, ChangeCause, Part
 from simulator.whatif.correlates import VALUES_MAX, Correlates
 from simulator.whatif.log import Captured, given_twice, not_looked_at
@@ -283,15 +283,15 @@ def _known(observed: bool, *, ended: bool) -> str:
     return "acknowledged or discarded: traces cannot show which" if ended else "inferred"
 
 
-def conclusion(tally: Tally, causes: Causes, runs: Runs, captured: Captured[Table]) -> WhatIfAnswer:
+def conclusion(tally: Tally, causes: Causes, playbacks: Playbacks, captured: Captured[Table]) -> WhatIfAnswer:
     """Return the answer for the messages of a capture."""
     unchecked = (
-        *dict.fromkeys((*runs.before.notes, *runs.after.notes)),
+        *dict.fromkeys((*playbacks.before.notes, *playbacks.after.notes)),
         *causes.unchecked,
         *(_too_many(what) for what in sorted(tally.marks.too_many) if tally.changed),
-        *not_looked_at(captured, runs.before),
+        *not_looked_at(captured, playbacks.before),
         *given_twice(captured),
-        *hidden_ends(tally.ended, runs.before.flows, runs.log.consumed | captured.left_queues),
+        *hidden_ends(tally.ended, playbacks.before.flows, playbacks.log.consumed | captured.left_queues),
     )
     return tally.answer(causes.found, unchecked)
 

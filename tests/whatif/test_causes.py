@@ -88,15 +88,15 @@ class Brokers:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.queues: list[int] = []
-        plain = Laboratory._stage
+        plain = Laboratory._broker
 
-        def stage(*asked: Any) -> PlaybackBroker | None:
+        def broker(*asked: Any) -> PlaybackBroker | None:
             found = plain(*asked)
             assert found is not None
-            self.queues.append(sum(len(vhost.queues) for vhost in found.broker.vhosts.values()))
+            self.queues.append(sum(len(vhost.queues) for vhost in found.node.vhosts.values()))
             return found
 
-        monkeypatch.setattr(Laboratory, "_stage", stage)
+        monkeypatch.setattr(Laboratory, "_broker", broker)
 
 
 MANY = 30

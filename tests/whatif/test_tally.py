@@ -11,7 +11,7 @@ import pytest
 from simulator.definitions import Definitions
 from simulator.whatif import correlates as marks_module
 from simulator.whatif import tally as tally_module
-from simulator.whatif.both_sides import ComparedMessage, Comparison, Runs
+from simulator.whatif.both_sides import ComparedMessage, Comparison, Playbacks
 from simulator.whatif.causes import find_causes
 from simulator.whatif.correlates import Correlates
 from simulator.whatif.outcomes import Fate, Outcome
@@ -79,8 +79,8 @@ def test_messages_of_one_id_in_two_virtual_hosts_change_because_of_their_own_que
         for vhost, queue in (("one", "x"), ("other", "y"))
         for number in range(5)
     ]
-    comparison = Comparison(stories, Runs(side(), side(**{"x-message-ttl": 1}), "ack", shown_by(stories)))
+    comparison = Comparison(stories, Playbacks(side(), side(**{"x-message-ttl": 1}), "ack", shown_by(stories)))
     comparison.play()
     parts = [Tally(map(WeightedCase.of, own)).part(own, unit.queues) for unit, own in comparison.parts()]
-    causes = find_causes(comparison.runs, parts).found
+    causes = find_causes(comparison.playbacks, parts).found
     assert sorted(cause.messages for cause in causes) == [5, 5]

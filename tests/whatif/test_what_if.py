@@ -328,10 +328,10 @@ def ticks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     tell = PlaybackBroker.tell
 
-    def counting(stage: PlaybackBroker, command: Command) -> Got | None:
+    def counting(broker: PlaybackBroker, command: Command) -> Got | None:
         if isinstance(command, PassTime):
-            found.append(stage.now_us)
-        return tell(stage, command)
+            found.append(broker.now_us)
+        return tell(broker, command)
 
     monkeypatch.setattr(PlaybackBroker, "tell", counting)
     return found
