@@ -75,16 +75,16 @@ class Reasons:
             case Event.DEAD_LETTERED:
                 return Reason(_address(found), sources(["dlx.dead_lettering"]))
             case Event.HELD:
-                strategy = _told(found, settings.DEAD_LETTER_STRATEGY)
+                strategy = _with_origins(found, settings.DEAD_LETTER_STRATEGY)
                 return Reason(strategy, sources(["dlx.dead_lettering"], ["quorum_at_least_once"]))
             case Event.REQUEUED if found.queue.type == QUORUM:
                 rows = ["returns_counted_as_failures", "quorum_delivery_limit_counts"]
-                return Reason(_told(found, settings.DELIVERY_LIMIT), sources(["dlx.delivery_counts"], rows))
+                return Reason(_with_origins(found, settings.DELIVERY_LIMIT), sources(["dlx.delivery_counts"], rows))
             case Event.PURGED:
-                return Reason(_told(found, settings.EXPIRES), sources(["dlx.settings"]))
+                return Reason(_with_origins(found, settings.EXPIRES), sources(["dlx.settings"]))
             case Event.DROPPED | Event.NACKED | Event.DEFERRED if _was_full(event, before):
                 limits = (settings.OVERFLOW, settings.MAX_LENGTH, settings.MAX_LENGTH_BYTES)
-                return Reason(_told(found, *limits), sources(["dlx.settings"]))
+                return Reason(_with_origins(found, *limits), sources(["dlx.settings"]))
             case Event.CYCLE_DROPPED | Event.DROPPED | Event.UNROUTABLE:
                 copies = self._flow.copies(self._flow.state(queue, message), event.reason or deaths.REJECTED)
                 return copy_reason(copies[0])
@@ -143,11 +143,11 @@ def _was_full(event: Happened, before: Happened | None) -> bool:
 
 
 def _address(found: Settings) -> str:
-    keys = _told(found, settings.DEAD_LETTER_ROUTING_KEY) or "no dead-letter-routing-key: it keeps its keys"
-    return f"{_told(found, settings.DEAD_LETTER_EXCHANGE)}; {keys}"
+    keys = _with_origins(found, settings.DEAD_LETTER_ROUTING_KEY) or "no dead-letter-routing-key: it keeps its keys"
+    return f"{_with_origins(found, settings.DEAD_LETTER_EXCHANGE)}; {keys}"
 
 
-def _told(found: Settings, *keys: str) -> str:
+def _with_origins(found: Settings, *keys: str) -> str:
     return "; ".join(with_origin(found.values[key]) for key in keys if key in found.values)
 
 
