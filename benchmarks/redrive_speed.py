@@ -22,12 +22,12 @@ import pika
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from simulator.redrive.bring_back import Pace, bring_back, check_delivery_limit
-from simulator.redrive.execute import Execution, Source
+from simulator.redrive.execute import Execution, RedriveSource
 from simulator.redrive.fate import Fate, Kind
-from simulator.redrive.journal import Journal, Ledger
-from simulator.redrive.plan import Planned, Wanted
-from simulator.redrive.server import Server, queue_on, server_at
-from simulator.redrive.waiting import Address, Waiting
+from simulator.redrive.journal import JournalTotals, RedriveJournal
+from simulator.redrive.plan import Planned, RedriveOptions
+from simulator.redrive.server import ServerAddress, queue_on, server_at
+from simulator.redrive.waiting import Address, WaitingMessage
 from tests.live.servers import LiveServer, given
 
 DEAD, WORK = "dead", "work"
@@ -37,7 +37,7 @@ WAIT_S = 60
 class NoJournal:
     """A journal that forgets."""
 
-    ledger = Ledger()
+    ledger = JournalTotals()
 
     def begin(self, ready: int) -> None:
         """Write nothing."""
@@ -81,7 +81,7 @@ class Took(NamedTuple):
     processor_s: float
 
 
-def timed(live: LiveServer, server: Server, options: argparse.Namespace, move: Callable[[], None]) -> Took:
+def timed(live: LiveServer, server: ServerAddress, options: argparse.Namespace, move: Callable[[], None]) -> Took:
     """Return how long it takes to move the messages out of a new dead-letter queue."""
     count, kind = options.messages, {"x-queue-type": options.type}
     parameters = pika.URLParameters(live.amqp_url)
@@ -109,22 +109,22 @@ def timed(live: LiveServer, server: Server, options: argparse.Namespace, move: C
         return took
 
 
-def plain_loop(server: Server) -> None:
+def plain_loop(server: ServerAddress) -> None:
     """Publish each message to its queue, and acknowledge what was confirmed."""
     assert server.amqp_url is not None
 
-    def planned(message: Waiting) -> Planned:
+    def planned(message: WaitingMessage) -> Planned:
         return Planned(message, Address("", WORK), {}, {}, Fate(Kind.ARRIVES), True)
 
-    Execution(Source(server.amqp_url, server.vhost, DEAD), NoJournal(), planned).run()  # type: ignore[arg-type]
+    Execution(RedriveSource(server.amqp_url, server.vhost, DEAD), NoJournal(), planned).run()  # type: ignore[arg-type]
 
 
-def redrive(server: Server) -> None:
+def redrive(server: ServerAddress) -> None:
     """Do it as the command does."""
     with tempfile.TemporaryDirectory(prefix="dlx-benchmark-") as folder:
-        wanted = Wanted()
+        wanted = RedriveOptions()
         on_server = queue_on(server, DEAD)
-        with Journal(Path(folder) / "journal", wanted.asked(str(server), server.vhost, DEAD)) as journal:
+        with RedriveJournal(Path(folder) / "journal", wanted.asked(str(server), server.vhost, DEAD)) as journal:
             check_delivery_limit(server, on_server, Pace())
             bring_back(server, on_server, wanted, journal, Pace())
 

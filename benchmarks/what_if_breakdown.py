@@ -19,7 +19,7 @@ from simulator.replay import replay_files
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.kernel.kernel_input import in_order, kernel_rows
 from simulator.replay.rows.tables import select
-from simulator.whatif.both_sides import Comparison, Runs
+from simulator.whatif.both_sides import Comparison, Playbacks
 from simulator.whatif.local import kernel_of_side, read_log, what_if_files
 from simulator.whatif.log import Captured, coupling_queues_of
 from simulator.whatif.log_rows import BESIDE, replayed_batches
@@ -86,23 +86,23 @@ class Steps:
     def _prepare(self) -> tuple:
         found = tuple(prepared(side) for side in self.sides)
         for side in found:
-            side.stage  # noqa: B018 (made once)
+            side.broker  # noqa: B018 (made once)
         return found
 
-    def _runs(self) -> Runs:
+    def _playbacks(self) -> Playbacks:
         """Return what plays messages, and has played none."""
-        return Runs(*self.prepared, "ack", self.captured.of_all(self.prepared[0]))
+        return Playbacks(*self.prepared, "ack", self.captured.of_all(self.prepared[0]))
 
     def _look(self) -> list:
-        runs = self._runs()
-        coupling = coupling_queues_of(self.captured, runs.reaches, self.prepared[0])
+        playbacks = self._playbacks()
+        coupling = coupling_queues_of(self.captured, playbacks.reaches, self.prepared[0])
         kernel = kernel_of_side(self.log, self.prepared[0])
         batches = replayed_batches(kernel.replay, in_order(kernel_rows(self.log, BESIDE)).batches())
-        player = SharedPlayer(runs, coupling, (), self.captured.file_numbers)
+        player = SharedPlayer(playbacks, coupling, (), self.captured.file_numbers)
         return list(map(player.first, batches))
 
     def _play(self) -> object:
-        return Comparison(self.others, self._runs()).play()
+        return Comparison(self.others, self._playbacks()).play()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from what_if_speed import ROWS, questions
 
 from simulator.capture import SCHEMA
 from simulator.replay import replay
-from simulator.whatif.answer import Answer
+from simulator.whatif.answer import WhatIfAnswer
 from simulator.whatif.sides import side_of
 from simulator.whatif.spark import what_if_on_spark
 
@@ -51,7 +51,7 @@ def main() -> None:
         with session(options.master) as spark:
             captured = spark.read.parquet(str(log))
             sides = [side_of(each, RELEASE) for each in (asking.one, asking.other)]
-            answers: list[Answer] = []
+            answers: list[WhatIfAnswer] = []
             took = cost(lambda: answers.append(what_if_on_spark(captured, *sides).answer))
     print(f"replay:  {replayed}", f"what if: {took}", f"ratio of CPU time: {took.cpu / replayed.cpu:.1f}", sep="\n")
     (answer,) = answers

@@ -35,7 +35,7 @@ from simulator.generate import Wish, generate
 from simulator.replay import Database, replay_files
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.rows.tables import LocalTable, select
-from simulator.whatif.both_sides import Comparison, Runs
+from simulator.whatif.both_sides import Comparison, Playbacks
 from simulator.whatif.local import read_log, what_if_files
 from simulator.whatif.log import Overview
 from simulator.whatif.playback_broker import PlaybackBroker
@@ -151,30 +151,30 @@ def events_figure(asking: Question, rounds: int) -> Figure:
     _, log, one, other, _, _ = asking
     sides = [prepared(side_of(each, "4.3")) for each in (one, other)]
     stories = read_log(log, sides[0])
-    runs = Runs(*sides, "ack", Overview.of(log).log(sides[0]))
+    playbacks = Playbacks(*sides, "ack", Overview.of(log).log(sides[0]))
     for side in sides:
-        side.stage  # noqa: B018 (made once, before the clock runs)
+        side.broker  # noqa: B018 (made once, before the clock runs)
     events = 0
 
-    def counting(stage: PlaybackBroker, command: Any, plain: Any = PlaybackBroker.tell) -> Any:
+    def counting(broker: PlaybackBroker, command: Any, plain: Any = PlaybackBroker.tell) -> Any:
         nonlocal events
-        observer = stage.observer
+        observer = broker.observer
 
         def observe(*happened: Any) -> None:
             nonlocal events
             events += 1
             observer(*happened)
 
-        stage.observer = observe
+        broker.observer = observe
         try:
-            return plain(stage, command)
+            return plain(broker, command)
         finally:
-            stage.observer = observer
+            broker.observer = observer
 
     with mock.patch.object(PlaybackBroker, "tell", counting):
-        Comparison(stories, runs).play()
+        Comparison(stories, playbacks).play()
     with seldom_collecting():
-        seconds = statistics.median(cpu_s(Comparison(stories, runs).play) for _ in range(rounds))
+        seconds = statistics.median(cpu_s(Comparison(stories, playbacks).play) for _ in range(rounds))
     return Figure(
         "events of both brokers a second, in `dlx whatif` of messages coupled by queues",
         "≥ 60,000",

@@ -96,14 +96,14 @@ class _ByKey(BindingIndex):
             del self._by_key[binding.routing_key]
 
 
-class _Node:
+class _WordNode:
     """A place in the patterns of a topic exchange: the words up to here, those that may follow, what ends here."""
 
     __slots__ = ("ends", "is_hash", "next")
 
     def __init__(self, is_hash: bool = False) -> None:
         self.is_hash = is_hash
-        self.next: dict[str, _Node] = {}
+        self.next: dict[str, _WordNode] = {}
         self.ends: Numbered = {}
 
 
@@ -111,15 +111,15 @@ class _ByPattern(BindingIndex):
     """A topic exchange's bindings, by the words of their patterns."""
 
     def __init__(self, bindings: Iterable[Binding] = ()) -> None:
-        self._root = _Node()
+        self._root = _WordNode()
         super().__init__(bindings)
 
     def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
         return _in_order([node.ends for key in message.routing_keys for node in self._reached(words(key)) if node.ends])
 
-    def _reached(self, key: list[str]) -> dict[_Node, None]:
+    def _reached(self, key: list[str]) -> dict[_WordNode, None]:
         """Return where patterns can stand that have taken all words of the key."""
-        nodes: dict[_Node, None] = {}
+        nodes: dict[_WordNode, None] = {}
         _reach(nodes, self._root)
         for word in key:
             before, nodes = nodes, {}
@@ -137,7 +137,7 @@ class _ByPattern(BindingIndex):
         for word in words(binding.routing_key):
             following = node.next.get(word)
             if following is None:
-                following = node.next[word] = _Node(word == "#")
+                following = node.next[word] = _WordNode(word == "#")
             node = following
         node.ends[number] = binding
 
@@ -153,7 +153,7 @@ class _ByPattern(BindingIndex):
             del before.next[word]
 
 
-def _reach(nodes: dict[_Node, None], node: _Node | None) -> None:
+def _reach(nodes: dict[_WordNode, None], node: _WordNode | None) -> None:
     """Add a node, and those behind a '#', which need not take a word."""
     while node is not None and node not in nodes:
         nodes[node] = None
@@ -164,7 +164,7 @@ class _ByHeaders(BindingIndex):
     """A headers exchange's bindings, with what each of them compares."""
 
     def __init__(self, bindings: Iterable[Binding] = ()) -> None:
-        self._wanted: dict[int, Wanted] = {}
+        self._wanted: dict[int, HeaderMatch] = {}
         super().__init__(bindings)
 
     def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
@@ -172,7 +172,7 @@ class _ByHeaders(BindingIndex):
         return tuple(self._all[number] for number, wanted in self._wanted.items() if wanted.met_by(headers, release))
 
     def _enter(self, number: int, binding: Binding) -> None:
-        self._wanted[number] = Wanted.by(binding.arguments)
+        self._wanted[number] = HeaderMatch.by(binding.arguments)
 
     def _leave(self, number: int, binding: Binding) -> None:
         del self._wanted[number]
@@ -274,7 +274,7 @@ def _past_hashes(pattern: list[str], positions: Iterable[int]) -> set[int]:
 # Headers
 
 
-class Wanted(NamedTuple):
+class HeaderMatch(NamedTuple):
     """What a headers binding asks of a message's headers; a value of ``None`` asks for presence.
 
     Attributes:
@@ -288,7 +288,7 @@ class Wanted(NamedTuple):
     compared_with_x: Mapping[str, Any]
 
     @classmethod
-    def by(cls, arguments: Mapping[str, Any]) -> Wanted:
+    def by(cls, arguments: Mapping[str, Any]) -> HeaderMatch:
         """Return what a binding with these arguments asks."""
         kind = arguments.get("x-match", "all")
         every = {name: value for name, value in arguments.items() if name != "x-match"}
@@ -308,7 +308,7 @@ class Wanted(NamedTuple):
 
 def headers_match(arguments: Mapping[str, Any], headers: Mapping[str, Any], release: Release) -> bool:
     """Tell whether a headers binding with these arguments matches."""
-    return Wanted.by(arguments).met_by(headers, release)
+    return HeaderMatch.by(arguments).met_by(headers, release)
 
 
 def _value_matches(wanted: Any, value: Any, release: Release) -> bool:

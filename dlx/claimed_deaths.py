@@ -24,7 +24,7 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 Entry = Mapping[str, Any]
 
 
-class Claim(NamedTuple):
+class DeathClaim(NamedTuple):
     """What the server makes of a claim.
 
     ``deaths`` are those it takes over; ``None``: there was no history to take.
@@ -36,10 +36,10 @@ class Claim(NamedTuple):
     writable: bool = True
 
 
-NO_CLAIM = Claim(None)
+NO_CLAIM = DeathClaim(None)
 
 
-def claimed_deaths(headers: Mapping[str, Any] | None) -> Claim:
+def claimed_deaths(headers: Mapping[str, Any] | None) -> DeathClaim:
     """Return what 3.13 makes of the ``x-death`` among a client's headers."""
     value = None if headers is None else headers.get(X_DEATH)
     if not isinstance(value, (list, tuple)):
@@ -47,7 +47,7 @@ def claimed_deaths(headers: Mapping[str, Any] | None) -> Claim:
     entries = [entry for entry in value if _is_whole(entry)]
     readable, writable = all(map(_is_readable, entries)), all(map(_is_writable, entries))
     taken = (_death(entry) for entry in entries if _is_readable(entry) and _is_writable(entry))
-    return Claim(tuple(taken), readable, writable)
+    return DeathClaim(tuple(taken), readable, writable)
 
 
 def _is_whole(entry: Any) -> bool:

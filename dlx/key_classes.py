@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 
-from dlx.binding_index import INDEXES, MODULUS_HASH, BindingIndex, Wanted, first
+from dlx.binding_index import INDEXES, MODULUS_HASH, BindingIndex, HeaderMatch, first
 from dlx.deaths import X_DEATH
 from dlx.message import Message
 from dlx.releases import Release
@@ -113,4 +113,4 @@ def _compared(topology: Topology, release: Release) -> Iterator[Mapping[str, obj
     for exchange in _bound(topology):
         if exchange.type == "headers":
             for binding in topology.bindings[exchange.name]:
-                yield Wanted.by(binding.arguments).fields(release)
+                yield HeaderMatch.by(binding.arguments).fields(release)

@@ -14,7 +14,7 @@ import msgspec
 
 from dlx import dead_lettering
 from dlx.dead_lettering import DeadLetter
-from dlx.possible_deaths import Rule
+from dlx.possible_deaths import DeathRule
 from dlx.settings import (
     AT_LEAST_ONCE,
     DEAD_LETTER_EXCHANGE,
@@ -46,7 +46,7 @@ class LetterCopy(msgspec.Struct, frozen=True):
     """One copy of a dead letter: its outcome, the rule behind that, and the queue it is for, if there is one."""
 
     outcome: CopyOutcome
-    rule: Rule
+    rule: DeathRule
     queue: str | None = None
 
 
@@ -61,7 +61,7 @@ def letter_copies(letter: DeadLetter, settings: Settings, settings_of: Callable[
 
 def crashed(queue: str, why: str) -> LetterCopy:
     """Return the one copy of a message whose own header crashes the queue that it dies in."""
-    return LetterCopy("queue crashes", Rule(f"the message's headers crash '{queue}': {why}"))
+    return LetterCopy("queue crashes", DeathRule(f"the message's headers crash '{queue}': {why}"))
 
 
 def _copies(letter: DeadLetter, settings: Settings, settings_of: Callable[[str], Settings]) -> Iterator[LetterCopy]:
@@ -74,14 +74,14 @@ def _copies(letter: DeadLetter, settings: Settings, settings_of: Callable[[str],
         if refusal is not None:
             yield LetterCopy("may be refused", refusal, queue)
         else:
-            yield LetterCopy("dead-lettered", Rule(dead_lettering.routed_text(message, queue), address), queue)
+            yield LetterCopy("dead-lettered", DeathRule(dead_lettering.routed_text(message, queue), address), queue)
     for queue in letter.cycles:
-        yield LetterCopy("cycle", Rule(f"it {dead_lettering.would_return(queue)}", address), queue)
+        yield LetterCopy("cycle", DeathRule(f"it {dead_lettering.would_return(queue)}", address), queue)
     for queue in letter.lost_in:
-        yield LetterCopy("lost in a stream", Rule(dead_lettering.stream_drops(queue)), queue)
+        yield LetterCopy("lost in a stream", DeathRule(dead_lettering.stream_drops(queue)), queue)
 
 
-def _refusal(target: Settings, *, held: bool) -> Rule | None:
+def _refusal(target: Settings, *, held: bool) -> DeathRule | None:
     """Return the rule by which the queue refuses dead letters when it is full; ``None`` if it takes them all.
 
     The worker of at-least-once dead-lettering publishes them, so that any type of queue may refuse.
@@ -91,7 +91,9 @@ def _refusal(target: Settings, *, held: bool) -> Rule | None:
         return None
     then = "it dies there of maxlen" if target.dead_letters_refused else "it is gone"
     then = "it is held and sent again" if held else then
-    return Rule(f"while queue '{target.queue.name}' is full, it refuses the copy: {then}", target.values.get(OVERFLOW))
+    return DeathRule(
+        f"while queue '{target.queue.name}' is full, it refuses the copy: {then}", target.values.get(OVERFLOW)
+    )
 
 
 def _nowhere(letter: DeadLetter, settings: Settings) -> LetterCopy:
@@ -100,4 +102,4 @@ def _nowhere(letter: DeadLetter, settings: Settings) -> LetterCopy:
         key = DEAD_LETTER_STRATEGY
     elif letter.outcome == "unroutable" and DEAD_LETTER_ROUTING_KEY in settings.values:
         key = DEAD_LETTER_ROUTING_KEY
-    return LetterCopy(letter.outcome, Rule(letter.why, settings.values.get(key)))
+    return LetterCopy(letter.outcome, DeathRule(letter.why, settings.values.get(key)))

@@ -44,7 +44,7 @@ def why_impossible(reason: str, settings: Settings, release: Release, *, has_exp
     return None
 
 
-class Rule(msgspec.Struct, frozen=True):
+class DeathRule(msgspec.Struct, frozen=True):
     """Says why, in words, and by which setting of a queue where one decides."""
 
     text: str
@@ -60,7 +60,7 @@ class PossibleDeath(msgspec.Struct, frozen=True):
 
     reason: str
     possible: bool
-    rule: Rule
+    rule: DeathRule
 
 
 def possible_death(reason: str, settings: Settings, release: Release, expiration: str | None = None) -> PossibleDeath:
@@ -72,14 +72,14 @@ def possible_death(reason: str, settings: Settings, release: Release, expiration
     values, when = settings.values, f"in '{settings.queue.name}'"
     if why_not is not None:
         refuses = reason == MAXLEN and settings.has_length_limit and settings.refuses_when_full
-        return PossibleDeath(reason, False, Rule(why_not, values.get(keys.OVERFLOW) if refuses else None))
+        return PossibleDeath(reason, False, DeathRule(why_not, values.get(keys.OVERFLOW) if refuses else None))
     if reason == REJECTED:
-        return PossibleDeath(reason, True, Rule(f"rejected {when}: a consumer may reject it for good"))
+        return PossibleDeath(reason, True, DeathRule(f"rejected {when}: a consumer may reject it for good"))
     setting = next((values[key] for key in _DECIDING[reason] if key in values), None)
     if reason == EXPIRED and _is_shorter(expiration, settings.message_ttl_ms):
         setting = None
     limit = f"{setting.key} is {setting.value}" if setting is not None else f"its expiration is {expiration}"
-    return PossibleDeath(reason, True, Rule(f"{reason} {when}: {limit}", setting))
+    return PossibleDeath(reason, True, DeathRule(f"{reason} {when}: {limit}", setting))
 
 
 def _is_shorter(expiration: str | None, ttl_ms: int | None) -> bool:

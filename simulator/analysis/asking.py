@@ -21,7 +21,7 @@ from simulator.analysis.findings import ObjectName
 from simulator.analysis.lint.linting import ALWAYS_ASSUMED, promises
 from simulator.analysis.lint.rule import Subject
 from simulator.analysis.snapshot import Snapshot
-from simulator.analysis.upgrade.upgrading import upgraded
+from simulator.analysis.upgrade.report import upgraded
 from simulator.analysis.walk import Place
 from simulator.definitions import Definitions, read_definitions
 from simulator.definitions.checks import own_release
@@ -66,7 +66,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return {"side": self.side, **about, **rest}
 
 
-class Found(msgspec.Struct, frozen=True):
+class SnapshotAnswer(msgspec.Struct, frozen=True):
     """What a question found in one snapshot: its rows, what they rest on, and what was not looked at."""
 
     rows: tuple[Row, ...]
@@ -84,7 +84,7 @@ class Answer:
         unchecked: what was not looked at.
     """
 
-    def __init__(self, question: str, found: Found) -> None:
+    def __init__(self, question: str, found: SnapshotAnswer) -> None:
         self.question = question
         self.rows, self.assumed, self.unchecked = found.rows, found.assumed, found.unchecked
 
@@ -157,15 +157,17 @@ def _line(row: Row) -> str:
     return "  " + ": ".join(part for part in told if part)
 
 
-def compared(question: str, here: Found, there: Found) -> Answer:
+def compared(question: str, here: SnapshotAnswer, there: SnapshotAnswer) -> Answer:
     """Return what is only here (``added``) and what is only there (``removed``)."""
     rows = [msgspec.structs.replace(row, side="added") for row in _only(here, there)]
     rows += [msgspec.structs.replace(row, side="removed") for row in _only(there, here)]
     unchecked = tuple(dict.fromkeys((*here.unchecked, *there.unchecked)))
-    return Answer(question, Found(tuple(rows), tuple(dict.fromkeys((*here.assumed, *there.assumed))), unchecked))
+    return Answer(
+        question, SnapshotAnswer(tuple(rows), tuple(dict.fromkeys((*here.assumed, *there.assumed))), unchecked)
+    )
 
 
-def _only(one: Found, other: Found) -> list[Row]:
+def _only(one: SnapshotAnswer, other: SnapshotAnswer) -> list[Row]:
     """Return the rows that the other side does not have, whatever their histories are."""
     known = {tuple(row.columns.items()) for row in other.rows}
     return [row for row in one.rows if tuple(row.columns.items()) not in known]
@@ -196,7 +198,7 @@ def matching(pattern: str | None, parameter: str = "queue") -> Matches:
 Given = Definitions | Mapping[str, Any] | str | os.PathLike[str]
 """Definitions: read already, as a document, or the path of an export."""
 
-Look = Callable[[Subject], Found]
+Look = Callable[[Subject], SnapshotAnswer]
 
 
 class Question:
@@ -224,7 +226,7 @@ class Question:
         other = self._definitions if against is None else _read(against)
         return compared(self._name, here, self._found(other, against_release or release))
 
-    def _found(self, definitions: Definitions, name: str) -> Found:
+    def _found(self, definitions: Definitions, name: str) -> SnapshotAnswer:
         if not isinstance(name, str):
             raise TypeError(f"release {name!r}: expected text, such as '{name}'")
         return self._look(Subject(Snapshot(definitions, release(name))))
@@ -250,24 +252,24 @@ class ask:
     def dead_letter_paths(self, queue: str | None = None) -> Question:
         """Ask what becomes of what dies in each queue, for each reason and each kind of routing key."""
         fits = matching(queue)
-        return self._question("dead_letter_paths", lambda subject: Found(tuple(_paths(subject, fits))))
+        return self._question("dead_letter_paths", lambda subject: SnapshotAnswer(tuple(_paths(subject, fits))))
 
     def undefined_references(self) -> Question:
         """Ask which exchanges and queues are named, and do not exist."""
-        return self._question("undefined_references", lambda subject: Found(tuple(_undefined(subject))))
+        return self._question("undefined_references", lambda subject: SnapshotAnswer(tuple(_undefined(subject))))
 
     def loops(self, queue: str | None = None) -> Question:
         """Ask on which ways messages come back to a queue that they were in."""
         fits = matching(queue)
-        return self._question("loops", lambda subject: Found(tuple(_loops(subject, fits))))
+        return self._question("loops", lambda subject: SnapshotAnswer(tuple(_loops(subject, fits))))
 
     def unreachable_queues(self) -> Question:
         """Ask which queues get no messages but by their own name: no binding and no dead letter leads there."""
-        return self._question("unreachable_queues", lambda subject: Found(tuple(_unreachable(subject))))
+        return self._question("unreachable_queues", lambda subject: SnapshotAnswer(tuple(_unreachable(subject))))
 
     def unreachable_policies(self) -> Question:
         """Ask which policies apply to nothing, and why."""
-        return self._question("unreachable_policies", lambda subject: Found(tuple(_idle_policies(subject))))
+        return self._question("unreachable_policies", lambda subject: SnapshotAnswer(tuple(_idle_policies(subject))))
 
     def release_changes(self, since: str) -> Question:
         """Ask what the release of the answer changes for the topology, compared with release ``since``."""
@@ -276,7 +278,7 @@ class ask:
     def effective_settings(self, queue: str | None = None) -> Question:
         """Ask which settings each queue has, where they come from, and what they hide."""
         fits = matching(queue)
-        return self._question("effective_settings", lambda subject: Found(tuple(_settings(subject, fits))))
+        return self._question("effective_settings", lambda subject: SnapshotAnswer(tuple(_settings(subject, fits))))
 
 
 def _read(given: Given) -> Definitions:
@@ -295,7 +297,7 @@ def _way(path: tuple[Hop, ...]) -> str:
     return " → ".join(f"{hop.queue} ({hop.reason})" for hop in path)
 
 
-def _losses(subject: Subject, fits: Matches) -> Found:
+def _losses(subject: Subject, fits: Matches) -> SnapshotAnswer:
     rows = [
         Row(
             about=ObjectName("queue", loss.vhost, loss.queue),
@@ -309,7 +311,7 @@ def _losses(subject: Subject, fits: Matches) -> Found:
         if fits(loss.queue)
     ]
     promised = promises(loss for loss in subject.losses.promised if fits(loss.queue))
-    return Found(tuple(rows), (*subject.losses.assumed, *promised, *ALWAYS_ASSUMED), subject.losses.unchecked)
+    return SnapshotAnswer(tuple(rows), (*subject.losses.assumed, *promised, *ALWAYS_ASSUMED), subject.losses.unchecked)
 
 
 def _paths(subject: Subject, fits: Matches) -> Iterator[Row]:
@@ -423,13 +425,13 @@ def _idle_policies(subject: Subject) -> Iterator[Row]:
                 yield Row(about=ObjectName(kind, vhost, policy.name), fate="applies to nothing", rule=found)
 
 
-def _changes(subject: Subject, since: str) -> Found:
+def _changes(subject: Subject, since: str) -> SnapshotAnswer:
     report = upgraded(subject.snapshot.definitions, release(since), subject.snapshot.release)
     rows = (
         Row(about=each.change.about, fate=each.change.message, rule=f"{each.behaviour}: {each.evidence}")
         for each in report.changes
     )
-    return Found(tuple(rows), report.assumed, report.unchecked)
+    return SnapshotAnswer(tuple(rows), report.assumed, report.unchecked)
 
 
 def _settings(subject: Subject, fits: Matches) -> Iterator[Row]:

@@ -16,7 +16,7 @@ from dlx.message import Message
 from dlx.message_flow import MessageFlow, State
 from dlx.nearest_names import suggestion
 from dlx.releases import DEFAULT
-from dlx.routing import Visit
+from dlx.routing import ExchangeVisit
 from dlx.settings import Settings
 from dlx.topology import QUORUM, STREAM, Binding, Topology
 from simulator.analysis.next_steps import DEADLINES_MAX, pause
@@ -75,16 +75,16 @@ class Reasons:
             case Event.DEAD_LETTERED:
                 return Reason(_address(found), sources(["dlx.dead_lettering"]))
             case Event.HELD:
-                strategy = _told(found, settings.DEAD_LETTER_STRATEGY)
+                strategy = _with_origins(found, settings.DEAD_LETTER_STRATEGY)
                 return Reason(strategy, sources(["dlx.dead_lettering"], ["quorum_at_least_once"]))
             case Event.REQUEUED if found.queue.type == QUORUM:
                 rows = ["returns_counted_as_failures", "quorum_delivery_limit_counts"]
-                return Reason(_told(found, settings.DELIVERY_LIMIT), sources(["dlx.delivery_counts"], rows))
+                return Reason(_with_origins(found, settings.DELIVERY_LIMIT), sources(["dlx.delivery_counts"], rows))
             case Event.PURGED:
-                return Reason(_told(found, settings.EXPIRES), sources(["dlx.settings"]))
+                return Reason(_with_origins(found, settings.EXPIRES), sources(["dlx.settings"]))
             case Event.DROPPED | Event.NACKED | Event.DEFERRED if _was_full(event, before):
                 limits = (settings.OVERFLOW, settings.MAX_LENGTH, settings.MAX_LENGTH_BYTES)
-                return Reason(_told(found, *limits), sources(["dlx.settings"]))
+                return Reason(_with_origins(found, *limits), sources(["dlx.settings"]))
             case Event.CYCLE_DROPPED | Event.DROPPED | Event.UNROUTABLE:
                 copies = self._flow.copies(self._flow.state(queue, message), event.reason or deaths.REJECTED)
                 return copy_reason(copies[0])
@@ -143,21 +143,21 @@ def _was_full(event: Happened, before: Happened | None) -> bool:
 
 
 def _address(found: Settings) -> str:
-    keys = _told(found, settings.DEAD_LETTER_ROUTING_KEY) or "no dead-letter-routing-key: it keeps its keys"
-    return f"{_told(found, settings.DEAD_LETTER_EXCHANGE)}; {keys}"
+    keys = _with_origins(found, settings.DEAD_LETTER_ROUTING_KEY) or "no dead-letter-routing-key: it keeps its keys"
+    return f"{_with_origins(found, settings.DEAD_LETTER_EXCHANGE)}; {keys}"
 
 
-def _told(found: Settings, *keys: str) -> str:
+def _with_origins(found: Settings, *keys: str) -> str:
     return "; ".join(with_origin(found.values[key]) for key in keys if key in found.values)
 
 
-def _way_to(visit: Visit) -> Iterator[Visit]:
+def _way_to(visit: ExchangeVisit) -> Iterator[ExchangeVisit]:
     if visit.before is not None:
         yield from _way_to(visit.before)
     yield visit
 
 
-def _way(visit: Visit, queue: str | None) -> str:
+def _way(visit: ExchangeVisit, queue: str | None) -> str:
     """Tell by what a message came to the exchange, and by which bindings it leaves it for the queue."""
     exchange = visit.exchange
     named = f"{exchange.type} exchange '{exchange.name}'" if exchange.name else "the default exchange"
@@ -234,7 +234,7 @@ class Possibility(msgspec.Struct, frozen=True):
     then: str
 
 
-class Missing(msgspec.Struct, frozen=True):
+class OpenQuestion(msgspec.Struct, frozen=True):
     """What was not stated of a queue and decides what comes next."""
 
     queue: str
@@ -242,7 +242,7 @@ class Missing(msgspec.Struct, frozen=True):
     possibilities: tuple[Possibility, ...] = ()
 
 
-class Life(msgspec.Struct, frozen=True, kw_only=True):
+class PredictedLife(msgspec.Struct, frozen=True, kw_only=True):
     """The life of one message.
 
     Attributes:
@@ -263,7 +263,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[LifeStep, ...]
     fate: Fate
     where: tuple[str, ...]
-    missing: tuple[Missing, ...]
+    missing: tuple[OpenQuestion, ...]
     assumed: tuple[str, ...]
     unused: tuple[str, ...]
     history: History
@@ -289,7 +289,7 @@ def live(
     outcomes: Mapping[str, Sequence[Outcome]],
     *,
     release: str = DEFAULT,
-) -> Life:
+) -> PredictedLife:
     """Return the life of the message of a publish.
 
     Args:
@@ -335,9 +335,9 @@ class _Living:
         self._seen: list[Seen] = []
         self._steps: list[LifeStep] = []
         self._assumed: dict[str, None] = {}
-        self._missing: list[Missing] = []
+        self._missing: list[OpenQuestion] = []
 
-    def life(self) -> Life:
+    def life(self) -> PredictedLife:
         self._do(self._publish)
         while self._uid and len(self._seen) < EVENTS_MAX and (self._next_outcome() or self._time()):
             pass
@@ -348,7 +348,7 @@ class _Living:
             text = f"the broker refused the publish: {self._player.refusal}"
             self._steps.append(LifeStep(at_ms=0, event="refused", queue=None, text=text))
         self._name_what_is_missing(held)
-        return Life(
+        return PredictedLife(
             release=self._player.release,
             publish=self._publish,
             steps=tuple(self._steps),
@@ -511,7 +511,7 @@ class _Living:
 
     def _name_what_is_missing(self, held: Sequence[_Held]) -> None:
         if len(self._seen) >= EVENTS_MAX:
-            self._missing.append(Missing(self._seen[-1][0].queue or "", f"what comes after {EVENTS_MAX:,} events"))
+            self._missing.append(OpenQuestion(self._seen[-1][0].queue or "", f"what comes after {EVENTS_MAX:,} events"))
             return
         told = set()
         for each in held:
@@ -519,7 +519,7 @@ class _Living:
                 told.add(each.queue.name)
                 self._missing.append(self._missing_of(each))
 
-    def _missing_of(self, held: _Held) -> Missing:
+    def _missing_of(self, held: _Held) -> OpenQuestion:
         name = held.queue.name
         state = self._flow.state(name, held.copy.message)
         expires = self._flow.why_not(state, EXPIRED) is None
@@ -530,7 +530,7 @@ class _Living:
             what += f" with delivery {stated + 1}"
         elif expires:
             what = f"whether '{name}' has a consumer: if not, the message expires{after}"
-        return Missing(name, what, tuple(self._possibilities(state, held, expires, after)))
+        return OpenQuestion(name, what, tuple(self._possibilities(state, held, expires, after)))
 
     def _ttl(self, held: _Held) -> str:
         if held.copy.expires_us is None:

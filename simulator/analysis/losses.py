@@ -17,7 +17,7 @@ import msgspec
 from dlx.deaths import DELIVERY_LIMIT, MAXLEN, REJECTED
 from dlx.letter_copies import CopyOutcome
 from dlx.message_flow import Hop, MessageFlow
-from dlx.possible_deaths import Rule
+from dlx.possible_deaths import DeathRule
 from dlx.releases import rules_of
 from dlx.settings import AT_LEAST_ONCE, EXPIRES, alternate_exchange
 from dlx.topology import STREAM, Exchange
@@ -64,7 +64,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     reason: str
     fate: str
-    rule: Rule
+    rule: DeathRule
     publish: Publish
     path: tuple[Hop, ...]
     keys: tuple[str, ...] = ()
@@ -173,7 +173,7 @@ def losses_at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
     """Yield what the rules make possible there, without a history. ``parked``: the queue is a parking queue."""
     flow, queue = walk.flow, place.queue
     for death in flow.deaths(place.state):
-        if not death.possible or (death.reason == MAXLEN and _told(place, flow)):
+        if not death.possible or (death.reason == MAXLEN and _publisher_learns(place, flow)):
             continue
         copies = flow.copies(place.state, death.reason)
         arrives = any(copy.outcome in ("dead-lettered", "may be refused") for copy in copies)
@@ -211,7 +211,7 @@ def losses_at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
         )
 
 
-def _told(place: Place, flow: MessageFlow) -> bool:
+def _publisher_learns(place: Place, flow: MessageFlow) -> bool:
     """Tell whether a full queue refuses the message where it is, and its publisher learns of it."""
     return place.hop is None and flow.settings(place.queue).dead_letters_refused
 
@@ -232,16 +232,16 @@ def _keys_on(flow: MessageFlow, place: Place) -> tuple[str, ...]:
     return place.state.message.routing_keys if replaced is None else (replaced,)
 
 
-def _end_of(queue: str, flow: MessageFlow) -> Rule | None:
+def _end_of(queue: str, flow: MessageFlow) -> DeathRule | None:
     """Return the rule by which the queue is deleted with its messages; ``None`` where nothing deletes it."""
     definition, settings = flow.topology.queues[queue], flow.settings(queue)
     if definition.type == STREAM:
         return None
     if settings.expires_ms is not None:
         unused = f"the queue is deleted, with its messages, when it has been unused for {settings.expires_ms} ms"
-        return Rule(unused, settings.values.get(EXPIRES))
+        return DeathRule(unused, settings.values.get(EXPIRES))
     if definition.auto_delete:
-        return Rule("the queue is deleted, with its messages, when its last consumer leaves (auto-delete)")
+        return DeathRule("the queue is deleted, with its messages, when its last consumer leaves (auto-delete)")
     return None
 
 

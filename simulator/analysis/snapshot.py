@@ -39,7 +39,7 @@ _KINDS = {
 Kept = Literal["whole", "in part", "no"]
 
 
-class Refused(msgspec.Struct, frozen=True):
+class RefusedObject(msgspec.Struct, frozen=True):
     """An object that an import into the release would not take.
 
     Attributes:
@@ -102,7 +102,7 @@ class Snapshot:
         self.flows = {name: vhost.flow(release) for name, vhost in self.broker.vhosts.items()}
 
     @cached_property
-    def refused_users(self) -> tuple[Refused, ...]:
+    def refused_users(self) -> tuple[RefusedObject, ...]:
         """What an import would refuse of users, and of what they may do; no message goes another way by that."""
         document = {key: value for key, value in self._completed.document.items() if key in _WITH_WHO}
         taken = take_definitions(Broker(self.release), document, self.only_vhost, START_US)
@@ -173,11 +173,11 @@ class Snapshot:
     def _vhost(self, item: Mapping[str, Any]) -> str:
         return self.only_vhost if self.only_vhost is not None else str(item.get("vhost", "/"))
 
-    def _refused(self, told: NotImported) -> Refused:
+    def _refused(self, told: NotImported) -> RefusedObject:
         item = told.item
         whole = told.taken is not None and {**item, **told.taken} == item
         kept: Kept = "no" if told.taken is None else "whole" if whole else "in part"
-        return Refused(self._about(told.section, item), told.plain, told.text, kept)
+        return RefusedObject(self._about(told.section, item), told.plain, told.text, kept)
 
     def _about(self, section: str, item: Mapping[str, Any]) -> ObjectName:
         name, kind = str(item.get("name", item.get("user", ""))), _KINDS.get(section, "parameter")

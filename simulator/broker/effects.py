@@ -37,7 +37,7 @@ class DeadLettered(Effect, gc=False):
     uid: int
 
 
-class Held(Effect, gc=False):
+class DeadMessageHeld(Effect, gc=False):
     """A queue holds a dead message that its at-least-once worker has not taken in hand."""
 
     queue: str

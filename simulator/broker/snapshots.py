@@ -67,7 +67,7 @@ from simulator.events import Event, Happened
 #
 # Every list, dictionary and record has a number and stands for itself in one flat list;
 # where it is referred to, its number stands. So nothing is nested, what was one object is
-# one object again, and no class is named: records go by names of our own (``Kind``).
+# one object again, and no class is named: records go by names of our own (``RecordKind``).
 #
 # The values in message headers keep the type that they have on the wire (``dlx.field_values``).
 
@@ -80,7 +80,7 @@ _LIST, _DICT, _SET, _DEQUE, _BYTES = "list", "dict", "set", "deque", "bytes"
 _Record = TypeVar("_Record")
 
 
-class Kind(msgspec.Struct, frozen=True):
+class RecordKind(msgspec.Struct, frozen=True):
     """One kind of record: its name in the data, its class, and the fields that are kept.
 
     Whoever restores fills in the other fields.
@@ -91,7 +91,7 @@ class Kind(msgspec.Struct, frozen=True):
     fields: tuple[str, ...]
 
     @classmethod
-    def keeping(cls, name: str, of: type, *, but: Sequence[str] = ()) -> Kind:
+    def keeping(cls, name: str, of: type, *, but: Sequence[str] = ()) -> RecordKind:
         """Keep all fields of a dataclass, a msgspec struct or a class with slots, except some."""
         return cls(name, of, tuple(field for field in _fields(of) if field not in but))
 
@@ -148,7 +148,7 @@ _PLAIN = frozenset({type(None), bool, float})
 class Encoder:
     """Makes plain data of objects. ``objects`` are all that were met, each as its name and what it holds."""
 
-    def __init__(self, kinds: Sequence[Kind]) -> None:
+    def __init__(self, kinds: Sequence[RecordKind]) -> None:
         self.objects: list[list[Any]] = []
         self._kinds = {kind.of: kind for kind in kinds}
         self._numbers: dict[int, int] = {}
@@ -241,7 +241,7 @@ class Decoder:
     ``Encoder`` made may raise anything.
     """
 
-    def __init__(self, kinds: Sequence[Kind], objects: Sequence[Sequence[Any]]) -> None:
+    def __init__(self, kinds: Sequence[RecordKind], objects: Sequence[Sequence[Any]]) -> None:
         self._kinds = {kind.name: kind for kind in kinds}
         self._found = [self._shell(name, held) for name, *held in objects]
         for found, (name, *held) in sorted(zip(self._found, objects, strict=True), key=lambda each: _by_hash(each[1])):
@@ -313,62 +313,62 @@ _PICKLE = b"\x80"  # what versions 1 and 2 began with
 
 # Names are for good: another name, like another field, makes another version.
 KINDS = (
-    Kind.keeping("node", NodeState, but=("release", "observer", "watched")),
-    Kind.keeping("virtual host", VirtualHost, but=("bound_to", "topology", "known_flow")),
-    Kind.keeping("user", User),
-    Kind.keeping("permissions", Permissions),
-    Kind.keeping("counters", Counters),
-    Kind.keeping("global counters", GlobalCounters),
-    Kind.keeping("queue", QueueState, but=("settings", "letters")),
-    Kind.keeping("pending", Pending),
-    Kind.keeping("connection", Connection),
-    Kind.keeping("channel", Channel, but=("publishes",)),
-    Kind.keeping("consumer", Consumer),
-    Kind.keeping("unacked", Unacked),
-    Kind.keeping("route", Route),
-    Kind.keeping("publishing", Publishing),
-    Kind.keeping("settling", Settling),
-    Kind("deadlines", Deadlines, ("_heap", "_count")),
-    Kind.keeping("classic store", ClassicStore, but=("settings",)),
-    Kind.keeping("quorum store", QuorumStore, but=("settings",)),
-    Kind.keeping("stream store", StreamStore, but=("settings",)),
-    Kind.keeping("levels", Levels),
-    Kind.keeping("lanes", Lanes),
-    Kind.keeping("segment", Segment),
-    Kind.keeping("delayed retry", DelayedRetry),
-    Kind.keeping("copy", Copy),
-    Kind.keeping("message", Message),
-    Kind.keeping("death", Death),
-    Kind.keeping("death point", DeathPoint),
-    Kind.keeping("exchange", Exchange),
-    Kind.keeping("queue definition", Queue),
-    Kind.keeping("binding", Binding),
-    Kind.keeping("policy", Policy),
-    Kind.keeping("crashed", effects.Crashed),
-    Kind.keeping("dead-lettered", effects.DeadLettered),
-    Kind.keeping("delivery failed", effects.DeliveryFailed),
-    Kind.keeping("held", effects.Held),
-    Kind.keeping("retried", effects.Retried),
-    Kind.keeping("leaving", effects.Leaving),
-    Kind.keeping("policies changed", effects.PoliciesChanged),
-    Kind.keeping("traced", effects.Traced),
-    Kind.keeping("happened", Happened),
-    Kind.keeping("done", replies.Done),
-    Kind.keeping("queue declared", replies.QueueDeclared),
-    Kind.keeping("queue purged", replies.QueuePurged),
-    Kind.keeping("queue deleted", replies.QueueDeleted),
-    Kind.keeping("consuming", replies.Consuming),
-    Kind.keeping("cancelled", replies.Cancelled),
-    Kind.keeping("consumer cancelled", replies.ConsumerCancelled),
-    Kind.keeping("delivered", replies.Delivered),
-    Kind.keeping("got", replies.Got),
-    Kind.keeping("got nothing", replies.GotNothing),
-    Kind.keeping("returned", replies.Returned),
-    Kind.keeping("confirmed", replies.Confirmed),
-    Kind.keeping("refused", replies.Refused),
-    Kind.keeping("channel closed", replies.ChannelClosed),
-    Kind.keeping("connection closed", replies.ConnectionClosed),
-    Kind.keeping("reminded", replies.Reminded),
+    RecordKind.keeping("node", NodeState, but=("release", "observer", "watched")),
+    RecordKind.keeping("virtual host", VirtualHost, but=("bound_to", "topology", "known_flow")),
+    RecordKind.keeping("user", User),
+    RecordKind.keeping("permissions", Permissions),
+    RecordKind.keeping("counters", Counters),
+    RecordKind.keeping("global counters", GlobalCounters),
+    RecordKind.keeping("queue", QueueState, but=("settings", "letters")),
+    RecordKind.keeping("pending", Pending),
+    RecordKind.keeping("connection", Connection),
+    RecordKind.keeping("channel", Channel, but=("publishes",)),
+    RecordKind.keeping("consumer", Consumer),
+    RecordKind.keeping("unacked", Unacked),
+    RecordKind.keeping("route", Route),
+    RecordKind.keeping("publishing", Publishing),
+    RecordKind.keeping("settling", Settling),
+    RecordKind("deadlines", Deadlines, ("_heap", "_count")),
+    RecordKind.keeping("classic store", ClassicStore, but=("settings",)),
+    RecordKind.keeping("quorum store", QuorumStore, but=("settings",)),
+    RecordKind.keeping("stream store", StreamStore, but=("settings",)),
+    RecordKind.keeping("levels", Levels),
+    RecordKind.keeping("lanes", Lanes),
+    RecordKind.keeping("segment", Segment),
+    RecordKind.keeping("delayed retry", DelayedRetry),
+    RecordKind.keeping("copy", Copy),
+    RecordKind.keeping("message", Message),
+    RecordKind.keeping("death", Death),
+    RecordKind.keeping("death point", DeathPoint),
+    RecordKind.keeping("exchange", Exchange),
+    RecordKind.keeping("queue definition", Queue),
+    RecordKind.keeping("binding", Binding),
+    RecordKind.keeping("policy", Policy),
+    RecordKind.keeping("crashed", effects.Crashed),
+    RecordKind.keeping("dead-lettered", effects.DeadLettered),
+    RecordKind.keeping("delivery failed", effects.DeliveryFailed),
+    RecordKind.keeping("held", effects.DeadMessageHeld),
+    RecordKind.keeping("retried", effects.Retried),
+    RecordKind.keeping("leaving", effects.Leaving),
+    RecordKind.keeping("policies changed", effects.PoliciesChanged),
+    RecordKind.keeping("traced", effects.Traced),
+    RecordKind.keeping("happened", Happened),
+    RecordKind.keeping("done", replies.Done),
+    RecordKind.keeping("queue declared", replies.QueueDeclared),
+    RecordKind.keeping("queue purged", replies.QueuePurged),
+    RecordKind.keeping("queue deleted", replies.QueueDeleted),
+    RecordKind.keeping("consuming", replies.Consuming),
+    RecordKind.keeping("cancelled", replies.Cancelled),
+    RecordKind.keeping("consumer cancelled", replies.ConsumerCancelled),
+    RecordKind.keeping("delivered", replies.Delivered),
+    RecordKind.keeping("got", replies.Got),
+    RecordKind.keeping("got nothing", replies.GotNothing),
+    RecordKind.keeping("returned", replies.Returned),
+    RecordKind.keeping("confirmed", replies.Confirmed),
+    RecordKind.keeping("refused", replies.Refused),
+    RecordKind.keeping("channel closed", replies.ChannelClosed),
+    RecordKind.keeping("connection closed", replies.ConnectionClosed),
+    RecordKind.keeping("reminded", replies.Reminded),
 )
 _LAYOUTS = {kind.name: kind.fields for kind in KINDS}
 

@@ -29,7 +29,7 @@ _POLL_SECONDS = 0.1
 _EXPECTED = {str: "a string", int: "an integer", list: "a list", dict: "an object"}
 
 
-class Until(msgspec.Struct, frozen=True, kw_only=True):
+class CaptureLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits that end a live capture; ``None`` and the default ``stop`` never do.
 
     Attributes:
@@ -50,7 +50,7 @@ def read_firehose(
     *,
     vhost: str | None = None,
     pattern: str = "#",
-    until: Until = Until(),  # noqa: B008  immutable
+    until: CaptureLimits = CaptureLimits(),  # noqa: B008  immutable
     on_ready: Callable[[], None] = lambda: None,
     on_idle: Callable[[float], None] = lambda seconds: None,
     on_broken: OnBroken = refuse,
@@ -148,7 +148,7 @@ def _is_empty(channel: BlockingChannel, queue: str) -> bool:
     return on_the_server == 0 and on_its_way == 0
 
 
-def _is_over(until: Until, seconds: float, idle_seconds: float) -> bool:
+def _is_over(until: CaptureLimits, seconds: float, idle_seconds: float) -> bool:
     return (
         (until.seconds is not None and seconds >= until.seconds)
         or (until.idle_seconds is not None and idle_seconds >= until.idle_seconds)

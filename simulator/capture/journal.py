@@ -30,7 +30,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Observation).decode
 
 
-class Journal:
+class CaptureFile:
     """A new file of rows.
 
     Raises:

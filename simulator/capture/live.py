@@ -20,8 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from dlx.global_counters import PREFIX, Series, account_of
 from simulator.capture.capture_errors import CaptureError, CaptureUnavailable, NothingReadable, OnBroken, refuse
 from simulator.capture.counters import CounterReadings, NodeReadings, Reading, path_beside, reading, write_counters
-from simulator.capture.firehose import Until, read_firehose, vhost_of
-from simulator.capture.journal import SUFFIXES, Journal
+from simulator.capture.firehose import CaptureLimits, read_firehose, vhost_of
+from simulator.capture.journal import SUFFIXES, CaptureFile
 from simulator.capture.management_api import ManagementError, authorization, call, server_of
 from simulator.capture.parquet import write_capture
 from simulator.capture.schema import Observation, to_batches
@@ -49,7 +49,7 @@ def capture(
     *,
     vhost: str | None = None,
     pattern: str = "#",
-    until: Until = Until(),  # noqa: B008  immutable
+    until: CaptureLimits = CaptureLimits(),  # noqa: B008  immutable
     management_url: str | None = None,
     metrics_urls: Sequence[str] = (),
     on_ready: Callable[[], None] = lambda: None,
@@ -125,7 +125,7 @@ def _write_lines(out: Path, rows: Iterator[Observation], nothing: NothingReadabl
     if out.exists():
         raise CaptureError(os.fspath(out), "exists; each capture line by line needs a path of its own")
     written = 0
-    journal = Journal(out)
+    journal = CaptureFile(out)
     try:
         for row in rows:
             journal.append(row)
@@ -141,7 +141,7 @@ def _write_lines(out: Path, rows: Iterator[Observation], nothing: NothingReadabl
     return written
 
 
-def _cut(report: CaptureReport, pattern: str, until: Until) -> Iterator[str]:
+def _cut(report: CaptureReport, pattern: str, until: CaptureLimits) -> Iterator[str]:
     """Yield why the capture lacks some of what its nodes counted."""
     if report.lost is not None:
         yield f"the connection was lost: {report.lost}"

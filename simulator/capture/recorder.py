@@ -34,7 +34,7 @@ from pika import BasicProperties
 from dlx.value_kinds import value_kind
 from simulator.capture.capture_errors import CaptureError
 from simulator.capture.client_rows import delivered_row, published_row
-from simulator.capture.journal import Journal, journal_to_capture
+from simulator.capture.journal import CaptureFile, journal_to_capture
 from simulator.capture.schema import Observation
 from simulator.events import Event
 
@@ -87,7 +87,7 @@ class Recorder:
         self._channels: list[RecordedChannel] = []
         self._failure: OSError | None = None
         self.lock = threading.RLock()  # for the rows, and for what the channels have unsettled
-        self._journal: Journal | None = Journal(journal_of(path))
+        self._journal: CaptureFile | None = CaptureFile(journal_of(path))
 
     def wrap(self, channel: Any) -> RecordedChannel:
         """Wrap a channel so that it is recorded: of a ``BlockingConnection``, or of pika's other connections.

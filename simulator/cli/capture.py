@@ -109,7 +109,7 @@ def capture(
             out,
             vhost=vhost,
             pattern=pattern,
-            until=firehose.Until(rows=limit, seconds=seconds, idle_seconds=idle, stop=stopped.is_set),
+            until=firehose.CaptureLimits(rows=limit, seconds=seconds, idle_seconds=idle, stop=stopped.is_set),
             management_url=management_url,
             metrics_urls=metrics_urls,
             on_row=on_row,

@@ -14,7 +14,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from dlx.possible_deaths import Rule
+from dlx.possible_deaths import DeathRule
 from dlx.releases import is_release
 from dlx.releases import release as release_named
 from simulator.analysis.snapshot import Snapshot
@@ -139,7 +139,7 @@ def fuzz(
             search = Search(definitions, name, release=release, discards=discards, publishes=published)
     except DefinitionsError as error:
         raise DataError(str(error)) from error
-    found: list[Finding] = []
+    found: list[FuzzFinding] = []
     name_picture = picture_files(picture)
     for each, led_there in _found(search, given, seed, steps_max, seconds):
         seed = led_there
@@ -275,7 +275,7 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _again(search: Search, finding: Finding, seed: int, steps_max: int) -> str:
+def _again(search: Search, finding: FuzzFinding, seed: int, steps_max: int) -> str:
     """Return the command that finds it again; empty for definitions that are in no file."""
     from simulator.testing.topology_machine import command, shell
 
@@ -352,11 +352,11 @@ NOT_CHANGED = "Not tried: policies that change."
 ASSUMED_MAX = 10
 
 
-class Finding(msgspec.Struct, frozen=True):
+class FuzzFinding(msgspec.Struct, frozen=True):
     """A finding, the rule that decided it where one does, and the file of its picture."""
 
     counterexample: Counterexample
-    rule: Rule | None
+    rule: DeathRule | None
     picture: str | None
 
     @property
@@ -365,12 +365,12 @@ class Finding(msgspec.Struct, frozen=True):
         return "" if self.rule is None else told(self.rule)
 
 
-def finding(search: Search, found: Counterexample, picture: Path | None) -> Finding:
+def finding(search: Search, found: Counterexample, picture: Path | None) -> FuzzFinding:
     """Return the finding with the deciding rule; its picture is drawn into the file ``picture``, if there is one."""
     rule = deciding_rule(search, found.broken)
     if picture is not None:
         write_whole(picture, _drawn(search, found, picture.suffix).encode())
-    return Finding(found, rule, None if picture is None else str(picture))
+    return FuzzFinding(found, rule, None if picture is None else str(picture))
 
 
 def picture_files(picture: Path | None) -> Any:
@@ -399,7 +399,7 @@ def _drawn(search: Search, found: Counterexample, suffix: str) -> str:
 # For machines
 
 
-def findings_as_json(search: Search, findings: Sequence[Finding], seed: int) -> dict[str, Any]:
+def findings_as_json(search: Search, findings: Sequence[FuzzFinding], seed: int) -> dict[str, Any]:
     """Return the report; of several findings the first also stands at the top."""
     found = findings[0].counterexample if findings else None
     report: dict[str, Any] = {
@@ -417,7 +417,7 @@ def findings_as_json(search: Search, findings: Sequence[Finding], seed: int) -> 
     return report if found is None else report | {"why": found.broken.why, "note": found.note}
 
 
-def _finding_as_json(search: Search, finding: Finding) -> dict[str, Any]:
+def _finding_as_json(search: Search, finding: FuzzFinding) -> dict[str, Any]:
     from simulator.testing.fuzz.failure_report import life
 
     found, event = finding.counterexample, finding.counterexample.broken.event
@@ -441,7 +441,7 @@ def _finding_as_json(search: Search, finding: Finding) -> dict[str, Any]:
 # For people
 
 
-def told_in_full(search: Search, finding: Finding, command: str, heading: str) -> str:
+def told_in_full(search: Search, finding: FuzzFinding, command: str, heading: str) -> str:
     """Return the whole report on a finding; ``command`` plays it again."""
     from simulator.testing.fuzz.failure_report import explained
 

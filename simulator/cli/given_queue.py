@@ -18,9 +18,9 @@ from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
 
 if TYPE_CHECKING:
-    from simulator.redrive.how_to_peek import Peek, Way
-    from simulator.redrive.server import QueueOnServer, Server
-    from simulator.redrive.waiting import Waiting
+    from simulator.redrive.how_to_peek import PeekPlan, Way
+    from simulator.redrive.server import QueueOnServer, ServerAddress
+    from simulator.redrive.waiting import WaitingMessage
 
 _HELD = "messages that consumers hold, and what came after the look began"
 _AGAIN = "deaths before a client published a message again without its headers"
@@ -53,7 +53,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     vhost: str | None
     where: str
-    messages: list[Waiting]
+    messages: list[WaitingMessage]
     release: str | None = None
     unseen: int = 0
     killed: int = 0
@@ -137,17 +137,17 @@ def messages_on_server(
         return look_into(server, queue_on(server, queue), through, limit, allows_kills=allows_kills)
 
 
-def server_given(url: str, management_url: str | None, vhost: str | None) -> Server:
+def server_given(url: str, management_url: str | None, vhost: str | None) -> ServerAddress:
     """Return the server of a URL that a command was given. Raises ``UsageError``."""
     from simulator.redrive.server import server_at
 
     try:
         return server_at(url, management_url, vhost)
     except ValueError as error:
-        raise click.UsageError(f"{_named(url)}: {error}") from error
+        raise click.UsageError(f"{_without_password(url)}: {error}") from error
 
 
-def check_consumers(server: Server, on_server: QueueOnServer) -> None:
+def check_consumers(server: ServerAddress, on_server: QueueOnServer) -> None:
     """Refuse a queue whose messages all go to its single active consumer. Raises ``DataError``."""
     queue = on_server.settings.queue
     if on_server.consumers and queue.arguments.get("x-single-active-consumer") is True:
@@ -156,7 +156,7 @@ def check_consumers(server: Server, on_server: QueueOnServer) -> None:
 
 
 def look_into(
-    server: Server, on_server: QueueOnServer, way: Way, limit: int | None, *, allows_kills: bool = False
+    server: ServerAddress, on_server: QueueOnServer, way: Way, limit: int | None, *, allows_kills: bool = False
 ) -> Looked:
     """Look into a queue whose settings are known.
 
@@ -182,7 +182,7 @@ def look_into(
         return _looked(server, peek, limit)
 
 
-def check_brought_counts(server: Server, on_server: QueueOnServer) -> None:
+def check_brought_counts(server: ServerAddress, on_server: QueueOnServer) -> None:
     """Refuse a queue in which messages may wait that die by being given back. Raises ``DataError``."""
     from simulator.redrive.how_to_peek import how_to_raise, over_limit_from
 
@@ -205,7 +205,7 @@ _DEADLY = (
 )
 
 
-def _looked(server: Server, how: Peek, limit: int | None) -> Looked:
+def _looked(server: ServerAddress, how: PeekPlan, limit: int | None) -> Looked:
     from simulator.redrive.how_to_peek import doomed
     from simulator.redrive.peek import peek, peek_by_management
     from simulator.redrive.waiting import waiting
@@ -260,7 +260,7 @@ def exit_codes() -> Iterator[None]:
         raise Unavailable(str(error)) from error
 
 
-def _named(url: str) -> str:
+def _without_password(url: str) -> str:
     """Return a URL without what it may hold of a password."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

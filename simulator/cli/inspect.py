@@ -19,7 +19,7 @@ from simulator.extras import check_installed
 
 if TYPE_CHECKING:
     from simulator.cli.given_queue import Looked
-    from simulator.redrive.groups import Group
+    from simulator.redrive.groups import MessageGroup
 
 ROWS_MAX = 10
 """Groups shown of each grouping; ``--json`` has all."""
@@ -132,7 +132,7 @@ def _tell(found: Looked, message_id: str, as_json: bool) -> int:
     return 0
 
 
-def _show(found: Looked, groups: Mapping[str, Sequence[Group]]) -> None:
+def _show(found: Looked, groups: Mapping[str, Sequence[MessageGroup]]) -> None:
     console = Console()
     say = Text.assemble((f"{len(found.messages):,} messages", "bold"), f" in '{found.queue}' of {found.where}")
     console.print(say, soft_wrap=True)
@@ -151,7 +151,7 @@ def _show(found: Looked, groups: Mapping[str, Sequence[Group]]) -> None:
         console.print(Text(f"Not seen: {each_unchecked}.", style="dim"), soft_wrap=True)
 
 
-def _table(name: str, groups: Sequence[Group]) -> Table:
+def _table(name: str, groups: Sequence[MessageGroup]) -> Table:
     table = Table(title=f"By {name}", title_justify="left", box=None, pad_edge=False)
     table.add_column("messages", justify="right")
     for column in (name, "first died"):
@@ -172,7 +172,7 @@ def _narrowest(console: Console, table: Table) -> int:
     return Measurement.get(console, wide, table).minimum
 
 
-def _between(group: Group) -> str:
+def _between(group: MessageGroup) -> str:
     if group.oldest is None or group.newest is None:
         return ""
     oldest, newest = f"{group.oldest:%Y-%m-%d %H:%M:%S}", f"{group.newest:%Y-%m-%d %H:%M:%S}"

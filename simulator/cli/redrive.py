@@ -24,9 +24,9 @@ from simulator.extras import check_installed
 if TYPE_CHECKING:
     from simulator.cli.given_queue import Looked
     from simulator.redrive.bring_back import Pace
-    from simulator.redrive.journal import Journal
-    from simulator.redrive.plan import Headers, Instead, Planned, Planner, Wanted
-    from simulator.redrive.server import QueueOnServer, Server
+    from simulator.redrive.journal import RedriveJournal
+    from simulator.redrive.plan import Headers, Instead, Planned, RedriveOptions, RedrivePlanner
+    from simulator.redrive.server import QueueOnServer, ServerAddress
     from simulator.redrive.waiting import Address, Origin
 
 EXIT_STAYS = 1
@@ -138,10 +138,12 @@ def redrive(
     return _execute(server, on_server, wanted, pace, journal_path or _new_journal(queue), as_json)
 
 
-def _wanted(to: str, key: str | None, expressions: Sequence[str], headers: str, allowed: Sequence[str]) -> Wanted:
+def _wanted(
+    to: str, key: str | None, expressions: Sequence[str], headers: str, allowed: Sequence[str]
+) -> RedriveOptions:
     from simulator.redrive.fate import ALLOWABLE
     from simulator.redrive.groups import ExpressionError, only
-    from simulator.redrive.plan import Wanted
+    from simulator.redrive.plan import RedriveOptions
 
     try:
         chosen = only(expressions)
@@ -154,7 +156,7 @@ def _wanted(to: str, key: str | None, expressions: Sequence[str], headers: str, 
             raise click.BadParameter(
                 f"no fate {name!r} to allow; {suggestion(name, ALLOWABLE)}", param_hint="'--allow'"
             )
-    return Wanted(
+    return RedriveOptions(
         to=_address(to, key),
         headers=cast("Headers", headers),
         only=chosen,
@@ -172,7 +174,7 @@ def _address(to: str, key: str | None) -> Origin | Address:
     return cast("Origin", to)
 
 
-def _check_ends(on_server: QueueOnServer, wanted: Wanted) -> None:
+def _check_ends(on_server: QueueOnServer, wanted: RedriveOptions) -> None:
     """Refuse a stream, which nothing can be taken out of, and a redrive of a queue into itself."""
     from simulator.redrive.waiting import Address
 
@@ -183,16 +185,16 @@ def _check_ends(on_server: QueueOnServer, wanted: Wanted) -> None:
         raise DataError(f"'{queue.name}' would be moved into itself: give another address by --to")
 
 
-def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace, as_json: bool) -> int:
+def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace, as_json: bool) -> int:
     from simulator.redrive.bring_back import would_die
     from simulator.redrive.fate import Kind
-    from simulator.redrive.plan import Planner
+    from simulator.redrive.plan import RedrivePlanner
     from simulator.redrive.server import held_now
 
     allows_kills = Kind.EXCEEDS_LIMIT in wanted.allowed
     found = look_into(server, on_server, "consume", pace.limit, allows_kills=allows_kills)
     with exit_codes():
-        planner = Planner(
+        planner = RedrivePlanner(
             on_server.flow, held_now(server, on_server), wanted, pace.rate, of_plugins=on_server.of_plugins
         )
     planned = [
@@ -203,7 +205,7 @@ def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pac
         document = {
             "planned": len(planned), "fates": Counter(each.fate.kind.value for each in planned), "moved": 0,
             "refused": {}, "left": len(planned) - found.killed, "possible_duplicates": [], "would_stay": stays,
-            "messages": [_told(each, planner.instead_of(each)) for each in planned], "killed": found.killed,
+            "messages": [_as_document(each, planner.instead_of(each)) for each in planned], "killed": found.killed,
             "notes": found.notes, "unchecked": found.unchecked, "assumed": _ASSUMED,
         }  # fmt: skip
         print_json(document)
@@ -212,7 +214,7 @@ def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pac
     return EXIT_STAYS if stays or found.killed else 0
 
 
-def _told(planned: Planned, instead: Instead | None) -> dict[str, Any]:
+def _as_document(planned: Planned, instead: Instead | None) -> dict[str, Any]:
     address, future = planned.address, planned.fate.future
     return {
         "id": planned.message.id,
@@ -230,7 +232,7 @@ def _told(planned: Planned, instead: Instead | None) -> dict[str, Any]:
     }
 
 
-def _show_plan(planned: Sequence[Planned], planner: Planner, found: Looked) -> None:
+def _show_plan(planned: Sequence[Planned], planner: RedrivePlanner, found: Looked) -> None:
     """Show what was planned, alike messages together, those that stay first."""
     say(f"{len(planned):,} messages; nothing was moved (--execute moves them)", "bold")
     if found.killed:
@@ -299,13 +301,15 @@ def _new_journal(queue: str) -> Path:
     return Path(f"redrive-{safe}-{datetime.now(UTC):%Y%m%d-%H%M%S}.jsonl")
 
 
-def _execute(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace, path: Path, as_json: bool) -> int:
+def _execute(
+    server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace, path: Path, as_json: bool
+) -> int:
     from simulator.redrive.bring_back import WouldDieError, bring_back
-    from simulator.redrive.journal import Journal, JournalError, write_audit
+    from simulator.redrive.journal import JournalError, RedriveJournal, write_audit
 
     queue = on_server.settings.queue.name
     try:
-        with Journal(path, wanted.asked(str(server), server.vhost, queue)) as journal:
+        with RedriveJournal(path, wanted.asked(str(server), server.vhost, queue)) as journal:
             for message_id in journal.ledger.doubtful():
                 click.echo(f"possible duplicate: {message_id} (an earlier run may have moved it)", err=True)
             with exit_codes():
@@ -326,7 +330,7 @@ def _execute(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pac
         raise DataError(str(error)) from error
 
 
-def _check_limit(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace) -> None:
+def _check_limit(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace) -> None:
     from simulator.redrive.bring_back import check_delivery_limit
     from simulator.redrive.fate import Kind
 
@@ -343,7 +347,7 @@ def _ask(moved: int, arrived: int) -> bool:
     return click.confirm(said, default=not arrived, err=True)
 
 
-def _report(journal: Journal, stopped: str, audit: Path, as_json: bool) -> int:
+def _report(journal: RedriveJournal, stopped: str, audit: Path, as_json: bool) -> int:
     """Report on the whole redrive: what this run and those before it have done."""
     ledger = journal.ledger
     refused, moved = ledger.refused, ledger.moved.total()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from simulator.replay.results.counters import Balance
     from simulator.replay.results.summary import Finding
     from simulator.replay.rows.tables import Table as Rows
-    from simulator.replay.run import Engine, Result
+    from simulator.replay.run import Engine, ReplayResult
 
 
 # ``dlx replay --form histories``: logs in the neutral event schema against the rules of the system they come from.
@@ -235,7 +235,7 @@ def _replayed(
     assumptions: Assumptions,
     where: GivenEngine,
     out: Path | None,
-) -> Result:
+) -> ReplayResult:
     from simulator.capture import CaptureError
     from simulator.capture.counters import read_counters
     from simulator.definitions import DefinitionsError
@@ -250,7 +250,7 @@ def _replayed(
         with workplace(out) as work, progress("reading the logs") as show:
             prepared = prepared_logs(logs, work, show)
 
-            def job(engine: Engine[Rows]) -> Result:
+            def job(engine: Engine[Rows]) -> ReplayResult:
                 return run_replay(
                     engine,
                     prepared,
@@ -280,7 +280,7 @@ def _spark_engine(spark: SparkSession) -> Engine[DataFrame]:
     return SparkEngine(spark)
 
 
-def _show(result: Result, rules: str, *, explain: bool, coverage: bool) -> None:
+def _show(result: ReplayResult, rules: str, *, explain: bool, coverage: bool) -> None:
     from simulator.replay.results.headline import headline
 
     console = Console()
@@ -318,7 +318,7 @@ def _show(result: Result, rules: str, *, explain: bool, coverage: bool) -> None:
         console.print(f"report: {result.out / 'report.html'}", soft_wrap=True, highlight=False)
 
 
-def _show_findings(console: Console, result: Result) -> None:
+def _show_findings(console: Console, result: ReplayResult) -> None:
     console.print("Disagreements, most frequent first:")
     for finding in result.findings:
         console.print(_described(finding), soft_wrap=True, highlight=False, markup=False)
@@ -330,7 +330,7 @@ def _show_findings(console: Console, result: Result) -> None:
             console.print(f"  {row.name}: {row.meaning}", highlight=False, markup=False)
 
 
-def _show_lost(console: Console, result: Result) -> None:
+def _show_lost(console: Console, result: ReplayResult) -> None:
     console.print("Lost, or lost if they died:")
     for each in result.lost:
         counts = f"{each.lost:>8,} lost, {each.may_be_lost:,} may be"
@@ -338,14 +338,14 @@ def _show_lost(console: Console, result: Result) -> None:
         console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
-def _show_unchecked(console: Console, result: Result) -> None:
+def _show_unchecked(console: Console, result: ReplayResult) -> None:
     console.print("Not checked, most frequent first:")
     for each in result.unchecked:
         text = f"{each.count:>8,}  {each.what} of {each.name}: {each.why}; first at {each.file}:{each.line}"
         console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
-def _show_untested(console: Console, result: Result) -> None:
+def _show_untested(console: Console, result: ReplayResult) -> None:
     from simulator.replay.results.untested import sentence
 
     told = sentence(result.summary.untested or {}, result.summary.untested_more)

@@ -9,7 +9,7 @@ import msgspec
 
 from simulator.cli.checked_logs import show_checked
 from simulator.cli.command_parts import DataError, in_our_words
-from simulator.systems.zaqar.request_log import Asked, CheckedRequests, WrongLine, check_log
+from simulator.systems.zaqar.request_log import CheckedRequests, LoggedRequest, WrongLine, check_log
 
 _ASSUMED = "Zaqar on redis, and requests of one project, in the order in which it answered them"
 
@@ -29,13 +29,13 @@ def _checked(path: Path) -> CheckedRequests:
         raise DataError(f"{path}: {in_our_words(str(error))}") from error
 
 
-def _read(path: Path) -> Iterator[Asked | None]:
+def _read(path: Path) -> Iterator[LoggedRequest | None]:
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         if not line.strip():
             yield None
             continue
         try:
-            yield msgspec.json.decode(line, type=Asked)
+            yield msgspec.json.decode(line, type=LoggedRequest)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             expected = "expected an object with method, path, status, request, response and t_s"
             raise DataError(f"{path}: line {number}: {in_our_words(str(error))}; {expected}") from error

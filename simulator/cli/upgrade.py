@@ -15,8 +15,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from dlx.releases import release
-from simulator.analysis.upgrade.upgrade import FoundChange
-from simulator.analysis.upgrade.upgrading import UpgradeReport, upgraded
+from simulator.analysis.upgrade.questions import FoundChange
+from simulator.analysis.upgrade.report import UpgradeReport, upgraded
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
 from simulator.cli.options import LOG, RELEASE, chosen_release

@@ -129,12 +129,12 @@ def watch(
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError
     from simulator.replay.results.summary import MatchesNothingError
-    from simulator.replay.watch.state import State, asked
-    from simulator.replay.watch.watcher import Watcher, Wish
+    from simulator.replay.watch.state import WatchState, asked
+    from simulator.replay.watch.watcher import Watcher, WatchOptions
 
     definitions, rules = read_noted(definitions_path, rules, sources)
     try:
-        wish = Wish(
+        wish = WatchOptions(
             definitions=definitions,
             rules=rules,
             assumptions=Assumptions(tolerance_ms, False),
@@ -145,7 +145,7 @@ def watch(
         )
         _tell_missing(sources, once=once)
         about = asked(definitions_path.read_bytes(), rules, tolerance_ms)
-        with _kept(folder) as place, State(place, about) as state, until_interrupted() as stopped:
+        with _kept(folder) as place, WatchState(place, about) as state, until_interrupted() as stopped:
             if state.anew:
                 click.echo(f"note: {place} begins anew: {ANEW}", err=True)
             face = _Face(Watcher(sources, wish, state), as_json=as_json)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from simulator.definitions import Definitions
     from simulator.replay.rows.assumptions import Lateness
-    from simulator.whatif.answer import Answer
+    from simulator.whatif.answer import WhatIfAnswer
     from simulator.whatif.coupling import Unit
     from simulator.whatif.playback import Unseen
     from simulator.whatif.result import AnyResult
@@ -249,7 +249,7 @@ def _show_plan(console: Console, units: Sequence[Unit]) -> None:
             console.print(f"{len(unit.stories):,} messages one by one: nothing couples them", soft_wrap=True)
 
 
-def _show(console: Console, answer: Answer, rules: str, against: str) -> None:
+def _show(console: Console, answer: WhatIfAnswer, rules: str, against: str) -> None:
     from simulator.whatif.answer import SHOWN_MAX, headline, sureness
 
     for sentence in headline(answer):
@@ -276,7 +276,7 @@ def _show(console: Console, answer: Answer, rules: str, against: str) -> None:
         console.print(line, soft_wrap=True, markup=False)
 
 
-def _show_ends(console: Console, answer: Answer, rules: str, against: str) -> None:
+def _show_ends(console: Console, answer: WhatIfAnswer, rules: str, against: str) -> None:
     from simulator.whatif.answer import ends_of
 
     rows = [(name, one, other) for name, one, other in ends_of(answer) if one != other]

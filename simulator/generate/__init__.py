@@ -8,12 +8,12 @@ from dlx._lazy import lazy
 from simulator.extras import importing
 
 if TYPE_CHECKING:
-    from simulator.generate.log import Fault, Wish, generate
+    from simulator.generate.log import AlteredRow, Wish, generate
 else:
     __getattr__, __dir__ = lazy(
         __name__,
-        {"simulator.generate.log": ("Fault", "Wish", "generate")},
+        {"simulator.generate.log": ("AlteredRow", "Wish", "generate")},
         load=importing("capture"),
     )
 
-__all__ = ["Fault", "Wish", "generate"]
+__all__ = ["AlteredRow", "Wish", "generate"]

@@ -71,7 +71,7 @@ class Wish(msgspec.Struct, frozen=True):
 
 def generate(
     wish: Wish, folder: Path, done: Callable[[int], object] = int, processes: int | None = None
-) -> list[Fault]:
+) -> list[AlteredRow]:
     """Write the log into ``folder``, as ``log-00000.parquet`` and so on, and return the faults that were planted.
 
     ``done`` is told how many rows are written. Without ``processes``, as many work as there are processors.
@@ -89,7 +89,7 @@ def generate(
         return _gathered(pool.map(write_part, *several), wish, done)
 
 
-def generate_on_spark(spark: SparkSession, wish: Wish, folder: Path) -> list[Fault]:
+def generate_on_spark(spark: SparkSession, wish: Wish, folder: Path) -> list[AlteredRow]:
     """Do the same on Spark, whose workers must reach ``folder``."""
     import pyarrow as pa
 
@@ -100,11 +100,11 @@ def generate_on_spark(spark: SparkSession, wish: Wish, folder: Path) -> list[Fau
                 yield pa.RecordBatch.from_pydict({"faults": [faults]})
 
     parts = spark.range(0, wish.parts, 1, wish.parts).mapInArrow(work, "faults string").toArrow().to_pylist()
-    faults = [fault for row in parts for fault in msgspec.json.decode(row["faults"], type=list[Fault])]
+    faults = [fault for row in parts for fault in msgspec.json.decode(row["faults"], type=list[AlteredRow])]
     return sorted(faults, key=lambda fault: (fault.file, fault.line))
 
 
-def _gathered(parts: Iterable[list[Fault]], wish: Wish, done: Callable[[int], object]) -> list[Fault]:
+def _gathered(parts: Iterable[list[AlteredRow]], wish: Wish, done: Callable[[int], object]) -> list[AlteredRow]:
     found = []
     for number, faults in enumerate(parts, 1):
         found += faults
@@ -112,12 +112,12 @@ def _gathered(parts: Iterable[list[Fault]], wish: Wish, done: Callable[[int], ob
     return found
 
 
-def write_part(wish: Wish, folder: Path, part: int) -> list[Fault]:
+def write_part(wish: Wish, folder: Path, part: int) -> list[AlteredRow]:
     """Write one file of the log, and return its faults."""
     file = f"log-{part:05}.parquet"
     rows = min(PART_ROWS, wish.events - part * PART_ROWS)
     definitions = _complete(parse_definitions(wish.definitions, "definitions"), release(wish.rules))
-    found: list[Fault] = []
+    found: list[AlteredRow] = []
 
     def numbered() -> Iterator[Observation]:
         line = 0
@@ -200,7 +200,7 @@ MANY = 1_000
 """By how much the count of a death is raised: no message dies that often."""
 
 
-class Fault(msgspec.Struct, frozen=True):
+class AlteredRow(msgspec.Struct, frozen=True):
     """One altered row.
 
     Attributes:
@@ -218,7 +218,7 @@ class Fault(msgspec.Struct, frozen=True):
     altered: str
 
 
-def plant(rows: Sequence[Observation], wanted: int, random: Random) -> list[Fault]:
+def plant(rows: Sequence[Observation], wanted: int, random: Random) -> list[AlteredRow]:
     """Alter that many deliveries, or as many as there are, and return what was done to them.
 
     Only the last delivery of a message is altered: so it explains no other, and the replay finds these rows alone.
@@ -228,12 +228,12 @@ def plant(rows: Sequence[Observation], wanted: int, random: Random) -> list[Faul
     return [_alter(row, random) for row in random.sample(deliveries, min(wanted, len(deliveries)))]
 
 
-def _alter(row: Observation, random: Random) -> Fault:
+def _alter(row: Observation, random: Random) -> AlteredRow:
     what = random.choice([name for name in _ALTERED if name != "x_death" or row.x_death is not None])
     was = getattr(row, what)
     setattr(row, what, _ALTERED[what](was))
     shown = (msgspec.json.encode(value).decode() for value in (was, getattr(row, what)))
-    return Fault(row.file, row.line, row.message, what, *shown)
+    return AlteredRow(row.file, row.line, row.message, what, *shown)
 
 
 def _dies_often(x_death: str) -> str:

@@ -23,7 +23,7 @@ EXPIRATIONS_MS = (1_000, 30_000)
 TRIES = 4
 
 
-class Address(NamedTuple):
+class PublishTarget(NamedTuple):
     """Where publishers send messages: by a binding, or by the name of a queue."""
 
     exchange: str
@@ -97,7 +97,7 @@ class Traffic:
             address.exchange, self._key(address), headers, expiration_ms=self._expiration_ms(), vhost=self._vhost
         )
 
-    def _key(self, address: Address) -> str:
+    def _key(self, address: PublishTarget) -> str:
         if address.binding is None:
             return address.queue
         if address.kind == "topic":
@@ -122,7 +122,7 @@ class Traffic:
         return self._random.choice(EXPIRATIONS_MS) if self._random.random() < 0.05 else None
 
 
-def _addresses(flow: MessageFlow, consumed: Collection[str]) -> Iterator[Address]:
+def _addresses(flow: MessageFlow, consumed: Collection[str]) -> Iterator[PublishTarget]:
     """Yield where publishers may send: by bindings, and to queues without bindings.
 
     Not to exchanges that take what consumers reject; but to those that waiting messages come back to.
@@ -134,10 +134,10 @@ def _addresses(flow: MessageFlow, consumed: Collection[str]) -> Iterator[Address
         for binding in topology.bindings.get(exchange.name, ()):
             bound.add(binding.destination)
             if exchange.name not in for_rejected and not exchange.internal:
-                yield Address(exchange.name, exchange.type, binding)
+                yield PublishTarget(exchange.name, exchange.type, binding)
     for queue in topology.queues:
         if queue not in bound:
-            yield Address("", "direct", None, queue)
+            yield PublishTarget("", "direct", None, queue)
 
 
 def _is_consumed(flow: MessageFlow, queue: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from simulator.pictures.layout import Point, Route
+from simulator.pictures.layout import ArrowRoute, Point
 
 Segment = tuple[Point, Point, Point, Point]
 Box = tuple[float, float, float, float]
@@ -13,7 +13,7 @@ Box = tuple[float, float, float, float]
 PLACES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88)
 
 
-def segments(route: Route) -> list[Segment]:
+def segments(route: ArrowRoute) -> list[Segment]:
     """Return the cubic curves of a route: upright at their ends, or level where the route goes back."""
     if route.back:
         start, (turn, middle), end = route.points

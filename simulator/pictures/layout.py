@@ -22,7 +22,7 @@ Size = tuple[float, float]
 Name = TypeVar("Name", bound=Hashable)
 
 
-class Route(NamedTuple):
+class ArrowRoute(NamedTuple):
     """The way of one arrow: through ``points``, downwards, or ``back`` along the right."""
 
     points: tuple[Point, ...]
@@ -40,7 +40,7 @@ class Layout(NamedTuple, Generic[Name]):
     """Where everything is; ``routes`` in the order of the arrows."""
 
     centres: dict[Name, Point]
-    routes: list[Route]
+    routes: list[ArrowRoute]
     width: float
     height: float
 
@@ -53,17 +53,17 @@ def layered(
     Unconnected pieces stand beside each other, as many as ``width_wanted`` has room for.
     """
     centres: dict[Name, Point] = {}
-    routes: dict[int, Route] = {}
+    routes: dict[int, ArrowRoute] = {}
     x = y = row_height = width = 0.0
     for members in _pieces(sizes, arrows):
         numbers = [n for n, (source, _) in enumerate(arrows) if source in members]
-        piece = _Piece({name: sizes[name] for name in members}, [arrows[n] for n in numbers]).layout()
+        piece = _Component({name: sizes[name] for name in members}, [arrows[n] for n in numbers]).layout()
         if x > 0 and x + piece.width > width_wanted:
             x, y, row_height = 0.0, y + row_height + PIECE_GAP, 0.0
         for name, (cx, cy) in piece.centres.items():
             centres[name] = (cx + x, cy + y)
         for number, route in zip(numbers, piece.routes, strict=True):
-            routes[number] = Route(tuple((px + x, py + y) for px, py in route.points), route.back)
+            routes[number] = ArrowRoute(tuple((px + x, py + y) for px, py in route.points), route.back)
         x += piece.width + PIECE_GAP
         width, row_height = max(width, x - PIECE_GAP), max(row_height, piece.height)
     return Layout(centres, [routes[n] for n in range(len(arrows))], width, y + row_height)
@@ -92,7 +92,7 @@ def _pieces(sizes: Mapping[Name, Size], arrows: Sequence[tuple[Name, Name]]) -> 
     return sorted(pieces, key=lambda members: -len(members))
 
 
-class _Piece(Generic[Name]):
+class _Component(Generic[Name]):
     """One connected graph. Long arrows have a bend in every layer that they pass."""
 
     def __init__(self, sizes: Mapping[Name, Size], arrows: Sequence[tuple[Name, Name]]) -> None:
@@ -125,7 +125,7 @@ class _Piece(Generic[Name]):
         bottom = y[-1] + max(self.sizes[name][1] for name in self.rows[-1]) / 2
         return Layout(
             {name: (cx - left, cy) for name, (cx, cy) in centres.items() if not isinstance(name, _Bend)},
-            [Route(tuple((px - left, py) for px, py in r.points), r.back) for r in routes],
+            [ArrowRoute(tuple((px - left, py) for px, py in r.points), r.back) for r in routes],
             right - left,
             bottom,
         )
@@ -216,8 +216,8 @@ class _Piece(Generic[Name]):
             top += height + gap
         return found
 
-    def _routes(self, centres: Mapping[Any, Point]) -> list[Route]:
-        routes: list[Route | None] = [None] * len(self.arrows)
+    def _routes(self, centres: Mapping[Any, Point]) -> list[ArrowRoute]:
+        routes: list[ArrowRoute | None] = [None] * len(self.arrows)
         leaving: defaultdict[Any, list[int]] = defaultdict(list)
         entering: defaultdict[Any, list[int]] = defaultdict(list)
         for number, way in enumerate(self.ways):
@@ -231,7 +231,7 @@ class _Piece(Generic[Name]):
                 (x0, y0), (x1, y1) = centres[way[0]], centres[way[-1]]
                 first = (x0 + starts[number], y0 + self.sizes[way[0]][1] / 2)
                 last = (x1 + ends[number], y1 - self.sizes[way[-1]][1] / 2)
-                routes[number] = Route((first, *(centres[bend] for bend in way[1:-1]), last))
+                routes[number] = ArrowRoute((first, *(centres[bend] for bend in way[1:-1]), last))
         for lane, number in enumerate(sorted(self.back)):
             routes[number] = self._around(number, lane, centres)
         return [route for route in routes if route is not None]
@@ -246,7 +246,7 @@ class _Piece(Generic[Name]):
                 found[number] = step * (place - (len(ordered) - 1) / 2)
         return found
 
-    def _around(self, number: int, lane: int, centres: Mapping[Any, Point]) -> Route:
+    def _around(self, number: int, lane: int, centres: Mapping[Any, Point]) -> ArrowRoute:
         """Return the way back: from the right side of the source to that of the target."""
         source, target = self.arrows[number]
         (x0, y0), (x1, y1) = centres[source], centres[target]
@@ -263,7 +263,7 @@ class _Piece(Generic[Name]):
         start = (x0 + self.sizes[source][0] / 2, y0 + shift)
         end = (x1 + self.sizes[target][0] / 2, y1 - shift)
         turn = edge + 34 + 26 * (lane % 6)
-        return Route((start, (turn, (y0 + y1) / 2), end), back=True)
+        return ArrowRoute((start, (turn, (y0 + y1) / 2), end), back=True)
 
 
 def returning(names: Iterable[Name], arrows: Sequence[tuple[Name, Name]]) -> set[int]:

@@ -71,7 +71,7 @@ EVENTS_DRAWN_MAX = 2_000
 
 def sequence_as_mermaid(events: Sequence[Happened]) -> str:
     """Draw the life of the message as a Mermaid sequence diagram: who handed it to whom, and where it ended."""
-    drawing = _Drawing()
+    drawing = _SequenceDrawing()
     for event in events[:EVENTS_DRAWN_MAX]:
         drawing.draw(event)
     queues = [f"    participant {alias} as {quoted(name)}" for name, alias in drawing.queues.items()]
@@ -79,7 +79,7 @@ def sequence_as_mermaid(events: Sequence[Happened]) -> str:
     return "\n".join(["sequenceDiagram", *people[:1], *queues, *people[1:], *_folded(drawing.arrows)])
 
 
-class _Drawing:
+class _SequenceDrawing:
     """The arrows of a sequence diagram."""
 
     def __init__(self) -> None:

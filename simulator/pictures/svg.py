@@ -40,7 +40,7 @@ _Place = Node | int
 """A node, or the label of the edge of that number."""
 
 
-class _Piece(NamedTuple):
+class _Segment(NamedTuple):
     """A piece of an arrow between two places, and at which end it has the head: ``start`` is the upper one."""
 
     edge: int
@@ -74,17 +74,17 @@ class Drawing:
         self.labels: dict[int, Box] = {place: box for place, box in found.items() if isinstance(place, int)}
         self.width, self.height = plan.height + 2 * MARGIN, plan.width + 2 * MARGIN
 
-    def _ways(self, number: int, up: bool) -> Iterator[_Piece]:
+    def _ways(self, number: int, up: bool) -> Iterator[_Segment]:
         """Yield the pieces of an arrow: one, or one before its label and one behind it."""
         edge = self.graph.edges[number]
         if edge.source == edge.target and edge.label:  # there and back again
-            yield _Piece(number, edge.source, number, "")
-            yield _Piece(number, edge.source, number, "start")
+            yield _Segment(number, edge.source, number, "")
+            yield _Segment(number, edge.source, number, "start")
             return
         stops: list[_Place] = [edge.source, *([number] if edge.label else []), edge.target]
         for source, target in pairwise(stops):
             upper, lower = (target, source) if up else (source, target)
-            yield _Piece(number, upper, lower, "" if target is number else "start" if up else "end")
+            yield _Segment(number, upper, lower, "" if target is number else "start" if up else "end")
 
     def svg(self) -> str:
         """Return the picture as one ``svg`` element."""
@@ -147,7 +147,7 @@ def _box(node: Node, lines: tuple[str, ...], box: Box) -> Iterator[str]:
     shade = COLOURS[node.kind]
     round_ = 14 if node.kind in ("exchange", "missing", "end") else 4
     dashes = ' stroke-dasharray="5 3"' if node.kind in ("missing", "lost") else ""
-    yield f"<g><title>{_text(_told(node))}</title>"
+    yield f"<g><title>{_text(_describe(node))}</title>"
     yield (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{bottom - top:.1f}" rx="{round_}" '
         f'fill="{PAPER}" stroke="{shade}" stroke-width="1.6"{dashes}/>'
@@ -160,7 +160,7 @@ def _ink(node: Node) -> str:
     return COLOURS[node.kind] if node.kind in ("missing", "lost") else INK
 
 
-def _told(node: Node) -> str:
+def _describe(node: Node) -> str:
     where = f" of {node.vhost}" if node.vhost not in ("", "/") else ""
     kind = {"missing": "missing exchange", "lost": "lost from queue"}.get(node.kind, node.kind)
     return f"{kind} {node.name}{where}"

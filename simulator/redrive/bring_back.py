@@ -10,13 +10,13 @@ import msgspec
 from dlx.consumer import DeathHistory
 from dlx.delivery_counts import Return
 from dlx.settings import DELIVERY_LIMIT
-from simulator.redrive.execute import Arrivals, Done, Execution, Limits, Source
-from simulator.redrive.how_to_peek import Peek, how_to_peek, how_to_raise
-from simulator.redrive.journal import Journal
+from simulator.redrive.execute import Execution, RedriveArrivals, RedriveLimits, RedriveProgress, RedriveSource
+from simulator.redrive.how_to_peek import PeekPlan, how_to_peek, how_to_raise
+from simulator.redrive.journal import RedriveJournal
 from simulator.redrive.peek import peek
-from simulator.redrive.plan import Planner, Wanted
-from simulator.redrive.server import QueueOnServer, Server, held_now, ready_in
-from simulator.redrive.waiting import Waiting, waiting
+from simulator.redrive.plan import RedriveOptions, RedrivePlanner
+from simulator.redrive.server import QueueOnServer, ServerAddress, held_now, ready_in
+from simulator.redrive.waiting import WaitingMessage, waiting
 
 CANARY_S = 5.0
 """How long canaries have to come back."""
@@ -39,10 +39,10 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bring_back(
-    server: Server,
+    server: ServerAddress,
     on_server: QueueOnServer,
-    wanted: Wanted,
-    journal: Journal,
+    wanted: RedriveOptions,
+    journal: RedriveJournal,
     pace: Pace,
     *,
     asked: Callable[[int, int], bool] | None = None,
@@ -66,20 +66,22 @@ def bring_back(
     """
     assert server.amqp_url is not None
     queue = on_server.settings.queue.name
-    planner = Planner(on_server.flow, held_now(server, on_server), wanted, pace.rate, of_plugins=on_server.of_plugins)
-    source = Source(server.amqp_url, server.vhost, queue, how_to_peek(on_server.settings, "consume"))
+    planner = RedrivePlanner(
+        on_server.flow, held_now(server, on_server), wanted, pace.rate, of_plugins=on_server.of_plugins
+    )
+    source = RedriveSource(server.amqp_url, server.vhost, queue, how_to_peek(on_server.settings, "consume"))
     came = 0
     moved: set[str] = set()
 
-    def may(done: Done) -> str:
+    def may(done: RedriveProgress) -> str:
         on_row(done.looked_at, done.of)
         return "interrupted" if stop() else _why_to_stop(done, came)
 
-    def suspicious(unread: int, done: Done) -> bool:
+    def suspicious(unread: int, done: RedriveProgress) -> bool:
         return unread > 0 and unread >= _tolerated(done, came)
 
-    def run(looks_max: int | None, moves_max: int | None = None) -> Done:
-        limits, arrivals = Limits(looks_max, moves_max, pace.rate), Arrivals(came, moved, suspicious)
+    def run(looks_max: int | None, moves_max: int | None = None) -> RedriveProgress:
+        limits, arrivals = RedriveLimits(looks_max, moves_max, pace.rate), RedriveArrivals(came, moved, suspicious)
         return Execution(source, journal, planner.planned, limits, arrivals, may).run()
 
     if pace.canary is None:
@@ -95,7 +97,7 @@ def bring_back(
     return run(None if pace.limit is None else pace.limit - first.moved).stopped
 
 
-def _why_to_stop(done: Done, came: int) -> str:
+def _why_to_stop(done: RedriveProgress, came: int) -> str:
     """Say that too many messages come back, or that nobody can know; empty where the run may go on."""
     if done.unread:
         came_in = "1 message came" if done.arrived == 1 else f"{done.arrived:,} messages came"
@@ -112,7 +114,7 @@ def _why_to_stop(done: Done, came: int) -> str:
     return f"{back} come back{known if done.without_id else ''}"
 
 
-def _tolerated(done: Done, came: int) -> int:
+def _tolerated(done: RedriveProgress, came: int) -> int:
     """Return how many messages that come back end the run: after canaries a single one."""
     return 1 if came and not done.moved else max(RETURNS_MIN, done.moved // 10)
 
@@ -133,7 +135,11 @@ class WouldDieError(Exception):
 
 
 def check_delivery_limit(
-    server: Server, on_server: QueueOnServer, pace: Pace, *, on_row: Callable[[int, int], None] = lambda rows, of: None
+    server: ServerAddress,
+    on_server: QueueOnServer,
+    pace: Pace,
+    *,
+    on_row: Callable[[int, int], None] = lambda rows, of: None,
 ) -> None:
     """Look whether messages would die of the delivery limit if a redrive gave them back.
 
@@ -149,23 +155,23 @@ def check_delivery_limit(
         return
     later = _returns(how, pace)
     if how.kills(DeathHistory(), *later):  # also a message that has never come back: looking would only harm
-        raise WouldDieError(_told(server, on_server, "all messages"))
+        raise WouldDieError(_explain_limit(server, on_server, "all messages"))
     found = peek(server.amqp_url, server.vhost, how, limit=pace.limit, on_row=on_row)
     messages = [waiting(row) for row in found.rows]
     dying = [message.id for message in messages if how.kills(message.deaths, *later)]
     if dying:
         which = "1 message" if len(dying) == 1 else f"{len(dying):,} messages"
         killed = " (the look has killed one, and ended there)" if found.killed else ""
-        raise WouldDieError(_told(server, on_server, which + killed), dying)
+        raise WouldDieError(_explain_limit(server, on_server, which + killed), dying)
 
 
-def would_die(on_server: QueueOnServer, message: Waiting, pace: Pace) -> bool:
+def would_die(on_server: QueueOnServer, message: WaitingMessage, pace: Pace) -> bool:
     """Return whether a message, as a dry run has seen it, would die if a redrive gave it back."""
     how = how_to_peek(on_server.settings, "consume")
     return how.may_kill and how.kills(message.deaths, how.gives_back, *_returns(how, pace))
 
 
-def _told(server: Server, on_server: QueueOnServer, which: str) -> str:
+def _explain_limit(server: ServerAddress, on_server: QueueOnServer, which: str) -> str:
     settings = on_server.settings
     limit = settings.values[DELIVERY_LIMIT]
     return (
@@ -175,6 +181,6 @@ def _told(server: Server, on_server: QueueOnServer, which: str) -> str:
     )
 
 
-def _returns(how: Peek, pace: Pace) -> tuple[Return, ...]:
+def _returns(how: PeekPlan, pace: Pace) -> tuple[Return, ...]:
     """Return how a redrive may give a message back: after its canaries, and at its end, which may be a kill."""
     return (*(how.gives_back for _ in range(pace.canary is not None)), "lost channel")

@@ -16,7 +16,7 @@ deliveries as it had messages then. No more are taken than that: a consumer has 
 nothing is acknowledged to it before it has been cancelled. What stays is held until the end, and
 goes back all at once, in its order.
 
-``Intake`` takes the messages on one channel, ``Publisher`` sends them on another, and ``Execution``
+``Intake`` takes the messages on one channel, ``RedrivePublisher`` sends them on another, and ``Execution``
 decides, a batch at each tick, and has the journal know each step before it is taken.
 """
 
@@ -38,11 +38,11 @@ from pika.spec import Basic, BasicProperties
 from simulator.capture import CaptureUnavailable, Observation
 from simulator.capture.client_rows import delivered_row
 from simulator.capture.connected import exact_values, why_lost
-from simulator.redrive.how_to_peek import Peek
-from simulator.redrive.journal import Journal, JournalError, fingerprint
+from simulator.redrive.how_to_peek import PeekPlan
+from simulator.redrive.journal import JournalError, RedriveJournal, fingerprint
 from simulator.redrive.peek import GivingBack
 from simulator.redrive.plan import Planned, properties_carried
-from simulator.redrive.waiting import Waiting, waiting
+from simulator.redrive.waiting import WaitingMessage, waiting
 
 WINDOW = 1_000
 """How many messages a consumer takes at most: its prefetch. Then it is cancelled, and later there is another."""
@@ -62,7 +62,7 @@ Entry = tuple[str, str, str, str]
 """What the journal gets of a message: fingerprint, id, fate and note."""
 
 
-class Source(msgspec.Struct, frozen=True):
+class RedriveSource(msgspec.Struct, frozen=True):
     """The dead-letter queue.
 
     Attributes:
@@ -74,10 +74,10 @@ class Source(msgspec.Struct, frozen=True):
     url: str
     vhost: str
     queue: str
-    how: Peek | None = None
+    how: PeekPlan | None = None
 
 
-class Limits(msgspec.Struct, frozen=True):
+class RedriveLimits(msgspec.Struct, frozen=True):
     """How much a run does, at most: messages that are looked at, that are moved, and that are sent in a second."""
 
     looks_max: int | None = None
@@ -90,7 +90,7 @@ class Limits(msgspec.Struct, frozen=True):
         return WINDOW if self.moves_max is None else min(WINDOW, max(WINDOW_MIN, self.moves_max))
 
 
-class Delivery(NamedTuple):
+class UnackedMessage(NamedTuple):
     """A message of the dead-letter queue, by its tag and by the fingerprint that the journal knows it by."""
 
     tag: int
@@ -107,7 +107,7 @@ class Delivery(NamedTuple):
 class Moving(msgspec.Struct):
     """One message on its way: its delivery, what is planned for it, and whether no queue took it."""
 
-    delivery: Delivery
+    delivery: UnackedMessage
     planned: Planned
     returned: bool = False
 
@@ -126,7 +126,7 @@ class Moving(msgspec.Struct):
         )
 
 
-class Done(msgspec.Struct):
+class RedriveProgress(msgspec.Struct):
     """What a run has done so far; what has become of the messages is in the journal.
 
     Attributes:
@@ -154,7 +154,7 @@ class Done(msgspec.Struct):
     stopped: str = ""
 
 
-class Arrivals:
+class RedriveArrivals:
     """Messages that come to the queue during a run: those that were moved are known again.
 
     Args:
@@ -168,16 +168,16 @@ class Arrivals:
         self,
         before: int = 0,
         moved: set[str] | None = None,
-        suspicious: Callable[[int, Done], bool] = lambda unread, done: False,
+        suspicious: Callable[[int, RedriveProgress], bool] = lambda unread, done: False,
     ) -> None:
         self.before, self.suspicious = before, suspicious
         self._moved = set() if moved is None else moved
 
-    def know(self, delivery: Delivery) -> None:
+    def know(self, delivery: UnackedMessage) -> None:
         """Keep what a message that was moved is known by, if it dies once more."""
         self._moved.add(_mark(delivery))
 
-    def count(self, delivery: Delivery, done: Done) -> None:
+    def count(self, delivery: UnackedMessage, done: RedriveProgress) -> None:
         """Count a message that came late, and whether it had been moved."""
         done.late += 1
         if _mark(delivery) in self._moved:
@@ -185,7 +185,7 @@ class Arrivals:
             done.without_id += not delivery.properties.message_id
 
 
-def _mark(delivery: Delivery) -> str:
+def _mark(delivery: UnackedMessage) -> str:
     message_id = delivery.properties.message_id
     return f"id {message_id}" if message_id else hashlib.blake2b(delivery.row.payload, digest_size=16).hexdigest()
 
@@ -204,19 +204,19 @@ class Execution:
 
     def __init__(
         self,
-        source: Source,
-        journal: Journal,
-        plan: Callable[[Waiting], Planned],
-        limits: Limits | None = None,
-        arrivals: Arrivals | None = None,
-        may: Callable[[Done], str] = lambda done: "",
+        source: RedriveSource,
+        journal: RedriveJournal,
+        plan: Callable[[WaitingMessage], Planned],
+        limits: RedriveLimits | None = None,
+        arrivals: RedriveArrivals | None = None,
+        may: Callable[[RedriveProgress], str] = lambda done: "",
     ) -> None:
         self._source, self._journal, self._plan, self._may = source, journal, plan, may
-        self._limits, self._arrivals = limits or Limits(), arrivals or Arrivals()
-        self.done = Done(arrived=self._arrivals.before)
+        self._limits, self._arrivals = limits or RedriveLimits(), arrivals or RedriveArrivals()
+        self.done = RedriveProgress(arrived=self._arrivals.before)
         self._intake = Intake(source.queue, self._on_delivery)
-        self._publisher = Publisher(self._limits.rate, self._on_answer)
-        self._inbox: deque[Delivery] = deque()
+        self._publisher = RedrivePublisher(self._limits.rate, self._on_answer)
+        self._inbox: deque[UnackedMessage] = deque()
         self._ready: deque[Moving] = deque()
         self._acknowledged: list[tuple[int, Entry]] = []  # with its tag
         self._going = 0
@@ -226,7 +226,7 @@ class Execution:
         self._unwritten: JournalError | None = None
         self._ended = False
 
-    def run(self) -> Done:
+    def run(self) -> RedriveProgress:
         """Do it.
 
         Raises:
@@ -323,7 +323,7 @@ class Execution:
         if left > 0 and not much and not self._intake.is_consuming:
             self._intake.take(min(window, left))
 
-    def _on_delivery(self, delivery: Delivery) -> None:
+    def _on_delivery(self, delivery: UnackedMessage) -> None:
         if self._intake.taken > self.done.initially - self._arrivals.before:
             self._arrivals.count(delivery, self.done)
         if self._written(self._journal.seen, delivery.fingerprint, delivery.row.message):
@@ -385,7 +385,7 @@ class Execution:
                 self._arrivals.know(moving.delivery)
                 self._acknowledge(moving.delivery, moving.entry())
 
-    def _acknowledge(self, delivery: Delivery, entry: Entry) -> None:
+    def _acknowledge(self, delivery: UnackedMessage, entry: Entry) -> None:
         self.done.moved += 1
         self._acknowledged.append((delivery.tag, entry))
 
@@ -476,7 +476,7 @@ class Execution:
         self._connection.ioloop.stop()
 
 
-def _parameters(source: Source) -> pika.URLParameters:
+def _parameters(source: RedriveSource) -> pika.URLParameters:
     parameters = pika.URLParameters(source.url)
     parameters.virtual_host = source.vhost
     if parameters.blocked_connection_timeout is None:
@@ -496,7 +496,7 @@ class Intake:
         newest: the last of them.
     """
 
-    def __init__(self, queue: str, on_delivery: Callable[[Delivery], None]) -> None:
+    def __init__(self, queue: str, on_delivery: Callable[[UnackedMessage], None]) -> None:
         self._queue, self._on_delivery = queue, on_delivery
         self.taken = 0
         self.newest: Observation | None = None
@@ -561,7 +561,7 @@ class Intake:
         tag = method.delivery_tag or 0
         self._held.add(tag)
         row = self.newest = delivered_row(self._queue, method, properties, body)
-        self._on_delivery(Delivery(tag, fingerprint(row), row, properties))
+        self._on_delivery(UnackedMessage(tag, fingerprint(row), row, properties))
 
     def acknowledge(self, tags: Sequence[int]) -> None:
         """Acknowledge deliveries, by their tags in ascending order.
@@ -577,7 +577,7 @@ class Intake:
         for tag in tags[len(together) :]:
             self._channel.basic_ack(tag)
 
-    def goes_behind(self, how: Peek | None) -> bool:
+    def goes_behind(self, how: PeekPlan | None) -> bool:
         """Return whether what is held would go behind messages that were not taken."""
         newest = self.newest
         if how is None or newest is None or not self._held:
@@ -589,7 +589,7 @@ class Intake:
         GivingBack(self._channel, self._queue, self._held, later, then).look()
 
 
-class Publisher:
+class RedrivePublisher:
     """Publishes messages, mandatory and with confirms.
 
     Args:

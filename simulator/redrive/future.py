@@ -21,7 +21,7 @@ from dlx.message_flow import Hop, MessageFlow, State
 from simulator.analysis.losses import HELD, REFUSED, REMOVED, Loss, losses_at
 from simulator.analysis.slices import message_of, reached_by, unclear_exchanges
 from simulator.analysis.walk import Place, Walk
-from simulator.redrive.waiting import Address, Waiting
+from simulator.redrive.waiting import Address, WaitingMessage
 from simulator.scenario.steps import Publish
 
 _DIES = {
@@ -80,7 +80,7 @@ class Future(msgspec.Struct, frozen=True):
         return tuple(loss for loss in self.losses if not loss.as_before)
 
 
-class _Ahead(NamedTuple):
+class _WayAhead(NamedTuple):
     """What lies ahead of messages, the losses on the way, and their future where it is the same for all of them."""
 
     walk: Walk
@@ -99,9 +99,11 @@ class Futures:
     def __init__(self, flow: MessageFlow, of_plugins: frozenset[str] = frozenset()) -> None:
         self._flow, self._of_plugins = flow, of_plugins
         self._unclear = unclear_exchanges(flow.topology) | of_plugins
-        self._walked: dict[Hashable, _Ahead] = {}
+        self._walked: dict[Hashable, _WayAhead] = {}
 
-    def of(self, message: Waiting, address: Address, headers: Mapping[str, Any], own: Mapping[str, Any]) -> Future:
+    def of(
+        self, message: WaitingMessage, address: Address, headers: Mapping[str, Any], own: Mapping[str, Any]
+    ) -> Future:
         """Return the future of a message that is published there.
 
         Args:
@@ -114,7 +116,7 @@ class Futures:
             return ahead.future
         return self._future(ahead, self._as_first_published(message, own))
 
-    def _ahead(self, publish: Publish) -> _Ahead:
+    def _ahead(self, publish: Publish) -> _WayAhead:
         """Walk through all that can become of what is published so."""
         message = message_of(publish, self._flow.release)
         states = self._flow.publish(message)
@@ -126,13 +128,13 @@ class Futures:
             at_random = self._unclear and self._unclear & reached_by(self._flow, [message])[1]
             if at_random or len(sure) < len(losses):
                 walk.complete = False
-            ahead = _Ahead(walk, sure)
+            ahead = _WayAhead(walk, sure)
             if all(map(self._is_lost_anyway, ahead.losses)):
                 ahead = ahead._replace(future=self._future(ahead, {}))
             self._walked[alike] = ahead
         return self._walked[alike]
 
-    def _future(self, ahead: _Ahead, before: Mapping[str, State]) -> Future:
+    def _future(self, ahead: _WayAhead, before: Mapping[str, State]) -> Future:
         reasons: dict[tuple[_Way, str, str, bool], dict[str, None]] = {}
         for loss in ahead.losses:
             after = tuple((hop.queue, hop.reason) for hop in loss.path)
@@ -146,7 +148,7 @@ class Futures:
             shortest.setdefault((queue, found.reasons, why, as_before), found)
         return Future(tuple(shortest.values()), ahead.walk.complete)
 
-    def _as_first_published(self, message: Waiting, own: Mapping[str, Any]) -> dict[str, State]:
+    def _as_first_published(self, message: WaitingMessage, own: Mapping[str, Any]) -> dict[str, State]:
         """Return the states of a message as it was first published, by queue; none where no header tells."""
         first, entry = message.deaths.first, message.first_entry
         if first is None or entry is None or not entry.routing_keys:

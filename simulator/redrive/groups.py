@@ -11,7 +11,7 @@ import regex
 
 from dlx.nearest_names import suggestion
 from simulator.json_values import canonical_json
-from simulator.redrive.waiting import Waiting
+from simulator.redrive.waiting import WaitingMessage
 
 NEVER_DIED = "never died"
 NO_TIME = "no time"
@@ -19,7 +19,7 @@ _AGES = ((60, "under a minute"), (3_600, "under an hour"), (86_400, "under a day
 _OLDER = "a week or more"
 
 
-class Group(msgspec.Struct, frozen=True):
+class MessageGroup(msgspec.Struct, frozen=True):
     """Messages that have something in common.
 
     Attributes:
@@ -41,34 +41,34 @@ class Group(msgspec.Struct, frozen=True):
         return told
 
 
-def first_death(message: Waiting) -> str:
+def first_death(message: WaitingMessage) -> str:
     """Return where and why the message first died."""
     first = message.deaths.first
     return f"{first.queue} {first.reason}" if first else NEVER_DIED
 
 
-def path(message: Waiting) -> str:
+def path(message: WaitingMessage) -> str:
     """Return all deaths, the oldest entry first."""
     return message.deaths.path or NEVER_DIED
 
 
-def reason(message: Waiting) -> str:
+def reason(message: WaitingMessage) -> str:
     """Return why the message died last, which brought it here."""
     last = message.deaths.last
     return last.reason if last else NEVER_DIED
 
 
-def routing_key(message: Waiting) -> str:
+def routing_key(message: WaitingMessage) -> str:
     """Return the key that the message was published with, as far as its deaths tell, or else its own."""
     first = message.first_entry
     keys = first.routing_keys if first is not None and first.routing_keys else message.row.routing_keys
     return keys[0] if keys else ""
 
 
-def age(now: datetime) -> Callable[[Waiting], str]:
+def age(now: datetime) -> Callable[[WaitingMessage], str]:
     """Return what tells how long ago a message first died."""
 
-    def told(message: Waiting) -> str:
+    def told(message: WaitingMessage) -> str:
         died = message.first_died_at
         if died is None:
             return NO_TIME if message.deaths else NEVER_DIED
@@ -78,10 +78,10 @@ def age(now: datetime) -> Callable[[Waiting], str]:
     return told
 
 
-def header(name: str) -> Callable[[Waiting], str]:
+def header(name: str) -> Callable[[WaitingMessage], str]:
     """Return what tells the value of a header; a JSON text where it is no string."""
 
-    def told(message: Waiting) -> str:
+    def told(message: WaitingMessage) -> str:
         if name not in message.headers:
             return f"no {name}"
         value = message.headers[name]
@@ -90,9 +90,9 @@ def header(name: str) -> Callable[[Waiting], str]:
     return told
 
 
-def groupings(now: datetime, headers: Sequence[str] = ()) -> dict[str, Callable[[Waiting], str]]:
+def groupings(now: datetime, headers: Sequence[str] = ()) -> dict[str, Callable[[WaitingMessage], str]]:
     """Return by what messages are put into groups, in the order in which people ask."""
-    found: dict[str, Callable[[Waiting], str]] = {
+    found: dict[str, Callable[[WaitingMessage], str]] = {
         "first death": first_death,
         "path": path,
         "reason": reason,
@@ -102,9 +102,9 @@ def groupings(now: datetime, headers: Sequence[str] = ()) -> dict[str, Callable[
     return found | {f"header {name}": header(name) for name in headers}
 
 
-def grouped(messages: Iterable[Waiting], told: Callable[[Waiting], str]) -> list[Group]:
+def grouped(messages: Iterable[WaitingMessage], told: Callable[[WaitingMessage], str]) -> list[MessageGroup]:
     """Return the groups, the largest first; of equally large ones, the one nearest to the head of the queue."""
-    members: dict[str, list[Waiting]] = {}
+    members: dict[str, list[WaitingMessage]] = {}
     for message in messages:
         members.setdefault(told(message), []).append(message)
     found = [_group(value, each) for value, each in members.items()]
@@ -112,22 +112,22 @@ def grouped(messages: Iterable[Waiting], told: Callable[[Waiting], str]) -> list
 
 
 def all_groups(
-    messages: Sequence[Waiting], *, now: datetime | None = None, headers: Sequence[str] = ()
-) -> Mapping[str, list[Group]]:
+    messages: Sequence[WaitingMessage], *, now: datetime | None = None, headers: Sequence[str] = ()
+) -> Mapping[str, list[MessageGroup]]:
     """Return the groups of each grouping, by its name."""
     return {name: grouped(messages, told) for name, told in groupings(now or datetime.now(UTC), headers).items()}
 
 
-def _group(value: str, members: Sequence[Waiting]) -> Group:
+def _group(value: str, members: Sequence[WaitingMessage]) -> MessageGroup:
     times = [message.first_died_at for message in members if message.first_died_at is not None]
-    return Group(value, len(members), min(times, default=None), max(times, default=None), members[0].id)
+    return MessageGroup(value, len(members), min(times, default=None), max(times, default=None), members[0].id)
 
 
 # Chooses messages by an expression: ``reason=rejected``, ``header.tenant!=t1``, ``routing-key~^eu\.``
 
 
 _HEADER = "header."
-_FIELDS: dict[str, Callable[[Waiting], str]] = {
+_FIELDS: dict[str, Callable[[WaitingMessage], str]] = {
     "first-death": first_death,
     "path": path,
     "reason": reason,
@@ -141,7 +141,7 @@ class ExpressionError(ValueError):
     """An expression that cannot be read; the text says what would be right."""
 
 
-def only(expressions: Sequence[str]) -> Callable[[Waiting], bool]:
+def only(expressions: Sequence[str]) -> Callable[[WaitingMessage], bool]:
     """Return what tells whether all of the expressions hold for a message.
 
     A FIELD is first-death, path, reason, routing-key, id or header.NAME, with the values that
@@ -154,7 +154,7 @@ def only(expressions: Sequence[str]) -> Callable[[Waiting], bool]:
     return lambda message: all(holds(message) for holds in conditions)
 
 
-def _condition(text: str) -> Callable[[Waiting], bool]:
+def _condition(text: str) -> Callable[[WaitingMessage], bool]:
     found = _EXPRESSION.fullmatch(text)
     if found is None:
         raise ExpressionError(f"{text!r}: expected FIELD=VALUE, FIELD!=VALUE or FIELD~PATTERN, such as reason=rejected")
@@ -169,7 +169,7 @@ def _condition(text: str) -> Callable[[Waiting], bool]:
     return lambda message: (told(message) == value) is wanted
 
 
-def _field(name: str) -> Callable[[Waiting], str]:
+def _field(name: str) -> Callable[[WaitingMessage], str]:
     if name.startswith(_HEADER) and len(name) > len(_HEADER):
         return header(name.removeprefix(_HEADER))
     if name not in _FIELDS:

@@ -36,7 +36,7 @@ RAISED = 1_000
 """A delivery limit that is out of the way."""
 
 
-class Peek(msgspec.Struct, frozen=True):
+class PeekPlan(msgspec.Struct, frozen=True):
     """How to look into one queue.
 
     Attributes:
@@ -111,7 +111,7 @@ class Peek(msgspec.Struct, frozen=True):
         return self.kills(DeathHistory())
 
 
-def how_to_peek(settings: Settings, way: Way, *, consumers: int = 0) -> Peek:
+def how_to_peek(settings: Settings, way: Way, *, consumers: int = 0) -> PeekPlan:
     """Return how to look into a queue with these settings, on a server of their release.
 
     Args:
@@ -120,10 +120,10 @@ def how_to_peek(settings: Settings, way: Way, *, consumers: int = 0) -> Peek:
         consumers: how many consumers the queue has.
     """
     gives_back = _returned_by(settings, way)
-    return Peek(settings, way, gives_back, tuple(_notes(settings, way, gives_back, consumers)))
+    return PeekPlan(settings, way, gives_back, tuple(_notes(settings, way, gives_back, consumers)))
 
 
-def doomed(peek: Peek, histories: Iterable[DeathHistory]) -> int:
+def doomed(peek: PeekPlan, histories: Iterable[DeathHistory]) -> int:
     """Return how many of the messages die when they are looked at once more."""
     return sum(peek.kills(history, peek.gives_back) for history in histories)
 

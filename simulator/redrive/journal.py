@@ -12,7 +12,7 @@ began, and a list for each step of each message what has happened or is about to
     back       it was settled, and waits in the queue again: a broker that crashed has lost its acknowledgement
 
 Lines are written before what they announce is done, so that after a kill the journal knows more than
-has happened, and never less. ``Ledger`` adds them up.
+has happened, and never less. ``JournalTotals`` adds them up.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Line(msgspec.Struct, frozen=True, array_like=True):
     at_us: int = 0
 
 
-class Ledger:
+class JournalTotals:
     """Adds up the lines of all runs.
 
     Attributes:
@@ -245,7 +245,7 @@ def file_errors(path: Path) -> Iterator[None]:
         raise JournalError(f"{path}: {error.strerror or error}") from error
 
 
-class Asked(msgspec.Struct, frozen=True):
+class RedriveRequest(msgspec.Struct, frozen=True):
     """What a redrive was asked for: only the same can go on with its journal."""
 
     server: str
@@ -268,7 +268,7 @@ def fingerprint(row: Observation) -> str:
     return digest.hexdigest() if row.message_id else WITHOUT_ID + digest.hexdigest()
 
 
-class Journal:
+class RedriveJournal:
     """The journal of one redrive, open for appending. A context manager.
 
     Attributes:
@@ -276,10 +276,10 @@ class Journal:
         ledger: what all its lines add up to, those of this process included.
     """
 
-    def __init__(self, path: Path, asked: Asked) -> None:
+    def __init__(self, path: Path, asked: RedriveRequest) -> None:
         """Open or begin it. Raises ``JournalError`` where it is another redrive's, or cannot be read or written."""
         self.path = path
-        self.ledger = Ledger()
+        self.ledger = JournalTotals()
         self._seen: set[str] = set()
         with file_errors(path):
             begun = path.exists() and path.stat().st_size > 0
@@ -329,18 +329,18 @@ class Journal:
             while data:
                 data = data[os.write(self._file, data) :]
 
-    def _refuse_foreign(self, asked: Asked) -> None:
+    def _refuse_foreign(self, asked: RedriveRequest) -> None:
         """Refuse a file without a whole line, unless it is the torn beginning of this very journal."""
         content = self.path.read_bytes()
         if b"\n" not in content and not msgspec.json.encode(asked).startswith(content):
             problem = "it does not begin like the journal of this redrive, and is left as it is: give another --journal"
             raise JournalError(f"{self.path}:1: {problem}")
 
-    def _read(self, asked: Asked) -> bool:
+    def _read(self, asked: RedriveRequest) -> bool:
         """Read what earlier runs wrote; return whether that was anything at all."""
         end = 0
         for number, line in read_journal(self.path):
-            if isinstance(line, Asked):
+            if isinstance(line, RedriveRequest):
                 self._check(line, asked)
             elif isinstance(line, Begun):
                 self.ledger.begin(line)
@@ -357,15 +357,15 @@ class Journal:
         os.truncate(self.path, self.path.read_bytes().rfind(b"\n") + 1)
         return end > 0
 
-    def _check(self, begun: Asked, asked: Asked) -> None:
-        for name in Asked.__struct_fields__:
+    def _check(self, begun: RedriveRequest, asked: RedriveRequest) -> None:
+        for name in RedriveRequest.__struct_fields__:
             was, now = getattr(begun, name), getattr(asked, name)
             if was != now:
                 problem = f"the journal was begun with {name} {was!r}, and this is {now!r}: give another --journal"
                 raise JournalError(f"{self.path}: {problem}")
 
 
-def read_journal(path: Path) -> Iterator[tuple[int, Asked | Begun | Line]]:
+def read_journal(path: Path) -> Iterator[tuple[int, RedriveRequest | Begun | Line]]:
     """Yield the whole lines of a journal, with their numbers. Raises ``JournalError`` for one that is no such line."""
     for number, text in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
         try:
@@ -374,9 +374,9 @@ def read_journal(path: Path) -> Iterator[tuple[int, Asked | Begun | Line]]:
             raise JournalError(f"{path}:{number}: no line of a journal: {error}") from error
 
 
-def _decoded(text: bytes, *, first: bool) -> Asked | Begun | Line:
+def _decoded(text: bytes, *, first: bool) -> RedriveRequest | Begun | Line:
     if first:
-        return msgspec.json.decode(text, type=Asked)
+        return msgspec.json.decode(text, type=RedriveRequest)
     return msgspec.json.decode(text, type=Begun) if text.startswith(b"{") else _line.decode(text)
 
 

@@ -20,7 +20,7 @@ from simulator.capture.connected import connected, exact_values
 from simulator.capture.management_api import ManagementError, call, server_of
 from simulator.capture.observe import split_properties
 from simulator.events import Event
-from simulator.redrive.how_to_peek import TOGETHER, Peek
+from simulator.redrive.how_to_peek import TOGETHER, PeekPlan
 from simulator.redrive.waiting import LOOKED, waiting
 
 IDLE_S = 3.0
@@ -37,7 +37,7 @@ OnRow = Callable[[int, int], None]
 """Gets how many messages have been read, of how many."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class PeekResult(msgspec.Struct, frozen=True):
     """What a look into a queue found.
 
     Attributes:
@@ -62,7 +62,9 @@ class Found(msgspec.Struct, frozen=True):
         return max(0, self.ready - len(self.rows))
 
 
-def peek(url: str, vhost: str, peek: Peek, *, limit: int | None = None, on_row: OnRow = lambda rows, of: None) -> Found:
+def peek(
+    url: str, vhost: str, peek: PeekPlan, *, limit: int | None = None, on_row: OnRow = lambda rows, of: None
+) -> PeekResult:
     """Look into the queue as a consumer of it, and give every message back.
 
     If this process is killed meanwhile, the server gives the messages back itself.
@@ -97,10 +99,10 @@ def peek(url: str, vhost: str, peek: Peek, *, limit: int | None = None, on_row: 
         confirmed = look.give_back(killed)
     left = ready - len(rows) - len(beyond)
     behind = left > 0 and any(_is(peek.came_back, row) for row in last)
-    return Found(rows, max(ready, len(rows)), killed, confirmed, len(beyond), behind)
+    return PeekResult(rows, max(ready, len(rows)), killed, confirmed, len(beyond), behind)
 
 
-def peek_by_management(url: str, vhost: str, peek: Peek, *, limit: int | None = None) -> Found:
+def peek_by_management(url: str, vhost: str, peek: PeekPlan, *, limit: int | None = None) -> PeekResult:
     """Look into the queue through the management API, in one request, which gives every message back.
 
     Args:
@@ -124,13 +126,13 @@ def peek_by_management(url: str, vhost: str, peek: Peek, *, limit: int | None = 
         raise CaptureUnavailable(name, f"no answer: {getattr(error, 'reason', error)}") from error
     rows = [_placed(_row_of_json(queue, each), name, vhost, line) for line, each in enumerate(got, 1)]
     behind = bool(rows) and ready > len(rows) and _is(peek.came_back, rows[-1])
-    return Found(rows, max(ready, len(rows)), sum(peek.kills(waiting(row).deaths) for row in rows), behind=behind)
+    return PeekResult(rows, max(ready, len(rows)), sum(peek.kills(waiting(row).deaths) for row in rows), behind=behind)
 
 
 class _Look:
     """Takes messages out of a queue, and gives all of them back."""
 
-    def __init__(self, connection: BlockingConnection, peek: Peek) -> None:
+    def __init__(self, connection: BlockingConnection, peek: PeekPlan) -> None:
         self._connection, self._asking = connection, connection.channel()
         self._queue, self._type = peek.settings.queue.name, peek.settings.queue.type
         self._peek = peek

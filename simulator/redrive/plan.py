@@ -16,8 +16,8 @@ from dlx.retries import republish_headers
 from simulator.analysis.slices import message_of, unclear_exchanges
 from simulator.redrive.fate import APART_US, ARRIVING, Fate, Fates, Held, Kind
 from simulator.redrive.future import Future, Futures
-from simulator.redrive.journal import Asked
-from simulator.redrive.waiting import Address, Origin, Waiting, address_of
+from simulator.redrive.journal import RedriveRequest
+from simulator.redrive.waiting import Address, Origin, WaitingMessage, address_of
 from simulator.scenario.steps import Publish
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Planned(msgspec.Struct, frozen=True):
         goes: whether it is brought back: it arrives, or whatever else becomes of it is allowed.
     """
 
-    message: Waiting
+    message: WaitingMessage
     address: Address | None
     headers: Mapping[str, Any]
     leaves_behind: Mapping[str, Any]
@@ -87,7 +87,7 @@ class Planned(msgspec.Struct, frozen=True):
     goes: bool
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class RedriveOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked for.
 
     Attributes:
@@ -99,15 +99,15 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     to: Origin | Address = "origin"
     headers: Headers = "strip"
-    only: Callable[[Waiting], bool] = lambda message: True
+    only: Callable[[WaitingMessage], bool] = lambda message: True
     allowed: frozenset[Kind] = frozenset()
 
-    def asked(self, server: str, vhost: str, queue: str) -> Asked:
+    def asked(self, server: str, vhost: str, queue: str) -> RedriveRequest:
         """Return what a journal says of this."""
-        return Asked(server, vhost, queue, str(self.to), self.headers)
+        return RedriveRequest(server, vhost, queue, str(self.to), self.headers)
 
 
-class Planner:
+class RedrivePlanner:
     """Plans message by message, from the head of the queue on: what was planned before fills the queues.
 
     Args:
@@ -122,7 +122,7 @@ class Planner:
         self,
         flow: MessageFlow,
         held: Mapping[str, Held],
-        wanted: Wanted,
+        wanted: RedriveOptions,
         rate: float | None = None,
         *,
         of_plugins: frozenset[str] = frozenset(),
@@ -134,7 +134,7 @@ class Planner:
         self._counts_bytes = any(flow.settings(queue).max_length_bytes is not None for queue in flow.topology.queues)
         self._counts_carried = flow.release.delivery_count_carried != "never"
 
-    def planned(self, message: Waiting, *, exceeds_limit: bool = False) -> Planned:
+    def planned(self, message: WaitingMessage, *, exceeds_limit: bool = False) -> Planned:
         """Return what is planned for the next message.
 
         ``exceeds_limit``: it would die if it were given back to its queue, and it should be asked about that.
@@ -153,7 +153,7 @@ class Planner:
             return None
         return self._other_addresses.instead_of(planned.address, planned.message, planned.headers)
 
-    def _fate(self, message: Waiting, address: Address | None, headers: Mapping[str, Any]) -> Fate:
+    def _fate(self, message: WaitingMessage, address: Address | None, headers: Mapping[str, Any]) -> Fate:
         if not self._wanted.only(message):
             return Fate(Kind.NOT_SELECTED)
         if address is None:
@@ -172,7 +172,7 @@ class Planner:
         properties = _properties_size(copy, message) if self._counts_bytes else 0
         return self._foreseen(self._fates.of(copy, len(message.row.payload), properties), message, address, headers)
 
-    def _foreseen(self, fate: Fate, message: Waiting, address: Address, headers: Mapping[str, Any]) -> Fate:
+    def _foreseen(self, fate: Fate, message: WaitingMessage, address: Address, headers: Mapping[str, Any]) -> Fate:
         """Return the fate with what may follow; another one where that is a loss which the redrive brings about."""
         if fate.kind not in ARRIVING:
             return fate
@@ -180,24 +180,24 @@ class Planner:
         kind = Kind.LOST_LATER if future.worse and fate.kind != Kind.CYCLE else fate.kind
         return msgspec.structs.replace(fate, kind=kind, future=future)
 
-    def _future_of(self, message: Waiting, address: Address, headers: Mapping[str, Any]) -> Future:
+    def _future_of(self, message: WaitingMessage, address: Address, headers: Mapping[str, Any]) -> Future:
         return self._futures.of(message, address, headers, self._carried(message, "strip"))
 
-    def _carried(self, message: Waiting, how: Headers) -> dict[str, Any]:
+    def _carried(self, message: WaitingMessage, how: Headers) -> dict[str, Any]:
         return carried(message.headers, how, message.deaths, counts_carried=self._counts_carried)
 
 
 _NOT_CARRIED = ("user_id",)
 
 
-def _properties_size(copy: Message, message: Waiting) -> int:
+def _properties_size(copy: Message, message: WaitingMessage) -> int:
     """Return how many bytes the properties take. They are no part of the copy: most have some of their own."""
     own = msgspec.json.decode(message.row.properties) | {"message_id": message.row.message_id}
     kept = {name: value for name, value in own.items() if name not in _NOT_CARRIED}
     return properties_size(msgspec.structs.replace(copy, properties=kept))
 
 
-def left_behind(message: Waiting, headers: Mapping[str, Any]) -> dict[str, Any]:
+def left_behind(message: WaitingMessage, headers: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a message does not carry that keeps these headers: its name, and what it holds."""
     kept = {name: value for name, value in message.headers.items() if name not in headers}
     properties = msgspec.json.decode(message.row.properties)
@@ -227,7 +227,7 @@ class Instead(msgspec.Struct, frozen=True):
         return f"no other address keeps its first routing key and reaches no other queue: {self.why_none}"
 
 
-FutureOf = Callable[[Waiting, Address, Mapping[str, Any]], Future]
+FutureOf = Callable[[WaitingMessage, Address, Mapping[str, Any]], Future]
 
 
 class OtherAddresses:
@@ -243,7 +243,7 @@ class OtherAddresses:
         self._flow, self._future_of = flow, future_of
         self._unclear = unclear_exchanges(flow.topology) | of_plugins
 
-    def instead_of(self, address: Address, message: Waiting, headers: Mapping[str, Any]) -> Instead:
+    def instead_of(self, address: Address, message: WaitingMessage, headers: Mapping[str, Any]) -> Instead:
         """Return what to do instead of publishing a message to an address with these headers."""
         first, entry = address_of(message, "published"), message.first_entry
         if first is None or entry is None:
@@ -256,7 +256,7 @@ class OtherAddresses:
             other = Address(name, first.routing_key)
             if name and other != address and not self._against(other, wanted, message, headers):
                 return Instead(f"--to {shlex.quote(name)} {shlex.quote(first.routing_key)}")
-        queues = _named(wanted)
+        queues = _join_names(wanted)
         none = f"--to published {against}, and no exchange routes {first.routing_key!r} to {queues} alone"
         if wanted == {entry.queue} and len(entry.routing_keys) == 1:
             none += f" (a new one that is bound to {queues} by this key would)"
@@ -266,7 +266,7 @@ class OtherAddresses:
         publish = Publish(address.exchange, address.routing_key, headers=headers)
         return set(self._flow.entries(message_of(publish, self._flow.release)))
 
-    def _against(self, address: Address, wanted: set[str], message: Waiting, headers: Mapping[str, Any]) -> str:
+    def _against(self, address: Address, wanted: set[str], message: WaitingMessage, headers: Mapping[str, Any]) -> str:
         """Return what speaks against an address; empty where nothing does."""
         exchange = self._flow.topology.exchanges.get(address.exchange)
         if exchange is None or exchange.internal:
@@ -276,10 +276,10 @@ class OtherAddresses:
             return "goes through an exchange that chooses at random, or as a plugin does"
         reached = self._reached(address, headers)
         if reached != wanted:
-            return f"reaches {_named(reached) or 'no queue'}"
+            return f"reaches {_join_names(reached) or 'no queue'}"
         worse = self._future_of(message, address, headers).worse
         return f"does not help: {worse[0]}" if worse else ""
 
 
-def _named(queues: set[str]) -> str:
+def _join_names(queues: set[str]) -> str:
     return " and ".join(f"'{queue}'" for queue in sorted(queues))

@@ -30,7 +30,7 @@ class NoSuchQueueError(Exception):
     """The server has no such queue, or no such virtual host; the text names the nearest."""
 
 
-class Server(msgspec.Struct, frozen=True):
+class ServerAddress(msgspec.Struct, frozen=True):
     """Where a server is. The URLs hold passwords and are not for printing.
 
     Attributes:
@@ -82,7 +82,7 @@ class QueueOnServer(msgspec.Struct, frozen=True):
         return self.settings.release
 
 
-def server_at(url: str, management_url: str | None = None, vhost: str | None = None) -> Server:
+def server_at(url: str, management_url: str | None = None, vhost: str | None = None) -> ServerAddress:
     """Return the server at an AMQP URL or a management URL.
 
     Args:
@@ -97,7 +97,7 @@ def server_at(url: str, management_url: str | None = None, vhost: str | None = N
     if management_url is not None:
         management_url = _with_user_of(url, management_url)
     if parts.scheme in ("http", "https"):
-        return Server(None, management_url or url, "/" if vhost is None else vhost)
+        return ServerAddress(None, management_url or url, "/" if vhost is None else vhost)
     if parts.scheme not in _API:
         raise ValueError(
             "expected amqp://USER:PASSWORD@HOST/VHOST, or a management URL: http://USER:PASSWORD@HOST:15672"
@@ -105,10 +105,10 @@ def server_at(url: str, management_url: str | None = None, vhost: str | None = N
     if management_url is None and parts.port not in (None, _AMQP_PORT[parts.scheme]):
         raise ValueError(f"cannot guess the management API of port {parts.port}; pass --management-url")
     inside = unquote(parts.path[1:]) or "/"
-    return Server(url, management_url or _usual_api(url), inside if vhost is None else vhost)
+    return ServerAddress(url, management_url or _usual_api(url), inside if vhost is None else vhost)
 
 
-def queue_on(server: Server, name: str) -> QueueOnServer:
+def queue_on(server: ServerAddress, name: str) -> QueueOnServer:
     """Return the queue of that name.
 
     Raises:
@@ -130,7 +130,7 @@ def queue_on(server: Server, name: str) -> QueueOnServer:
     return QueueOnServer(snapshot, flow, flow.settings(name), asked.get("consumers", 0), remarks)
 
 
-def held_by_queue(server: Server) -> dict[str, Held]:
+def held_by_queue(server: ServerAddress) -> dict[str, Held]:
     """Return what is ready in each queue of the virtual host, as the server knew some seconds ago.
 
     Raises:
@@ -140,7 +140,7 @@ def held_by_queue(server: Server) -> dict[str, Held]:
     return {each["name"]: Held(each.get("messages_ready", 0), each.get("message_bytes_ready", 0)) for each in listed}
 
 
-def held_now(server: Server, on_server: QueueOnServer) -> dict[str, Held]:
+def held_now(server: ServerAddress, on_server: QueueOnServer) -> dict[str, Held]:
     """Return what the queues hold: those that can be full as they say themselves, the others some seconds ago.
 
     Raises:
@@ -155,7 +155,7 @@ def held_now(server: Server, on_server: QueueOnServer) -> dict[str, Held]:
     return held
 
 
-def ready_in(server: Server, queue: str) -> int:
+def ready_in(server: ServerAddress, queue: str) -> int:
     """Return how many messages are ready in a queue just now. Raises ``CaptureUnavailable``."""
     assert server.amqp_url is not None
     with connected(server.amqp_url, server.vhost) as (connection, _):
@@ -163,12 +163,12 @@ def ready_in(server: Server, queue: str) -> int:
         return ready
 
 
-def _listed(server: Server, what: str) -> list[dict[str, Any]]:
+def _listed(server: ServerAddress, what: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = read_json(_fetched(server, f"{what}/{quote(server.vhost, safe='')}"))
     return found
 
 
-def _completed(server: Server, definitions: Definitions) -> Definitions:
+def _completed(server: ServerAddress, definitions: Definitions) -> Definitions:
     """Return definitions with what exports leave out: internal exchanges and exclusive queues."""
     document = dict(definitions.document)
     for section, fields in _LISTED.items():
@@ -187,7 +187,7 @@ _LISTED = {
 }
 
 
-def _definitions(server: Server) -> Definitions:
+def _definitions(server: ServerAddress) -> Definitions:
     """Return those of the virtual host. 4.3 cuts its export off where its name is not ASCII, but not the whole one."""
     path = f"definitions/{quote(server.vhost, safe='')}"
     try:
@@ -198,7 +198,7 @@ def _definitions(server: Server) -> Definitions:
         return parse_definitions(whole.to_json(server.vhost), name, server.vhost)
 
 
-def _check_vhost(server: Server) -> None:
+def _check_vhost(server: ServerAddress) -> None:
     known = [each["name"] for each in read_json(_fetched(server, "vhosts"))]
     if server.vhost not in known:
         problem = f"no virtual host {server.vhost!r}; {suggestion(server.vhost, known)}"
@@ -220,12 +220,12 @@ def _usual_api(url: str) -> str:
     return f"{scheme}://{f'{user}@' if user else ''}{host}:{port}"
 
 
-def _asked(server: Server, path: str) -> dict[str, Any]:
+def _asked(server: ServerAddress, path: str) -> dict[str, Any]:
     found: dict[str, Any] = read_json(_fetched(server, path))
     return found
 
 
-def _fetched(server: Server, path: str) -> bytes:
+def _fetched(server: ServerAddress, path: str) -> bytes:
     try:
         return fetched(server.management_url, path)
     except ManagementError as error:

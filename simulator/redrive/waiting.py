@@ -21,7 +21,7 @@ LOOKED = "dlx inspect"
 """The connection of a row that a look wrote: each such row is a message of its own, whatever its id."""
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class WaitingMessage(msgspec.Struct, frozen=True):
     """One message that waits in a queue.
 
     Attributes:
@@ -52,12 +52,12 @@ class Waiting(msgspec.Struct, frozen=True):
         return next(own, None)
 
 
-def waiting(row: Observation) -> Waiting:
+def waiting(row: Observation) -> WaitingMessage:
     """Return the message of a row."""
     headers = {**msgspec.json.decode(row.headers), **msgspec.json.decode(row.broker_headers)}
     if row.x_death is not None:
         headers[X_DEATH] = _with_times(msgspec.json.decode(row.x_death), row.x_death_times or ())
-    return Waiting(row, headers, death_history(headers))
+    return WaitingMessage(row, headers, death_history(headers))
 
 
 def waiting_in(rows: Iterable[Observation], queue: str, vhost: str | None) -> Iterator[Observation]:
@@ -108,7 +108,7 @@ class Address(msgspec.Struct, frozen=True):
         return f"the exchange '{self.exchange}' with {self.routing_key!r}"
 
 
-def address_of(message: Waiting, to: Origin | Address) -> Address | None:
+def address_of(message: WaitingMessage, to: Origin | Address) -> Address | None:
     """Return where the message goes; ``None`` where none of its headers tells where it came from."""
     if isinstance(to, Address):
         return to
@@ -131,7 +131,7 @@ _DEATHS = {
 _TOO_LATE = "a time beyond the calendar"
 
 
-def life_so_far(message: Waiting) -> Iterator[str]:
+def life_so_far(message: WaitingMessage) -> Iterator[str]:
     """Yield sentences: the publish, each kind of death in the order in which it first happened, and where it waits."""
     first = message.first_entry
     if first is not None:
@@ -154,7 +154,7 @@ def _died(death: Death) -> str:
     return f"{when}In '{death.queue}' {how}{times}{again}."
 
 
-def _waits(message: Waiting) -> str:
+def _waits(message: WaitingMessage) -> str:
     row, deaths = message.row, message.deaths
     counts = (("x-delivery-count", deaths.delivery_count), ("x-acquired-count", deaths.acquired_count))
     shown = [f"{name} {count:,}" for name, count in counts if count is not None]

@@ -145,7 +145,7 @@ def _json(event: dict[str, Any] | None) -> str | None:
 # On Spark
 
 
-class _Step:
+class _LineReplay:
     """Replays batches of lines on a worker. Spark ships it to the workers, so it holds only what they need."""
 
     def __init__(self, tolerance_ms: float) -> None:
@@ -163,4 +163,4 @@ def replay_histories(lines: DataFrame, *, tolerance_ms: float = 0) -> DataFrame:
     """Replay a log on Spark: turn a DataFrame of lines (``value``, as of ``spark.read.text``) into ``VERDICTS``."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return lines.select("value").mapInArrow(_Step(tolerance_ms), from_arrow_schema(VERDICTS))
+    return lines.select("value").mapInArrow(_LineReplay(tolerance_ms), from_arrow_schema(VERDICTS))

@@ -51,7 +51,7 @@ def _silent(what: str, rows: int, of: int | None) -> None:
     """Show nothing."""
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     """The results of a replay.
 
     Attributes:
@@ -172,7 +172,7 @@ def run_replay(
     out: Path | None = None,
     progress: Progress = _silent,
     counters: CounterReadings | None = None,
-) -> Result:
+) -> ReplayResult:
     """Replay prepared logs under the rules of a release; with ``out``, keep verdicts, hops and report there.
 
     ``counters``, read before and after the log, are balanced with what the replay reconstructs.
@@ -214,7 +214,7 @@ def run_replay(
     if not summary.explained:
         progress("looking for what is behind them", summary.differ + summary.unexplained, None)
         repairs = engine.repair(captured, replayed, definitions, rules)
-    result = Result(
+    result = ReplayResult(
         summary=summary,
         coverage=coverage(replayed, definitions, rules),
         findings=found,

@@ -35,7 +35,7 @@ class Metrics:
 
     def __init__(self, node: Node) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_Node(node))
+        self._registry.register(_NodeCollector(node))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI)."""
@@ -49,7 +49,7 @@ class Metrics:
         await response(scope, receive, send)
 
 
-class _Node(Collector):
+class _NodeCollector(Collector):
     """Tells Prometheus' library about one node."""
 
     def __init__(self, node: Node) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 
-class Found(msgspec.Struct, frozen=True):
+class LogProblem(msgspec.Struct, frozen=True):
     """What cannot be: the line of the log, from 1, the message, and the rule that forbids it."""
 
     line: int
@@ -18,6 +18,6 @@ class Found(msgspec.Struct, frozen=True):
 class Checked(msgspec.Struct, kw_only=True):
     """What the check of a log found, how often it looked, and how often it could not."""
 
-    found: list[Found] = []
+    found: list[LogProblem] = []
     looked_at: Counter[str] = Counter()
     not_checked: Counter[str] = Counter()

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from simulator.whatif.causes import Cause
+from simulator.whatif.causes import ChangeCause
 from simulator.whatif.outcomes import Outcome
 
 SHOWN_MAX = 12
@@ -95,7 +95,7 @@ class Represented(msgspec.Struct, frozen=True):
     ratio: float
 
 
-class Change(msgspec.Struct, frozen=True):
+class OutcomeChange(msgspec.Struct, frozen=True):
     """One way in which messages end differently.
 
     Attributes:
@@ -113,7 +113,7 @@ class Change(msgspec.Struct, frozen=True):
     examples: tuple[str, ...]
 
 
-class Answer(msgspec.Struct, kw_only=True):
+class WhatIfAnswer(msgspec.Struct, kw_only=True):
     """The answer.
 
     Attributes:
@@ -142,9 +142,9 @@ class Answer(msgspec.Struct, kw_only=True):
     delay_ms: Delays
     undecided: int = 0
     undecided_losing: int = 0
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[ChangeCause, ...] = ()
     over_represented: tuple[Represented, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[OutcomeChange, ...] = ()
     not_reproduced: tuple[str, ...] = ()
     assumptions: dict[str, int] = {}
     outcomes: dict[str, int] = {}
@@ -181,7 +181,7 @@ class Sentence(NamedTuple):
     mood: Mood
 
 
-def headline(answer: Answer) -> list[Sentence]:
+def headline(answer: WhatIfAnswer) -> list[Sentence]:
     """Return what changes: losses first, then what is saved, then all that ends differently."""
     found = []
     if answer.losing:
@@ -194,7 +194,7 @@ def headline(answer: Answer) -> list[Sentence]:
     return [*found, Sentence(all_of_them, "open" if answer.changed else "good")]
 
 
-def sureness(answer: Answer) -> Iterator[str]:
+def sureness(answer: WhatIfAnswer) -> Iterator[str]:
     """Yield how sure the answer is: what the log's own settings reproduce, what was assumed, what was not checked."""
     yield (
         f"Replaying with the original settings reproduces {answer.reproduced:,} of {_messages(answer.messages)}"
@@ -213,13 +213,13 @@ def sureness(answer: Answer) -> Iterator[str]:
         yield f"Not checked: {each}"
 
 
-def _undecided(answer: Answer) -> str:
+def _undecided(answer: WhatIfAnswer) -> str:
     text = f"{_messages(answer.undecided)} may end in another way: a trace cannot show whether consumers returned them"
     lost = f"; then {answer.undecided_losing:,} would lose copies" if answer.undecided_losing else ""
     return f"{text} (basic.nack) or failed them (basic.reject, a lost channel){lost}"
 
 
-def ends_of(answer: Answer) -> Iterator[tuple[str, int, int]]:
+def ends_of(answer: WhatIfAnswer) -> Iterator[tuple[str, int, int]]:
     """Yield each kind of end with the copies of both sides, losses first."""
     one, other = answer.before, answer.after
     for queue in {**one.lost, **other.lost}:

@@ -38,7 +38,7 @@ from simulator.whatif.playback import (
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
 from simulator.whatif.sides import Clocks, PreparedSide
 from simulator.whatif.stories import Named, Story
-from simulator.whatif.time_constraints import Planner, Timetable
+from simulator.whatif.time_constraints import TimePlanner, Timetable
 
 Done = Callable[[int], object]
 STAYS_MAX = 200
@@ -50,7 +50,7 @@ RETURNED = (
 )
 
 
-class Case(msgspec.Struct, frozen=True, gc=False):
+class ComparedMessage(msgspec.Struct, frozen=True, gc=False):
     """One message under both settings.
 
     Attributes:
@@ -109,7 +109,7 @@ class Plan(NamedTuple):
         }
 
 
-def _plan(found: FirstRun, planner: Planner, clocks: Clocks, seen: Mapping[int, int]) -> Plan | None:
+def _plan(found: FirstRun, planner: TimePlanner, clocks: Clocks, seen: Mapping[int, int]) -> Plan | None:
     """Return what a play planned; ``None`` if something else decides, too. ``seen`` must have the order that it has.
 
     Of very many copies some may rest for a while.
@@ -136,7 +136,7 @@ def _times_of(story: Story) -> Iterator[int]:
     yield from (each.until_us for each in story.deliveries)
 
 
-class Runs:
+class Playbacks:
     """Plays messages that belong together, under both sides.
 
     Args:
@@ -162,7 +162,7 @@ class Runs:
         self.log, self._typical_waits = log, typical_waits
         self._last: tuple[Story, frozenset[QueueRef]] | None = None
 
-    def knowing(self, typical_waits: TypicalWaits) -> Runs:
+    def knowing(self, typical_waits: TypicalWaits) -> Playbacks:
         """Return the same, with what the first runs have found."""
         found = copy.copy(self)
         found._typical_waits = typical_waits
@@ -180,7 +180,7 @@ class Runs:
 
         Raises ``TooManyHeldError`` where more than ``held_max`` are not over at one time.
         """
-        run = Playback(self.before.stage, self.log, self._unseen, watched=watched, held_max=held_max)
+        run = Playback(self.before.broker, self.log, self._unseen, watched=watched, held_max=held_max)
         return run.play(FirstRun(story) for story in own)
 
     def meets(self, story: Story, coupling: frozenset[QueueRef]) -> bool:
@@ -199,16 +199,16 @@ class Runs:
         """
         clocks, end = self.before.clocks, len(given_us) - 1
         moments = {time_us: place for place, time_us in reversed([*enumerate(given_us)])}
-        planner = Planner(given_us, moments, end, clocks.ttls_us)
+        planner = TimePlanner(given_us, moments, end, clocks.ttls_us)
         for may_us in filter(None, dict.fromkeys((clocks.holding_us, self.after.clocks.holding_us))):
             for each in story.deliveries:
                 planner.must_be_held_alike(each.at_us, each.until_us, may_us)
-        (played,) = Playback(self.before.stage, self.log, self._unseen, planner=planner).play([FirstRun(story)])
+        (played,) = Playback(self.before.broker, self.log, self._unseen, planner=planner).play([FirstRun(story)])
         return played.first, _plan(played.first, planner, clocks, {})
 
     def second_planned(
         self, first: FirstRun, plan: Plan, times_us: Sequence[int], moments: int
-    ) -> tuple[Case, Sequence[Plan]]:
+    ) -> tuple[ComparedMessage, Sequence[Plan]]:
         """Play a message by itself under the other side, and return how its times follow from those of its first play.
 
         ``moments`` says how many of these are the moments of its rows, and the end of the log. There are no plans if
@@ -220,9 +220,9 @@ class Runs:
         places, clocks = {time_us: place for place, time_us in sorted(seen.items())}, self.after.clocks
 
         def play(given: FirstRun) -> tuple[FirstRun, Plan | None]:
-            planner = Planner(times_us, places, moments - 1, clocks.ttls_us)
+            planner = TimePlanner(times_us, places, moments - 1, clocks.ttls_us)
             rerun = Playback(
-                self.after.stage, self.log, self._unseen, typical_waits=self._typical_waits, planner=planner
+                self.after.broker, self.log, self._unseen, typical_waits=self._typical_waits, planner=planner
             )
             (played,) = rerun.play([given])
             return played.first, _plan(played.first, planner, clocks, seen)
@@ -235,21 +235,21 @@ class Runs:
     def other(
         self,
         own: Iterable[FirstRun],
-        stage: PlaybackBroker | None = None,
+        broker: PlaybackBroker | None = None,
         watched: Collection[int] = (),
         held_max: int | None = None,
     ) -> Iterator[Played]:
-        """Play them again under the other side, or on another stage."""
-        stage = stage or self.after.stage
+        """Play them again under the other side, or on another broker."""
+        broker = broker or self.after.broker
         return Playback(
-            stage, self.log, self._unseen, typical_waits=self._typical_waits, watched=watched, held_max=held_max
+            broker, self.log, self._unseen, typical_waits=self._typical_waits, watched=watched, held_max=held_max
         ).play(own)
 
-    def at_once(self, first: FirstRun) -> Case | None:
+    def at_once(self, first: FirstRun) -> ComparedMessage | None:
         """Return a message that is played by itself, if its first run tells how it fares on the other side."""
         return _case(first, first.fate, first.fate.ends) if self._fares_the_same(first) else None
 
-    def alone(self, first: FirstRun) -> Case:
+    def alone(self, first: FirstRun) -> ComparedMessage:
         """Return a message that is played by itself under both sides."""
         if (known := self.at_once(first)) is not None:
             return known
@@ -257,7 +257,7 @@ class Runs:
         (or_else,) = (other,) if failed is None else self.other([failed])
         return _case(first, other.fate, or_else.fate.ends)
 
-    def all_alone(self, stories: Iterable[Story], wanted: Collection[Named]) -> list[Case]:
+    def all_alone(self, stories: Iterable[Story], wanted: Collection[Named]) -> list[ComparedMessage]:
         """Return the messages that are wanted, each played by itself, in the order in which they begin."""
         own = [story for story in stories if (story.vhost, story.message) in wanted]
         return sorted((self.alone(self.first_alone(story)) for story in own), key=began)
@@ -267,7 +267,7 @@ class Runs:
         failed = _with_failures(first) if self._failures_decide else first
         return None if failed.story is first.story else failed
 
-    def together(self, own: Iterable[FirstRun], held_max: int | None = None) -> Iterator[Case]:
+    def together(self, own: Iterable[FirstRun], held_max: int | None = None) -> Iterator[ComparedMessage]:
         """Yield messages that belong together under both sides, each when it is over.
 
         They come in the order in which they begin. Raises ``TooManyHeldError`` where more than ``held_max`` are not
@@ -278,13 +278,13 @@ class Runs:
             played = ((each, each) for each in self.other(own, held_max=held_max))
         else:
             own, failed = tee(own)
-            other = self.other(map(_with_failures, failed), self.after.second_stage, held_max=held_max)
+            other = self.other(map(_with_failures, failed), self.after.second_broker, held_max=held_max)
             played = _side_by_side(self.other(own, held_max=held_max), other)
         for one, or_else in played:
             found = _case(one.given, one.fate, or_else.fate.ends)  # if it goes round, nobody knows which do
             yield msgspec.structs.replace(found, reproduced=False) if one.fate.ends.endless else found
 
-    def cases(self, own: Sequence[FirstRun], *, coupled: bool) -> list[Case]:
+    def cases(self, own: Sequence[FirstRun], *, coupled: bool) -> list[ComparedMessage]:
         """Return messages under both sides in the order in which they begin, played together if they are coupled."""
         return sorted(self.together(own), key=began) if coupled else [self.alone(each) for each in own]
 
@@ -328,14 +328,14 @@ def _side_by_side(one: Iterator[Played], other: Iterator[Played]) -> Iterator[tu
                 yield found[0].pop(number), found[1].pop(number)
 
 
-def _case(first: FirstRun, after: Fate, or_else: Outcome) -> Case:
+def _case(first: FirstRun, after: Fate, or_else: Outcome) -> ComparedMessage:
     story, before = first.story, first.fate
     reproduced = reproduces(story, before)
     if or_else == after.ends:
-        return Case(story, before, after, reproduced)
+        return ComparedMessage(story, before, after, reproduced)
     assumed = f"{RETURNED}; if they failed it: {told(or_else)}"
     after = msgspec.structs.replace(after, assumed=(*after.assumed, assumed))
-    return Case(story, before, after, reproduced, or_else)
+    return ComparedMessage(story, before, after, reproduced, or_else)
 
 
 class Comparison:
@@ -345,28 +345,30 @@ class Comparison:
         waits_us: how long its other messages waited to be delivered, in each queue that they came into.
 
     Attributes:
-        runs: what plays them.
+        playbacks: what plays them.
         units: which messages are played together, and why.
         cases: each message under both sides, in the order of the units; empty before ``play``.
     """
 
     def __init__(
-        self, stories: Sequence[Story], runs: Runs, waits_us: Mapping[QueueRef, Sequence[int]] | None = None
+        self, stories: Sequence[Story], playbacks: Playbacks, waits_us: Mapping[QueueRef, Sequence[int]] | None = None
     ) -> None:
-        self.runs = runs
+        self.playbacks = playbacks
         self._stories, self._waits_us = stories, waits_us or {}
-        self.units: list[Unit] = units(stories, self.runs.reaches)
-        self.cases: list[Case] = []
+        self.units: list[Unit] = units(stories, self.playbacks.reaches)
+        self.cases: list[ComparedMessage] = []
 
-    def play(self, done: Done = int) -> list[Case]:
+    def play(self, done: Done = int) -> list[ComparedMessage]:
         """Play all under both sides, and return the cases; ``done`` is told how many messages have been played."""
         firsts: list[tuple[Unit, list[FirstRun]]] = []
         for count, (unit, own) in _counted(self._together()):
             firsts.append((unit, self._first(unit, own)))
             done(count // 2)
-        self.runs = self.runs.knowing(TypicalWaits.of((each for _, own in firsts for each in own), self._waits_us))
+        self.playbacks = self.playbacks.knowing(
+            TypicalWaits.of((each for _, own in firsts for each in own), self._waits_us)
+        )
         for count, (unit, own) in _counted(firsts):
-            self.cases += self.runs.cases(own, coupled=bool(unit.queues))
+            self.cases += self.playbacks.cases(own, coupled=bool(unit.queues))
             done((len(self._stories) + count) // 2)
         return self.cases
 
@@ -377,15 +379,15 @@ class Comparison:
                 own = [self._stories[number] for number in group]
                 if unit.queues:
                     own.sort(key=attrgetter("began"))
-                    deque(put_in_order(own, self.runs.before.flows), maxlen=0)  # it changes them where they are
+                    deque(put_in_order(own, self.playbacks.before.flows), maxlen=0)  # it changes them where they are
                 yield unit, own
 
     def _first(self, unit: Unit, own: Sequence[Story]) -> list[FirstRun]:
         if unit.queues:
-            return [played.first for played in in_order(self.runs.first(own))]
-        return [self.runs.first_alone(story) for story in own]
+            return [played.first for played in in_order(self.playbacks.first(own))]
+        return [self.playbacks.first_alone(story) for story in own]
 
-    def parts(self) -> Iterator[tuple[Unit, list[Case]]]:
+    def parts(self) -> Iterator[tuple[Unit, list[ComparedMessage]]]:
         """Yield the units with their cases."""
         at = 0
         for unit in self.units:
@@ -401,7 +403,7 @@ def _counted(together: Iterable[tuple[Unit, Any]]) -> Iterator[tuple[int, tuple[
         yield count, (unit, own)
 
 
-def began(case: Case) -> tuple[int, float]:
+def began(case: ComparedMessage) -> tuple[int, float]:
     """Return when the first row was written that is seen of a message, and which place it has in the log."""
     return case.story.began
 
@@ -414,19 +416,21 @@ def reproduces(story: Story, fate: Fate) -> bool:
     return shown == [*fate.deliveries] or sorted(shown) == sorted(fate.deliveries)
 
 
-class Life(NamedTuple):
+class BothHistories(NamedTuple):
     """What happens to one message under the log's own settings, and under the others."""
 
     before: MessageHistory
     after: MessageHistory
 
 
-def lives(runs: Runs, groups: Iterable[Sequence[Case]], wanted: Collection[str]) -> dict[str, Life]:
+def lives(
+    playbacks: Playbacks, groups: Iterable[Sequence[ComparedMessage]], wanted: Collection[str]
+) -> dict[str, BothHistories]:
     """Return the lives of messages with these identities that end differently, the first of each.
 
     ``groups`` belong together, and are in the order in which they begin.
     """
-    found: dict[str, Life] = {}
+    found: dict[str, BothHistories] = {}
     for group in groups:
         own = [case.story for case in group]
         places = (place for place in reversed(range(len(own))) if group[place].changed)
@@ -434,9 +438,9 @@ def lives(runs: Runs, groups: Iterable[Sequence[Case]], wanted: Collection[str])
         if here.keys() <= found.keys():
             continue
         watched = set(here.values())
-        first = in_order(runs.first(own, watched))
-        sides = first, in_order(runs.other((each.first for each in first), watched=watched))
+        first = in_order(playbacks.first(own, watched))
+        sides = first, in_order(playbacks.other((each.first for each in first), watched=watched))
         for message, place in here.items():
             told = (MessageHistory(uid=1, vhost=own[place].vhost, events=[*side[place].seen]) for side in sides)
-            found.setdefault(message, Life(*told))
+            found.setdefault(message, BothHistories(*told))
     return found

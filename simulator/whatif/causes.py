@@ -18,21 +18,21 @@ from dlx.binding_index import INDEXES, first
 from dlx.message import Message
 from dlx.message_flow import MessageFlow
 from dlx.releases import Release, with_behaviour
-from dlx.releases.declarations import Declarations
-from dlx.releases.definitions import Definitions as OfDefinitions
-from dlx.releases.global_counters import GlobalCounters
-from dlx.releases.limits import Limits
-from dlx.releases.permissions import Permissions
-from dlx.releases.policies import PolicyContents
+from dlx.releases.declarations import DeclarationRows
+from dlx.releases.definitions import DefinitionRows as OfDefinitions
+from dlx.releases.global_counters import GlobalCounterRows
+from dlx.releases.limits import LimitRows
+from dlx.releases.permissions import PermissionRows
+from dlx.releases.policies import PolicyContentRows
 from dlx.releases.rows import rows_of
 from dlx.routing import BY_KEY, DEFAULT_EXCHANGE
 from dlx.topology import Binding
 from simulator.analysis.findings import ObjectName
 from simulator.analysis.slices import Slices, reached_by, sent_on_from
 from simulator.definitions import DefinitionsError
-from simulator.whatif.both_sides import Case, Runs
+from simulator.whatif.both_sides import ComparedMessage, Playbacks
 from simulator.whatif.coupling import message_of
-from simulator.whatif.differences import Difference, differences, object_like, taken_back, with_field
+from simulator.whatif.differences import SideDifference, differences, object_like, taken_back, with_field
 from simulator.whatif.outcomes import Outcome
 from simulator.whatif.playback import in_order
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
@@ -44,7 +44,7 @@ TOGETHER_MAX = 3_000
 """Messages of coupled queues that are played for each difference."""
 
 
-class Cause(msgspec.Struct, frozen=True, rename={"what": "behaviour or setting"}):
+class ChangeCause(msgspec.Struct, frozen=True, rename={"what": "behaviour or setting"}):
     """A setting, or a row of the release table, and how many messages end differently by it."""
 
     what: str
@@ -54,7 +54,7 @@ class Cause(msgspec.Struct, frozen=True, rename={"what": "behaviour or setting"}
 class Causes(NamedTuple):
     """The causes, most messages first, and what was not looked at, in sentences."""
 
-    found: tuple[Cause, ...]
+    found: tuple[ChangeCause, ...]
     unchecked: tuple[str, ...]
 
 
@@ -70,15 +70,15 @@ class Part(NamedTuple):
     """
 
     changed: int
-    ways: Sequence[tuple[int, Case]]
+    ways: Sequence[tuple[int, ComparedMessage]]
     queues: tuple[QueueRef, ...]
-    together: Sequence[Case]
+    together: Sequence[ComparedMessage]
     messages: int
 
 
-def find_causes(runs: Runs, parts: Iterable[Part]) -> Causes:
+def find_causes(playbacks: Playbacks, parts: Iterable[Part]) -> Causes:
     """Return what makes messages end differently."""
-    found = differences(runs.before.side, runs.after.side)
+    found = differences(playbacks.before.side, playbacks.after.side)
     counted: Counter[str] = Counter()
     unchecked = []
     for part in parts:
@@ -90,14 +90,14 @@ def find_causes(runs: Runs, parts: Iterable[Part]) -> Causes:
                 f"what makes messages end differently around {names}: {part.messages:,} messages meet there"
             )
         else:
-            counted += _of_part(part, runs, found)
+            counted += _of_part(part, playbacks, found)
     causes = sorted(counted.items(), key=lambda cause: (-cause[1], cause[0]))
-    return Causes(tuple(Cause(what, messages) for what, messages in causes), tuple(unchecked))
+    return Causes(tuple(ChangeCause(what, messages) for what, messages in causes), tuple(unchecked))
 
 
-def _of_part(part: Part, runs: Runs, found: Sequence[Difference]) -> Counter[str]:
+def _of_part(part: Part, playbacks: Playbacks, found: Sequence[SideDifference]) -> Counter[str]:
     played = part.together if part.queues else [example for _, example in part.ways]
-    laboratory = Laboratory(runs, found, [case.story for case in played], together=bool(part.queues))
+    laboratory = Laboratory(playbacks, found, [case.story for case in played], together=bool(part.queues))
     together = _Experiments(played, laboratory) if part.queues else None
     counted: Counter[str] = Counter()
     for messages, example in part.ways:
@@ -110,36 +110,38 @@ def _of_part(part: Part, runs: Runs, found: Sequence[Difference]) -> Counter[str
 class _Experiments:
     """Plays messages that belong together under one side after the other, each once."""
 
-    def __init__(self, played: Sequence[Case], laboratory: Laboratory) -> None:
+    def __init__(self, played: Sequence[ComparedMessage], laboratory: Laboratory) -> None:
         self._place = {id(case): place for place, case in enumerate(played)}
         self._laboratory = laboratory
         self._differences = laboratory.differences([case.story for case in played])
-        self._firsts = [each.first for each in in_order(laboratory.runs.first(case.story for case in played))]
+        self._firsts = [each.first for each in in_order(laboratory.playbacks.first(case.story for case in played))]
         self._known: dict[int, list[Outcome]] = {}
 
-    def causes(self, case: Case) -> list[str]:
+    def causes(self, case: ComparedMessage) -> list[str]:
         """Return the differences that make the message end differently."""
         found = self._bringing(case.before.ends, self._laboratory.without, case)
-        if found or self._ends(self._laboratory.runs.before.stage, case) == case.after.ends:
+        if found or self._ends(self._laboratory.playbacks.before.broker, case) == case.after.ends:
             return found  # none are needed where the log's own side, played again, may end in the new way
         return self._bringing(case.after.ends, self._laboratory.only_with, case)
 
-    def _bringing(self, end: Outcome, stage: Callable[[Difference], PlaybackBroker | None], case: Case) -> list[str]:
-        """Return the differences whose stages bring the message to that end."""
-        return [each.what for each in self._differences if self._ends(stage(each), case) == end]
+    def _bringing(
+        self, end: Outcome, broker_of: Callable[[SideDifference], PlaybackBroker | None], case: ComparedMessage
+    ) -> list[str]:
+        """Return the differences whose brokers bring the message to that end."""
+        return [each.what for each in self._differences if self._ends(broker_of(each), case) == end]
 
-    def _ends(self, stage: PlaybackBroker | None, case: Case) -> Outcome | None:
-        if stage is None:
+    def _ends(self, broker: PlaybackBroker | None, case: ComparedMessage) -> Outcome | None:
+        if broker is None:
             return None
-        if id(stage) not in self._known:  # the laboratory keeps it
-            run = self._laboratory.runs.other(self._firsts, stage)
-            self._known[id(stage)] = [each.fate.ends for each in in_order(run)]
-        return self._known[id(stage)][self._place[id(case)]]
+        if id(broker) not in self._known:  # the laboratory keeps it
+            run = self._laboratory.playbacks.other(self._firsts, broker)
+            self._known[id(broker)] = [each.fate.ends for each in in_order(run)]
+        return self._known[id(broker)][self._place[id(case)]]
 
 
-_IMPORTS = frozenset(row.name for row in rows_of(Declarations, OfDefinitions, Limits, PolicyContents))
+_IMPORTS = frozenset(row.name for row in rows_of(DeclarationRows, OfDefinitions, LimitRows, PolicyContentRows))
 """Behaviours that decide what a broker takes of definitions."""
-_NO_MATTER = frozenset(row.name for row in rows_of(Permissions, GlobalCounters))
+_NO_MATTER = frozenset(row.name for row in rows_of(PermissionRows, GlobalCounterRows))
 """Behaviours that decide over no message: here clients may do everything."""
 _ON_THE_WAY = frozenset({"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-queue-type"})
 """Arguments that decide where messages come to."""
@@ -149,38 +151,40 @@ class Laboratory:
     """The brokers for experiments with some messages.
 
     Args:
-        runs: plays messages under both sides.
+        playbacks: plays messages under both sides.
         found: in what the sides differ.
         stories: the messages.
         together: whether they are played together, or each by itself.
     """
 
-    def __init__(self, runs: Runs, found: Sequence[Difference], stories: Sequence[Story], *, together: bool) -> None:
-        self.runs, self._found, self._stories, self._together = runs, found, stories, together
+    def __init__(
+        self, playbacks: Playbacks, found: Sequence[SideDifference], stories: Sequence[Story], *, together: bool
+    ) -> None:
+        self.playbacks, self._found, self._stories, self._together = playbacks, found, stories, together
         self._sent: dict[int, Mapping[str, Sequence[Message]]] = {}
-        self._meeting: dict[Difference, list[Story]] = {}
-        self._stages: dict[tuple[bool, Difference], PlaybackBroker | None] = {}
+        self._meeting: dict[SideDifference, list[Story]] = {}
+        self._brokers: dict[tuple[bool, SideDifference], PlaybackBroker | None] = {}
 
-    def differences(self, stories: Sequence[Story]) -> list[Difference]:
+    def differences(self, stories: Sequence[Story]) -> list[SideDifference]:
         """Return the differences that any of these messages may meet."""
         own = set(map(id, stories))
         return [what for what in self._found if any(id(story) in own for story in self._meets(what))]
 
-    def without(self, what: Difference) -> PlaybackBroker | None:
+    def without(self, what: SideDifference) -> PlaybackBroker | None:
         """Return the other side without this difference; nothing if the broker refuses its definitions."""
-        return self._stage(self.runs.after, self.runs.before, what)
+        return self._broker(self.playbacks.after, self.playbacks.before, what)
 
-    def only_with(self, what: Difference) -> PlaybackBroker | None:
+    def only_with(self, what: SideDifference) -> PlaybackBroker | None:
         """Return the log's own side with this difference alone; nothing if the broker refuses its definitions."""
-        return self._stage(self.runs.before, self.runs.after, what)
+        return self._broker(self.playbacks.before, self.playbacks.after, what)
 
-    def _stage(self, side: PreparedSide, to: PreparedSide, what: Difference) -> PlaybackBroker | None:
-        key = side is self.runs.after, what
-        if key not in self._stages:
-            self._stages[key] = self._of_part(side, to, what) or _of_all(side, to, what)
-        return self._stages[key]
+    def _broker(self, side: PreparedSide, to: PreparedSide, what: SideDifference) -> PlaybackBroker | None:
+        key = side is self.playbacks.after, what
+        if key not in self._brokers:
+            self._brokers[key] = self._of_part(side, to, what) or _of_all(side, to, what)
+        return self._brokers[key]
 
-    def _of_part(self, side: PreparedSide, to: PreparedSide, what: Difference) -> PlaybackBroker | None:
+    def _of_part(self, side: PreparedSide, to: PreparedSide, what: SideDifference) -> PlaybackBroker | None:
         """Return a broker that has what messages can come to; nothing where the difference may decide over that."""
         rules, of_queue = side.side.release, what.section == "queues" and what.field not in {"", *_ON_THE_WAY}
         if what.behaviour and what.behaviour not in _IMPORTS:
@@ -198,14 +202,14 @@ class Laboratory:
         except DefinitionsError:  # a broker may take the rest
             return None
 
-    def _cut(self, side: PreparedSide, rules: Release, what: Difference) -> Mapping[str, Any]:
+    def _cut(self, side: PreparedSide, rules: Release, what: SideDifference) -> Mapping[str, Any]:
         """Return the part of a side's definitions that messages can come to under these rules."""
         flows = {vhost: MessageFlow(flow.topology, rules) for vhost, flow in side.flows.items()}
         ahead: dict[str, list[Message]] = {vhost: [] for vhost in flows}
         for story in self._stories if self._together else self._meets(what):
             if story.vhost in flows:
                 ahead[story.vhost] += _messages(flows[story.vhost], story)
-        return self._slices[side is self.runs.after].within(
+        return self._slices[side is self.playbacks.after].within(
             {vhost: reached_by(flows[vhost], messages) for vhost, messages in ahead.items()}
         )
 
@@ -217,20 +221,20 @@ class Laboratory:
 
     @property
     def _sides(self) -> tuple[PreparedSide, PreparedSide]:
-        return self.runs.before, self.runs.after
+        return self.playbacks.before, self.playbacks.after
 
     # Which messages meet a difference
 
-    def _meets(self, what: Difference) -> list[Story]:
+    def _meets(self, what: SideDifference) -> list[Story]:
         """Return the messages that may meet a difference, on one of the sides or the other."""
         if what not in self._meeting:
             self._meeting[what] = [story for story in self._stories if self._may_meet(story, what)]
         return self._meeting[what]
 
-    def _may_meet(self, story: Story, what: Difference) -> bool:
+    def _may_meet(self, story: Story, what: SideDifference) -> bool:
         if what.behaviour:
             return what.behaviour not in _NO_MATTER
-        if not self.runs.reaches.of(story).is_clear:
+        if not self.playbacks.reaches.of(story).is_clear:
             return True
         if what.section == "queues":
             vhost, name = msgspec.json.decode(what.key)
@@ -244,11 +248,11 @@ class Laboratory:
 
     def _is_of(self, vhost: str | None, story: Story) -> bool:
         """Tell whether a virtual host is that of the message; the definitions of a single one may not name it."""
-        return vhost in (None, story.vhost) or self.runs.before.only_vhost is not None
+        return vhost in (None, story.vhost) or self.playbacks.before.only_vhost is not None
 
     def _meets_queue(self, story: Story, name: str, *, is_there: bool) -> bool:
         """Tell whether the message may come to a queue, or might, if the queue is not there on both sides."""
-        reached = (story.vhost, name) in self.runs.reaches.of(story).queues
+        reached = (story.vhost, name) in self.playbacks.reaches.of(story).queues
         if reached or is_there:
             return reached
         about = ObjectName("queue", story.vhost, name)
@@ -285,8 +289,8 @@ def _messages(flow: MessageFlow, story: Story) -> list[Message]:
     return [each for each in (message_of(flow, publication) for publication in story.publications) if each is not None]
 
 
-def _of_all(side: PreparedSide, to: PreparedSide, what: Difference) -> PlaybackBroker | None:
+def _of_all(side: PreparedSide, to: PreparedSide, what: SideDifference) -> PlaybackBroker | None:
     try:
-        return prepared(taken_back(side.side, to.side, what)).stage
+        return prepared(taken_back(side.side, to.side, what)).broker
     except DefinitionsError:
         return None

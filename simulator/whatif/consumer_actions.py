@@ -25,7 +25,7 @@ from simulator.events import Event
 from simulator.replay.rows.assumptions import TOLERANCE_MS
 from simulator.replay.search.visible_state import bcc_keys
 from simulator.whatif.log_rows import Row
-from simulator.whatif.stories import Came, ConsumerAction, Delivery, Publication, Shown, Story
+from simulator.whatif.stories import Came, ConsumerAction, Publication, Shown, Story, StoryDelivery
 
 KIND = ("exchange", "routing_keys", "headers", "broker_headers", "x_death")
 """What decides where a publish comes to."""
@@ -58,7 +58,7 @@ def read_stories(
     for (named, message), own in groupby(rows, key=itemgetter("vhost", "message")):
         vhost = only if only is not None else named
         if vhost in flows:
-            yield _Reading(message, vhost, flows[vhost], left).read(list(own))
+            yield _MessageReader(message, vhost, flows[vhost], left).read(list(own))
 
 
 def tells_requeues(rules: Release) -> bool:
@@ -77,15 +77,15 @@ def _first_new(row: Row) -> int:
     return len(row["hops"] or ()) - new + (new > 0 and row["new_deaths"] < new)
 
 
-class _Reading:
+class _MessageReader:
     """Reads the rows of one message."""
 
     def __init__(self, message: str, vhost: str, flow: MessageFlow, left: Container[str]) -> None:
         self._left = left
         self._story, self._flow = Story(vhost, message), flow
-        self._by_row: list[Delivery | None] = []
+        self._by_row: list[StoryDelivery | None] = []
         self._settled: set[int] = set()
-        self._sent: dict[int, tuple[Delivery, Hops]] = {}  # by the deaths of which delivery another one came
+        self._sent: dict[int, tuple[StoryDelivery, Hops]] = {}  # by the deaths of which delivery another one came
         self._told: set[int] = set()  # of which counts tell how they were rejected
         self._publishers: set[str] = set()
         self._tells_requeues = tells_requeues(flow.release)
@@ -138,7 +138,7 @@ class _Reading:
         headers = _decode(row["broker_headers"])
         counts = [headers[name] for name in COUNT_HEADERS if isinstance(headers.get(name), int)]
         failed = headers.get(X_DELIVERY_COUNT)
-        delivery = Delivery(
+        delivery = StoryDelivery(
             Shown(row["queue"], row["exchange"], tuple(row["routing_keys"]), row["x_death"] or ""),
             at_us=row["time_us"],
             place=row["place"],
@@ -153,7 +153,7 @@ class _Reading:
             self._by_row[number] = delivery
             self._story.deliveries.append(delivery)
 
-    def _settle_before(self, delivery: Delivery, source: Delivery | None, row: Row) -> None:
+    def _settle_before(self, delivery: StoryDelivery, source: StoryDelivery | None, row: Row) -> None:
         """Note what the way to a delivery says of those before it."""
         hops = row["hops"] or []
         if not hops:
@@ -167,14 +167,14 @@ class _Reading:
         if hops and self._flow.release.delivery_count_carried == "never":
             self._untraced(delivery, delivery.returned, delivery.failed, delivery.at_us, delivery.place)
 
-    def _came_alive(self, source: Delivery | None, delivery: Delivery) -> None:
+    def _came_alive(self, source: StoryDelivery | None, delivery: StoryDelivery) -> None:
         """Note where a message came from that did not die on its way: its queue, or its publish."""
         self._came_back(source, delivery)
         if source is None and self._story.publications:
             published = self._story.publications[-1]
             delivery.came = Came(published.at_us, published.place)
 
-    def _settle_death(self, source: Delivery | None, hops: Hops, delivery: Delivery) -> None:
+    def _settle_death(self, source: StoryDelivery | None, hops: Hops, delivery: StoryDelivery) -> None:
         """Note what became of the delivery that died in the first of these deaths, which led to a later delivery."""
         queue, reason = hops[0]["queue"], hops[0]["reason"]
         if source is not None and source.queue != queue:
@@ -197,7 +197,7 @@ class _Reading:
         if publications and name in queues and self._flow.settings(name).dead_letters_refused:
             publications[-1].refused_by += (name,)
 
-    def _came_back(self, before: Delivery | None, delivery: Delivery) -> None:
+    def _came_back(self, before: StoryDelivery | None, delivery: StoryDelivery) -> None:
         """Note that a message was returned to its queue, and how often: counts tell of deliveries without a trace.
 
         In releases that do not count a requeue as a failure, they tell also how it was returned.
@@ -218,7 +218,7 @@ class _Reading:
             failed -= crashed
         self._untraced(before or delivery, returned, failed, delivery.at_us, delivery.place)
 
-    def _died(self, died: Delivery, reason: str, delivery: Delivery) -> ConsumerAction:
+    def _died(self, died: StoryDelivery, reason: str, delivery: StoryDelivery) -> ConsumerAction:
         """Tell what the consumer did before the message died for that reason, and was delivered as a dead letter."""
         if reason == REJECTED:
             told = self._tells_rejections and not self._is_classic(died.queue) and not self._is_classic(delivery.queue)
@@ -229,7 +229,7 @@ class _Reading:
             return ConsumerAction.REQUEUED  # it was over the limit before, and no return more is counted
         return ConsumerAction.CRASHED if reason == DELIVERY_LIMIT and self._tells_requeues else ConsumerAction.REQUEUED
 
-    def _count_failures(self, delivery: Delivery) -> None:
+    def _count_failures(self, delivery: StoryDelivery) -> None:
         """Take the latest deliveries of which no counts tell for failed, as many as are missing.
 
         Deliveries from classic queues show none, nor do dead letters there.
@@ -249,7 +249,7 @@ class _Reading:
         queue = self._flow.topology.queues.get(name)
         return queue is not None and queue.type == CLASSIC
 
-    def _came(self, died: Delivery, hops: Hops) -> Came | None:
+    def _came(self, died: StoryDelivery, hops: Hops) -> Came | None:
         """Return how the message came into its queue by these deaths, the first of which was after that delivery."""
         first, last = hops[0], hops[-1]
         if first["reason"] != REJECTED or None in (first["earliest_us"], first["latest_us"], last["earliest_us"]):
@@ -257,7 +257,7 @@ class _Reading:
         later_us = last["earliest_us"] - first["earliest_us"]
         return Came(after=self._place(died), later_us=later_us, latest_us=first["latest_us"])
 
-    def _moment(self, hops: Hops, delivery: Delivery) -> tuple[int, float]:
+    def _moment(self, hops: Hops, delivery: StoryDelivery) -> tuple[int, float]:
         """Return when, and behind which rows, a consumer did what led to these deaths before a delivery.
 
         It rejects at once; what it returned has died in its queue before anybody took it again: of the length limit at
@@ -272,7 +272,7 @@ class _Reading:
             at_us = max(at_us, self._sent_since_us(hops, delivery))
         return (at_us, 0) if at_us < delivery.at_us else _just_before(delivery)
 
-    def _sent_since_us(self, hops: Hops, delivery: Delivery) -> int:
+    def _sent_since_us(self, hops: Hops, delivery: StoryDelivery) -> int:
         """Return when these deaths can have begun at the earliest, as the message has not expired where they led to."""
         queue = self._flow.topology.queues.get(delivery.queue)
         if queue is None or not expires_messages(queue.type, self._flow.release):
@@ -283,34 +283,34 @@ class _Reading:
         waited_us: int = hops[-1]["earliest_us"] - hops[0]["earliest_us"]
         return min(delivery.at_us - waited_us - ttl_ms * 1_000 + SURELY_US, int(latest_us))
 
-    def _place(self, delivery: Delivery) -> int:
+    def _place(self, delivery: StoryDelivery) -> int:
         """Return which delivery of the message it is."""
         return next(place for place, each in enumerate(self._story.deliveries) if each is delivery)
 
-    def _missing(self, last: Delivery) -> int:
+    def _missing(self, last: StoryDelivery) -> int:
         """Return how many deliveries the log lacks before the message exceeded its delivery limit."""
         limit = self._flow.settings(last.queue).delivery_limit if last.queue in self._flow.topology.queues else None
         shown = last.failed if self._tells_requeues else last.returned
         return 0 if limit is None else limit - shown
 
-    def _untraced(self, like: Delivery, times: int, failed: int, at_us: int, place: float) -> None:
+    def _untraced(self, like: StoryDelivery, times: int, failed: int, at_us: int, place: float) -> None:
         """Add deliveries without a trace, some of which failed: their channel was gone before they arrived."""
         for number in range(min(times, UNTRACED_MAX)):
             action = ConsumerAction.CRASHED if self._tells_requeues and number < failed else ConsumerAction.REQUEUED
-            lost = Delivery(
+            lost = StoryDelivery(
                 like.shown, at_us, place, "", action=action, until_us=at_us, until_place=place, traced=False
             )
             self._settled.add(id(lost))
             self._story.deliveries.append(lost)
 
-    def _open(self, queue: str) -> Delivery | None:
+    def _open(self, queue: str) -> StoryDelivery | None:
         """Return the latest delivery from the queue of which it is not known yet what became of it."""
         for delivery in reversed(self._story.deliveries):
             if delivery.queue == queue and id(delivery) not in self._settled:
                 return delivery
         return None
 
-    def _settle(self, delivery: Delivery, action: ConsumerAction, at_us: int, place: float) -> None:
+    def _settle(self, delivery: StoryDelivery, action: ConsumerAction, at_us: int, place: float) -> None:
         delivery.settle(action, at_us, place)
         self._settled.add(id(delivery))
 
@@ -329,7 +329,7 @@ def _before(time_us: int | None, other_us: int) -> bool:
     return time_us is not None and time_us < other_us - TOLERANCE_MS * 1_000
 
 
-def _just_before(delivery: Delivery) -> tuple[int, float]:
+def _just_before(delivery: StoryDelivery) -> tuple[int, float]:
     return delivery.at_us, delivery.place - 0.5
 
 

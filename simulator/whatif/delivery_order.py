@@ -20,7 +20,7 @@ from typing import NamedTuple
 from dlx.message_flow import MessageFlow
 from dlx.topology import QUORUM
 from simulator.whatif.playback_broker import QueueRef
-from simulator.whatif.stories import LAST, Came, ConsumerAction, Delivery, Story
+from simulator.whatif.stories import LAST, Came, ConsumerAction, Story, StoryDelivery
 
 Moment = tuple[int, float]
 """A time, and a place among the rows of it."""
@@ -35,7 +35,7 @@ def put_in_order(stories: Iterable[Story], flows: Mapping[str, MessageFlow]) -> 
 
     ``stories`` come in the order in which they begin, and are yielded once their last delivery has been seen.
     """
-    order, queues = count(), _Queues(flows)
+    order, queues = count(), _QueueOrders(flows)
     ahead: list[tuple[int, float, int, _Arrival]] = []
     for story in stories:
         began = story.began
@@ -56,7 +56,7 @@ class _Arrival(NamedTuple):
     """A delivery of a story, from a queue."""
 
     story: Story
-    delivery: Delivery
+    delivery: StoryDelivery
 
 
 class _Order(NamedTuple):
@@ -98,7 +98,7 @@ class _Undelivered:
         return self._heap[0] if self._heap else (LAST, 0)
 
 
-class _Queues:
+class _QueueOrders:
     """What has come into queues so far, and what is awaited: how many deliveries of each story are still to be seen."""
 
     def __init__(self, flows: Mapping[str, MessageFlow]) -> None:
@@ -133,7 +133,7 @@ class _Queues:
             del self._awaited[id(story)]
             yield story
 
-    def _order(self, story: Story, delivery: Delivery) -> _Order:
+    def _order(self, story: Story, delivery: StoryDelivery) -> _Order:
         """Return in which order the queue of a delivery delivers."""
         queue = story.vhost, delivery.queue
         order = self._orders.get(queue)
@@ -141,7 +141,7 @@ class _Queues:
             order = self._orders[queue] = _order(self._flows.get(story.vhost), delivery.queue)
         return order
 
-    def _was_first(self, story: Story, delivery: Delivery, came: Came) -> bool:
+    def _was_first(self, story: Story, delivery: StoryDelivery, came: Came) -> bool:
         """Tell whether a message came back before what had been published before: then its channel was lost."""
         sent = story.deliveries[came.after or 0]
         first = self._undelivered[story.vhost, delivery.queue].oldest < (sent.at_us, sent.place)
@@ -149,7 +149,7 @@ class _Queues:
             sent.action = ConsumerAction.CRASHED
         return first
 
-    def _put_in_order(self, story: Story, delivery: Delivery, came: Came) -> None:
+    def _put_in_order(self, story: Story, delivery: StoryDelivery, came: Came) -> None:
         queue = story.vhost, delivery.queue
         latest = self._latest.get(queue, (0, 0.0))
         if came.after is None:
@@ -166,7 +166,7 @@ class _Queues:
                 sent.until_us, sent.until_place = wanted
         self._latest[queue] = max(latest, (sent.until_us + came.later_us, 0.0 if came.later_us else sent.until_place))
 
-    def _return_early(self, story: Story, delivery: Delivery, came: Came | None) -> None:
+    def _return_early(self, story: Story, delivery: StoryDelivery, came: Came | None) -> None:
         """Let a consumer return a message as early as it can have.
 
         A quorum queue delivers what was returned before all else, and in the order in which it was returned: so it

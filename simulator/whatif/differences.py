@@ -28,7 +28,7 @@ class Side(msgspec.Struct, frozen=True):
     release: Release
 
 
-class Difference(msgspec.Struct, frozen=True):
+class SideDifference(msgspec.Struct, frozen=True):
     """One thing in which two sides differ.
 
     Attributes:
@@ -44,14 +44,14 @@ class Difference(msgspec.Struct, frozen=True):
     field: str = ""
 
 
-def differences(one: Side, other: Side) -> list[Difference]:
+def differences(one: Side, other: Side) -> list[SideDifference]:
     """Return in what two sides differ, the settings before the release."""
     found = [each for section in _DECIDING for each in _in_section(one, other, section)]
     rows = differing_behaviours(one.release, other.release)
-    return found + [Difference(f"{row.name}: {row.meaning}", behaviour=row.name) for row in rows]
+    return found + [SideDifference(f"{row.name}: {row.meaning}", behaviour=row.name) for row in rows]
 
 
-def taken_back(side: Side, to: Side, what: Difference) -> Side:
+def taken_back(side: Side, to: Side, what: SideDifference) -> Side:
     """Return ``side`` with this one thing as it is in ``to``."""
     if what.behaviour:
         return Side(side.definitions, with_behaviour(side.release, what.behaviour, to.release))
@@ -64,13 +64,13 @@ def taken_back(side: Side, to: Side, what: Difference) -> Side:
     return Side(Definitions(document, side.definitions.source), side.release)
 
 
-def object_like(document: Mapping[str, Any], what: Difference) -> dict[str, Any] | None:
+def object_like(document: Mapping[str, Any], what: SideDifference) -> dict[str, Any] | None:
     """Return the object of a document in which sides differ; ``None`` where there is none of its name."""
     names = NAMED_BY[what.section]
     return next((each for each in document.get(what.section, ()) if object_key(each, names) == what.key), None)
 
 
-def with_field(document: Mapping[str, Any], like: dict[str, Any], what: Difference) -> dict[str, Any]:
+def with_field(document: Mapping[str, Any], like: dict[str, Any], what: SideDifference) -> dict[str, Any]:
     """Return a document with one setting of an object as it is in ``like``."""
     names, table = NAMED_BY[what.section], _TABLES[what.section]
     items = [
@@ -91,29 +91,29 @@ def _by_key(side: Side, section: str) -> dict[bytes, dict[str, Any]]:
     return {object_key(item, NAMED_BY[section]): item for item in side.definitions.document.get(section, ())}
 
 
-def _in_section(one: Side, other: Side, section: str) -> Iterator[Difference]:
+def _in_section(one: Side, other: Side, section: str) -> Iterator[SideDifference]:
     before, after = _by_key(one, section), _by_key(other, section)
     for key in {**before, **after}:
         mine, theirs = before.get(key), after.get(key)
         if mine == theirs:
             continue
         if mine is None or theirs is None:
-            yield Difference(f"{_named(section, mine or theirs or {})} {'added' if mine is None else 'removed'}",
+            yield SideDifference(f"{_describe(section, mine or theirs or {})} {'added' if mine is None else 'removed'}",
                              section=section, key=key)  # fmt: skip
             continue
         table = _TABLES.get(section)
         rest = [{name: value for name, value in each.items() if name not in (table, "type")} for each in (mine, theirs)]
         if table is None or rest[0] != rest[1]:
-            yield Difference(f"{_named(section, mine)} changed", section=section, key=key)
+            yield SideDifference(f"{_describe(section, mine)} changed", section=section, key=key)
             continue
         had, has = (each.get(table) or {} for each in (mine, theirs))
         for field in {**had, **has}:
             if had.get(field, _MISSING) != has.get(field, _MISSING):
-                what = f"{field} of {_named(section, mine)}: {_shown(had, field)} → {_shown(has, field)}"
-                yield Difference(what, section=section, key=key, field=field)
+                what = f"{field} of {_describe(section, mine)}: {_shown(had, field)} → {_shown(has, field)}"
+                yield SideDifference(what, section=section, key=key, field=field)
 
 
-def _named(section: str, item: dict[str, Any]) -> str:
+def _describe(section: str, item: dict[str, Any]) -> str:
     kind = {"policies": "policy", "queues": "queue", "exchanges": "exchange", "bindings": "binding"}.get(section)
     if section == "bindings":
         source = item.get("source") or "the default exchange"

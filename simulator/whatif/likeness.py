@@ -24,7 +24,7 @@ from simulator.whatif.both_sides import BODY_MAX
 from simulator.whatif.consumer_actions import user_properties
 from simulator.whatif.correlates import Mark, property_marks, publish_marks
 from simulator.whatif.coupling import Reaches
-from simulator.whatif.log_rows import Replayed, places_in_log
+from simulator.whatif.log_rows import ReplayedRows, places_in_log
 from simulator.whatif.undecidable_ends import LastSeen
 
 KNOWN_MAX = 200_000
@@ -44,7 +44,7 @@ _NOT_READ = frozenset(
 """Properties that no broker looks at, and the headers, of which it looks at some."""
 
 
-class Content(NamedTuple):
+class PublishContent(NamedTuple):
     """What the content of a publish tells: what a broker reads of it, headers or not; and the marks of its message."""
 
     read: Hashable
@@ -52,7 +52,7 @@ class Content(NamedTuple):
     marks: Sequence[Mark]
 
 
-class MessageRows(NamedTuple):
+class MessageInLog(NamedTuple):
     """The rows of a message in a batch.
 
     Attributes:
@@ -95,7 +95,7 @@ class Likeness:
     def _begin(self) -> None:
         self.signatures = Signatures(self._number_of_key_of)
         self.keys: Numbered[Hashable] = Numbered()
-        self.contents: list[Content] = []
+        self.contents: list[PublishContent] = []
         self._contents: dict[tuple[str, str], int] = {}
         self._marks: dict[int, Sequence[Mark]] = {}
         self._last_seen: dict[int, LastSeen] = {}
@@ -108,9 +108,9 @@ class Likeness:
             self._begin()
         return full
 
-    def messages(self, batch: Replayed) -> list[MessageRows]:
+    def messages(self, batch: ReplayedRows) -> list[MessageInLog]:
         """Return the messages of a batch."""
-        columns = _Columns(self, batch)
+        columns = _BatchColumns(self, batch)
         starts = np.flatnonzero(batch.replayed.column("first")).tolist()
         return [columns.message(range(*each)) for each in zip(starts, [*starts[1:], len(columns.events)], strict=True)]
 
@@ -131,7 +131,7 @@ class Likeness:
             properties = user_properties(*read_content(text))
             headers = self._reaches.read_headers(self.vhost(named), properties)
             read = headers, repr([*filter(is_read, properties.items())])
-            self.contents.append(Content(read, bool(headers), [*property_marks(properties)]))
+            self.contents.append(PublishContent(read, bool(headers), [*property_marks(properties)]))
         return number
 
     def marks(self, published: tuple[int, int]) -> Sequence[Mark]:
@@ -152,10 +152,10 @@ class Likeness:
         return self._last_seen[number]
 
 
-class _Columns:
+class _BatchColumns:
     """The columns of a batch, as lists."""
 
-    def __init__(self, known: Likeness, batch: Replayed) -> None:
+    def __init__(self, known: Likeness, batch: ReplayedRows) -> None:
         captured, replayed = batch
         self._known = known
         signatures = known.signatures.of(captured.column(SIGNATURE))
@@ -178,13 +178,13 @@ class _Columns:
         self._written_us = captured.column("time_us").to_pylist()
         self._places = places_in_log(captured, known.file_numbers).tolist()
 
-    def message(self, rows: range) -> MessageRows:
+    def message(self, rows: range) -> MessageInLog:
         """Return a message."""
         own, hosts = slice(rows.start, rows.stop), self._hosts
         published = [row for row in rows if self.events[row] == Event.PUBLISHED]
         contents = [self._known.content(hosts[row], self._contents[row]) for row in published]
         moments_us = self._moments_us(rows)
-        return MessageRows(
+        return MessageInLog(
             rows,
             self._key(rows, published, contents, moments_us),
             moments_us,

@@ -13,17 +13,17 @@ from simulator.replay.engines.local import kernel_of
 from simulator.replay.kernel.batch_replay import Kernel
 from simulator.replay.kernel.kernel_input import in_order, kernel_rows
 from simulator.replay.rows.tables import LocalTable
-from simulator.whatif.both_sides import Case, Comparison, Runs, lives
+from simulator.whatif.both_sides import ComparedMessage, Comparison, Playbacks, lives
 from simulator.whatif.causes import find_causes
 from simulator.whatif.consumer_actions import read_stories
 from simulator.whatif.coupling import Unit
 from simulator.whatif.differences import Side
 from simulator.whatif.log import Captured, coupling_queues_of, of_the_log
-from simulator.whatif.log_rows import BESIDE, Replayed, replayed_batches, rows_of
+from simulator.whatif.log_rows import BESIDE, ReplayedRows, replayed_batches, rows_of
 from simulator.whatif.plain_player import FirstLook, PlainPlayer, WeightedCase
 from simulator.whatif.playback import Unseen
 from simulator.whatif.playback_broker import QueueRef
-from simulator.whatif.result import AnyResult, Result
+from simulator.whatif.result import AnyResult, WhatIfResult
 from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.shared_player import SharedPlayer
 from simulator.whatif.sides import PreparedSide, prepared, side_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame as SparkTable
 
 Progress = Callable[[str, int, int | None], object]
-PlayerOf = Callable[[Runs, frozenset[QueueRef], Collection[str], Mapping[str, int]], PlainPlayer]
+PlayerOf = Callable[[Playbacks, frozenset[QueueRef], Collection[str], Mapping[str, int]], PlainPlayer]
 
 
 def what_if(
@@ -90,7 +90,7 @@ def what_if_files(
     examples: bool = False,
     progress: Progress = lambda what, done, of: None,
     player_of: PlayerOf = SharedPlayer,
-) -> Result:
+) -> WhatIfResult:
     """Return what would have become of the messages of a capture.
 
     ``left`` is a capture of what was found in the queues in the end. With ``examples``, some messages that change are
@@ -103,17 +103,17 @@ def what_if_files(
     """
     given = Captured.of(captured, left)
     one, other = map(prepared, of_the_log(given.overview, before, after))
-    runs = Runs(one, other, unseen, given.of_all(one))
+    playbacks = Playbacks(one, other, unseen, given.of_all(one))
     kernel = kernel_of_side(given.rows, one)
-    coupling = coupling_queues_of(given, runs.reaches, one)
-    player = player_of(runs, coupling, given.left_files, given.file_numbers)
+    coupling = coupling_queues_of(given, playbacks.reaches, one)
+    player = player_of(playbacks, coupling, given.left_files, given.file_numbers)
     looks = [player.first(batch) for batch in _replayed(given.rows, kernel, progress)]
     stories = [story for look in looks for story in look.coupled]
-    comparison = Comparison(stories, runs, _waits_us(looks))
+    comparison = Comparison(stories, playbacks, _waits_us(looks))
     count = len(stories)
     comparison.play(lambda done: progress("playing messages", done, count))
     progress("looking for causes", count, count)
-    runs = player.runs = comparison.runs
+    playbacks = player.playbacks = comparison.playbacks
     alone = [case for look in looks for case in _both_sides(look, player)]
     tallies = []
     for unit, own in comparison.parts():
@@ -128,13 +128,15 @@ def what_if_files(
     wanted = of_alone.examples()
     read_again = in_order(kernel_rows(given.of_messages(wanted), BESIDE)).batches()
     stories_again = player.stories(replayed_batches(kernel.replay, read_again))
-    tallies.append((of_alone, (), runs.all_alone(stories_again, wanted)))
+    tallies.append((of_alone, (), playbacks.all_alone(stories_again, wanted)))
     tally = Tally.whole(part for part, *_ in tallies)
     parts = (part.part(own, queues) for part, queues, own in tallies if part.changed)
-    answer = conclusion(tally, find_causes(runs, parts), runs, given)
-    shown = lives(runs, _groups(tallies), answer.shown_examples) if examples else {}
+    answer = conclusion(tally, find_causes(playbacks, parts), playbacks, given)
+    shown = lives(playbacks, _groups(tallies), answer.shown_examples) if examples else {}
     coupled = [WeightedCase.of(case) for _, queues, own in tallies if queues for case in own]
-    return Result(answer=answer, tally=tally, units=_units(comparison, tally), lives=shown, cases=[*coupled, *alone])
+    return WhatIfResult(
+        answer=answer, tally=tally, units=_units(comparison, tally), lives=shown, cases=[*coupled, *alone]
+    )
 
 
 def _both_sides(look: FirstLook, player: PlainPlayer) -> Iterator[WeightedCase]:
@@ -160,7 +162,9 @@ def _waits_us(looks: Iterable[FirstLook]) -> dict[QueueRef, list[int]]:
     return found
 
 
-def _groups(tallies: Iterable[tuple[Tally, Sequence[QueueRef], list[Case]]]) -> Iterator[Sequence[Case]]:
+def _groups(
+    tallies: Iterable[tuple[Tally, Sequence[QueueRef], list[ComparedMessage]]],
+) -> Iterator[Sequence[ComparedMessage]]:
     """Yield cases that are played together."""
     for _, queues, own in tallies:
         yield from [own] if queues else ([case] for case in own)
@@ -182,12 +186,12 @@ def kernel_of_side(captured: LocalTable, side: PreparedSide) -> Kernel:
     return kernel_of(captured, definitions, side.side.release.name, details=False)
 
 
-def _replayed(captured: LocalTable, kernel: Kernel, progress: Progress) -> Iterator[Replayed]:
-    batches = _told(in_order(kernel_rows(captured, BESIDE)).batches(), progress)
+def _replayed(captured: LocalTable, kernel: Kernel, progress: Progress) -> Iterator[ReplayedRows]:
+    batches = _report_progress(in_order(kernel_rows(captured, BESIDE)).batches(), progress)
     return replayed_batches(kernel.replay, batches)
 
 
-def _told(batches: Iterable[pa.RecordBatch], progress: Progress) -> Iterator[pa.RecordBatch]:
+def _report_progress(batches: Iterable[pa.RecordBatch], progress: Progress) -> Iterator[pa.RecordBatch]:
     """Yield batches, and tell how many rows are done."""
     done = 0
     for batch in batches:

@@ -32,18 +32,18 @@ FILE_LINES = 2**36
 """More lines than a file of a log has."""
 
 
-class Replayed(NamedTuple):
+class ReplayedRows(NamedTuple):
     """Some rows of a log, and what their replay says of them."""
 
     captured: pa.RecordBatch
     replayed: pa.RecordBatch
 
-    def slice(self, start: int, rows: int | None = None) -> Replayed:
+    def slice(self, start: int, rows: int | None = None) -> ReplayedRows:
         """Return so many rows, or all behind that one."""
-        return Replayed(self.captured.slice(start, rows), self.replayed.slice(start, rows))
+        return ReplayedRows(self.captured.slice(start, rows), self.replayed.slice(start, rows))
 
 
-def replayed_batches(replay: Callable[[Batches], Batches], batches: Batches) -> Iterator[Replayed]:
+def replayed_batches(replay: Callable[[Batches], Batches], batches: Batches) -> Iterator[ReplayedRows]:
     """Yield the rows of a log with what their replay says.
 
     Args:
@@ -61,12 +61,12 @@ def replayed_batches(replay: Callable[[Batches], Batches], batches: Batches) -> 
                 given.append(batch.set_column(batch.column_names.index(SIGNATURE), SIGNATURE, signatures))
                 yield kept.set_column(INPUT.get_field_index(SIGNATURE), SIGNATURE, signatures)
 
-    yield from _whole(Replayed(given.popleft(), replayed) for replayed in replay(give()))
+    yield from _whole(ReplayedRows(given.popleft(), replayed) for replayed in replay(give()))
 
 
-def _whole(batches: Iterable[Replayed]) -> Iterator[Replayed]:
+def _whole(batches: Iterable[ReplayedRows]) -> Iterator[ReplayedRows]:
     """Yield batches of whole messages: what goes on in the next batch goes there."""
-    held: list[Replayed] = []
+    held: list[ReplayedRows] = []
     for batch in batches:
         cut = batch.captured.num_rows
         if not batch.replayed.column("last")[-1].as_py():
@@ -74,12 +74,12 @@ def _whole(batches: Iterable[Replayed]) -> Iterator[Replayed]:
             cut = int(starts[-1]) if len(starts) else 0
         if cut:
             held.append(batch.slice(0, cut))
-            yield Replayed(*(pa.concat_batches(parts) for parts in zip(*held, strict=True)))
+            yield ReplayedRows(*(pa.concat_batches(parts) for parts in zip(*held, strict=True)))
             held = []
         if cut < batch.captured.num_rows:
             held.append(batch.slice(cut))
     if held:
-        yield Replayed(*(pa.concat_batches(parts) for parts in zip(*held, strict=True)))
+        yield ReplayedRows(*(pa.concat_batches(parts) for parts in zip(*held, strict=True)))
 
 
 def places_in_log(captured: pa.RecordBatch, numbers: Mapping[str, int]) -> Ints:
@@ -90,7 +90,7 @@ def places_in_log(captured: pa.RecordBatch, numbers: Mapping[str, int]) -> Ints:
     return places
 
 
-def rows_of(batches: Iterable[Replayed], numbers: Mapping[str, int]) -> Iterator[Row]:
+def rows_of(batches: Iterable[ReplayedRows], numbers: Mapping[str, int]) -> Iterator[Row]:
     """Yield rows one by one, each with its ``place`` (``places_in_log``)."""
     for captured, replayed in batches:
         texts = (captured.column(name).to_pylist() for name in (LINEAGE, SIGNATURE, CONTENT))

@@ -12,8 +12,8 @@ import plotly.graph_objects as go
 from simulator.files import write_whole
 from simulator.markup import Html, element, join, plural, section, table, text
 from simulator.replay.report.document import document, plain_figure
-from simulator.whatif.answer import SHOWN_MAX, Answer, ends_of, headline, sureness
-from simulator.whatif.both_sides import Life
+from simulator.whatif.answer import SHOWN_MAX, WhatIfAnswer, ends_of, headline, sureness
+from simulator.whatif.both_sides import BothHistories
 from simulator.whatif.outcomes import told
 from simulator.whatif.tally import Tally, Transition
 
@@ -22,12 +22,14 @@ _SIDES = ("#8593a8", "#2b8fae")
 _LOST, _SAVED, _MOVED = "rgba(214, 69, 98, 0.55)", "rgba(46, 158, 107, 0.55)", "rgba(133, 147, 168, 0.45)"
 
 
-def write_page(path: Path, answer: Answer, tally: Tally, lives: Mapping[str, Life], names: tuple[str, str]) -> None:
+def write_page(
+    path: Path, answer: WhatIfAnswer, tally: Tally, lives: Mapping[str, BothHistories], names: tuple[str, str]
+) -> None:
     """Write the page to ``path``, whole or not at all. ``names`` say what each side is."""
     write_whole(path, page(answer, tally, lives, names))
 
 
-def page(answer: Answer, tally: Tally, lives: Mapping[str, Life], names: tuple[str, str]) -> str:
+def page(answer: WhatIfAnswer, tally: Tally, lives: Mapping[str, BothHistories], names: tuple[str, str]) -> str:
     """Return the page as HTML. The same answer makes the same page."""
     figures = {"ends": plain_figure(_ends_picture(tally))} if tally.changed else {}
     figures["delays"] = plain_figure(_delays_picture(tally, names))
@@ -43,14 +45,14 @@ def page(answer: Answer, tally: Tally, lives: Mapping[str, Life], names: tuple[s
     return document("What other settings would have done", body, figures)
 
 
-def fragment(answer: Answer) -> str:
+def fragment(answer: WhatIfAnswer) -> str:
     """Return the answer without pictures and lives, to stand in a notebook."""
     names = ("log", "other")
     parts = (_headline(answer, names), _ends_table(answer, names), _why_section(answer), _sureness_section(answer))
     return element("div", *parts)
 
 
-def _headline(answer: Answer, names: tuple[str, str]) -> Html:
+def _headline(answer: WhatIfAnswer, names: tuple[str, str]) -> Html:
     *parts, title = headline(answer)
     mood = parts[0].mood if parts else title.mood
     return element(
@@ -63,7 +65,7 @@ def _headline(answer: Answer, names: tuple[str, str]) -> Html:
     )
 
 
-def _ends_section(answer: Answer, names: tuple[str, str]) -> Html:
+def _ends_section(answer: WhatIfAnswer, names: tuple[str, str]) -> Html:
     if not answer.changed:
         return section("Where messages end", element("p", "Each ends as it did."), id_="ends-section")
     note = (
@@ -79,7 +81,7 @@ def _ends_section(answer: Answer, names: tuple[str, str]) -> Html:
     )
 
 
-def _ends_table(answer: Answer, names: tuple[str, str]) -> Html:
+def _ends_table(answer: WhatIfAnswer, names: tuple[str, str]) -> Html:
     rows = [(what, one, other) for what, one, other in ends_of(answer) if one != other]
     return table(("end", *names, "change"), ((what, one, other, f"{other - one:+,}") for what, one, other in rows))
 
@@ -153,7 +155,7 @@ def _delays_picture(tally: Tally, names: tuple[str, str]) -> go.Figure:
     return figure
 
 
-def _changes_section(answer: Answer, lives: Mapping[str, Life]) -> Html:
+def _changes_section(answer: WhatIfAnswer, lives: Mapping[str, BothHistories]) -> Html:
     if not answer.changes:
         return Html("")
     parts = []
@@ -177,7 +179,7 @@ def _changes_section(answer: Answer, lives: Mapping[str, Life]) -> Html:
     return section("How they end differently", *parts, id_="changes")
 
 
-def _why_section(answer: Answer) -> Html:
+def _why_section(answer: WhatIfAnswer) -> Html:
     if not answer.causes and not answer.over_represented:
         return Html("")
     parts: list[Html] = []
@@ -192,6 +194,6 @@ def _why_section(answer: Answer) -> Html:
     return section("Why", *parts, id_="why")
 
 
-def _sureness_section(answer: Answer) -> Html:
+def _sureness_section(answer: WhatIfAnswer) -> Html:
     lines = (element("li", line) for line in sureness(answer))
     return section("How sure this is", element("ul", *lines), id_="sure")

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from simulator.whatif.both_sides import Case, Plan, Runs
+from simulator.whatif.both_sides import ComparedMessage, Plan, Playbacks
 from simulator.whatif.consumer_actions import read_stories
 from simulator.whatif.correlates import Mark, property_marks, publish_marks
-from simulator.whatif.log_rows import Replayed, rows_of
+from simulator.whatif.log_rows import ReplayedRows, rows_of
 from simulator.whatif.outcomes import Fate, Fates, FourTimes
 from simulator.whatif.playback import FirstRun
 from simulator.whatif.playback_broker import QueueRef
@@ -48,13 +48,13 @@ class WeightedCase(NamedTuple):
             counted already.
     """
 
-    case: Case
+    case: ComparedMessage
     members: Members
     ends_us: Sequence[FourTimes]
     last_seen: Mapping[LastSeen, int] = {}
 
     @classmethod
-    def of(cls, case: Case) -> WeightedCase:
+    def of(cls, case: ComparedMessage) -> WeightedCase:
         """Return a message by itself."""
         story = case.story
         marks = [
@@ -91,7 +91,7 @@ class SharedFirstRun(NamedTuple):
     plan: Plan
     times_us: Sequence[int]
     moments: int
-    case: Case | None
+    case: ComparedMessage | None
     last: Sequence[int]
     origin: tuple[Any, int]
 
@@ -109,7 +109,7 @@ class SharedFirstRun(NamedTuple):
         return FirstRun(story, moved, self.plan.stays_at(times_us))
 
 
-class Waiting(NamedTuple):
+class SecondPlay(NamedTuple):
     """Messages whose second play is still to come.
 
     Attributes:
@@ -138,7 +138,7 @@ class FirstLook(NamedTuple):
 
     coupled: list[Story]
     found: list[WeightedCase]
-    waiting: list[Waiting]
+    waiting: list[SecondPlay]
     waits_us: dict[QueueRef, list[int]]
     last_seen: Counter[LastSeen]
 
@@ -147,10 +147,10 @@ class FirstLook(NamedTuple):
         """Return what is known of no messages."""
         return cls([], [], [], {}, Counter())
 
-    def add_alone(self, first: FirstRun, case: Case | None) -> None:
+    def add_alone(self, first: FirstRun, case: ComparedMessage | None) -> None:
         """Add a message that was played by itself, with its case if that is known."""
         if case is None:
-            self.waiting.append(Waiting(first))
+            self.waiting.append(SecondPlay(first))
         else:
             self.found.append(WeightedCase.of(case))
         self.add_waits(first)
@@ -164,7 +164,7 @@ class FirstLook(NamedTuple):
     def add(self, play: SharedFirstRun, members: Members, times_us: Sequence[Sequence[int]]) -> None:
         """Add messages that share a play."""
         if play.case is None:
-            self.waiting.append(Waiting(play.first, play, members, times_us))
+            self.waiting.append(SecondPlay(play.first, play, members, times_us))
         else:
             ends_us = [2 * play.plan.ends_us(each) for each in times_us]
             self.found.append(WeightedCase(play.case, members, [(a, b, c, d) for a, b, c, d in ends_us]))
@@ -179,7 +179,7 @@ class PlainPlayer:
     """Plays each message by itself.
 
     Args:
-        runs: plays a message.
+        playbacks: plays a message.
         coupling: the queues where messages meet.
         left: the files whose rows are no deliveries, but what was found in the queues in the end.
         file_numbers: those of the log's files.
@@ -187,20 +187,20 @@ class PlainPlayer:
 
     def __init__(
         self,
-        runs: Runs,
+        playbacks: Playbacks,
         coupling: frozenset[QueueRef],
         left: Collection[str],
         file_numbers: Mapping[str, int],
     ) -> None:
-        self.runs, self._coupling, self._left, self.file_numbers = runs, coupling, left, file_numbers
+        self.playbacks, self._coupling, self._left, self.file_numbers = playbacks, coupling, left, file_numbers
 
-    def stories(self, batches: Iterable[Replayed]) -> Iterator[Story]:
+    def stories(self, batches: Iterable[ReplayedRows]) -> Iterator[Story]:
         """Yield the stories of all messages in these rows."""
-        before = self.runs.before
+        before = self.playbacks.before
         rows = rows_of(batches, self.file_numbers)
         return read_stories(rows, before.flows, only=before.only_vhost, left=self._left)
 
-    def first(self, batch: Replayed) -> FirstLook:
+    def first(self, batch: ReplayedRows) -> FirstLook:
         """Play the messages of a batch under the log's own side, but for those that may meet others."""
         return self.look_at(self.stories([batch]))
 
@@ -208,15 +208,15 @@ class PlainPlayer:
         """Play messages by themselves under the log's own side, beside those that were played already."""
         look = FirstLook.empty()
         for first in played:
-            look.add_alone(first, self.runs.at_once(first))
+            look.add_alone(first, self.playbacks.at_once(first))
         for story in stories:
-            if self.runs.meets(story, self._coupling):
+            if self.playbacks.meets(story, self._coupling):
                 look.coupled.append(story)
             else:
-                first = self.runs.first_alone(story)
-                look.add_alone(first, self.runs.at_once(first))
+                first = self.playbacks.first_alone(story)
+                look.add_alone(first, self.playbacks.at_once(first))
         return look
 
-    def second(self, waiting: Waiting) -> Iterator[WeightedCase]:
+    def second(self, waiting: SecondPlay) -> Iterator[WeightedCase]:
         """Play them under the other side, too."""
-        yield WeightedCase.of(self.runs.alone(waiting.first))
+        yield WeightedCase.of(self.playbacks.alone(waiting.first))

@@ -1,4 +1,4 @@
-"""Plays stories again: the same publishes and consumers, on a stage with settings and a release of its own.
+"""Plays stories again: the same publishes and consumers, on a broker with settings and a release of its own.
 
 Consumers take messages one by one with basic.get, as late after their arrival as they did in
 the log, and do with the k-th delivery of a message in a queue what they did with it there. The
@@ -31,7 +31,7 @@ from simulator.capture.observe import shown_history
 from simulator.events import Event, Happened, copies_added
 from simulator.whatif.outcomes import TELLING, Fate, FateTally, Outcome
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
-from simulator.whatif.stories import LAST, ConsumerAction, Delivery, Publication, Shown, Story
+from simulator.whatif.stories import LAST, ConsumerAction, Publication, Shown, Story, StoryDelivery
 from simulator.whatif.time_constraints import NO_PLANNER, AnyPlanner
 
 Unseen = Literal["ack", "repeat"]
@@ -156,7 +156,7 @@ def in_order(run: Iterable[Played]) -> list[Played]:
     return sorted(run, key=attrgetter("number"))
 
 
-class _OnStage:
+class _InPlay:
     """A story that is being played: what has happened, and how many actions and copies of it are still to come."""
 
     __slots__ = ("actions", "copies", "deliveries", "first_stays", "given", "number", "publishes_again", "seen",
@@ -190,7 +190,7 @@ class _Return(NamedTuple):
 
     due_us: int
     place: float
-    delivery: Delivery
+    delivery: StoryDelivery
     taken_us: int
     do: _Action
 
@@ -199,18 +199,18 @@ class Playback:
     """One run of stories.
 
     Args:
-        stage: where they are played.
+        broker: where they are played.
         log: what all messages of the log show.
         unseen: what consumers do with deliveries that the log does not have.
         habits: what the first runs of all stories found; ``None`` in the first run.
         watched: the stories whose events are kept, by number.
-        held_max: how many stories may be on the stage at one time.
+        held_max: how many stories may be on the broker at one time.
         planner: takes note of all that is planned, where one story is played by itself.
     """
 
     def __init__(
         self,
-        stage: PlaybackBroker,
+        broker: PlaybackBroker,
         log: LogFacts,
         unseen: Unseen,
         *,
@@ -219,21 +219,21 @@ class Playback:
         held_max: int | None = None,
         planner: AnyPlanner = NO_PLANNER,
     ) -> None:
-        self._stage, self._log, self._unseen = stage, log, unseen
+        self._broker, self._log, self._unseen = broker, log, unseen
         self._planner, self._plans = planner, planner is not NO_PLANNER
         self._is_first, self._typical_waits = typical_waits is None, typical_waits or NO_WAITS
         self._watched, self._held_max = watched, held_max
         self._later_us = self._end_us = self._next_us = 0
-        self._on_stage: dict[int, _OnStage] = {}
-        self._by_uid: dict[int, _OnStage] = {}
-        self._touched: dict[_OnStage, None] = {}
-        self._publishing: _OnStage
-        self._in_hand: tuple[_OnStage, Message]
+        self._in_play: dict[int, _InPlay] = {}
+        self._by_uid: dict[int, _InPlay] = {}
+        self._touched: dict[_InPlay, None] = {}
+        self._publishing: _InPlay
+        self._in_hand: tuple[_InPlay, Message]
         self._before: Happened | None = None
         self._events_left = EVENTS_MAX
-        self._agenda: list[tuple[int, float, int, _OnStage, _Action]] = []
+        self._agenda: list[tuple[int, float, int, _InPlay, _Action]] = []
         self._orders = count(-LAST), count()
-        self._news: deque[tuple[_OnStage, str, int]] = deque()
+        self._news: deque[tuple[_InPlay, str, int]] = deque()
         self._used: dict[QueueRef, None] = {}
         self._quiet = self._quiet_since_us = self._left_then = 0
         self._wanted: Counter[QueueRef] = Counter()
@@ -242,51 +242,51 @@ class Playback:
     # The run
 
     def play(self, stories: Iterable[FirstRun]) -> Iterator[Played]:
-        """Play stories in the order in which they begin, yield each when it is over, and leave the stage empty.
+        """Play stories in the order in which they begin, yield each when it is over, and leave the broker empty.
 
-        Raises ``TooManyHeldError`` where more than ``held_max`` are on the stage at one time.
+        Raises ``TooManyHeldError`` where more than ``held_max`` are on the broker at one time.
         """
         self._coming = enumerate(stories)
         self._look_ahead()
         if self._next is None:
             return
-        self._stage.rest()
-        self._stage.now_us += (self._next_us - self._stage.now_us) % 1_000  # some clocks count milliseconds
-        self._later_us, self._next_us = self._stage.now_us - self._next_us, self._stage.now_us
+        self._broker.rest()
+        self._broker.now_us += (self._next_us - self._broker.now_us) % 1_000  # some clocks count milliseconds
+        self._later_us, self._next_us = self._broker.now_us - self._next_us, self._broker.now_us
         self._end_us = self._log.end_us + self._later_us
-        self._stage.observer = self._observe
+        self._broker.observer = self._observe
         try:
             while self._step():
                 for each in self._touched:
                     if not each.actions and each.copies <= 0:
-                        yield self._left_stage(each)
+                        yield self._take_out(each)
                 self._touched.clear()
         except _TooMuchError:
             self._planner.unknown()
-            self._stage.begin_again()
+            self._broker.begin_again()
             yield from (Played(number, given, _ENDLESS, {}, ()) for number, given in self._rest())
-            yield from (self._played(each, _ENDLESS) for each in self._on_stage.values())
+            yield from (self._played(each, _ENDLESS) for each in self._in_play.values())
             return
         except TooManyHeldError:
-            self._stage.begin_again()
+            self._broker.begin_again()
             raise
-        held = list(self._stage.held(self._used))
+        held = list(self._broker.held(self._used))
         self._count_waiting(held)
-        yield from (self._played(each, each.tally.fate(self._later_us)) for each in self._on_stage.values())
-        self._stage.clear(self._used if held else ())
+        yield from (self._played(each, each.tally.fate(self._later_us)) for each in self._in_play.values())
+        self._broker.clear(self._used if held else ())
 
-    def _left_stage(self, each: _OnStage) -> Played:
+    def _take_out(self, each: _InPlay) -> Played:
         """Forget a story to which nothing more can happen."""
-        del self._on_stage[each.number]
+        del self._in_play[each.number]
         for uid in each.uids:
             del self._by_uid[uid]
         return self._played(each, each.tally.fate(self._later_us))
 
-    def _played(self, each: _OnStage, fate: Fate) -> Played:
+    def _played(self, each: _InPlay, fate: Fate) -> Played:
         return Played(each.number, each.given, fate, each.stays, each.seen)
 
     def _look_ahead(self) -> None:
-        """Take the next story, and note when it begins on the stage."""
+        """Take the next story, and note when it begins on the broker."""
         self._next = next(self._coming, None)
         if self._next is not None:
             self._next_us = self._next[1].story.began[0] + self._later_us
@@ -296,8 +296,8 @@ class Playback:
         assert self._next is not None
         number, given = self._next
         self._look_ahead()
-        each, story = _OnStage(number, given, number in self._watched), given.story
-        self._on_stage[number] = each
+        each, story = _InPlay(number, given, number in self._watched), given.story
+        self._in_play[number] = each
         self._touched[each] = None
         self._events_left += EVENTS_PER_MOMENT_MAX * (len(story.publications) + len(story.deliveries))
         order = self._orders[0]
@@ -313,7 +313,7 @@ class Playback:
                 self._put(delivery.at_us + self._later_us, delivery.place, next(order), each,
                           self._taker(story.vhost, delivery.queue))  # fmt: skip
                 self._planner.at(delivery.at_us)
-        if self._held_max is not None and len(self._on_stage) > self._held_max:
+        if self._held_max is not None and len(self._in_play) > self._held_max:
             raise TooManyHeldError(self._where_held())
 
     def _rest(self) -> Iterator[tuple[int, FirstRun]]:
@@ -322,33 +322,33 @@ class Playback:
             yield self._next
             yield from self._coming
 
-    def _put(self, time_us: int, place: float, order: int, each: _OnStage, action: _Action) -> None:
+    def _put(self, time_us: int, place: float, order: int, each: _InPlay, action: _Action) -> None:
         each.actions += 1
         heapq.heappush(self._agenda, (time_us, place, order, each, action))
 
-    def _at(self, time_us: int, place: float, each: _OnStage, action: _Action) -> None:
+    def _at(self, time_us: int, place: float, each: _InPlay, action: _Action) -> None:
         """Do something at a moment, behind what the log has there."""
         self._put(time_us, place, next(self._orders[1]), each, action)
 
     def _step(self) -> bool:
         """Do what comes next: what the broker does by itself, or the next action; return whether there was anything."""
-        due_us = self._stage.broker.next_due()
+        due_us = self._broker.node.next_due()
         if self._next is not None:
             self._let_enter(due_us)
         if self._agenda and (due_us is None or self._agenda[0][0] < due_us):
             time_us, _, _, each, action = heapq.heappop(self._agenda)
-            self._stage.now_us = max(self._stage.now_us, time_us)
+            self._broker.now_us = max(self._broker.now_us, time_us)
             each.actions -= 1
             self._touched[each] = None
             action()
         elif due_us is not None and (
             self._agenda or self._next is not None or (not self._is_vain() and self._anything_waits())
         ):
-            self._stage.now_us = max(self._stage.now_us, due_us)
-            self._stage.tell(amqp.PassTime())
+            self._broker.now_us = max(self._broker.now_us, due_us)
+            self._broker.tell(amqp.PassTime())
             self._quiet += 1
             if self._events_left != self._left_then:
-                self._quiet, self._quiet_since_us, self._left_then = 0, self._stage.now_us, self._events_left
+                self._quiet, self._quiet_since_us, self._left_then = 0, self._broker.now_us, self._events_left
         else:
             return False
         if self._news:
@@ -366,14 +366,14 @@ class Playback:
         """Tell whether a broker has looked in vain for so long that it always will, as long as clients do nothing."""
         if self._events_left != self._left_then:
             return False
-        tried = self._stage.now_us - self._quiet_since_us >= VAIN_US
-        return self._quiet >= QUIET_MAX or (tried and self._stage.broker.only_retries)
+        tried = self._broker.now_us - self._quiet_since_us >= VAIN_US
+        return self._quiet >= QUIET_MAX or (tried and self._broker.node.only_retries)
 
     def _anything_waits(self) -> bool:
         """Tell whether time can still do anything to a message."""
         return any(
             queue.store.ready or queue.discards or queue.in_hand or queue.unacked
-            for queue in self._stage.existing(self._used)
+            for queue in self._broker.existing(self._used)
             if queue.definition.type != STREAM
         )
 
@@ -412,7 +412,7 @@ class Playback:
         elif kind in _IN_VAIN:
             self._events_left += 1
 
-    def _comes(self, each: _OnStage, vhost: str, queue: str, now_us: int) -> None:
+    def _comes(self, each: _InPlay, vhost: str, queue: str, now_us: int) -> None:
         """Take note of a message that is ready in a queue from now on."""
         self._used[vhost, queue] = None
         stays = each.stays.setdefault(queue, [])
@@ -426,7 +426,7 @@ class Playback:
         while self._news:
             self._arrived(*self._news.popleft())
 
-    def _arrived(self, each: _OnStage, queue: str, attempt: int) -> None:
+    def _arrived(self, each: _InPlay, queue: str, attempt: int) -> None:
         """Let the message that came into the queue for so many times be taken when its turn comes."""
         vhost, seen = each.story.vhost, each.deliveries.get(queue, ())
         since_us = each.stays[queue][attempt].since_us
@@ -457,7 +457,7 @@ class Playback:
                 self._planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us)
             self._take_later(each, queue, attempt, now_us + stay.after_us, place)
 
-    def _take_unseen(self, each: _OnStage, queue: str, attempt: int, at_us: int) -> None:
+    def _take_unseen(self, each: _InPlay, queue: str, attempt: int, at_us: int) -> None:
         """Let the message be taken though the log has no such delivery, if anybody consumes the queue."""
         vhost = each.story.vhost
         if (vhost, queue) in self._log.consumed:
@@ -475,13 +475,13 @@ class Playback:
 
     # What clients do
 
-    def _publisher(self, each: _OnStage, publication: Publication) -> _Action:
+    def _publisher(self, each: _InPlay, publication: Publication) -> _Action:
         def publish() -> None:
             self._publishing = each
             if publication.refused_by and self._is_first:
                 self._fill(each.story.vhost, publication)
-            if not self._stage.publish(each.story.vhost, publication):
-                each.tally.refused(self._stage.now_us)
+            if not self._broker.publish(each.story.vhost, publication):
+                each.tally.refused(self._broker.now_us)
 
         return publish
 
@@ -492,14 +492,14 @@ class Playback:
         """
         for name in publication.refused_by:
             out = self._out[vhost, name]
-            while out and self._stage.has_room(vhost, name, publication):
+            while out and self._broker.has_room(vhost, name, publication):
                 first = min(out, key=attrgetter("due_us", "place"))
                 delivery = first.delivery
-                delivery.until_us = delivery.at_us + self._stage.now_us - first.taken_us
+                delivery.until_us = delivery.at_us + self._broker.now_us - first.taken_us
                 delivery.until_place = publication.place - 0.5
                 first.do()
 
-    def _take_later(self, each: _OnStage, queue: str, attempt: int, at_us: int, place: float) -> None:
+    def _take_later(self, each: _InPlay, queue: str, attempt: int, at_us: int, place: float) -> None:
         """Let a consumer take a message then; if this one has died by then, there is one less to take.
 
         What the log has before that in the same moment comes first.
@@ -510,7 +510,7 @@ class Playback:
             if stay.end != "died":
                 self._take(vhost, queue)
 
-        now_us = self._stage.now_us
+        now_us = self._broker.now_us
         if at_us <= now_us and not (self._agenda and self._agenda[0][:2] < (now_us, place)):
             take()
         else:
@@ -521,10 +521,10 @@ class Playback:
 
     def _take(self, vhost: str, name: str) -> None:
         """Let a consumer take the next message of the queue, and do with it what it does."""
-        queue = self._stage.broker.queue(name, vhost)
+        queue = self._broker.node.queue(name, vhost)
         if queue is None or queue.definition.type == STREAM:
             return
-        got = self._stage.get(vhost, name)
+        got = self._broker.get(vhost, name)
         if got is None:
             if self._is_first:
                 self._wanted[vhost, name] += 1
@@ -533,7 +533,7 @@ class Playback:
         attempt = each.taken.get(name, 0)
         each.taken[name] = attempt + 1
         seen = each.deliveries.get(name, [])
-        in_log = not self._is_first or self._stage.now_us <= self._end_us
+        in_log = not self._is_first or self._broker.now_us <= self._end_us
         if in_log and (attempt >= len(seen) or seen[attempt].traced):
             each.tally.deliveries.append(self._shown(name, message))
         if attempt < len(seen):
@@ -541,7 +541,7 @@ class Playback:
             after_us = delivery.until_us - delivery.at_us
             at_once = not after_us and delivery.until_place <= delivery.place
             if self._plans:
-                self._planner.as_late(self._stage.now_us - self._later_us, delivery.at_us, delivery.until_us)
+                self._planner.as_late(self._broker.now_us - self._later_us, delivery.at_us, delivery.until_us)
             if at_once:
                 self._settle_later(each, got, delivery.action, None, LAST)
             elif self._is_first and delivery.may_be_back_before and queue.settings.dead_letters_refused:
@@ -558,39 +558,39 @@ class Playback:
         self._settle_later(each, got, action, None, LAST)
 
     def _settle_later(
-        self, each: _OnStage, got: Got, action: ConsumerAction, after_us: int | None, place: float
+        self, each: _InPlay, got: Got, action: ConsumerAction, after_us: int | None, place: float
     ) -> None:
         """Let the consumer do it then, ``None`` being at once."""
 
         def settle() -> None:
-            self._stage.settle(got, action)
+            self._broker.settle(got, action)
 
         if after_us is not None:
-            self._at(self._stage.now_us + after_us, place, each, settle)
+            self._at(self._broker.now_us + after_us, place, each, settle)
         else:
             settle()
 
-    def _return_later(self, each: _OnStage, queue: QueueState, got: Got, delivery: Delivery) -> None:
+    def _return_later(self, each: _InPlay, queue: QueueState, got: Got, delivery: StoryDelivery) -> None:
         """Let the consumer return it when the story says so, unless it has done so before."""
-        out, now_us = self._out[queue.vhost.name, queue.name], self._stage.now_us
+        out, now_us = self._out[queue.vhost.name, queue.name], self._broker.now_us
 
         def give_back() -> None:
             if own in out:
                 out.remove(own)
-                self._stage.settle(got, delivery.action)
+                self._broker.settle(got, delivery.action)
 
         due_us = now_us + delivery.until_us - delivery.at_us
         own = _Return(due_us, delivery.until_place, delivery, now_us, give_back)
         out.append(own)
         self._at(due_us, delivery.until_place, each, give_back)
 
-    def _publish_again(self, each: _OnStage, delivery: Delivery) -> None:
+    def _publish_again(self, each: _InPlay, delivery: StoryDelivery) -> None:
         """Let the consumer publish the message again, if it did so after this delivery."""
         story = each.story
         for publication in story.publications:
             if publication.after is not None and story.deliveries[publication.after] is delivery:
-                later_us = self._stage.now_us + publication.at_us - delivery.at_us
-                self._planner.as_late(self._stage.now_us - self._later_us, delivery.at_us, publication.at_us)
+                later_us = self._broker.now_us + publication.at_us - delivery.at_us
+                self._planner.as_late(self._broker.now_us - self._later_us, delivery.at_us, publication.at_us)
                 self._at(later_us, publication.place, each, self._publisher(each, publication))
 
     def _shown(self, queue: str, message: Message) -> Shown:
@@ -607,7 +607,7 @@ class Playback:
                 each.tally.left(queue.name)
                 self._waits(each, queue.name)
 
-    def _waits(self, each: _OnStage, queue: str) -> None:
+    def _waits(self, each: _InPlay, queue: str) -> None:
         """Note what it rests on that a message waits where it did not in the first run."""
         if self._is_first or (each.story.vhost, queue) in self._log.consumed:
             return
@@ -617,7 +617,7 @@ class Playback:
 
     def _where_held(self) -> str:
         """Say which queues hold the most messages."""
-        held = Counter(queue.name for queue, _ in self._stage.held(self._used))
+        held = Counter(queue.name for queue, _ in self._broker.held(self._used))
         return ", ".join(f"{many:,} in '{queue}'" for queue, many in held.most_common(HELD_SHOWN)) or "none in a queue"
 
 
@@ -628,7 +628,7 @@ def _left(stays: Iterable[QueueStay], time_us: int, end: End) -> None:
             return
 
 
-def _assume(each: _OnStage, what: str) -> None:
+def _assume(each: _InPlay, what: str) -> None:
     each.tally.assumed[what] = None
 
 

@@ -1,7 +1,7 @@
 """The broker on which stories are played, one run after the other, and the clients of the stories.
 
-Each delivery has a channel of its own. The stage has a time of its own, which only goes on:
-a run tells how much later on the stage its story is.
+Each delivery has a channel of its own. The broker has a time of its own, which only goes on:
+a run tells how much later there its story is.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class PlaybackBroker:
         imported: a broker of that release that has imported them, to begin with, which nobody else changes.
 
     Attributes:
-        broker: the broker, another one after some runs.
-        now_us: the time on the stage.
+        node: the broker itself, another one after some runs.
+        now_us: its time.
     """
 
     def __init__(self, definitions: Mapping[str, Any], release: Release, imported: Broker | None = None) -> None:
@@ -66,10 +66,10 @@ class PlaybackBroker:
         return broker
 
     def _begin(self, broker: Broker) -> None:
-        self.broker = broker
+        self.node = broker
         broker.state.channel_tick_us = CHANNEL_TICK_US
         broker.observe(self._observer)
-        add_user(self.broker, USER, self.now_us)
+        add_user(self.node, USER, self.now_us)
         self._free: defaultdict[str, list[amqp.ChannelId]] = defaultdict(list)
         self._publishers: dict[str, amqp.ChannelId] = {}
         self._vhost_of: dict[Any, str] = {}
@@ -79,7 +79,7 @@ class PlaybackBroker:
     def rest(self) -> None:
         """Let all happen that is still due after earlier runs, so that the next one meets nothing of them."""
         for _ in range(RESTS_MAX):
-            due_us = self.broker.next_due()
+            due_us = self.node.next_due()
             if due_us is None:
                 return
             self.now_us = max(self.now_us, due_us)
@@ -94,19 +94,19 @@ class PlaybackBroker:
     @observer.setter
     def observer(self, observer: Observer) -> None:
         self._observer = observer
-        self.broker.observe(observer)
+        self.node.observe(observer)
 
     # What clients do
 
     def tell(self, command: amqp.Command) -> Got | None:
         """Give the broker a command; return the message that it hands out."""
         got = None
-        for reply in self.broker.handle(command, self.now_us):
+        for reply in self.node.handle(command, self.now_us):
             if isinstance(reply, Got):
                 got = reply
             elif isinstance(reply, ChannelClosed):
                 self._closed.add(reply.channel)
-                self.broker.handle(amqp.OpenChannel(reply.channel), self.now_us)
+                self.node.handle(amqp.OpenChannel(reply.channel), self.now_us)
             elif isinstance(reply, ConnectionClosed):
                 gone = reply.connection
                 self._publishers = {vhost: each for vhost, each in self._publishers.items() if each[0] != gone}
@@ -114,7 +114,7 @@ class PlaybackBroker:
 
     def publish(self, vhost: str, publication: Publication) -> bool:
         """Publish, as the client did; return whether the broker took it: its exchange may be missing."""
-        if vhost not in self.broker.vhosts:
+        if vhost not in self.node.vhosts:
             return False
         if vhost not in self._publishers:
             self._publishers[vhost] = self._connect(vhost)[0]
@@ -155,7 +155,7 @@ class PlaybackBroker:
 
     def has_room(self, vhost: str, name: str, publication: Publication) -> bool:
         """Tell whether a queue would let in what is published to it now; only a classic queue says so before."""
-        queue = self.broker.queue(name, vhost)
+        queue = self.node.queue(name, vhost)
         message = Message(exchange=publication.exchange, routing_keys=(publication.routing_key,))
         return queue is not None and not queue.store.refuses(Copy(0, message, publication.body), internal=False)
 
@@ -166,7 +166,7 @@ class PlaybackBroker:
 
     def existing(self, queues: Iterable[QueueRef]) -> Iterator[QueueState]:
         """Yield those of the queues that exist."""
-        yield from filter(None, (self.broker.queue(name, vhost) for vhost, name in queues))
+        yield from filter(None, (self.node.queue(name, vhost) for vhost, name in queues))
 
     def clear(self, queues: Iterable[QueueRef]) -> None:
         """Empty the queues that a run has used, for the next one; what cannot be emptied goes with the broker."""

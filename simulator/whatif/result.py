@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from simulator.replay.run import REJECTED, publish
-from simulator.whatif.answer import Answer
-from simulator.whatif.both_sides import Life
+from simulator.whatif.answer import WhatIfAnswer
+from simulator.whatif.both_sides import BothHistories
 from simulator.whatif.coupling import Unit
 from simulator.whatif.outcomes import Fate, Fates
 from simulator.whatif.plain_player import WeightedCase
@@ -40,10 +40,10 @@ class AnyResult(ABC):
         lives: what happens to some of the messages.
     """
 
-    answer: Answer
+    answer: WhatIfAnswer
     tally: Tally
     units: Sequence[Unit]
-    lives: Mapping[str, Life]
+    lives: Mapping[str, BothHistories]
 
     @abstractmethod
     def frame(self) -> pd.DataFrame:
@@ -67,7 +67,7 @@ class AnyResult(ABC):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Result(AnyResult):
+class WhatIfResult(AnyResult):
     """The answer with all messages in memory.
 
     Attributes:

@@ -17,11 +17,11 @@ from uuid import uuid4
 import pyarrow as pa
 
 from simulator.replay.rows.row_codec import LINEAGE, read_messages
-from simulator.whatif.both_sides import Case, Plan, Runs
-from simulator.whatif.likeness import SINGLE, Likeness, MessageRows
-from simulator.whatif.log_rows import Replayed
+from simulator.whatif.both_sides import ComparedMessage, Plan, Playbacks
+from simulator.whatif.likeness import SINGLE, Likeness, MessageInLog
+from simulator.whatif.log_rows import ReplayedRows
 from simulator.whatif.outcomes import FourTimes
-from simulator.whatif.plain_player import FirstLook, Members, PlainPlayer, SharedFirstRun, Waiting, WeightedCase
+from simulator.whatif.plain_player import FirstLook, Members, PlainPlayer, SecondPlay, SharedFirstRun, WeightedCase
 from simulator.whatif.playback import FirstRun
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.stories import Story
@@ -40,7 +40,7 @@ class SharedSecondRun(NamedTuple):
         plans: what was planned on the other side, in all plays there; none if the message must stay by itself.
     """
 
-    case: Case
+    case: ComparedMessage
     plans: Sequence[Plan]
 
     def ends_us(self, first: Plan, times_us: Sequence[int]) -> FourTimes | None:
@@ -59,13 +59,15 @@ class SharedPlayer(PlainPlayer):
 
     def __init__(
         self,
-        runs: Runs,
+        playbacks: Playbacks,
         coupling: frozenset[QueueRef],
         left: Collection[str],
         file_numbers: Mapping[str, int],
     ) -> None:
-        super().__init__(runs, coupling, left, file_numbers)
-        self.likeness = Likeness(runs.reaches, runs.before.only_vhost, left, file_numbers, runs.log.end_us)
+        super().__init__(playbacks, coupling, left, file_numbers)
+        self.likeness = Likeness(
+            playbacks.reaches, playbacks.before.only_vhost, left, file_numbers, playbacks.log.end_us
+        )
         self._seconds: dict[Any, list[SharedSecondRun]] = {}
         self._begin()
 
@@ -74,7 +76,7 @@ class SharedPlayer(PlainPlayer):
         self.singles = {SINGLE}
         self._count, self._id = 0, uuid4()
 
-    def first(self, batch: Replayed) -> FirstLook:
+    def first(self, batch: ReplayedRows) -> FirstLook:
         """Play the messages of a batch under the log's own side."""
         if self.likeness.forget() or max(self._count, len(self.singles)) > KNOWN_MAX:
             self._begin()
@@ -86,29 +88,29 @@ class SharedPlayer(PlainPlayer):
         One that an exchange sends somewhere at random must not even be played as an example: the next one would be
         sent elsewhere.
         """
-        runs = self.runs
-        at_random = any(story.vhost in side.clocks.at_random for side in (runs.before, runs.after))
-        return at_random or not story.publications or runs.meets(story, self._coupling)
+        playbacks = self.playbacks
+        at_random = any(story.vhost in side.clocks.at_random for side in (playbacks.before, playbacks.after))
+        return at_random or not story.publications or playbacks.meets(story, self._coupling)
 
-    def learn(self, message: MessageRows, story: Story) -> FirstRun | None:
+    def learn(self, message: MessageInLog, story: Story) -> FirstRun | None:
         """Play a message, and remember the play for those like it. Return what it gave if others cannot share it."""
         moments_us = message.moments_us
-        first, plan = self.runs.first_planned(story, moments_us)
+        first, plan = self.playbacks.first_planned(story, moments_us)
         known = self.known.setdefault(message.key, [])
         times_us = None if plan is None or len(known) >= VARIANTS_MAX else plan.timetable.times(moments_us)
         if plan is None or times_us is None:
-            if not self.runs.before.clocks.is_held_too_long(story):
+            if not self.playbacks.before.clocks.is_held_too_long(story):
                 self.singles.add(message.key)
             return first
         traced = (each for each in story.deliveries if each.traced)
         last = [row for row, each in zip(message.delivered, traced, strict=True) if each.may_be_hidden]
         self._count += 1
         known.append(SharedFirstRun(
-            first, plan, times_us, len(moments_us), self.runs.at_once(first), last, (self._id, self._count)
+            first, plan, times_us, len(moments_us), self.playbacks.at_once(first), last, (self._id, self._count)
         ))  # fmt: skip
         return None
 
-    def second(self, waiting: Waiting) -> Iterator[WeightedCase]:
+    def second(self, waiting: SecondPlay) -> Iterator[WeightedCase]:
         """Play messages that are alike under the other side."""
         play = waiting.play
         if play is None:
@@ -133,7 +135,7 @@ class SharedPlayer(PlainPlayer):
         for second in known:
             if (ends_us := second.ends_us(play.plan, times_us)) is not None:
                 return second, ends_us
-        second = SharedSecondRun(*self.runs.second_planned(play.at(times_us), play.plan, times_us, play.moments))
+        second = SharedSecondRun(*self.playbacks.second_planned(play.at(times_us), play.plan, times_us, play.moments))
         if second.plans and len(known) < VARIANTS_MAX:
             known.append(second)
         return second, second.case.ends_us
@@ -142,15 +144,15 @@ class SharedPlayer(PlainPlayer):
 class _Batch:
     """One batch of rows, and what is found out about its messages."""
 
-    def __init__(self, player: SharedPlayer, batch: Replayed) -> None:
+    def __init__(self, player: SharedPlayer, batch: ReplayedRows) -> None:
         self._player, self._batch = player, batch
-        self._shared: dict[int, tuple[SharedFirstRun, list[MessageRows], list[Sequence[int]]]] = {}
+        self._shared: dict[int, tuple[SharedFirstRun, list[MessageInLog], list[Sequence[int]]]] = {}
         self._last_seen: Counter[int] = Counter()
 
     def look(self) -> FirstLook:
         """Play one message of each kind, and return all."""
-        singles: list[MessageRows] = []
-        left: dict[int, list[MessageRows]] = {}
+        singles: list[MessageInLog] = []
+        left: dict[int, list[MessageInLog]] = {}
         for message in self._player.likeness.messages(self._batch):
             if message.key in self._player.singles:
                 singles.append(message)
@@ -160,7 +162,7 @@ class _Batch:
         while left:
             played = self._learn([own[0] for own in left.values()])
             alone += filter(None, played.values())
-            others: dict[int, list[MessageRows]] = {}
+            others: dict[int, list[MessageInLog]] = {}
             for key, own in left.items():
                 rest = own[1:] if key in played else own
                 if key in self._player.singles:
@@ -176,7 +178,7 @@ class _Batch:
             look.last_seen[self._player.likeness.last_seen(number)] += many
         return look
 
-    def _learn(self, unknown: Sequence[MessageRows]) -> dict[int, FirstRun | None]:
+    def _learn(self, unknown: Sequence[MessageInLog]) -> dict[int, FirstRun | None]:
         """Play messages, unless those like them must be looked at one by one; return what others cannot share."""
         found: dict[int, FirstRun | None] = {}
         for message, story in zip(unknown, self._read(unknown), strict=True):
@@ -188,7 +190,7 @@ class _Batch:
                 self._share(message)
         return found
 
-    def _share(self, message: MessageRows) -> bool:
+    def _share(self, message: MessageInLog) -> bool:
         """Let a message share a known play, if there is one that it can share."""
         for play in self._player.known.get(message.key, ()):
             if (times_us := play.plan.timetable.times(message.moments_us)) is not None:
@@ -199,20 +201,20 @@ class _Batch:
                 return True
         return False
 
-    def _only(self, messages: Iterable[MessageRows]) -> Replayed:
+    def _only(self, messages: Iterable[MessageInLog]) -> ReplayedRows:
         """Return the rows of some messages."""
         rows = pa.array([row for message in messages for row in message.rows], pa.int64())
-        return Replayed(self._batch.captured.take(rows), self._batch.replayed.take(rows))
+        return ReplayedRows(self._batch.captured.take(rows), self._batch.replayed.take(rows))
 
-    def _read(self, messages: Sequence[MessageRows]) -> list[Story | None]:
+    def _read(self, messages: Sequence[MessageInLog]) -> list[Story | None]:
         """Read the stories of some messages; those in virtual hosts that the definitions do not have are none."""
-        flows, likeness = self._player.runs.before.flows, self._player.likeness
+        flows, likeness = self._player.playbacks.before.flows, self._player.likeness
         known = [likeness.vhost(self._vhosts[message.rows.start].as_py()) in flows for message in messages]
         own = (message for message, has in zip(messages, known, strict=True) if has)
         stories = self._player.stories([self._only(own)])
         return [next(stories) if has else None for has in known]
 
-    def _members(self, messages: Sequence[MessageRows]) -> Members:
+    def _members(self, messages: Sequence[MessageInLog]) -> Members:
         """Return what identifies messages, and what tells them from others: their first publishes."""
         starts = pa.array([message.rows.start for message in messages])
         names = read_messages(self._batch.captured.column(LINEAGE).take(starts), self._vhosts.take(starts))

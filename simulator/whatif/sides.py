@@ -96,7 +96,7 @@ class PreparedSide:
         return Clocks.of(self.snapshot)
 
     @cached_property
-    def stage(self) -> PlaybackBroker:
+    def broker(self) -> PlaybackBroker:
         """A broker of this side, on which stories are played."""
         broker = self.snapshot.broker
         # An experiment takes a single behaviour of another release, which that broker does not know.
@@ -104,7 +104,7 @@ class PreparedSide:
         return PlaybackBroker(self.document, self.side.release, broker if same else None)
 
     @cached_property
-    def second_stage(self) -> PlaybackBroker:
+    def second_broker(self) -> PlaybackBroker:
         """Another one, for a run at the same time."""
         return PlaybackBroker(self.document, self.side.release)
 

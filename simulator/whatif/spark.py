@@ -27,7 +27,7 @@ from simulator.replay.engines.spark_sessions import telling
 from simulator.replay.kernel.kernel_input import kernel_rows
 from simulator.replay.rows.row_codec import LINEAGE, LINEAGE_SQL
 from simulator.replay.rows.tables import rows, select
-from simulator.whatif.both_sides import Case, Runs, lives
+from simulator.whatif.both_sides import ComparedMessage, Playbacks, lives
 from simulator.whatif.causes import TOGETHER_MAX, Part, find_causes
 from simulator.whatif.coupling import Coupling, Reaches, Unit
 from simulator.whatif.differences import Side
@@ -102,11 +102,13 @@ def what_if_on_spark(
             _check_held(second, coupling)
         cases = known.unionAll(second)
         tallies = _tallies(cases)
-        runs = asking.runs(log, typical_waits)
-        seen = _Looks(runs, first_runs, lambda names: _stories_of(given.of_messages(names), step), tallies, coupling)
+        playbacks = asking.playbacks(log, typical_waits)
+        seen = _Looks(
+            playbacks, first_runs, lambda names: _stories_of(given.of_messages(names), step), tallies, coupling
+        )
         tally = Tally.whole(tallies.values())
-        answer = conclusion(tally, find_causes(runs, seen.parts()), runs, given)
-        shown = lives(runs, seen.groups(), answer.shown_examples) if examples else {}
+        answer = conclusion(tally, find_causes(playbacks, seen.parts()), playbacks, given)
+        shown = lives(playbacks, seen.groups(), answer.shown_examples) if examples else {}
         kept.pop_all()  # what became of messages stays there until the session ends
     told = cases.filter("fates IS NOT NULL").select("fates")
     messages = told.mapInArrow(rows_step, from_arrow_schema(SCHEMA))
@@ -213,15 +215,15 @@ class _Looks:
 
     def __init__(
         self,
-        runs: Runs,
+        playbacks: Playbacks,
         first_runs: DataFrame,
         stories_of: Callable[[Collection[Named]], list[Story]],
         tallies: Mapping[str | None, Tally],
         coupling: Coupling,
     ) -> None:
-        self._runs, self._first_runs, self._stories_of = runs, first_runs, stories_of
+        self._playbacks, self._first_runs, self._stories_of = playbacks, first_runs, stories_of
         self._tallies, self._coupling = tallies, coupling
-        self._groups: dict[str | None, list[Case]] = {}
+        self._groups: dict[str | None, list[ComparedMessage]] = {}
 
     def units(self) -> Iterator[Unit]:
         """Yield which messages are played together, and why; they have no numbers here."""
@@ -235,7 +237,7 @@ class _Looks:
                 queues = () if coupled is None else self._unit(coupled, tally).queues
                 yield tally.part(self._own(coupled, tally), queues)
 
-    def groups(self) -> Iterator[Sequence[Case]]:
+    def groups(self) -> Iterator[Sequence[ComparedMessage]]:
         """Yield cases that are played together, of those that were fetched."""
         for coupled, own in self._groups.items():
             yield from ([case] for case in own) if coupled is None else [own]
@@ -246,17 +248,17 @@ class _Looks:
     def _unit(self, coupled: str, tally: Tally) -> Unit:
         return self._coupling.unit(_queue(coupled), range(tally.messages))
 
-    def _own(self, coupled: str | None, tally: Tally) -> list[Case]:
+    def _own(self, coupled: str | None, tally: Tally) -> list[ComparedMessage]:
         """Return the cases of one message for each way of change; of coupled ones all, if they are not too many."""
         if coupled in self._groups:
             return self._groups[coupled]
-        found: list[Case] = []
+        found: list[ComparedMessage] = []
         if coupled is None:
             wanted = tally.examples()
-            found = self._runs.all_alone(self._stories_of(wanted), wanted)
+            found = self._playbacks.all_alone(self._stories_of(wanted), wanted)
         elif tally.messages <= TOGETHER_MAX:
             own = self._first_runs.filter(F.col("first").isNotNull() & (F.col("coupled") == coupled))
             firsts = own.sort(*IN_ORDER).select("first").toArrow().column("first")
-            found = self._runs.cases([pickle.loads(each.as_py()) for each in firsts], coupled=True)
+            found = self._playbacks.cases([pickle.loads(each.as_py()) for each in firsts], coupled=True)
         self._groups[coupled] = found
         return found

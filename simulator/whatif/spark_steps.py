@@ -15,13 +15,13 @@ from dlx.releases import release
 from simulator.definitions import parse_definitions
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.engines.spark import ReplayStep
-from simulator.whatif.both_sides import Case, Runs
+from simulator.whatif.both_sides import ComparedMessage, Playbacks
 from simulator.whatif.coupling import KNOWN_MAX, Reach, Reaches
 from simulator.whatif.delivery_order import put_in_order
 from simulator.whatif.differences import Side
 from simulator.whatif.log_rows import replayed_batches
 from simulator.whatif.outcomes import Fates
-from simulator.whatif.plain_player import FirstLook, Waiting, WeightedCase
+from simulator.whatif.plain_player import FirstLook, SecondPlay, WeightedCase
 from simulator.whatif.playback import NO_WAITS, FirstRun, LogFacts, TooManyHeldError, TypicalWaits, Unseen
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.result import rows_of
@@ -69,10 +69,10 @@ class Asking(NamedTuple):
         """Return both sides as brokers take them."""
         return _side(self.before, self.rules), _side(self.after, self.against)
 
-    def runs(self, log: LogFacts, typical_waits: TypicalWaits = NO_WAITS) -> Runs:
+    def playbacks(self, log: LogFacts, typical_waits: TypicalWaits = NO_WAITS) -> Playbacks:
         """Return what plays messages."""
-        runs = _runs(self, log)
-        return runs if typical_waits is NO_WAITS else runs.knowing(typical_waits)
+        playbacks = _playbacks(self, log)
+        return playbacks if typical_waits is NO_WAITS else playbacks.knowing(typical_waits)
 
     def reaches(self) -> Reaches:
         """Return what tells how far messages may come on either side."""
@@ -90,15 +90,15 @@ def _reaches(before: bytes, rules: str, after: bytes, against: str) -> Reaches:
 
 
 @lru_cache(maxsize=2)
-def _runs(asking: Asking, log: LogFacts) -> Runs:
-    return Runs(*asking.sides(), asking.unseen, log, NO_WAITS, asking.reaches())
+def _playbacks(asking: Asking, log: LogFacts) -> Playbacks:
+    return Playbacks(*asking.sides(), asking.unseen, log, NO_WAITS, asking.reaches())
 
 
 @lru_cache(maxsize=2)
 def _player(
     asking: Asking, log: LogFacts, coupling: frozenset[QueueRef], numbers: tuple[tuple[str, int], ...]
 ) -> SharedPlayer:
-    return SharedPlayer(_runs(asking, log), coupling, asking.left, dict(numbers))
+    return SharedPlayer(_playbacks(asking, log), coupling, asking.left, dict(numbers))
 
 
 @lru_cache(maxsize=KNOWN_MAX)
@@ -151,10 +151,10 @@ class StoriesStep:
         for batch in replayed_batches(self._replay, batches):
             look = player.first(batch)
             for story in look.coupled:
-                reach = _written(player.runs.reaches.of(story))
+                reach = _written(player.playbacks.reaches.of(story))
                 yield {"message": story.message, "reach": reach, **_pickled(story)}
             yield {"waits": _waits(look.waits_us)}
-            yield from (_told(each, tally) for each in look.found)
+            yield from (_count_in(each, tally) for each in look.found)
             yield from ({"waiting": pickle.dumps(each)} for each in look.waiting)
             tally.add_last(look.last_seen)
         yield _added_up(tally, None)
@@ -193,19 +193,19 @@ class FirstRunsStep:
 
     def alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Play each message of a partition by itself."""
-        runs = self._asking.runs(self._log)
-        firsts = map(runs.first_alone, _unpickled(batches, "story"))
-        yield from _batches({"waits": _waits_of(first), "waiting": pickle.dumps(Waiting(first))} for first in firsts)
+        playbacks = self._asking.playbacks(self._log)
+        firsts = map(playbacks.first_alone, _unpickled(batches, "story"))
+        yield from _batches({"waits": _waits_of(first), "waiting": pickle.dumps(SecondPlay(first))} for first in firsts)
 
     def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Play all messages of a group on one stage."""
+        """Play all messages of a group on one broker."""
         yield from _batches(self._together(batches))
 
     def _together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-        runs = self._asking.runs(self._log)
+        playbacks = self._asking.playbacks(self._log)
         for coupled, own in _groups(batches, "story"):
             try:
-                for each in runs.first(own, held_max=self._held_max):
+                for each in playbacks.first(own, held_max=self._held_max):
                     yield _first_run(each.first, coupled)
             except TooManyHeldError as error:
                 yield {"coupled": coupled, "problem": str(error)}
@@ -249,32 +249,35 @@ class CasesStep:
         yield from _batches(self._alone(batches))
 
     def _alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-        player, tally = SharedPlayer(self._asking.runs(self._log, self._typical_waits), frozenset(), (), {}), Tally()
+        player, tally = (
+            SharedPlayer(self._asking.playbacks(self._log, self._typical_waits), frozenset(), (), {}),
+            Tally(),
+        )
         for waiting in _unpickled(batches, "waiting"):
-            yield from (_told(each, tally) for each in player.second(waiting))
+            yield from (_count_in(each, tally) for each in player.second(waiting))
         yield _added_up(tally, None)
 
     def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Play all messages of a group on one stage; they come as in a first run."""
+        """Play all messages of a group on one broker; they come as in a first run."""
         yield from _batches(self._together(batches))
 
     def _together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-        runs = self._asking.runs(self._log, self._typical_waits)
+        playbacks = self._asking.playbacks(self._log, self._typical_waits)
         for coupled, own in _groups(batches, "first"):
             try:
-                yield from _all_told(runs.together(own, held_max=self._held_max), coupled)
+                yield from _all_told(playbacks.together(own, held_max=self._held_max), coupled)
             except TooManyHeldError as error:
                 yield {"coupled": coupled, "problem": str(error)}
 
 
-def _all_told(cases: Iterable[Case], coupled: str | None) -> Iterator[dict[str, Any]]:
+def _all_told(cases: Iterable[ComparedMessage], coupled: str | None) -> Iterator[dict[str, Any]]:
     """Yield what became of messages, and in the end their tally."""
     tally = Tally()
-    yield from (_told(WeightedCase.of(case), tally) for case in cases)
+    yield from (_count_in(WeightedCase.of(case), tally) for case in cases)
     yield _added_up(tally, coupled)
 
 
-def _told(weighted: WeightedCase, tally: Tally) -> dict[str, Any]:
+def _count_in(weighted: WeightedCase, tally: Tally) -> dict[str, Any]:
     """Return what became of messages, and count them in."""
     tally.add(weighted)
     return {"fates": msgspec.msgpack.encode(weighted.fates)}

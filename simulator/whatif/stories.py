@@ -58,7 +58,7 @@ class Came(msgspec.Struct, gc=False):
     back: bool = False
 
 
-class Delivery(msgspec.Struct, gc=False):
+class StoryDelivery(msgspec.Struct, gc=False):
     """One delivery.
 
     Attributes:
@@ -158,12 +158,12 @@ class Story(msgspec.Struct, gc=False):
     vhost: str
     message: str
     publications: list[Publication] = []
-    deliveries: list[Delivery] = []
+    deliveries: list[StoryDelivery] = []
     known_began: tuple[int, float] | None = None
 
-    def by_queue(self) -> dict[str, list[Delivery]]:
+    def by_queue(self) -> dict[str, list[StoryDelivery]]:
         """Return the deliveries by queue."""
-        found: dict[str, list[Delivery]] = {}
+        found: dict[str, list[StoryDelivery]] = {}
         for delivery in self.deliveries:
             found.setdefault(delivery.queue, []).append(delivery)
         return found

@@ -8,9 +8,9 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from simulator.replay.rows.tables import Table
-from simulator.whatif.answer import Answer, Change, Delay, Delays, Represented, Totals
-from simulator.whatif.both_sides import Case, Runs
-from simulator.whatif.causes import WAYS_MAX, Cause, Causes, Part
+from simulator.whatif.answer import Delay, Delays, OutcomeChange, Represented, Totals, WhatIfAnswer
+from simulator.whatif.both_sides import ComparedMessage, Playbacks
+from simulator.whatif.causes import WAYS_MAX, Causes, ChangeCause, Part
 from simulator.whatif.correlates import VALUES_MAX, Correlates
 from simulator.whatif.log import Captured, given_twice, not_looked_at
 from simulator.whatif.outcomes import Outcome, count, told
@@ -61,7 +61,7 @@ class BothOutcomes(NamedTuple):
     undecided_losing: bool
 
     @classmethod
-    def of(cls, case: Case) -> BothOutcomes:
+    def of(cls, case: ComparedMessage) -> BothOutcomes:
         """Return how a message ends."""
         before, after, or_else = case.before, case.after, case.or_else
         return cls(
@@ -178,9 +178,9 @@ class Tally:
         self.marks.merge(other.marks)
         self._marks_of_changed.merge(other._marks_of_changed)
 
-    def answer(self, causes: Iterable[Cause] = (), unchecked: Iterable[str] = ()) -> Answer:
+    def answer(self, causes: Iterable[ChangeCause] = (), unchecked: Iterable[str] = ()) -> WhatIfAnswer:
         """Return the answer."""
-        return Answer(
+        return WhatIfAnswer(
             messages=self.messages,
             reproduced=self.reproduced,
             before=Totals.of(self.ends[0]).in_order(),
@@ -195,7 +195,7 @@ class Tally:
             changes=tuple(self._changes()),
             not_reproduced=tuple(self._left_out),
             assumptions=_frequent_first(self._assumptions),
-            outcomes=_frequent_first({_told(*each): number for each, number in self._outcomes.items()}),
+            outcomes=_frequent_first({_describe(*each): number for each, number in self._outcomes.items()}),
             unchecked=tuple(unchecked),
         )
 
@@ -208,7 +208,7 @@ class Tally:
         """Return a message for each way of change."""
         return {name for _, examples in self.ways.values() for name in examples[:1]}
 
-    def part(self, own: Sequence[Case], queues: tuple[QueueRef, ...]) -> Part:
+    def part(self, own: Sequence[ComparedMessage], queues: tuple[QueueRef, ...]) -> Part:
         """Return these messages for experiments; ``own`` are all of them, or one for each way of change."""
         frequent = self.frequent_ways()[:WAYS_MAX]
         wanted = {name for *_, name in frequent}
@@ -221,10 +221,10 @@ class Tally:
         ways = [(many, known[name, way]) for many, way, name in frequent if (name, way) in known]
         return Part(self.changed, ways, queues, own if queues else (), self.messages)
 
-    def _changes(self) -> list[Change]:
+    def _changes(self) -> list[OutcomeChange]:
         """Return the ways in which messages change: losses first, then what is saved, frequent ones first."""
         found = [
-            Change(
+            OutcomeChange(
                 f"{told(way.before)} ({way.path})",
                 f"{told(way.after)} ({way.other_path})",
                 messages,
@@ -272,7 +272,7 @@ def _percentile(counts: Counter[int], percent: int) -> int:
     return next(value for value, many in zip(values, upto, strict=True) if 100 * many >= wanted)
 
 
-def _told(action: ConsumerAction, observed: bool) -> str:
+def _describe(action: ConsumerAction, observed: bool) -> str:
     ended = action == ConsumerAction.ENDED and not observed
     return f"{action.value}, {_known(observed, ended=ended)}"
 
@@ -283,15 +283,15 @@ def _known(observed: bool, *, ended: bool) -> str:
     return "acknowledged or discarded: traces cannot show which" if ended else "inferred"
 
 
-def conclusion(tally: Tally, causes: Causes, runs: Runs, captured: Captured[Table]) -> Answer:
+def conclusion(tally: Tally, causes: Causes, playbacks: Playbacks, captured: Captured[Table]) -> WhatIfAnswer:
     """Return the answer for the messages of a capture."""
     unchecked = (
-        *dict.fromkeys((*runs.before.notes, *runs.after.notes)),
+        *dict.fromkeys((*playbacks.before.notes, *playbacks.after.notes)),
         *causes.unchecked,
         *(_too_many(what) for what in sorted(tally.marks.too_many) if tally.changed),
-        *not_looked_at(captured, runs.before),
+        *not_looked_at(captured, playbacks.before),
         *given_twice(captured),
-        *hidden_ends(tally.ended, runs.before.flows, runs.log.consumed | captured.left_queues),
+        *hidden_ends(tally.ended, playbacks.before.flows, playbacks.log.consumed | captured.left_queues),
     )
     return tally.answer(causes.found, unchecked)
 

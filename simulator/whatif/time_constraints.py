@@ -26,7 +26,7 @@ class Sum(NamedTuple):
     more_us: int = 0
 
 
-class Pair(NamedTuple):
+class TimeOrder(NamedTuple):
     """Two places: the time at the first one is before the other one, or they are ``equal``."""
 
     before: int
@@ -43,7 +43,7 @@ class Timetable(NamedTuple):
     """
 
     sums: Sequence[Sum]
-    order: Sequence[Pair]
+    order: Sequence[TimeOrder]
 
     def times(self, given_us: Sequence[int]) -> list[int] | None:
         """Return the times of a message that was given these, and what follows; ``None`` if its play may differ."""
@@ -81,7 +81,7 @@ class AnyPlanner:
 NO_PLANNER = AnyPlanner()
 
 
-class Planner(AnyPlanner):
+class TimePlanner(AnyPlanner):
     """Notes all that a play of one message plans.
 
     Args:
@@ -101,7 +101,7 @@ class Planner(AnyPlanner):
         self._sums: dict[Sum, int] = {}
         self._planned = {end: given_us[end]}
         self._places: dict[int, int] = {}
-        self._held: list[Pair] = []
+        self._held: list[TimeOrder] = []
         self.sure = True
 
     def at(self, time_us: int) -> None:
@@ -129,7 +129,9 @@ class Planner(AnyPlanner):
         """Note that a consumer must have held a delivery longer than one may, or shorter, as this one was held."""
         at, until = self._moment(at_us), self._moment(until_us)
         end, held_us = self._sums.setdefault(Sum(at, more_us=may_us), self._given + len(self._sums)), until_us - at_us
-        self._held.append(Pair(until, end, False) if held_us < may_us else Pair(end, until, held_us == may_us))
+        self._held.append(
+            TimeOrder(until, end, False) if held_us < may_us else TimeOrder(end, until, held_us == may_us)
+        )
 
     def place(self, time_us: int) -> int:
         """Return the place of a time that was planned."""
@@ -138,7 +140,7 @@ class Planner(AnyPlanner):
     def timetable(self, seen: Mapping[int, int]) -> Timetable:
         """Return all that was planned. The times of ``seen``, by place, must have the order that they have here."""
         ordered = sorted((time_us, place) for place, time_us in {**self._planned, **seen}.items())
-        order = [Pair(one[1], other[1], one[0] == other[0]) for one, other in pairwise(ordered)]
+        order = [TimeOrder(one[1], other[1], one[0] == other[0]) for one, other in pairwise(ordered)]
         return Timetable([*self._sums], [*order, *self._held])
 
     def _moment(self, time_us: int) -> int:

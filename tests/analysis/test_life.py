@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from simulator.analysis.life import EVENTS_MAX, OUTCOMES, Life, live
+from simulator.analysis.life import EVENTS_MAX, OUTCOMES, PredictedLife, live
 from simulator.message_history import RecordingBroker
 from simulator.message_location import locations
 from simulator.scenario.player import Player
@@ -27,11 +27,11 @@ LADDER = topology(
 )
 
 
-def told(life: Life) -> list[tuple[float, str, str | None]]:
+def told(life: PredictedLife) -> list[tuple[float, str, str | None]]:
     return [(step.at_ms, step.event, step.queue) for step in life.steps]
 
 
-def why(life: Life, event: str) -> str:
+def why(life: PredictedLife, event: str) -> str:
     return next(step.because for step in life.steps if step.event == event)
 
 

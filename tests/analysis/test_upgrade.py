@@ -12,15 +12,15 @@ import dlx
 from dlx.death_headers import stored_headers
 from dlx.releases import RELEASES, TABLE, release
 from dlx.topology import Policy
-from simulator.analysis.upgrade.upgrade import QUESTIONS, Change, asks
-from simulator.analysis.upgrade.upgrading import BESIDE, UpgradeReport, upgraded
+from simulator.analysis.upgrade.questions import QUESTIONS, UpgradeChange, asks
+from simulator.analysis.upgrade.report import BESIDE, UpgradeReport, upgraded
 from simulator.bootstrap import import_definitions
 from simulator.broker import Broker, OperatorError
 from simulator.definitions import DefinitionsError, parse_definitions
 from simulator.scenario.steps import AnyStep, Publish
 from simulator.scenario.trial import Trial
 
-Found = dict[tuple[str, str], Change]
+Found = dict[tuple[str, str], UpgradeChange]
 
 
 def queue(name: str, kind: str = "classic", **arguments: Any) -> dict[str, Any]:

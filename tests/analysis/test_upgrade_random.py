@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dlx.death_headers import stored_headers
 from dlx.field_values import plain
 from dlx.releases import RELEASES, Release, differing_behaviours, release
-from simulator.analysis.upgrade.upgrading import upgraded
+from simulator.analysis.upgrade.report import upgraded
 from simulator.definitions import Definitions
 from simulator.scenario.steps import History
 from simulator.scenario.trial import Trial

@@ -258,7 +258,7 @@ def _left_alone(broker: Broker, queue: QueueState) -> bool:
     return queue.single_active and queue.definition.type == CLASSIC and forgets
 
 
-class Ledger(property_registry.Ledger):
+class Ledger(property_registry.QueueBalance):
     """How many messages each queue must have, by the events; ``check`` counts them one by one."""
 
     def observe_all(self, events: Iterable[Reply | Happened]) -> None:

@@ -22,7 +22,7 @@ from dlx.operator_errors import OperatorError
 from dlx.releases import RELEASES, release
 from dlx.topology import Policy
 from simulator.broker import Broker, commands, snapshots
-from simulator.broker.snapshots import KINDS, VERSION, Decoder, Encoder, Kind
+from simulator.broker.snapshots import KINDS, VERSION, Decoder, Encoder, RecordKind
 from simulator.events import Event
 from simulator.message_history import RecordingBroker
 from simulator.testing.strategies.amqp import field_tables
@@ -311,7 +311,7 @@ def test_a_class_may_be_renamed_and_moved(monkeypatch: pytest.MonkeyPatch) -> No
     data = told.broker.snapshot()
     fields = [(field, str) for field in DeathPoint.__struct_fields__]
     renamed = msgspec.defstruct("Elsewhere", fields, frozen=True, module="elsewhere")
-    kinds = tuple(Kind(k.name, renamed, k.fields) if k.of is DeathPoint else k for k in KINDS)
+    kinds = tuple(RecordKind(k.name, renamed, k.fields) if k.of is DeathPoint else k for k in KINDS)
     monkeypatch.setattr(snapshots, "KINDS", kinds)
     dead = Broker.restore(data).vhosts["/"].queues["dead"].store.head()
     assert dead is not None

@@ -12,13 +12,13 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 import simulator
 from simulator.capture import open_log
-from simulator.capture.firehose import Until
+from simulator.capture.firehose import CaptureLimits
 from simulator.capture.live import CaptureReport, capture
 
 TRACED = 1_200  # more than a capture is given at once
 
 
-def captured(out: Path, until: Until) -> CaptureReport:
+def captured(out: Path, until: CaptureLimits) -> CaptureReport:
     """Capture a server on which ``TRACED`` messages are published before the capture reads the first trace."""
     with simulator.serve("4.3", management_port=0) as server:
 
@@ -34,7 +34,7 @@ def captured(out: Path, until: Until) -> CaptureReport:
 
 def test_a_capture_that_is_stopped_has_all_that_was_traced_until_then(tmp_path: Path) -> None:
     out = tmp_path / "live.parquet"
-    report = captured(out, Until(stop=lambda: True))
+    report = captured(out, CaptureLimits(stop=lambda: True))
     assert (report.rows, report.lost) == (TRACED, None)
     assert sum(batch.num_rows for batch in open_log(out)) == TRACED
 
@@ -51,5 +51,5 @@ def test_a_pause_while_traces_are_on_their_way_does_not_end_the_capture(
                 yield None, None, None  # as pika does when nothing came for a while
 
     monkeypatch.setattr(BlockingChannel, "consume", with_a_pause)
-    report = captured(tmp_path / "live.parquet", Until(rows=TRACED, seconds=60))
+    report = captured(tmp_path / "live.parquet", CaptureLimits(rows=TRACED, seconds=60))
     assert (report.rows, report.lost) == (TRACED, None)

@@ -15,7 +15,7 @@ import pytest
 
 import simulator
 from simulator.capture import CaptureError, open_log
-from simulator.capture.journal import Journal
+from simulator.capture.journal import CaptureFile
 from simulator.capture.recorder import UNSETTLED_MAX, RecordedChannel, Recorder, journal_of, recover
 from simulator.server.in_process import Server
 
@@ -445,7 +445,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_consumer(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Journal, "append", full)
+        patched.setattr(CaptureFile, "append", full)
         publish(channel, "two")
     publish(channel, "three")
     assert [get(channel), get(channel), get(channel)] == [1, 2, 3]

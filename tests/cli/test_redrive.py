@@ -17,7 +17,7 @@ from simulator.capture.connected import exact_values
 from simulator.cli.main import main
 from simulator.redrive import bring_back, execute
 from simulator.redrive import server as asking
-from simulator.redrive.plan import Planner
+from simulator.redrive.plan import RedrivePlanner
 from simulator.redrive.server import ready_in
 from tests.redrive.dead_letters import DEAD, TIMED, WORK, Place, declare, let_die, simulated
 
@@ -238,13 +238,13 @@ def test_what_was_moved_and_comes_back_ends_it(
 def test_others_that_fail_meanwhile_do_not_end_it(
     place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planned = Planner.planned
+    planned = RedrivePlanner.planned
 
-    def failing(self: Planner, *arguments: Any, **named: Any) -> Any:
+    def failing(self: RedrivePlanner, *arguments: Any, **named: Any) -> Any:
         fail(place, *(f"n{number}" for number in range(4)))
         return planned(self, *arguments, **named)
 
-    monkeypatch.setattr(Planner, "planned", failing)
+    monkeypatch.setattr(RedrivePlanner, "planned", failing)
     options = ["--execute", "--journal", str(tmp_path / "journal"), "--rate", "20"]
     found = answer(capsys, given(place, *options), 1)
     assert (found["moved"], found["stopped"]) == (4, "")

@@ -17,8 +17,8 @@ import pytest
 from simulator.cli.main import main
 from simulator.definitions import read_definitions
 from simulator.replay.rows.assumptions import TOLERANCE_MS
-from simulator.replay.watch.state import State, asked
-from simulator.replay.watch.watcher import Watcher, Wish
+from simulator.replay.watch.state import WatchState, asked
+from simulator.replay.watch.watcher import Watcher, WatchOptions
 from tests.watch.logs import CAPTURED, ROOT, log_of, replayed, said, wish_for
 
 NAME = "what-if 4.3"
@@ -98,8 +98,8 @@ def test_a_watch_killed_before_it_knew_that_its_definitions_do_not_fit_binds_its
 ) -> None:
     state = tmp_path / "state"
     command = ["watch", os.fspath(log), "--state", os.fspath(state), "--definitions"]
-    wish = Wish(definitions=read_definitions(others), rules="4.3", settle_s=0)
-    with State(state, asked(Path(others).read_bytes(), "4.3", TOLERANCE_MS)) as begun:
+    wish = WatchOptions(definitions=read_definitions(others), rules="4.3", settle_s=0)
+    with WatchState(state, asked(Path(others).read_bytes(), "4.3", TOLERANCE_MS)) as begun:
         assert Watcher([log], wish, begun).step(0).lines  # and killed before it asked whether they fit
     assert (state / "verdicts.jsonl").stat().st_size
     assert main([*command, DEFINITIONS, "--once"]) == 0

@@ -20,7 +20,7 @@ from pika.exceptions import NackError
 from dlx.releases import release
 from simulator.capture import open_log
 from simulator.capture.counters import CounterReadings, path_beside, read_counters
-from simulator.capture.firehose import Until
+from simulator.capture.firehose import CaptureLimits
 from simulator.capture.live import capture
 from simulator.definitions import Definitions, read_definitions
 from simulator.replay import replay_table
@@ -169,7 +169,7 @@ def captured(target: Target, vhost: str, out: Path, *, counted: bool = True) -> 
             report = capture(
                 target.server.vhost_url(vhost), out, vhost=vhost, management_url=target.server.management_url,
                 metrics_urls=[str(target.metrics_url)] if counted else [], on_ready=ready.set,
-                until=Until(stop=lambda: stop.is_set() and quiet[0] >= target.quiet_s, seconds=CAPTURE_SECONDS),
+                until=CaptureLimits(stop=lambda: stop.is_set() and quiet[0] >= target.quiet_s, seconds=CAPTURE_SECONDS),
                 on_idle=lambda seconds: quiet.__setitem__(0, seconds),
             )  # fmt: skip
             assert report.counters or not counted, report

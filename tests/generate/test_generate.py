@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from simulator.cli.main import main
-from simulator.generate import Fault, Wish, generate
+from simulator.generate import AlteredRow, Wish, generate
 from simulator.generate import log as log_module
 from simulator.replay import Database, replay_files
 from tests.replay.logs import EXAMPLES, example_definitions
@@ -105,7 +105,7 @@ def test_the_faults_are_listed_beside_the_log(capsys: pytest.CaptureFixture[str]
     assert (code, said) == (0, f"500 rows in 1 file: {out}/log-*.parquet\n")
     listed = json.loads((out / "faults.json").read_text())
     assert len(listed) == 5
-    assert [*listed[0]] == [*Fault.__struct_fields__]
+    assert [*listed[0]] == [*AlteredRow.__struct_fields__]
     assert sorted(path.name for path in out.iterdir()) == ["faults.json", "log-00000.parquet"]
     replay = ["replay", str(out / "log-00000.parquet"), "--definitions", str(EXPORT), "--json"]
     assert main(replay) == 1

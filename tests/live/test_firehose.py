@@ -13,7 +13,7 @@ import pika
 import pytest
 
 from simulator.capture import NothingReadable, open_log
-from simulator.capture.firehose import Until
+from simulator.capture.firehose import CaptureLimits
 from simulator.capture.live import capture
 from simulator.cli.main import main
 from tests.live.servers import LiveServer
@@ -62,7 +62,7 @@ def test_a_live_capture_has_every_publish_and_delivery(
     report = capture(
         live_server.vhost_url(live_vhost),
         out,
-        until=Until(rows=1400, seconds=60),
+        until=CaptureLimits(rows=1400, seconds=60),
         management_url=live_server.management_url,
         on_ready=publisher.start,
     )
@@ -86,7 +86,7 @@ def test_a_pattern_chooses_what_is_captured(live_server: LiveServer, live_vhost:
         live_server.vhost_url(live_vhost),
         out,
         pattern="deliver.#",
-        until=Until(rows=3, seconds=60),
+        until=CaptureLimits(rows=3, seconds=60),
         management_url=live_server.management_url,
         on_ready=publisher.start,
     )
@@ -121,7 +121,7 @@ def test_ctrl_c_finishes_the_file(
 def test_without_tracing_it_says_what_to_do(live_server: LiveServer, live_vhost: str, tmp_path: Path) -> None:
     url, out = live_server.vhost_url(live_vhost), tmp_path / "live.parquet"
     with pytest.raises(NothingReadable, match=r"rabbitmqctl trace_on -p .*--management-url"):
-        capture(url, out, until=Until(idle_seconds=0.1))
+        capture(url, out, until=CaptureLimits(idle_seconds=0.1))
     assert not list(tmp_path.iterdir())
 
 
@@ -137,7 +137,7 @@ def test_a_lost_connection_keeps_what_came_before(live_server: LiveServer, live_
     out = tmp_path / "live.parquet"
     live_server.api("PUT", f"vhosts/{live_vhost}", {"tracing": True})
     url = live_server.vhost_url(live_vhost)
-    report = capture(url, out, until=Until(seconds=60), on_ready=publisher.start, on_row=on_row)
+    report = capture(url, out, until=CaptureLimits(seconds=60), on_ready=publisher.start, on_row=on_row)
     assert report.rows == 4
     assert "it was lost" in (report.lost or "")
     assert len(read(out)) == 4

@@ -17,8 +17,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 import dlx
 from dlx.releases import release
-from simulator.analysis.upgrade.upgrade import Change
-from simulator.analysis.upgrade.upgrading import upgraded
+from simulator.analysis.upgrade.questions import UpgradeChange
+from simulator.analysis.upgrade.report import upgraded
 from simulator.definitions import Definitions
 from simulator.testing.brokers.servers import ManagementError
 from tests.live.servers import LiveServer
@@ -82,7 +82,7 @@ class Site:
             time.sleep(0.05)
         return seen > until - 0.6
 
-    def change(self, before: str, after: str, behaviour: str, about: str) -> Change:
+    def change(self, before: str, after: str, behaviour: str, about: str) -> UpgradeChange:
         """What `dlx upgrade` says of this virtual host; the worst of that behaviour and object."""
         document = self.server.api("GET", "definitions")
         definitions = Definitions(document, self.server.management_url)

@@ -13,7 +13,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
 from simulator.capture.management_api import call
-from simulator.redrive.server import Server, server_at
+from simulator.redrive.server import ServerAddress, server_at
 from simulator.server import serve
 from tests.live.servers import LiveServer
 
@@ -24,7 +24,7 @@ PATIENCE_S = 10.0
 class Place(NamedTuple):
     """A server, and the virtual host of a test."""
 
-    server: Server
+    server: ServerAddress
     release: str
 
     @property

@@ -26,9 +26,9 @@ import pika
 from simulator.redrive.bring_back import Pace, bring_back
 from simulator.redrive.fate import Kind
 from simulator.redrive.how_to_peek import how_to_peek
-from simulator.redrive.journal import Journal
+from simulator.redrive.journal import RedriveJournal
 from simulator.redrive.peek import peek
-from simulator.redrive.plan import Planned, Planner, Wanted
+from simulator.redrive.plan import Planned, RedriveOptions, RedrivePlanner
 from simulator.redrive.server import held_now, queue_on
 from simulator.redrive.waiting import Address, waiting
 from tests.live.servers import LiveServer, given
@@ -159,14 +159,14 @@ class Case:
                 found["x-dead-letter-routing-key"] = draw.choice(ahead)
         return found
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> RedriveOptions:
         """Draw how they are brought back."""
         draw = self._draw
         to: Any = draw.choice(["origin", "origin", "published", "elsewhere"])
         if to == "elsewhere":
             to = Address(draw.choice(["", *self.exchanges]), draw.choice(["eu", self.sink, *self.origins]))
         headers: Any = draw.choice(["strip", "attempts", "keep"])
-        return Wanted(to=to, headers=headers, allowed=ALLOWED)
+        return RedriveOptions(to=to, headers=headers, allowed=ALLOWED)
 
     def bring_back(self, journal: Path) -> None:
         """Predict as a dry run does, and bring them back."""
@@ -174,10 +174,10 @@ class Case:
         assert server.amqp_url is not None
         on_server, wanted = queue_on(server, self.dead), self.wanted()
         found = peek(server.amqp_url, server.vhost, how_to_peek(on_server.settings, "consume"))
-        planner = Planner(on_server.flow, held_now(server, on_server), wanted)
+        planner = RedrivePlanner(on_server.flow, held_now(server, on_server), wanted)
         self.planned = [planner.planned(waiting(row)) for row in found.rows]
         assert len(self.planned) == MESSAGES_OF_A_CASE
-        with Journal(journal, wanted.asked(str(server), server.vhost, self.dead)) as opened:
+        with RedriveJournal(journal, wanted.asked(str(server), server.vhost, self.dead)) as opened:
             bring_back(server, on_server, wanted, opened, Pace())
 
     def wrong(self) -> Iterator[Wrong]:

@@ -31,15 +31,15 @@ from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from dlx.message_flow import MessageFlow
 from simulator.analysis.walk import Place as Situation
 from simulator.analysis.walk import Walk
-from simulator.redrive.execute import Execution, Source
+from simulator.redrive.execute import Execution, RedriveSource
 from simulator.redrive.fate import Kind
 from simulator.redrive.groups import only
 from simulator.redrive.how_to_peek import how_to_peek
-from simulator.redrive.journal import Journal
+from simulator.redrive.journal import RedriveJournal
 from simulator.redrive.peek import peek
-from simulator.redrive.plan import Planned, Planner, Wanted
+from simulator.redrive.plan import Planned, RedriveOptions, RedrivePlanner
 from simulator.redrive.server import held_now, queue_on
-from simulator.redrive.waiting import Address, Waiting, waiting
+from simulator.redrive.waiting import Address, WaitingMessage, waiting
 from simulator.scenario.steps import Publish
 from tests.live.servers import LiveServer, given
 from tests.redrive.dead_letters import Place, ready, until, vhost_on
@@ -203,24 +203,24 @@ class Case:
         assert len(messages) == self.messages
         held = held_now(server, on_server)
         wanted = self._wanted(on_server.flow, messages)
-        planner = Planner(on_server.flow, held, wanted)
+        planner = RedrivePlanner(on_server.flow, held, wanted)
         for planned in map(planner.planned, messages):
             if planned.fate.kind not in STAY:
                 self.planned[planned.message.id] = planned
                 self.expected[planned.message.id] = self._first(planned, on_server.flow)
-        again = Planner(on_server.flow, held, wanted)
-        with Journal(folder / self.name, wanted.asked(str(server), server.vhost, self.dead)) as journal:
-            Execution(Source(server.amqp_url, server.vhost, self.dead, how), journal, again.planned).run()
+        again = RedrivePlanner(on_server.flow, held, wanted)
+        with RedriveJournal(folder / self.name, wanted.asked(str(server), server.vhost, self.dead)) as journal:
+            Execution(RedriveSource(server.amqp_url, server.vhost, self.dead, how), journal, again.planned).run()
 
-    def _wanted(self, flow: MessageFlow, messages: list[Waiting]) -> Wanted:
+    def _wanted(self, flow: MessageFlow, messages: list[WaitingMessage]) -> RedriveOptions:
         """Draw how they are brought back: some to where a dry run proposes instead of their origin."""
         draw = self._draw
         headers: Any = draw.choice(["strip", "strip", "attempts", "keep"])
         to: Any = draw.choice(["origin", "origin", "origin", "published", "elsewhere"])
         if to == "elsewhere":
             to = Address(draw.choice(["", *self.exchanges]), draw.choice([*KEYS, *self.others, *self.origins]))
-        wanted = Wanted(to=to, headers=headers, allowed=frozenset(Kind) - STAY)
-        planner = Planner(flow, {}, wanted)
+        wanted = RedriveOptions(to=to, headers=headers, allowed=frozenset(Kind) - STAY)
+        planner = RedrivePlanner(flow, {}, wanted)
         proposed: dict[str, list[str]] = {}
         for message in messages if to == "origin" and draw.random() < 0.5 else []:
             instead = planner.instead_of(planner.planned(message))
@@ -234,7 +234,7 @@ class Case:
         to = words[0] if len(words) == 1 else Address(words[0], words[1])
         chosen = only([f"id~^({'|'.join(proposed[option])})$"])
         # Which is not lost there: if the dry run says now that it is, it stays, and that is found.
-        return Wanted(to=to, headers=headers, only=chosen, allowed=frozenset(Kind) - STAY - {Kind.LOST_LATER})
+        return RedriveOptions(to=to, headers=headers, only=chosen, allowed=frozenset(Kind) - STAY - {Kind.LOST_LATER})
 
     def _first(self, planned: Planned, flow: MessageFlow) -> list[Situation]:
         assert planned.address is not None

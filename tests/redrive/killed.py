@@ -10,7 +10,7 @@ from typing import Any
 
 from pika.adapters.utils import io_services_utils
 
-from simulator.redrive.journal import Journal
+from simulator.redrive.journal import RedriveJournal
 
 HALVES = 2
 
@@ -61,7 +61,7 @@ def kill_this_process_at(step: int) -> None:
 
         return written
 
-    Journal._put = watched(Journal._put)  # type: ignore[method-assign]
+    RedriveJournal._put = watched(RedriveJournal._put)  # type: ignore[method-assign]
     transport = io_services_utils._AsyncTransportBase
     transport._sigint_safe_send = staticmethod(watched(transport._sigint_safe_send))  # type: ignore[method-assign]
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from simulator.cli.main import main
-from simulator.redrive.plan import Planner
+from simulator.redrive.plan import RedrivePlanner
 from tests.redrive.dead_letters import DEAD, WORK, Place, declare, let_die
 
 MESSAGES = 6
@@ -40,10 +40,10 @@ def test_a_connection_that_an_operator_closes_is_an_error_and_the_next_run_goes_
     server = place.server
     command = ["redrive", place.amqp_url, DEAD, "--management-url", server.management_url, "--execute", "--json"]
     command += ["--journal", str(tmp_path / "journal")]
-    planned = Planner.planned
+    planned = RedrivePlanner.planned
     looked_at: list[Any] = []
 
-    def closing(self: Planner, *arguments: Any, **named: Any) -> Any:
+    def closing(self: RedrivePlanner, *arguments: Any, **named: Any) -> Any:
         looked_at.append(arguments)
         if len(looked_at) == MESSAGES // 2:
             for connection in place.api("GET", "connections"):
@@ -51,7 +51,7 @@ def test_a_connection_that_an_operator_closes_is_an_error_and_the_next_run_goes_
         return planned(self, *arguments, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Planner, "planned", closing)
+        patched.setattr(RedrivePlanner, "planned", closing)
         assert main([*command, "--rate", "100"]) == 69
     assert "the broker closed it" in capsys.readouterr().err
     assert main(command) == 0
@@ -68,14 +68,14 @@ def redrive_while_deleting(place: Place, queue: str, folder: Path, monkeypatch: 
     """Redrive; the queue is deleted when the first message has been planned for."""
     declare(place, "quorum")
     let_die(place, MESSAGES, expire=False)
-    planned = Planner.planned
+    planned = RedrivePlanner.planned
 
-    def deleting(self: Planner, *arguments: Any, **named: Any) -> Any:
+    def deleting(self: RedrivePlanner, *arguments: Any, **named: Any) -> Any:
         with place.channel() as channel:
             channel.queue_delete(queue)
         return planned(self, *arguments, **named)
 
-    monkeypatch.setattr(Planner, "planned", deleting)
+    monkeypatch.setattr(RedrivePlanner, "planned", deleting)
     server = place.server
     on = [place.amqp_url, DEAD, "--management-url", server.management_url]
     return main(["redrive", *on, "--execute", "--journal", str(folder / "journal"), "--rate", "100"])

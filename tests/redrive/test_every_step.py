@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from simulator.redrive import execute
-from simulator.redrive.execute import Execution, Source
+from simulator.redrive.execute import Execution, RedriveSource
 from simulator.redrive.fate import Fate, Kind
-from simulator.redrive.journal import Asked, Journal, Ledger
+from simulator.redrive.journal import JournalTotals, RedriveJournal, RedriveRequest
 from simulator.redrive.plan import Planned
-from simulator.redrive.waiting import Address, Waiting
+from simulator.redrive.waiting import Address, WaitingMessage
 from tests.redrive.dead_letters import DEAD, WORK
 from tests.redrive.in_memory import Wire
 from tests.redrive.killed import Death, Killed
@@ -98,7 +98,7 @@ def test_acknowledgements_that_a_broker_loses_lose_no_message(tmp_path: Path, mo
     raise AssertionError("it never came to its end")
 
 
-def check(node: Peer, ledger: Ledger, when: str) -> None:
+def check(node: Peer, ledger: JournalTotals, when: str) -> None:
     """Take everything out of the queues, and compare it with what was there, and with what the journal says."""
     work, dead = Counter(taken(node, WORK)), Counter(taken(node, DEAD))
     named = Counter("twin" if name.startswith("content:") else name for name in ledger.possible_duplicates)
@@ -112,7 +112,7 @@ def check(node: Peer, ledger: Ledger, when: str) -> None:
     ), when
 
 
-def redrive(node: Peer, journal: Path, monkeypatch: pytest.MonkeyPatch, lag_s: float, death: Death) -> Ledger:
+def redrive(node: Peer, journal: Path, monkeypatch: pytest.MonkeyPatch, lag_s: float, death: Death) -> JournalTotals:
     """Redrive until it ends or death strikes."""
     peer = Peer(node=node.node)
     wires: list[Wire] = []
@@ -121,23 +121,23 @@ def redrive(node: Peer, journal: Path, monkeypatch: pytest.MonkeyPatch, lag_s: f
         wires.append(Wire(peer, death.writes, lag_s, *arguments, **named))
         return wires[-1]
 
-    def put(self: Journal, data: bytes) -> None:
+    def put(self: RedriveJournal, data: bytes) -> None:
         try:
             write(self, death.writes(data))
         except Killed as killed:
             write(self, killed.through)
             raise
 
-    write = Journal._put
+    write = RedriveJournal._put
     with monkeypatch.context() as patched:
         patched.setattr(execute, "GatheringConnection", connect)
         patched.setattr(execute, "time", SimpleNamespace(monotonic=lambda: wires[-1].ioloop.now_s))
-        patched.setattr(Journal, "_put", put)
-        ledger = Ledger()
+        patched.setattr(RedriveJournal, "_put", put)
+        ledger = JournalTotals()
         try:
-            with Journal(journal, Asked("here", "/", DEAD, "origin", "strip")) as opened:
+            with RedriveJournal(journal, RedriveRequest("here", "/", DEAD, "origin", "strip")) as opened:
                 ledger = opened.ledger
-                Execution(Source("amqp://guest:guest@localhost", "/", DEAD), opened, planned).run()
+                Execution(RedriveSource("amqp://guest:guest@localhost", "/", DEAD), opened, planned).run()
         except Killed:
             for wire in wires:
                 wire.lost()
@@ -146,11 +146,11 @@ def redrive(node: Peer, journal: Path, monkeypatch: pytest.MonkeyPatch, lag_s: f
 
 def named_before(journal: Path) -> list[str]:
     """The ids that the next run names before it does anything."""
-    with Journal(journal, Asked("here", "/", DEAD, "origin", "strip")) as opened:
+    with RedriveJournal(journal, RedriveRequest("here", "/", DEAD, "origin", "strip")) as opened:
         return opened.ledger.doubtful()
 
 
-def planned(found: Waiting) -> Planned:
+def planned(found: WaitingMessage) -> Planned:
     """What is planned, by the message's body: it moves, stays, or does not find room or a queue."""
     what = found.row.payload.decode()
     goes = not what.startswith("stays")

@@ -17,7 +17,7 @@ from simulator.capture.client_rows import delivered_row
 from simulator.cli.main import main
 from simulator.definitions import parse_definitions
 from simulator.redrive.fate import Kind
-from simulator.redrive.plan import Planner, Wanted
+from simulator.redrive.plan import RedriveOptions, RedrivePlanner
 from simulator.redrive.server import QueueOnServer, server_at
 from simulator.redrive.waiting import Address, waiting
 from simulator.server import serve
@@ -209,7 +209,7 @@ def test_what_a_plugin_s_exchange_does_is_not_foreseen() -> None:
     on_server = QueueOnServer(snapshot, flow, flow.settings("rejected"), 0, ())
     delivery = pika.spec.Basic.Deliver("", 1, False, "later", "order.paid")
     message = waiting(delivered_row("rejected", delivery, pika.BasicProperties(), b"order"))
-    planner = Planner(flow, {}, Wanted(to=Address("", "main")), of_plugins=on_server.of_plugins)
+    planner = RedrivePlanner(flow, {}, RedriveOptions(to=Address("", "main")), of_plugins=on_server.of_plugins)
     fate = planner.planned(message).fate
     assert (fate.kind, fate.future.losses, fate.future.complete, fate.is_safe) == (Kind.ARRIVES, (), False, False)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simulator.redrive.journal import Asked, Journal, JournalError
+from simulator.redrive.journal import JournalError, RedriveJournal, RedriveRequest
 
-ASKED = Asked(server="http://localhost:15672", vhost="/", queue="dead", to="origin", headers="strip")
+ASKED = RedriveRequest(server="http://localhost:15672", vhost="/", queue="dead", to="origin", headers="strip")
 FIRST = msgspec.json.encode(ASKED)
 
 
@@ -18,7 +18,7 @@ def test_a_foreign_file_is_refused_and_left_as_it_is(tmp_path: Path, content: by
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
     with pytest.raises(JournalError, match=r"notes\.txt:1: "):
-        Journal(path, ASKED)
+        RedriveJournal(path, ASKED)
     assert path.read_bytes() == content
 
 
@@ -26,6 +26,6 @@ def test_a_foreign_file_is_refused_and_left_as_it_is(tmp_path: Path, content: by
 def test_a_journal_torn_anywhere_goes_on(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "moved.jsonl"
     path.write_bytes(content)
-    with Journal(path, ASKED):
+    with RedriveJournal(path, ASKED):
         pass
     assert path.read_bytes() == FIRST + b"\n"

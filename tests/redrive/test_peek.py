@@ -16,7 +16,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from dlx.releases import RELEASES
 from simulator.redrive import peek as peeking
 from simulator.redrive.how_to_peek import Way, how_to_peek
-from simulator.redrive.peek import Found
+from simulator.redrive.peek import PeekResult
 from simulator.redrive.server import queue_on
 from tests.redrive.dead_letters import DEAD, Place, declare, let_die, simulated
 
@@ -155,7 +155,7 @@ def check_that_it_stays(place: Place, queue_type: str, way: Way, messages: int =
     assert {returns_shown(properties.headers) for _, properties, _ in taken} == {returns_said(place, queue_type, way)}
 
 
-def look(place: Place, way: Way) -> Found:
+def look(place: Place, way: Way) -> PeekResult:
     """Look into the dead-letter queue."""
     server = place.server
     how = how_to_peek(queue_on(server, DEAD).settings, way)
@@ -164,7 +164,7 @@ def look(place: Place, way: Way) -> Found:
     return peeking.peek(place.amqp_url, server.vhost, how)
 
 
-def ids(found: Found) -> list[str]:
+def ids(found: PeekResult) -> list[str]:
     """The ids of what was found."""
     return [row.message for row in found.rows]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulator.redrive import server as asking
-from simulator.redrive.server import Server, queue_on, server_at
+from simulator.redrive.server import ServerAddress, queue_on, server_at
 from tests.redrive.dead_letters import Place, simulated
 
 VHOST = "/läden"
@@ -15,7 +15,7 @@ def test_definitions_that_are_cut_off_are_taken_from_the_whole_export(monkeypatc
     """As 4.3 cuts off the export of a virtual host whose name is not ASCII."""
     whole = asking._fetched
 
-    def cut(server: Server, path: str) -> bytes:
+    def cut(server: ServerAddress, path: str) -> bytes:
         answer = whole(server, path)
         return answer[: len(answer) // 2] if path.startswith("definitions/") else answer
 

@@ -19,7 +19,7 @@ from simulator.capture.counters import CounterReadings, NodeReadings, reading
 from simulator.cli.main import main
 from simulator.cli.replay import show_balance
 from simulator.replay.report import page
-from simulator.replay.results.counters import Balance, Entry, LogCounts, as_json, balance, remarks, sentences
+from simulator.replay.results.counters import Balance, BalanceEntry, LogCounts, as_json, balance, remarks, sentences
 from simulator.replay.results.headline import headline
 from simulator.replay.results.summary import Summary
 from tests.counters.playing import HOUR_MS, play
@@ -64,7 +64,7 @@ def said(found: Balance) -> str:
     return " | ".join(sentence for entry in found.entries for sentence in sentences(entry, found))
 
 
-def only(found: Balance) -> Entry:
+def only(found: Balance) -> BalanceEntry:
     (entry,) = found.entries
     return entry
 

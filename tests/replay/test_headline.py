@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dlx.global_counters import DISABLED
-from simulator.replay.results.counters import Balance, Entry, Suspect
+from simulator.replay.results.counters import Balance, BalanceEntry, Suspect
 from simulator.replay.results.headline import headline
 from simulator.replay.results.summary import Summary
 
@@ -100,7 +100,7 @@ def test_publishes_that_went_elsewhere_are_no_agreement() -> None:
     ],
 )
 def test_the_counters_of_the_broker_have_their_say(residual: int, unexplained: int, tone: str, begins: str) -> None:
-    entry = Entry(
+    entry = BalanceEntry(
         reason="expired", queue_type="classic", strategy=DISABLED, counted=residual, reconstructed=0,
         residual=residual, unexplained=unexplained,
     )  # fmt: skip
@@ -127,7 +127,7 @@ def test_what_the_broker_counted_is_a_loss_where_queues_without_an_exchange_cann
         Suspect(vhost="/", queue="drops", most=dropping, why="no dead-letter exchange"),
         Suspect(vhost="/", queue="sends", most=sending, why="dead-letter exchange 'dxl' does not exist", sends=True),
     )
-    entry = Entry(
+    entry = BalanceEntry(
         reason="expired", queue_type="classic", strategy=DISABLED, counted=3, reconstructed=0, residual=3,
         suspects=suspects,
     )  # fmt: skip

@@ -19,20 +19,20 @@ from simulator.replay.report import ReportData, groups, page
 from simulator.replay.report.aggregation import BUCKETS_MAX, bucket
 from simulator.replay.report.data import (
     Ambiguous,
-    Cause,
-    DeadLetters,
+    DeadLetterFlow,
+    DeathPath,
     Deaths,
-    Delivered,
+    DifferenceCause,
     Example,
     FieldDiffers,
-    Path,
     Published,
+    QueueDeliveries,
     Unexplained,
 )
 from simulator.replay.report.grouping import arrows
 from simulator.replay.report.pictures import deaths_picture, flow_picture, paths_picture
 from simulator.replay.results.summary import LostMessages, Summary, UncheckedFinding, summarize
-from simulator.replay.search.losses import Loss, find_losses
+from simulator.replay.search.losses import LossyQueue, find_losses
 from tests.replay.logs import EXAMPLES, example_definitions
 
 SUMMARY = Summary(
@@ -53,13 +53,13 @@ def report_data(**changes: Any) -> ReportData:
         span_us=(1_700_000_000_000_000, 1_700_000_060_000_000),
         publishes=(Published("/", "shop", "shop.work", 100), Published("/", "", "plain", 7)),
         dead_letters=(
-            DeadLetters("/", "shop.work", "rejected", "shop.retry", "shop.wait", 60, 60),
-            DeadLetters("/", "shop.wait", "expired", "", "shop.work", 60, 60),
+            DeadLetterFlow("/", "shop.work", "rejected", "shop.retry", "shop.wait", 60, 60),
+            DeadLetterFlow("/", "shop.wait", "expired", "", "shop.work", 60, 60),
         ),
-        deliveries=(Delivered("/", "shop.work", 160, 0),),
+        deliveries=(QueueDeliveries("/", "shop.work", 160, 0),),
         bucket_us=1_000_000,
         deaths=(Deaths(1_700_000_000_000_000, "/", "shop.work", "rejected", 60),),
-        paths=(Path("/", (("shop.work", "rejected"), ("shop.wait", "expired")), "shop.work", 60, 40),),
+        paths=(DeathPath("/", (("shop.work", "rejected"), ("shop.wait", "expired")), "shop.work", 60, 40),),
         differences=(),
         causes=(),
         unexplained=(),
@@ -112,7 +112,7 @@ def test_what_is_unchecked_or_lost_is_told_and_the_headline_is_not_green() -> No
 
 def test_share_is_never_rounded_up_to_all() -> None:
     summary = msgspec.structs.replace(SUMMARY, deliveries=10**6, agree=10**6 - 1, differ=1)
-    text = visible_text(page(report_data(summary=summary, causes=(Cause((), 1),))))
+    text = visible_text(page(report_data(summary=summary, causes=(DifferenceCause((), 1),))))
     assert "99.99 %" in text
     assert "1 delivery of 1,000,000 is not what the rules of 4.3 predict" in text
 
@@ -128,7 +128,7 @@ def test_difference_links_to_its_row_of_the_release_table() -> None:
     example = Example("/", "shop.work", "m-17", "trace.log", 421)
     difference = FieldDiffers("x-death order", ("death_order",), 12, '"newest"', "absent", example)
     summary = msgspec.structs.replace(SUMMARY, agree=4_988, differ=12)
-    causes = (Cause(("death_order",), 12),)
+    causes = (DifferenceCause(("death_order",), 12),)
     html = page(report_data(summary=summary, captured_on="3.10.8", differences=(difference,), causes=causes))
     assert 'href="#behaviour-death_order"' in html
     assert 'id="behaviour-death_order"' in html
@@ -170,15 +170,15 @@ def test_names_are_text_everywhere() -> None:
         definitions=EVIL,
         files=(FileReport(file=EVIL, rows=1, broken=0),),
         publishes=(Published(EVIL, EVIL, EVIL, 3), Published(EVIL, EVIL, None, 2)),
-        dead_letters=(DeadLetters(EVIL, EVIL, EVIL, EVIL, EVIL + "2", 3, 3),),
-        deliveries=(Delivered("/", EVIL, 3, 1),),
+        dead_letters=(DeadLetterFlow(EVIL, EVIL, EVIL, EVIL, EVIL + "2", 3, 3),),
+        deliveries=(QueueDeliveries("/", EVIL, 3, 1),),
         deaths=(Deaths(1_700_000_000_000_000, EVIL, EVIL, EVIL, 3),),
-        paths=(Path(EVIL, ((EVIL, EVIL),), EVIL, 3, 3),),
+        paths=(DeathPath(EVIL, ((EVIL, EVIL),), EVIL, 3, 3),),
         differences=(FieldDiffers(EVIL, (EVIL,), 1, EVIL, EVIL, Example(EVIL, EVIL, EVIL, EVIL, 1)),),
-        causes=(Cause((EVIL,), 1),),
+        causes=(DifferenceCause((EVIL,), 1),),
         unexplained=(Unexplained(EVIL, 1, Example(EVIL, EVIL, EVIL, EVIL, 1)),),
         ambiguous=(Ambiguous((EVIL,), 1, Example(EVIL, EVIL, EVIL, EVIL, 1)),),
-        losses=(Loss(EVIL, EVIL, (EVIL,), EVIL),),
+        losses=(LossyQueue(EVIL, EVIL, (EVIL,), EVIL),),
     )
     html = page(data)
     assert "<script>alert" not in html
@@ -239,8 +239,8 @@ def test_queue_shared_by_many_stands_at_the_edge_of_each_group() -> None:
     names = [f"{letter}.work" for letter in "abcdefghijklmnopqrst"]
     data = report_data(
         publishes=None,
-        dead_letters=tuple(DeadLetters("/", name, "rejected", "dlx", "graveyard", 5, 5) for name in names),
-        deliveries=(Delivered("/", "graveyard", 100, 0),),
+        dead_letters=tuple(DeadLetterFlow("/", name, "rejected", "dlx", "graveyard", 5, 5) for name in names),
+        deliveries=(QueueDeliveries("/", "graveyard", 100, 0),),
     )
     found = groups(data)
     assert max(len(group.queues) for group in found) <= 12
@@ -261,7 +261,7 @@ def test_picture_shows_queues_exchanges_counts_and_reasons() -> None:
 def test_picture_of_many_arrows_keeps_the_largest_dead_letters() -> None:
     data = report_data(
         publishes=tuple(Published("/", f"x{n}", "shop.a", 1_000 + n) for n in range(50)),
-        dead_letters=tuple(DeadLetters("/", "shop.a", f"reason{n:02}", "", "shop.b", n, n) for n in range(80)),
+        dead_letters=tuple(DeadLetterFlow("/", "shop.a", f"reason{n:02}", "", "shop.b", n, n) for n in range(80)),
     )
     group = groups(data)[0]
     assert len(arrows(group)) == 130

@@ -15,7 +15,7 @@ from simulator.capture import convert
 from simulator.definitions import read_definitions
 from simulator.replay import Database, replay_files, summarize
 from simulator.replay.report import ReportData, aggregate, page
-from simulator.replay.report.data import Cause, Example, FieldDiffers, MessageLife, MessageStep
+from simulator.replay.report.data import DifferenceCause, Example, FieldDiffers, MessageLife, MessageStep
 from simulator.replay.report.message_lives import ROWS_MAX, message_lives
 from simulator.replay.results.summary import LostMessages
 from simulator.replay.rows.tables import LocalTable
@@ -127,7 +127,7 @@ def test_the_most_serious_differences_come_first() -> None:
         "client_deaths_continued": differs("x-death[0].count", "client_deaths_continued"),
         "death_routing_keys": differs("routing_keys[0]", "death_routing_keys"),
     }
-    causes = tuple(Cause((name,), 1_000 - place) for place, name in enumerate(found))
+    causes = tuple(DifferenceCause((name,), 1_000 - place) for place, name in enumerate(found))
     summary = msgspec.structs.replace(SUMMARY, agree=4_000, differ=1_000)
     html = page(report_data(summary=summary, differences=tuple(found.values()), causes=causes))
     agreement = html.partition('id="findings"')[2]

@@ -9,7 +9,7 @@ from simulator.broker.broker import Broker
 from simulator.broker.replies import Reply
 from simulator.clock import VirtualClock
 from simulator.server.amqp.connection import Connection, ServerSettings
-from simulator.server.amqp.contents import Contents
+from simulator.server.amqp.contents import DeliveryEncoder
 from simulator.server.amqp.frames import BODY, CONTENT_HEADER, HEADER, METHOD, frame
 from simulator.server.amqp.methods import NAMES, decode_fields, encode_method
 from simulator.server.amqp.properties import encode_properties
@@ -62,7 +62,7 @@ class Peer:
             release=broker.release,
             cluster_name=lambda: "rabbit@test",
             message_max_bytes=message_max_bytes or broker.max_message_size,
-            contents=Contents(broker.release),
+            contents=DeliveryEncoder(broker.release),
         )
         Peer._last_id += 1
         self.id = Peer._last_id

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from simulator.scenario.properties.property import Cause, PropertyBroken
+from simulator.scenario.properties.property import FindingCause, PropertyBroken
 from simulator.scenario.properties.property_registry import Lossless
 from simulator.scenario.steps import History
 from simulator.scenario.trial import Trial
@@ -21,7 +21,7 @@ from tests.testing.test_trial import queue
 TRIED_MAX = 500
 
 
-def lost(definitions: dict[str, Any], history: History, known: set[Cause]) -> Cause | None:
+def lost(definitions: dict[str, Any], history: History, known: set[FindingCause]) -> FindingCause | None:
     """Return the first loss of the history in the whole topology, apart from the known ones."""
     promise = Lossless()
     promise.known = known

@@ -10,8 +10,8 @@ import msgspec
 from simulator.capture import open_log
 from simulator.definitions import read_definitions
 from simulator.replay.engines.local import replay_table
-from simulator.replay.watch.state import VERDICTS, State
-from simulator.replay.watch.watcher import Watcher, Wish, verdict_line
+from simulator.replay.watch.state import VERDICTS, WatchState
+from simulator.replay.watch.watcher import Watcher, WatchOptions, verdict_line
 
 ROOT = Path(__file__).parents[2]
 CAPTURED = {
@@ -26,12 +26,12 @@ def log_of(name: str) -> bytes:
     return gzip.decompress((CAPTURED[name] / "trace.log.gz").read_bytes())
 
 
-def wish_for(name: str, **options: float) -> Wish:
+def wish_for(name: str, **options: float) -> WatchOptions:
     definitions = read_definitions(CAPTURED[name] / "definitions.json")
-    return Wish(definitions=definitions, rules=name.split()[-1], **options)
+    return WatchOptions(definitions=definitions, rules=name.split()[-1], **options)
 
 
-def replayed(log: Path, wish: Wish) -> list[bytes]:
+def replayed(log: Path, wish: WatchOptions) -> list[bytes]:
     """Return the lines that a watch of the log has to come to, sorted."""
     table = replay_table(list(open_log(log)), wish.definitions, wish.rules, wish.assumptions)
     return sorted(verdict_line(row) for row in table.to_pylist() if row["verdict"])
@@ -48,6 +48,6 @@ def said(folder: Path) -> list[bytes]:
     return sorted(line for line in found.values() if msgspec.json.decode(line)["verdict"])
 
 
-def watcher(sources: Path, wish: Wish, folder: Path) -> tuple[Watcher, State]:
-    state = State(folder, "test")
+def watcher(sources: Path, wish: WatchOptions, folder: Path) -> tuple[Watcher, WatchState]:
+    state = WatchState(folder, "test")
     return Watcher([sources], wish, state), state

@@ -9,11 +9,11 @@ import pytest
 
 from simulator.capture import convert, open_log
 from simulator.capture.capture_errors import CaptureError
-from simulator.capture.journal import Journal
+from simulator.capture.journal import CaptureFile
 from simulator.capture.schema import Observation
 from simulator.replay.results.summary import MatchesNothingError
-from simulator.replay.watch.state import State
-from simulator.replay.watch.watcher import Wish
+from simulator.replay.watch.state import WatchState
+from simulator.replay.watch.watcher import WatchOptions
 from tests.replay.logs import Log, definitions_of, write_log
 from tests.watch.logs import log_of, replayed, said, watcher, wish_for
 
@@ -77,7 +77,7 @@ def test_a_directory_of_parts_is_read_as_they_come(tmp_path: Path) -> None:
     text.write_bytes(b"".join(log))
     rows = [row for batch in open_log(text) for row in batch.to_pylist()]
     with state:
-        journal = Journal(parts / "late.jsonl")
+        journal = CaptureFile(parts / "late.jsonl")
         for row in rows[400:]:
             journal.append(msgspec.convert(row, Observation))
         journal.close()
@@ -117,7 +117,7 @@ def test_messages_are_forgotten_sooner_if_too_many_are_open(tmp_path: Path) -> N
     for number in range(200):  # a row a second
         log.publish("", "work", message_id=f"m{number}").deliver("work", "", ["work"], message_id=f"m{number}")
     growing = write_log(tmp_path / "trace.log", log.records)
-    wish = Wish(definitions=definitions_of({"work": {}}), rules="4.3", open_max=80)
+    wish = WatchOptions(definitions=definitions_of({"work": {}}), rules="4.3", open_max=80)
     each, state = watcher(growing, wish, tmp_path / "state")
     with state:
         for now in range(5, 9):
@@ -139,16 +139,16 @@ def test_definitions_that_do_not_fit_are_refused_also_after_a_kill(tmp_path: Pat
 
 
 def test_a_state_goes_on_only_with_what_it_was_made_for_and_in_one_watch(tmp_path: Path) -> None:
-    with State(tmp_path, "one") as state:
+    with WatchState(tmp_path, "one") as state:
         state.fit()
         state.commit([])
         with pytest.raises(CaptureError, match="in use by another one"):
-            State(tmp_path, "one")
+            WatchState(tmp_path, "one")
     with pytest.raises(CaptureError, match="made with other definitions, release or options"):
-        State(tmp_path, "another")
+        WatchState(tmp_path, "another")
     (tmp_path / "state.sqlite").write_bytes(b"something else" * 100)
     with pytest.raises(CaptureError, match="no state of `dlx watch`"):
-        State(tmp_path, "one")
+        WatchState(tmp_path, "one")
 
 
 @pytest.mark.parametrize(("first", "second"), [(slice(0, 40), slice(20, 60)), (slice(0, 40), slice(0, 40))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simulator.replay.watch.state import State
+from simulator.replay.watch.state import WatchState
 
 DUE = 10
 
@@ -17,7 +17,7 @@ def instructions_of_a_step(folder: Path, messages: int) -> int:
         nonlocal ran
         ran += 1
 
-    with State(folder, "test") as state:
+    with WatchState(folder, "test") as state:
         state.add((f"/\nm-{number}", 0, "log", number, "", "", None, None, None, 0, 1, 0) for number in range(messages))
         state.add((f"/\nm-{number}", 1, "log", number, "", "", None, None, None, 1, 0, 0) for number in range(DUE))
         state._database.set_progress_handler(count, 1)

@@ -12,7 +12,7 @@ import pytest
 
 from simulator.capture import SCHEMA, open_log
 from simulator.definitions import read_definitions
-from simulator.replay.watch.watcher import Wish
+from simulator.replay.watch.watcher import WatchOptions
 from tests.replay.logs import Log, definitions_of, write_log
 from tests.watch.logs import CAPTURED, ROOT, log_of, replayed, said, watcher, wish_for
 
@@ -56,7 +56,9 @@ def test_the_flag_redelivered_is_held_against_the_log(tmp_path: Path) -> None:
     batch = batch.set_column(batch.schema.get_field_index("redelivered"), "redelivered", flags)
     capture = tmp_path / "captured.parquet"
     pq.write_table(pa.Table.from_batches([batch], schema=SCHEMA), capture)
-    each, state = watcher(capture, Wish(definitions=definitions_of({"work": {}}), rules="4.3"), tmp_path / "state")
+    each, state = watcher(
+        capture, WatchOptions(definitions=definitions_of({"work": {}}), rules="4.3"), tmp_path / "state"
+    )
     with state:
         while each.step(100, settled=True).more:
             pass
@@ -68,7 +70,7 @@ def test_a_watch_notices_that_rows_are_late_and_still_knows_when_it_goes_on(tmp_
     busy = ROOT / "tests" / "replay" / "late"
     log, growing = gzip.decompress((busy / "trace.log.gz").read_bytes()), tmp_path / "trace.log"
     lines = log.splitlines(keepends=True)
-    wish = Wish(definitions=read_definitions(busy / "definitions.json"), rules="4.3")
+    wish = WatchOptions(definitions=read_definitions(busy / "definitions.json"), rules="4.3")
     size = len(lines) // 12
     for number, begin in enumerate(range(0, len(lines), size)):
         each, state = watcher(growing, wish, tmp_path / "state")

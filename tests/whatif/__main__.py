@@ -22,7 +22,7 @@ from dlx.releases import release as rules
 from simulator.capture.capture_errors import NothingReadable
 from simulator.definitions import read_definitions
 from simulator.replay import Database
-from simulator.whatif.answer import Answer
+from simulator.whatif.answer import WhatIfAnswer
 from simulator.whatif.local import what_if_files
 from simulator.whatif.sides import side_of
 from tests.counters.playing import Target, captured, declare, run, virtual_host
@@ -62,7 +62,7 @@ def main(texts: tuple[str, ...], seed: int, workloads: int) -> None:
     sys.exit(1 if reproduced < SHARE_MIN * messages or changed else 0)
 
 
-def asked(release: str, target: Target, seed: int, folder: Path) -> Answer:
+def asked(release: str, target: Target, seed: int, folder: Path) -> WhatIfAnswer:
     """Play a workload on a server, and ask about it under its own settings."""
     folder.mkdir(parents=True)
     log, definitions = folder / "log.parquet", folder / "definitions.json"

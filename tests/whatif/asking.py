@@ -20,12 +20,12 @@ from simulator.replay import Database
 from simulator.replay.rows.tables import LocalTable
 from simulator.scenario.steps import AnyStep
 from simulator.testing.strategies import definitions_document
-from simulator.whatif.both_sides import Case
+from simulator.whatif.both_sides import ComparedMessage
 from simulator.whatif.differences import Side
 from simulator.whatif.local import what_if_files
 from simulator.whatif.plain_player import PlainPlayer
 from simulator.whatif.playback import LogFacts, Unseen
-from simulator.whatif.result import Result
+from simulator.whatif.result import WhatIfResult
 from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.sides import side_of
 from simulator.whatif.stories import Story
@@ -33,10 +33,10 @@ from tests.replay.broker_logs import broker_log
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class AskedTwice(Result):
+class AskedTwice(WhatIfResult):
     """The answer, which is the same where each message is played by itself; ``singly`` is what that gave."""
 
-    singly: Sequence[Case]
+    singly: Sequence[ComparedMessage]
 
 
 def ask(captured: LocalTable, before: Side, after: Side, **options: Any) -> AskedTwice:
@@ -45,7 +45,7 @@ def ask(captured: LocalTable, before: Side, after: Side, **options: Any) -> Aske
     plain = what_if_files(captured, before, after, player_of=PlainPlayer, **options)
     assert msgspec.json.encode(shared.answer) == msgspec.json.encode(plain.answer)
     assert all(len(each.members.names) == 1 for each in plain.cases)
-    own = {each.name: getattr(shared, each.name) for each in fields(Result)}
+    own = {each.name: getattr(shared, each.name) for each in fields(WhatIfResult)}
     return AskedTwice(**own, singly=[each.case for each in plain.cases])
 
 

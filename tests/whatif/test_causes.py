@@ -19,7 +19,7 @@ from simulator.generate import Wish, generate
 from simulator.replay import Database
 from simulator.replay.rows.tables import select
 from simulator.scenario.steps import Ack, Publish, Wait
-from simulator.whatif.causes import Cause, Laboratory
+from simulator.whatif.causes import ChangeCause, Laboratory
 from simulator.whatif.differences import Side
 from simulator.whatif.local import what_if_files
 from simulator.whatif.playback_broker import PlaybackBroker
@@ -88,15 +88,15 @@ class Brokers:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.queues: list[int] = []
-        plain = Laboratory._stage
+        plain = Laboratory._broker
 
-        def stage(*asked: Any) -> PlaybackBroker | None:
+        def broker(*asked: Any) -> PlaybackBroker | None:
             found = plain(*asked)
             assert found is not None
-            self.queues.append(sum(len(vhost.queues) for vhost in found.broker.vhosts.values()))
+            self.queues.append(sum(len(vhost.queues) for vhost in found.node.vhosts.values()))
             return found
 
-        monkeypatch.setattr(Laboratory, "_stage", stage)
+        monkeypatch.setattr(Laboratory, "_broker", broker)
 
 
 MANY = 30
@@ -119,7 +119,7 @@ def test_a_difference_that_the_messages_do_not_meet_is_not_tried(monkeypatch: py
     brokers = Brokers(monkeypatch)
     history = [Publish("orders", "to.3.now"), Wait(1_500), Ack("work.3"), Wait(5_000)]
     asked = asked_about(WAITING, history, *LOST, *LONGER)
-    assert asked.answer.causes == (Cause("x-dead-letter-exchange of queue 'wait.3': \"\" → none", 1),)
+    assert asked.answer.causes == (ChangeCause("x-dead-letter-exchange of queue 'wait.3': \"\" → none", 1),)
     assert len(brokers.queues) == 2 * 2  # asked twice
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from examples.what_if.topology import RUNS
 from simulator.definitions import read_definitions
-from simulator.whatif.both_sides import Case
+from simulator.whatif.both_sides import ComparedMessage
 from simulator.whatif.sides import side_of
 from tests.whatif.asking import asked_of
 
@@ -25,7 +25,7 @@ UNDECIDED = {("3.10", "4.3", "own"): 4}
 """Messages that were rejected, and then returned: nobody knows of 3.10 whether the rejections would count on 4.3."""
 
 
-def as_recorded(case: Case, fates: dict[str, Any]) -> bool:
+def as_recorded(case: ComparedMessage, fates: dict[str, Any]) -> bool:
     seen = fates.get(case.story.message, {"acknowledged": {}, "waiting": {}})
     return (
         dict(case.after.ends.acknowledged) == seen["acknowledged"] and dict(case.after.ends.waiting) == seen["waiting"]

@@ -12,7 +12,7 @@ from simulator.definitions import Definitions, read_definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
 from simulator.replay.rows.tables import select
-from simulator.whatif.both_sides import Runs
+from simulator.whatif.both_sides import Playbacks
 from simulator.whatif.differences import differing_queues
 from simulator.whatif.local import what_if_files
 from simulator.whatif.page import page
@@ -71,7 +71,7 @@ def test_the_answer_is_as_if_every_message_was_played_under_both_sides(
 
     monkeypatch.setattr(Playback, "play", play)
     skipping, some = answered(tmp_path, other, unseen), len(played)
-    monkeypatch.setattr(Runs, "_fares_the_same", lambda *_: False)
+    monkeypatch.setattr(Playbacks, "_fares_the_same", lambda *_: False)
     twice = answered(tmp_path, other, unseen)
     assert skipping == twice
     assert some < 0.9 * (len(played) - some)  # else it would say nothing

@@ -19,7 +19,7 @@ from simulator.whatif import likeness
 from simulator.whatif.local import what_if_files
 from simulator.whatif.page import page
 from simulator.whatif.plain_player import PlainPlayer
-from simulator.whatif.result import Result
+from simulator.whatif.result import WhatIfResult
 from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.sides import side_of
 from tests.long import some_in_ci
@@ -36,7 +36,7 @@ NO_LOG = {75}
 """Seeds of topologies in which no message gets anywhere."""
 
 
-def told(asked: Result) -> tuple[Any, ...]:
+def told(asked: WhatIfResult) -> tuple[Any, ...]:
     """All that people get."""
     rows = sorted(map(repr, asked.frame().to_dict("records")))
     ways = sorted((repr(way), *of_way) for way, of_way in asked.tally.ways.items())
@@ -83,7 +83,7 @@ def test_most_messages_by_themselves_share_a_play(against: str, tmp_path: Path) 
     assert sharing(asked) > 0.5 * asked.answer.messages
 
 
-def sharing(asked: Result) -> int:
+def sharing(asked: WhatIfResult) -> int:
     """How many messages share a play with others."""
     return sum(len(each.members.names) for each in asked.cases if len(each.members.names) > 1)
 

@@ -19,7 +19,7 @@ from simulator.definitions import Definitions, read_definitions
 from simulator.replay import Database
 from simulator.scenario.steps import Ack, Publish, Wait
 from simulator.testing.strategies import definitions_document
-from simulator.whatif.both_sides import Comparison, Runs
+from simulator.whatif.both_sides import Comparison, Playbacks
 from simulator.whatif.coupling import Unit
 from simulator.whatif.local import read_log
 from simulator.whatif.log import Overview
@@ -60,7 +60,7 @@ class Whole:
             self.log = Overview.of(log).log(one)
             self.stories = read_log(log, one)
         self._untouched = {story.message: pickle.dumps(story) for story in self.stories}
-        self.comparison = Comparison(self.stories, Runs(one, other_side, "ack", self.log))
+        self.comparison = Comparison(self.stories, Playbacks(one, other_side, "ack", self.log))
         self.comparison.play()
 
     @property
@@ -96,10 +96,10 @@ def in_order(table: pa.Table) -> pa.Table:
 
 @pytest.mark.parametrize("rows", [1, 7, 1000])
 def test_slices_of_any_size_come_to_the_same(rows: int, whole: Whole) -> None:
-    asking, log = whole.asking, whole.comparison.runs.log
+    asking, log = whole.asking, whole.comparison.playbacks.log
     ordered = in_order(through(OrderStep(asking), whole.begun(), rows))
     first_runs = in_order(through(FirstRunsStep(asking, log, 10_000).together, ordered, rows))
-    typical_waits = whole.comparison.runs._typical_waits
+    typical_waits = whole.comparison.playbacks._typical_waits
     told = through(CasesStep(asking, log, typical_waits, 10_000).together, first_runs, rows)
     (tallied,) = [pickle.loads(tally) for tally in told["tally"].to_pylist() if tally is not None]
     found = rows_of(fates for batch in told.to_batches() for fates in read_fates(batch)).to_pylist()
@@ -128,7 +128,7 @@ def test_a_message_is_given_back_when_nothing_more_can_happen_to_it() -> None:
             taken += 1
             yield FirstRun(case.story)
 
-    run = Playback(prepared(side_of(definitions, DEFAULT)).stage, shown_by(case.story for case in asked.singly), "ack")
+    run = Playback(prepared(side_of(definitions, DEFAULT)).broker, shown_by(case.story for case in asked.singly), "ack")
     held = [taken - number for number, _ in enumerate(run.play(taking()))]
     assert (len(held), taken) == (50, 50)
     assert max(held) <= 3
@@ -137,6 +137,6 @@ def test_a_message_is_given_back_when_nothing_more_can_happen_to_it() -> None:
 def test_too_many_waiting_messages_are_told_with_their_queues(whole: Whole) -> None:
     own = sorted(whole.stories, key=lambda each: each.began)
     with pytest.raises(TooManyHeldError, match=r"^\d+ in '"):
-        list(whole.comparison.runs.first(own, held_max=5))
-    assert whole.comparison.runs.before.stage.broker.next_due() is None
-    assert TypicalWaits.of(each.first for each in whole.comparison.runs.first(own)).typical_us
+        list(whole.comparison.playbacks.first(own, held_max=5))
+    assert whole.comparison.playbacks.before.broker.node.next_due() is None
+    assert TypicalWaits.of(each.first for each in whole.comparison.playbacks.first(own)).typical_us

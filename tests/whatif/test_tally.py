@@ -11,27 +11,27 @@ import pytest
 from simulator.definitions import Definitions
 from simulator.whatif import correlates as marks_module
 from simulator.whatif import tally as tally_module
-from simulator.whatif.both_sides import Case, Comparison, Runs
+from simulator.whatif.both_sides import ComparedMessage, Comparison, Playbacks
 from simulator.whatif.causes import find_causes
 from simulator.whatif.correlates import Correlates
 from simulator.whatif.outcomes import Fate, Outcome
 from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.sides import prepared, side_of
-from simulator.whatif.stories import Delivery, Publication, Shown, Story
+from simulator.whatif.stories import Publication, Shown, Story, StoryDelivery
 from simulator.whatif.tally import Tally
 from tests.whatif.asking import shown_by
 
 WORK, LOST = Outcome(acknowledged=(("work", 1),)), Outcome(lost=(("work", "expired", 1),))
 
 
-def case(number: int, after: Outcome = WORK, **headers: str) -> Case:
+def case(number: int, after: Outcome = WORK, **headers: str) -> ComparedMessage:
     key = f"key.{number}"
     published = Publication(0, 0, "orders", "order" if headers else key, {"headers": headers}, b"")
-    delivered = Delivery(Shown("work", "orders", (key,), ""), 1, 1, "")
-    return Case(Story("/", f"m{number}", [published], [delivered]), Fate(WORK), Fate(after), True)
+    delivered = StoryDelivery(Shown("work", "orders", (key,), ""), 1, 1, "")
+    return ComparedMessage(Story("/", f"m{number}", [published], [delivered]), Fate(WORK), Fate(after), True)
 
 
-def in_parts(cases: Sequence[Case], parts: int) -> Tally:
+def in_parts(cases: Sequence[ComparedMessage], parts: int) -> Tally:
     return Tally.whole(Tally(map(WeightedCase.of, cases[number::parts])) for number in range(parts))
 
 
@@ -79,8 +79,8 @@ def test_messages_of_one_id_in_two_virtual_hosts_change_because_of_their_own_que
         for vhost, queue in (("one", "x"), ("other", "y"))
         for number in range(5)
     ]
-    comparison = Comparison(stories, Runs(side(), side(**{"x-message-ttl": 1}), "ack", shown_by(stories)))
+    comparison = Comparison(stories, Playbacks(side(), side(**{"x-message-ttl": 1}), "ack", shown_by(stories)))
     comparison.play()
     parts = [Tally(map(WeightedCase.of, own)).part(own, unit.queues) for unit, own in comparison.parts()]
-    causes = find_causes(comparison.runs, parts).found
+    causes = find_causes(comparison.playbacks, parts).found
     assert sorted(cause.messages for cause in causes) == [5, 5]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.whatif.time_constraints import Planner, Timetable
+from simulator.whatif.time_constraints import TimePlanner, Timetable
 
 END_US = 1_000
 TTLS_US = {("/", "wait"): 100}
@@ -10,7 +10,7 @@ TTLS_US = {("/", "wait"): 100}
 
 def timetable() -> Timetable:
     """Published at 10, rejected at 30 into a queue with a TTL, delivered in the log 25 after that."""
-    planner = Planner([10, 30, 55, END_US], {10: 0, 30: 1, 55: 2}, 3, TTLS_US)
+    planner = TimePlanner([10, 30, 55, END_US], {10: 0, 30: 1, 55: 2}, 3, TTLS_US)
     planner.at(10)
     planner.as_late(10, 10, 30)
     planner.came(("/", "wait"), 30)
@@ -38,7 +38,7 @@ def test_the_end_of_the_log_is_planned() -> None:
 
 
 def test_a_time_that_nobody_planned_is_not_sure() -> None:
-    planner = Planner([10, 30, END_US], {10: 0, 30: 1}, 2, TTLS_US)
+    planner = TimePlanner([10, 30, END_US], {10: 0, 30: 1}, 2, TTLS_US)
     planner.at(10)
     planner.happens(30)
     assert not planner.sure

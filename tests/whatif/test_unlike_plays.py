@@ -11,10 +11,10 @@ from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.definitions import Definitions
 from simulator.testing.strategies import definitions_document
 from simulator.whatif import likeness
-from simulator.whatif.both_sides import Runs
+from simulator.whatif.both_sides import Playbacks
 from simulator.whatif.playback import FirstRun
 from simulator.whatif.sides import prepared, side_of
-from simulator.whatif.stories import ConsumerAction, Delivery, Publication, Shown, Story
+from simulator.whatif.stories import ConsumerAction, Publication, Shown, Story, StoryDelivery
 from tests.whatif.asking import shown_by
 
 SECOND = 1_000_000
@@ -30,43 +30,43 @@ def publish(at_us: int, exchange: str, key: str, **properties: Any) -> Publicati
 
 def deliver(
     at_us: int, queue: str, action: ConsumerAction = ConsumerAction.ENDED, held_us: int = 0, *, traced: bool = True
-) -> Delivery:
+) -> StoryDelivery:
     at, place = BEGIN + at_us, at_us + 2
     until = {"until_us": at + held_us, "until_place": place + 0.5 if held_us else 0}
-    return Delivery(Shown(queue, "", (), ""), at, place, "", action=action, traced=traced, **until)
+    return StoryDelivery(Shown(queue, "", (), ""), at, place, "", action=action, traced=traced, **until)
 
 
-def story(*events: Publication | Delivery) -> Story:
+def story(*events: Publication | StoryDelivery) -> Story:
     published = [each for each in events if isinstance(each, Publication)]
-    return Story("/", "one", published, [each for each in events if isinstance(each, Delivery)])
+    return Story("/", "one", published, [each for each in events if isinstance(each, StoryDelivery)])
 
 
 def runs_of(
     stories: Sequence[Story], topology: Topology, release: str, policies: Sequence[Mapping[str, Any]] = ()
-) -> Runs:
+) -> Playbacks:
     document = {**definitions_document(topology, release), "policies": [*policies]}
     side = prepared(side_of(Definitions(document, "definitions.json"), release))
-    return Runs(side, side, "ack", shown_by([*stories, story(publish(LATER, "", "nowhere"))]))
+    return Playbacks(side, side, "ack", shown_by([*stories, story(publish(LATER, "", "nowhere"))]))
 
 
 def played(stories: Sequence[Story], topology: Topology, release: str, policies: Any = ()) -> list[FirstRun]:
-    runs = runs_of(stories, topology, release, policies)
-    return [runs.first_alone(each) for each in stories]
+    playbacks = runs_of(stories, topology, release, policies)
+    return [playbacks.first_alone(each) for each in stories]
 
 
-def shares_a_play(runs: Runs, one: Story, other: Story) -> bool:
+def shares_a_play(playbacks: Playbacks, one: Story, other: Story) -> bool:
     """Tell whether the second message would get what the play of the first one gave."""
     read = [
-        [(runs.reaches.alike(own.vhost, each.routing_key), [*filter(likeness.is_read, each.properties.items())])
+        [(playbacks.reaches.alike(own.vhost, each.routing_key), [*filter(likeness.is_read, each.properties.items())])
          for each in own.publications]
         for own in (one, other)
     ]  # fmt: skip
     moments_us = [
-        [*own.moments_us(), *(each.until_us for each in own.deliveries), runs.log.end_us] for own in (one, other)
+        [*own.moments_us(), *(each.until_us for each in own.deliveries), playbacks.log.end_us] for own in (one, other)
     ]
     if read[0] != read[1] or likeness.order_of(moments_us[0]) != likeness.order_of(moments_us[1]):
         return False
-    _, plan = runs.first_planned(one, moments_us[0])
+    _, plan = playbacks.first_planned(one, moments_us[0])
     return plan is not None and plan.timetable.times(moments_us[1]) is not None
 
 

@@ -11,7 +11,7 @@ from simulator.broker.commands import Command, PassTime
 from simulator.broker.replies import Got
 from simulator.scenario.steps import Ack, AnyStep, Crash, Get, Hold, Leave, Publish, Reject, Requeue, Wait
 from simulator.whatif.both_sides import RETURNED
-from simulator.whatif.local import Result
+from simulator.whatif.local import WhatIfResult
 from simulator.whatif.playback_broker import PlaybackBroker
 from simulator.whatif.stories import ConsumerAction
 from tests.whatif.asking import asked_about
@@ -39,7 +39,7 @@ def retried(times: int) -> list[AnyStep]:
     return [Publish("", "work"), *failed, Ack("work")]
 
 
-def ends(asked: Result) -> list[Any]:
+def ends(asked: WhatIfResult) -> list[Any]:
     return [case.after.ends for case in asked.singly]
 
 
@@ -328,10 +328,10 @@ def ticks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     tell = PlaybackBroker.tell
 
-    def counting(stage: PlaybackBroker, command: Command) -> Got | None:
+    def counting(broker: PlaybackBroker, command: Command) -> Got | None:
         if isinstance(command, PassTime):
-            found.append(stage.now_us)
-        return tell(stage, command)
+            found.append(broker.now_us)
+        return tell(broker, command)
 
     monkeypatch.setattr(PlaybackBroker, "tell", counting)
     return found

@@ -8,7 +8,15 @@ from dlx.releases import Row
 from dlx.settings import DEAD_LETTER_ROUTING_KEY, Settings
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.analysis.findings import Fix, ObjectName, Severity
-from simulator.analysis.upgrade.upgrade import NOTHING_TO_DO, Change, Traffic, Upgrade, asks, for_each_vhost, named
+from simulator.analysis.upgrade.questions import (
+    NOTHING_TO_DO,
+    MessagesConcerned,
+    Upgrade,
+    UpgradeChange,
+    asks,
+    for_each_vhost,
+    named,
+)
 
 OWN_COUNT = Fix(
     True,
@@ -18,7 +26,7 @@ OWN_COUNT = Fix(
 
 
 @asks("client_deaths_continued")
-def republished(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def republished(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """The counts of a message that a client publishes again with its headers begin anew, or continue."""
     text = "A client takes a dead letter from {names} and publishes it again with its headers: "
     if upgrade.after.client_deaths_continued:
@@ -53,7 +61,7 @@ def _taking(upgrade: Upgrade) -> Iterator[tuple[str, str]]:
 
 
 @asks("last_death_headers")
-def last_death(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+def last_death(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """Dead letters carry the x-last-death headers, or no longer do."""
     has = upgrade.after.last_death_headers
     text = "Dead letters in {names} carry " + (
@@ -67,7 +75,7 @@ def last_death(upgrade: Upgrade, row: Row) -> Iterator[Change]:
 
 
 @asks("death_routing_keys")
-def routing_keys(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def routing_keys(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """The routing keys in x-death leave out others."""
     text = (
         "A message with CC or BCC keys that dies in {names} has another list of routing-keys in x-death: the first key"
@@ -77,7 +85,7 @@ def routing_keys(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
 
 
 @asks("cc_header_after_dead_letter_routing_key")
-def cc_header(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def cc_header(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """The CC header of a dead letter stays, or is removed, where a routing key replaces the message's."""
     queues = (
         (queue.vhost, queue.name)
@@ -98,7 +106,7 @@ def cc_header(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
 
 
 @asks("original_expiration")
-def original_expiration(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def original_expiration(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """A death records the expiration that the message had, or does not."""
     before, after = upgrade.before.original_expiration, upgrade.after.original_expiration
     for types in ((QUORUM,), (CLASSIC,)):
@@ -142,7 +150,7 @@ def _deep(upgrade: Upgrade) -> Iterator[tuple[str, str]]:
         yield from ((vhost, name) for name in sorted(seen))
 
 
-def order_of_deaths(upgrade: Upgrade) -> Iterator[Change]:
+def order_of_deaths(upgrade: Upgrade) -> Iterator[UpgradeChange]:
     """Yield where x-death lists its entries in another order."""
     text = (
         "A message that died three times or more in different queues comes to {names} with the entries of x-death in"
@@ -154,7 +162,7 @@ def order_of_deaths(upgrade: Upgrade) -> Iterator[Change]:
 
 
 @asks("headers_kept_in_stream")
-def stream_headers(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def stream_headers(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """Consumers of a stream see other headers."""
     text = (
         "Consumers of stream {names} see other headers of the same message: under 3.12 and before, a stream keeps no"
@@ -166,7 +174,7 @@ def stream_headers(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
 
 
 @asks("quorum_acquired_count_header")
-def acquired_count(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def acquired_count(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """x-delivery-count of a quorum queue counts something else."""
     every, failed = "every return", "failed deliveries only (basic.reject and lost channels)"
     now, then, instead = (
@@ -188,7 +196,7 @@ def acquired_count(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
 
 
 @asks("quorum_count_on_first_get")
-def first_get(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def first_get(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """basic.get shows a count of 0 on the first delivery, or none."""
     text = (
         "The first basic.get of a message of {names} shows x-delivery-count 0 until 3.11, and no such header from 3.12."
@@ -198,7 +206,7 @@ def first_get(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
 
 
 @asks("delivery_count_carried")
-def carried(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def carried(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """A dead letter brings its count of failed deliveries along, and the next quorum queue counts on."""
     if upgrade.after.delivery_count_carried == "never":
         return
@@ -224,11 +232,11 @@ def _begins_to_count(upgrade: Upgrade) -> bool:
     return counts == [False, True]
 
 
-def _carried(upgrade: Upgrade, about: ObjectName, settings: Settings, sources: list[str]) -> Change:
+def _carried(upgrade: Upgrade, about: ObjectName, settings: Settings, sources: list[str]) -> UpgradeChange:
     counts = _begins_to_count(upgrade) and settings.delivery_limit is not None
     limit = f" They count towards its delivery limit ({settings.delivery_limit}), which is reached sooner."
     now = "as if it were new" if upgrade.before.delivery_count_carried == "never" else "and its past counts for nothing"
-    return Change(
+    return UpgradeChange(
         severity="warning" if counts else "note",
         about=about,
         message=f"A dead letter from {named(sources)} comes to '{about.name}' {now} under"
@@ -237,5 +245,5 @@ def _carried(upgrade: Upgrade, about: ObjectName, settings: Settings, sources: l
         fix=Fix(True, f"give '{about.name}' a higher delivery-limit with a policy, if its consumers return messages")
         if counts
         else NOTHING_TO_DO,
-        traffic=Traffic("dead letter", about.vhost, (about.name,)),
+        traffic=MessagesConcerned("dead letter", about.vhost, (about.name,)),
     )

@@ -10,14 +10,14 @@ from dlx.bindings import check_binding
 from dlx.releases import Release, Row
 from dlx.topology import Policy
 from simulator.analysis.findings import Fix, ObjectName
-from simulator.analysis.upgrade.upgrade import Change, Traffic, Upgrade, asks
+from simulator.analysis.upgrade.questions import MessagesConcerned, Upgrade, UpgradeChange, asks
 from simulator.definitions.checks import is_declared
 
 _MIRRORING = "ha-"
 
 
 @asks("policy_keys", "operator_policy_keys", "policy_pattern_max_bytes")
-def refused_policies(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+def refused_policies(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """A policy has what the release no longer takes; mirrored queues are the known case."""
     for vhost, topology in upgrade.topologies.items():
         for operator, policies in ((False, topology.policies), (True, topology.operator_policies)):
@@ -35,7 +35,7 @@ def _refused_by(upgrade: Upgrade, policy: Policy, row: Row, operator: bool) -> b
     )
 
 
-def _refused_policy(upgrade: Upgrade, vhost: str, policy: Policy, operator: bool) -> Change:
+def _refused_policy(upgrade: Upgrade, vhost: str, policy: Policy, operator: bool) -> UpgradeChange:
     kind = "operator policy" if operator else "policy"
     known = upgrade.after.operator_policy_keys if operator else upgrade.after.policy_keys
     gone = sorted(policy.definition.keys() - known)
@@ -51,17 +51,17 @@ def _refused_policy(upgrade: Upgrade, vhost: str, policy: Policy, operator: bool
         )
     how = f"set {kind} '{policy.name}' without {keys}"
     how += "; declare what needs copies as quorum queues, which takes new queues" if mirrored else ""
-    return Change(
+    return UpgradeChange(
         severity="warning",
         about=ObjectName(kind, vhost, policy.name),
         message=text,
         fix=Fix(not mirrored, how),
-        traffic=Traffic("any message", vhost),
+        traffic=MessagesConcerned("any message", vhost),
     )
 
 
 @asks("queue_master_locator")
-def master_locator(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+def master_locator(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """queue-master-locator is refused in policies, and as an argument of classic queues."""
     yield from refused_policies(upgrade, row)
     yield from refused_objects(upgrade, row)
@@ -79,7 +79,7 @@ def master_locator(upgrade: Upgrade, row: Row) -> Iterator[Change]:
     "leader_locators",
     "exchange_types",
 )
-def refused_objects(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+def refused_objects(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """A queue or exchange cannot be declared any more as it is."""
     for vhost, item, kind in _items(upgrade):
         now, then = (_refusal(kind, vhost, item, release) for release in (upgrade.before, upgrade.after))
@@ -88,7 +88,7 @@ def refused_objects(upgrade: Upgrade, row: Row) -> Iterator[Change]:
             for one, other in upgrade.trials(row)
         )
         if now is None and then is not None and alone:
-            yield Change(
+            yield UpgradeChange(
                 severity="warning",
                 about=ObjectName(kind, vhost, item["name"]),
                 message=f"{upgrade.after.name} refuses to declare {kind} '{item['name']}' as it is, which"
@@ -97,7 +97,7 @@ def refused_objects(upgrade: Upgrade, row: Row) -> Iterator[Change]:
                     False,
                     f"drain {kind} '{item['name']}', delete it and declare it without what is refused, in clients, too",
                 ),
-                traffic=Traffic("any message", vhost, (item["name"],) if kind == "queue" else ()),
+                traffic=MessagesConcerned("any message", vhost, (item["name"],) if kind == "queue" else ()),
             )
 
 
@@ -119,7 +119,7 @@ def _refusal(kind: str, vhost: str, item: dict[str, Any], release: Release) -> s
 
 
 @asks("topic_hash_wildcards_max")
-def bindings(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def bindings(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """A binding cannot be declared any more."""
     for vhost, topology in upgrade.topologies.items():
         for name, bound in topology.bindings.items():
@@ -130,19 +130,19 @@ def bindings(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
                 try:
                     check_binding(exchange, binding.routing_key, binding.arguments, release=upgrade.after, vhost=vhost)
                 except Refusal as refusal:
-                    yield Change(
+                    yield UpgradeChange(
                         severity="warning",
                         about=ObjectName("exchange", vhost, name),
                         message=f"{upgrade.after.name} refuses the binding of '{name}' to '{binding.destination}' with"
                         f" key '{binding.routing_key}', which {upgrade.before.name} takes: {refusal.plain}. Clients"
                         " that bind on start fail, and so does an import.",
                         fix=Fix(True, "bind with a key that is taken before unbinding this one"),
-                        traffic=Traffic("any message", vhost),
+                        traffic=MessagesConcerned("any message", vhost),
                     )
 
 
 @asks("topic_permission_expansion", "topic_permission_keys", "topic_permissions_need_exchange")
-def topic_permissions(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+def topic_permissions(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """What topic permissions allow is read another way."""
     for item in upgrade.definitions.document.get("topic_permissions", ()):
         vhost, exchange = str(item.get("vhost", "/")), str(item.get("exchange", ""))
@@ -154,11 +154,11 @@ def topic_permissions(upgrade: Upgrade, row: Row) -> Iterator[Change]:
         }[row.name]
         if matters:
             user = str(item.get("user", ""))
-            yield Change(
+            yield UpgradeChange(
                 severity="warning",
                 about=ObjectName("topic permission", vhost, exchange),
                 message=f"The topic permission of user '{user}' for exchange '{exchange}' is read another way under"
                 f" {upgrade.after.name} than under {upgrade.before.name}: {row.meaning}",
                 fix=Fix(True, f"try what '{user}' publishes against {upgrade.after.name} before the upgrade"),
-                traffic=Traffic("any message", vhost),
+                traffic=MessagesConcerned("any message", vhost),
             )

@@ -12,7 +12,7 @@ from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from simulator.analysis.findings import Fix, Severity
 from simulator.analysis.slices import message_of
 from simulator.analysis.upgrade.histories import order_of_deaths
-from simulator.analysis.upgrade.upgrade import Change, QueueAt, Traffic, Upgrade, asks, change_of
+from simulator.analysis.upgrade.questions import MessagesConcerned, QueueAt, Upgrade, UpgradeChange, asks, change_of
 from simulator.scenario.steps import Publish
 
 Fate = frozenset[tuple[str, str]]
@@ -87,9 +87,9 @@ def _fate(flow: MessageFlow, state: State, reason: str) -> Fate:
     "headers_match_with_x",
     "headers_match_sees_x_death",
 )
-def ways(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+def ways(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """Dead letters go another way, are dropped as a cycle, or are lost in a stream."""
-    yield from (_told(upgrade, each) for cause, each in _with_causes(upgrade) if cause == row.name)
+    yield from (_change(upgrade, each) for cause, each in _with_causes(upgrade) if cause == row.name)
     if row.name == "death_order":
         yield from order_of_deaths(upgrade)
 
@@ -113,16 +113,16 @@ def _cause(upgrade: Upgrade, each: PathChange) -> str | None:
     return "death_order" if "death_order" in rows else None
 
 
-def _told(upgrade: Upgrade, each: PathChange) -> Change:
+def _change(upgrade: Upgrade, each: PathChange) -> UpgradeChange:
     now = f"Under {upgrade.before.name} {_ends(each.now)}"
     then = f"under {upgrade.after.name} {_ends(each.then)}"
     targets = tuple(sorted({queue for _, queue in each.now | each.then if queue}))
-    return Change(
+    return UpgradeChange(
         severity=_severity(each),
         about=each.queue.about,
         message=f"A message that {_story(each)}: {now[0].lower()}{now[1:]}, {then}.",
         fix=_fix(upgrade, each, targets),
-        traffic=Traffic("death", each.queue.vhost, (each.queue.name,)),
+        traffic=MessagesConcerned("death", each.queue.vhost, (each.queue.name,)),
     )
 
 

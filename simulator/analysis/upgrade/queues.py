@@ -9,31 +9,33 @@ from dlx.releases import Row
 from dlx.settings import AT_LEAST_ONCE, CONSUMER_TIMEOUT, Settings
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.analysis.findings import Fix, ObjectName, Severity
-from simulator.analysis.upgrade.upgrade import (
+from simulator.analysis.upgrade.questions import (
     NOTHING_TO_DO,
-    Change,
     Kind,
+    MessagesConcerned,
     QueueAt,
-    Traffic,
     Upgrade,
+    UpgradeChange,
     asks,
     for_each_vhost,
     named,
 )
 
 
-def _change(queue: QueueAt, text: str, kind: Kind, severity: Severity = "note", fix: Fix = NOTHING_TO_DO) -> Change:
-    return Change(
+def _change(
+    queue: QueueAt, text: str, kind: Kind, severity: Severity = "note", fix: Fix = NOTHING_TO_DO
+) -> UpgradeChange:
+    return UpgradeChange(
         severity=severity,
         about=queue.about,
         message=text,
         fix=fix,
-        traffic=Traffic(kind, queue.vhost, (queue.name,)),
+        traffic=MessagesConcerned(kind, queue.vhost, (queue.name,)),
     )
 
 
 @asks("consumer_timeout_enforced_by")
-def consumer_timeout(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def consumer_timeout(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """Deliveries that are not acknowledged in time are taken back by another one than before, or by nobody."""
     timed = upgrade.after if upgrade.after.consumer_timeout_ms else upgrade.before
     span = f"{_span(timed.consumer_timeout_ms or 0)}, unless {CONSUMER_TIMEOUT} or rabbitmq.conf says otherwise"
@@ -63,7 +65,7 @@ def _span(ms: int) -> str:
 
 
 @asks("quorum_delayed_retry")
-def delayed_retry(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def delayed_retry(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """A retry by way of a queue with a TTL could be done by the quorum queue itself; or its settings take effect."""
     has = upgrade.after.quorum_delayed_retry
     for queue, now, then in upgrade.queues(QUORUM):
@@ -95,7 +97,7 @@ def _waiting(upgrade: Upgrade, queue: QueueAt, settings: Settings) -> Iterator[s
             yield name
 
 
-def _ladder(upgrade: Upgrade, queue: QueueAt, wait: str) -> Change:
+def _ladder(upgrade: Upgrade, queue: QueueAt, wait: str) -> UpgradeChange:
     ttl = upgrade.after_flows[queue.vhost].settings(wait).message_ttl_ms
     text = (
         f"A message that is rejected in '{queue.name}' waits {ttl} ms in '{wait}' and comes back. It does so in both"
@@ -110,7 +112,7 @@ def _ladder(upgrade: Upgrade, queue: QueueAt, wait: str) -> Change:
 
 
 @asks("quorum_priorities")
-def priorities(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def priorities(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """A quorum queue looks at the priority of messages, or looks at it in another way."""
     said = {
         "none": "ignores the priority of messages",
@@ -127,7 +129,7 @@ def priorities(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
 
 
 @asks("classic_max_priority_min")
-def max_priority(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def max_priority(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """A classic queue with x-max-priority 0 has one priority, or two."""
     for queue, _, then in upgrade.queues(CLASSIC):
         if then.queue.arguments.get("x-max-priority") == 0:
@@ -139,7 +141,7 @@ def max_priority(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
 
 
 @asks("purge_clears_pending_dead_letters", "quorum_confirms_own_dead_letters")
-def at_least_once(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+def at_least_once(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """At-least-once dead-lettering treats what it holds in another way."""
     for queue, _, then in upgrade.queues(QUORUM):
         if then.dead_letter_strategy != AT_LEAST_ONCE:
@@ -158,7 +160,7 @@ def at_least_once(upgrade: Upgrade, row: Row) -> Iterator[Change]:
     "quorum_policy_restarts_expiry",
     "quorum_refusal_outlives_limits",
 )
-def orders(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+def orders(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """Messages die or come in another order; nothing is lost by it."""
     for queue, _, then in upgrade.queues(QUORUM):
         concerned = {
@@ -178,7 +180,7 @@ def orders(upgrade: Upgrade, row: Row) -> Iterator[Change]:
     "quorum_single_active_by_priority", "quorum_single_active_beside_cancelled", "quorum_single_active_after_return",
     "classic_single_active_served_after_cancel", "stream_takes_rejections"
 )  # fmt: skip
-def consumers(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+def consumers(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """Consumers are served in another way."""
     wanted = {"quorum": QUORUM, "classic": CLASSIC, "stream": STREAM}[row.name.partition("_")[0]]
     for queue, _, then in upgrade.queues(wanted):
@@ -187,7 +189,7 @@ def consumers(upgrade: Upgrade, row: Row) -> Iterator[Change]:
 
 
 @asks("headers_match_numbers")
-def numbers(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def numbers(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """A headers binding with a number takes only a header of the same type."""
     by_type = upgrade.after.headers_match_numbers == "by type and value"
     for vhost, topology in upgrade.topologies.items():
@@ -200,14 +202,14 @@ def numbers(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
                          and not isinstance(value, bool)]  # fmt: skip
                 if found:
                     first, second = (upgrade.before, upgrade.after) if by_type else (upgrade.after, upgrade.before)
-                    yield Change(
+                    yield UpgradeChange(
                         severity="warning",
                         about=ObjectName("exchange", vhost, name),
                         message=f"The binding of '{name}' to '{binding.destination}' compares {named(found)} by value"
                         f" under {first.name}, so that 1 equals 1.0; under {second.name} an integer and a float never"
                         " match, and such a message goes elsewhere or nowhere.",
                         fix=Fix(True, f"publish {named(found)} with the type that the binding has"),
-                        traffic=Traffic("any message", vhost),
+                        traffic=MessagesConcerned("any message", vhost),
                     )
 
 

@@ -20,13 +20,13 @@ from dlx.settings import (
 )
 from dlx.topology import QUORUM, Policy
 from simulator.analysis.findings import Fix, Severity
-from simulator.analysis.upgrade.upgrade import (
+from simulator.analysis.upgrade.questions import (
     NOTHING_TO_DO,
-    Change,
     Kind,
+    MessagesConcerned,
     SettingChange,
-    Traffic,
     Upgrade,
+    UpgradeChange,
     asks,
     by_policy,
     change_of,
@@ -39,7 +39,7 @@ _NOT_SET = "not set"
 
 
 @asks("quorum_default_delivery_limit", "quorum_negative_delivery_limit", "quorum_non_integer_delivery_limit")
-def delivery_limit(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+def delivery_limit(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """A quorum queue gets a delivery limit that nobody set, or another one than before."""
     for each in setting_changes(upgrade, row):
         if each.key != DELIVERY_LIMIT:
@@ -52,7 +52,7 @@ def delivery_limit(upgrade: Upgrade, row: Row) -> Iterator[Change]:
         yield from place_of_returns(upgrade, row)
 
 
-def _limit_change(upgrade: Upgrade, each: SettingChange) -> Change:
+def _limit_change(upgrade: Upgrade, each: SettingChange) -> UpgradeChange:
     queue, before, after = each.queue.name, upgrade.before.name, upgrade.after.name
     end = _end_of_limit(each.after)
     now = _limit(f"'{queue}'", each.now, upgrade.before, _end_of_limit(each.before))
@@ -60,12 +60,12 @@ def _limit_change(upgrade: Upgrade, each: SettingChange) -> Change:
     severity: Severity = "note"
     if each.then is not None and (each.now is None or each.then < each.now):
         severity = "warning" if each.after.dead_letters else "error"
-    return Change(
+    return UpgradeChange(
         severity=severity,
         about=each.queue.about,
         message=f"Under {before} {now}; under {after} {then}.",
         fix=_limit_fix(upgrade, each),
-        traffic=Traffic("return", each.queue.vhost, (queue,)),
+        traffic=MessagesConcerned("return", each.queue.vhost, (queue,)),
     )
 
 
@@ -104,7 +104,7 @@ def _limit_fix(upgrade: Upgrade, each: SettingChange) -> Fix:
 
 
 @asks("quorum_delivery_limit_counts")
-def what_counts(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def what_counts(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """A quorum queue counts other returns towards its delivery limit."""
     failures = upgrade.after.quorum_delivery_limit_counts == "failures"
     for queue, now, then in upgrade.queues(QUORUM):
@@ -125,12 +125,12 @@ def what_counts(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
             )
         how = "let consumers return a failed message by basic.reject with requeue=true in place of basic.nack"
         fix = Fix(True, f"{how}; it counts in both releases") if failures else NOTHING_TO_DO
-        yield Change(
+        yield UpgradeChange(
             severity="warning",
             about=queue.about,
             message=text,
             fix=fix,
-            traffic=Traffic("return", queue.vhost, (queue.name,)),
+            traffic=MessagesConcerned("return", queue.vhost, (queue.name,)),
         )
 
 
@@ -146,7 +146,7 @@ def what_counts(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
     "quorum_unsupported_policy_keys",
     "stream_unsupported_policy_keys",
 )
-def other_settings(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+def other_settings(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """A setting of a queue is another one, because its type knows the key, or another policy applies."""
     for each in setting_changes(upgrade, row):
         if each.key != DELIVERY_LIMIT or row.name.endswith("policy_keys"):
@@ -154,7 +154,7 @@ def other_settings(upgrade: Upgrade, row: Row) -> Iterator[Change]:
 
 
 @asks("policy_keys_checked_at_declaration")
-def policies_of_new_queues(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+def policies_of_new_queues(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """A queue that is declared after a policy which its type does not support has it for a while, or no longer."""
     first, other = upgrade.before, upgrade.after
     if first.policy_keys_checked_at_declaration:
@@ -166,18 +166,18 @@ def policies_of_new_queues(upgrade: Upgrade, row: Row) -> Iterator[Change]:
         later = effective_settings(definition, topology, first).in_force
         extra = [one.name for one, then in zip(new, later, strict=True) if one is not None and one != then]
         if extra:
-            yield Change(
+            yield UpgradeChange(
                 severity="warning",
                 about=queue.about,
                 message=f"Under {first.name} '{queue.name}' has policy {named(extra)} if it is declared after it, until"
                 f" a policy changes, though {definition.type} queues do not support all its keys; under"
                 f" {other.name} that is skipped at once.",
                 fix=Fix(True, "set what the queue shall have in a policy with only keys that its type supports"),
-                traffic=Traffic("any message", queue.vhost, (queue.name,)),
+                traffic=MessagesConcerned("any message", queue.vhost, (queue.name,)),
             )
 
 
-def _changed(upgrade: Upgrade, each: SettingChange) -> Change:
+def _changed(upgrade: Upgrade, each: SettingChange) -> UpgradeChange:
     now, then = (
         f"{_shown(value)} under {release.name}{_origin(settings, each.key)}"
         for value, release, settings in (
@@ -186,12 +186,12 @@ def _changed(upgrade: Upgrade, each: SettingChange) -> Change:
         )
     )
     severity, follows = _what_follows(each)
-    return Change(
+    return UpgradeChange(
         severity=severity,
         about=each.queue.about,
         message=f"{each.key} of '{each.queue.name}' is {now}, and {then}.{_why_skipped(each)} {follows}".rstrip(),
         fix=_same_in_both(each),
-        traffic=Traffic(_MET_BY.get(each.key, "any message"), each.queue.vhost, (each.queue.name,)),
+        traffic=MessagesConcerned(_MET_BY.get(each.key, "any message"), each.queue.vhost, (each.queue.name,)),
     )
 
 
@@ -245,7 +245,7 @@ def _shown(value: Any) -> str:
 
 
 @asks("quorum_message_ttl")
-def quorum_message_ttl(upgrade: Upgrade, row: Row) -> Iterator[Change]:
+def quorum_message_ttl(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """Quorum queues begin to apply a time to live: their own, and the expiration of a message."""
     for each in setting_changes(upgrade, row):
         yield _changed(upgrade, each)
@@ -255,18 +255,18 @@ def quorum_message_ttl(upgrade: Upgrade, row: Row) -> Iterator[Change]:
     for queue, now, then in upgrade.queues(QUORUM):
         dead_letters = (then if begins else now).dead_letters
         end = "dead-lettered" if dead_letters else "dropped, because the queue has no dead-letter exchange"
-        yield Change(
+        yield UpgradeChange(
             severity="warning",
             about=queue.about,
             message=f"A message that is published with an expiration stays in '{queue.name}' under {old}, which ignores"
             f" it there; under {new} it is {end} when that time is over.",
             fix=Fix(True, fix),
-            traffic=Traffic("expiration", queue.vhost, (queue.name,)),
+            traffic=MessagesConcerned("expiration", queue.vhost, (queue.name,)),
         )
 
 
 @asks("quorum_requeue_without_limit")
-def place_of_returns(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def place_of_returns(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """A quorum queue puts returned messages elsewhere."""
     for queue, now, then in upgrade.queues(QUORUM):
         places = [
@@ -274,29 +274,29 @@ def place_of_returns(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
             for settings in (now, then)
         ]
         if places[0] != places[1]:
-            yield Change(
+            yield UpgradeChange(
                 severity="note",
                 about=queue.about,
                 message=f"A message that a consumer returns goes to the {places[0]} of '{queue.name}' under"
                 f" {upgrade.before.name}, and to its {places[1]} under {upgrade.after.name}.",
                 fix=NOTHING_TO_DO,
-                traffic=Traffic("return", queue.vhost, (queue.name,)),
+                traffic=MessagesConcerned("return", queue.vhost, (queue.name,)),
             )
 
 
 @asks("quorum_message_size")
-def message_size(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
+def message_size(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """A limit in bytes counts the properties of messages too."""
     for queue, _, then in upgrade.queues(QUORUM):
         if then.max_length_bytes is not None:
-            yield Change(
+            yield UpgradeChange(
                 severity="warning",
                 about=queue.about,
                 message=f"'{queue.name}' holds at most {then.max_length_bytes:,} bytes. Under {upgrade.before.name} the"
                 f" {_size(upgrade.before)} of its messages count, under {upgrade.after.name} the"
                 f" {_size(upgrade.after)}, so that it is full with another number of messages.",
                 fix=change_of(then, MAX_LENGTH_BYTES, "leave room for properties and headers"),
-                traffic=Traffic("any message", queue.vhost, (queue.name,)),
+                traffic=MessagesConcerned("any message", queue.vhost, (queue.name,)),
             )
 
 

@@ -16,7 +16,7 @@ from dlx.death_headers import QueueCrashError
 from dlx.global_counters import CONFIRMED, COUNTED_AT_LEAST_ONCE
 from dlx.releases import Release
 from dlx.topology import QUORUM
-from simulator.broker.effects import Held, Retried
+from simulator.broker.effects import DeadMessageHeld, Retried
 from simulator.broker.operations import dead_letters, queues
 from simulator.broker.state import NodeState, Pending, QueueState
 from simulator.events import Event
@@ -25,7 +25,7 @@ WORKER_PREFETCH = 32  # dead_letter_worker_consumer_prefetch
 RETRY_US = 180_000_000  # dead_letter_worker_publisher_confirm_timeout
 
 
-def held(node: NodeState, effect: Held) -> None:
+def held(node: NodeState, effect: DeadMessageHeld) -> None:
     """Let the worker take one more held message in hand, if it may."""
     queue = node.queue(effect.vhost, effect.queue)
     if queue is not None:

@@ -24,7 +24,7 @@ from dlx.releases import Release
 from dlx.streams import can_keep
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker.copies import Copy
-from simulator.broker.effects import Crashed, DeadLettered, Held
+from simulator.broker.effects import Crashed, DeadLettered, DeadMessageHeld
 from simulator.broker.operations import reply_to
 from simulator.broker.state import NodeState, Pending, QueueState
 from simulator.events import Event
@@ -148,7 +148,7 @@ def _hold(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> None:
     count_held(queue, copy, 1)
     if Event.HELD in node.watched:
         node.happened(Event.HELD, queue, copy, reason=reason)
-    node.agenda.append(Held(queue.vhost.name, queue.name))
+    node.agenda.append(DeadMessageHeld(queue.vhost.name, queue.name))
 
 
 def worker_name(queue: QueueState) -> str:

@@ -157,7 +157,7 @@ class StreamStore:
                 return newest[-1].position if newest else self.next_offset
             case "next":
                 return self.next_offset
-            case Moment(ms=since_ms):
+            case TimestampOffset(ms=since_ms):
                 return self._offset_at(since_ms)
             case offset:
                 return offset
@@ -255,13 +255,13 @@ _AGE = re.compile(r"(\d+)([YMDhms])(?=\n|\Z)", re.ASCII)  # RabbitMQ does not lo
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "D": 86_400, "M": 30 * 86_400, "Y": 365 * 86_400}
 
 
-class Moment(msgspec.Struct, frozen=True):
+class TimestampOffset(msgspec.Struct, frozen=True):
     """The first message that the stream took at this time or later; ``ms`` since 1970."""
 
     ms: int
 
 
-Start = Literal["first", "last", "next"] | int | Moment
+Start = Literal["first", "last", "next"] | int | TimestampOffset
 
 
 def start(argument: Any, now_us: int) -> Start:
@@ -277,11 +277,11 @@ def start(argument: Any, now_us: int) -> Start:
             return place
         case datetime():
             moment = argument if argument.tzinfo else argument.replace(tzinfo=UTC)
-            return Moment(int(moment.timestamp()) * 1_000)
+            return TimestampOffset(int(moment.timestamp()) * 1_000)
         case Timestamp():
-            return Moment(argument * 1_000)
+            return TimestampOffset(argument * 1_000)
         case str():
-            return Moment(now_us // 1_000 - age_ms(argument))
+            return TimestampOffset(now_us // 1_000 - age_ms(argument))
         case int() if not isinstance(argument, bool):
             return argument
     raise ValueError(f"no x-stream-offset: {argument!r}")

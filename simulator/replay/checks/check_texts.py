@@ -19,8 +19,8 @@ from simulator.replay.checks.times import (
     TOO_EARLY,
     TOO_FEW,
     WRONG_TIME,
-    Fault,
     HopMarks,
+    Refutation,
 )
 from simulator.replay.rows.verdict_words import Difference, Unchecked
 
@@ -28,7 +28,7 @@ OWN_TTL = "expiration of the message"
 _MS_US = 1_000
 
 
-def difference(fault: Fault, hop: Hop | None, settings: Settings) -> Difference:
+def difference(fault: Refutation, hop: Hop | None, settings: Settings) -> Difference:
     """Return the difference for a path that the times refute.
 
     ``hop`` is the death that does not fit, ``None`` for the delivery; ``settings`` are those of its queue.

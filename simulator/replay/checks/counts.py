@@ -22,14 +22,14 @@ from dlx.settings import DELIVERY_LIMIT
 from dlx.topology import QUORUM, STREAM
 from simulator.replay.checks.differences import ABSENT
 from simulator.replay.rows.verdict_words import Difference, Unchecked
-from simulator.replay.search.graph import Target
-from simulator.replay.search.visible_state import X_STREAM_OFFSET, Row
+from simulator.replay.search.graph import DeliveredState
+from simulator.replay.search.visible_state import X_STREAM_OFFSET, CaptureRow
 
 COUNT_MAX = 2**31
 _encode = msgspec.json.Encoder(order="deterministic", enc_hook=plain).encode
 
 
-class DeliveryCounts:
+class DeliveryCountCheck:
     """Judges the delivery counts of one virtual host by the rules of one release."""
 
     def __init__(self, flow: MessageFlow) -> None:
@@ -46,15 +46,15 @@ class DeliveryCounts:
             return before and not hops
         return before or carried == "from all queues" or any(self.is_quorum(hop.queue) for hop in hops)
 
-    def repeats_unflagged(self, row: Row) -> bool:
+    def repeats_unflagged(self, row: CaptureRow) -> bool:
         """Tell whether the queue may deliver a copy again without a flag or a count."""
         return self.is_quorum(row.queue or "") and not self._rules.quorum_repeats_are_flagged
 
-    def is_uncounted(self, row: Row) -> bool:
+    def is_uncounted(self, row: CaptureRow) -> bool:
         """Tell whether a delivery lacks the counts that a quorum queue adds to every delivery but the first."""
         return self.is_quorum(row.queue or "") and not any(name in row.of_delivery for name in COUNT_HEADERS)
 
-    def is_counted(self, row: Row, client: Mapping[str, Any], *, may_carry: bool) -> bool:
+    def is_counted(self, row: CaptureRow, client: Mapping[str, Any], *, may_carry: bool) -> bool:
         """Tell whether a delivery has a count that its queue adds only once the message was returned."""
         name = X_ACQUIRED_COUNT if X_ACQUIRED_COUNT in row.of_delivery else X_DELIVERY_COUNT
         count = row.of_delivery.get(name)
@@ -62,7 +62,7 @@ class DeliveryCounts:
             return False
         return count > 0 and not may_carry
 
-    def may_come_flagged(self, row: Row, *, may_carry: bool) -> bool:
+    def may_come_flagged(self, row: CaptureRow, *, may_carry: bool) -> bool:
         """Tell whether the first delivery of a copy may have the flag of a redelivery.
 
         It has where failed deliveries came along with a dead letter, which a classic queue does not show. A nack is
@@ -72,7 +72,7 @@ class DeliveryCounts:
             return may_carry and not self.is_uncounted(row)
         return may_carry and self._rules.delivery_count_carried == "from all queues"
 
-    def reached(self, row: Row, *, may_carry: bool) -> int:
+    def reached(self, row: CaptureRow, *, may_carry: bool) -> int:
         """Return the count that the delivery limit reads, as a delivery shows it; 0 before any return.
 
         Where the limit counts returns, a count that a dead letter may have brought along says nothing of them.
@@ -81,7 +81,7 @@ class DeliveryCounts:
         unsure = may_carry and self._rules.quorum_delivery_limit_counts == "returns"
         return count if isinstance(count, int) and not unsure else 0
 
-    def differences(self, row: Row, client: Mapping[str, Any], *, may_carry: bool) -> list[Difference]:
+    def differences(self, row: CaptureRow, client: Mapping[str, Any], *, may_carry: bool) -> list[Difference]:
         """Return a difference for each count shown that no number of returns explains.
 
         ``client`` are the headers of the message itself. ``may_carry``: a dead letter may
@@ -99,7 +99,7 @@ class DeliveryCounts:
                 found.append(Difference(name, self._expected(queue, name, own, allowed), _json(seen)))
         return found
 
-    def _allowed(self, row: Row, name: str, *, may_carry: bool) -> range:
+    def _allowed(self, row: CaptureRow, name: str, *, may_carry: bool) -> range:
         """Return the values that the queue may show."""
         queue, rules = row.queue or "", self._rules
         if not self.is_quorum(queue) or name == X_STREAM_OFFSET:
@@ -177,12 +177,12 @@ class CountGrowth:
     def __init__(self, rules: Release) -> None:
         self._rules = rules
         self._header = X_ACQUIRED_COUNT if rules.quorum_acquired_count_header else X_DELIVERY_COUNT
-        self._shown: dict[Target, _Shown] = {}
+        self._shown: dict[DeliveredState, _Shown] = {}
 
     def delivered(
         self,
-        row: Row,
-        target: Target,
+        row: CaptureRow,
+        target: DeliveredState,
         client: Mapping[str, Any],
         *,
         copies: int,
@@ -213,7 +213,7 @@ class CountGrowth:
             return self._open(row, WHICH_COPY)
         return self._compared(row, before, returns, failed, in_order=in_order)
 
-    def _compared(self, row: Row, before: _Shown, returns: int, failed: int, *, in_order: bool) -> Grown:
+    def _compared(self, row: CaptureRow, before: _Shown, returns: int, failed: int, *, in_order: bool) -> Grown:
         """Hold the counts of a copy against those that it has shown before."""
         flagged = self._rules.quorum_repeats_are_flagged
         if returns <= before.most:
@@ -227,5 +227,5 @@ class CountGrowth:
                 return Grown((Difference(X_DELIVERY_COUNT, f"{before.failed} to {most}", str(failed)),))
         return self._open(row, GAP) if returns > before.most + 1 else Grown()
 
-    def _open(self, row: Row, why: str) -> Grown:
+    def _open(self, row: CaptureRow, why: str) -> Grown:
         return Grown(unchecked=(Unchecked("delivery-count", row.queue or "", why),))

@@ -22,7 +22,7 @@ from dlx.routing import headers_looked_at
 from dlx.settings import EXPIRES
 from dlx.streams import headers_kept, properties_kept
 from dlx.topology import Topology
-from simulator.replay.checks.counts import DeliveryCounts
+from simulator.replay.checks.counts import DeliveryCountCheck
 from simulator.replay.checks.differences import content_differences, visible_differences, weight
 from simulator.replay.checks.path_times import PathTimes, hop_times, kept_deaths, last_times
 from simulator.replay.rows.row_codec import read_content, write_content
@@ -30,16 +30,16 @@ from simulator.replay.rows.verdict_words import Difference, Unchecked
 from simulator.replay.search.copies import DeadEnds
 from simulator.replay.search.graph import (
     ConsumerConstraints,
+    DeliveredState,
     Effort,
-    Found,
-    Graph,
-    Target,
+    StatePath,
+    StateSearch,
     delaying,
     unknown_routing,
     with_stand_ins,
 )
 from simulator.replay.search.sources import Source
-from simulator.replay.search.visible_state import Row, Visible, message_of, publish_of
+from simulator.replay.search.visible_state import CaptureRow, Visible, message_of, publish_of
 
 NEARBY_HOPS = 5
 UNKNOWN_ROUTING = "it may use any of its bindings: its type is not known"
@@ -57,7 +57,7 @@ class Nearest(NamedTuple):
     """The explanation that fits best, and where it does not."""
 
     source: Source
-    found: Found
+    found: StatePath
     differences: list[Difference]
 
 
@@ -80,14 +80,14 @@ class Explainer:
     def _begin(self, flow: MessageFlow, effort: Effort | None) -> None:
         self.release = flow.release
         self.flow = flow
-        self._graph = Graph(flow, Effort() if effort is None else effort)
-        self.counts = DeliveryCounts(flow)
+        self._graph = StateSearch(flow, Effort() if effort is None else effort)
+        self.counts = DeliveryCountCheck(flow)
         self.dead_ends = DeadEnds(flow)
         self._entries: dict[tuple[str, str], tuple[State, ...]] = {}
         self._read_back: dict[str, str] = {}
-        self._paths: dict[Any, list[Found]] = {}
+        self._paths: dict[Any, list[StatePath]] = {}
         self._cut: set[Any] = set()
-        self._nearest: dict[Any, tuple[Found, list[Difference]] | None] = {}
+        self._nearest: dict[Any, tuple[StatePath, list[Difference]] | None] = {}
         self._others: dict[Release, Explainer] = {}
 
     # -- what was seen -----------------------------------------------------------
@@ -98,12 +98,12 @@ class Explainer:
             return None
         return f"queue '{queue}' of '{vhost}' is not in the definitions (exports omit exclusive queues)"
 
-    def why_unknown_death(self, vhost: str, target: Target) -> str | None:
+    def why_unknown_death(self, vhost: str, target: DeliveredState) -> str | None:
         """Tell which queue the message died in that the definitions lack: nobody knows where it went from there."""
         died = sorted({queue for queue, _ in target.death_counts()})
         return next((why for queue in died if (why := self.why_unknown(vhost, queue))), None)
 
-    def entries(self, row: Row, headers: Mapping[str, Any]) -> tuple[State, ...]:
+    def entries(self, row: CaptureRow, headers: Mapping[str, Any]) -> tuple[State, ...]:
         """Return the states into which the publish in ``row`` is routed. Raises ``PublishRefusedError``."""
         key = (row.signature, str(sorted(headers.items(), key=repr)) if headers else "")
         known = self._entries.get(key)
@@ -112,7 +112,7 @@ class Explainer:
             self._entries[key] = known
         return known
 
-    def misrouted(self, row: Row, roots: tuple[State, ...]) -> tuple[Difference, ...]:
+    def misrouted(self, row: CaptureRow, roots: tuple[State, ...]) -> tuple[Difference, ...]:
         """Return how the queues to which the broker routed the publish in ``row`` differ from those of ``roots``.
 
         Nothing is said of queues that the definitions lack, nor of an exchange of which nobody knows where it routes.
@@ -127,7 +127,7 @@ class Explainer:
         named = f"exchange '{exchange}'" if exchange else "the default exchange"
         return (Difference(f"{ROUTED_QUEUES} of {named}", _encode(expected).decode(), _encode(seen).decode()),)
 
-    def with_timestamps(self, row: Row, headers: Mapping[str, Any]) -> tuple[State, ...] | None:
+    def with_timestamps(self, row: CaptureRow, headers: Mapping[str, Any]) -> tuple[State, ...] | None:
         """Return the states that the publish enters if some integers in its ``headers`` are timestamps.
 
         ``None`` if it then goes to other queues than the broker routed it to, whichever of them are.
@@ -140,7 +140,7 @@ class Explainer:
                 return roots
         return None
 
-    def observed(self, row: Row, parent: Message | None, headers: Mapping[str, Any]) -> State:
+    def observed(self, row: CaptureRow, parent: Message | None, headers: Mapping[str, Any]) -> State:
         """Return the state that a delivery showed."""
         return self.flow.state(row.queue or "", message_of(row, parent, headers, self.release))
 
@@ -152,9 +152,9 @@ class Explainer:
         """Return what a row would show of the state's message."""
         return self._graph.visible(state)
 
-    def shown(self, state: State) -> Target:
+    def shown(self, state: State) -> DeliveredState:
         """Return the state as a delivery shows it."""
-        return Target(state.queue, self._graph.shown(state))
+        return DeliveredState(state.queue, self._graph.shown(state))
 
     def same_content(self, published: str, delivered: str, queue: str) -> bool:
         """Return whether properties and user headers are the same, as far as the queue keeps them."""
@@ -175,8 +175,10 @@ class Explainer:
 
     # -- what explains it --------------------------------------------------------
 
-    def paths(self, roots: tuple[State, ...], target: Target, constraints: ConsumerConstraints | None) -> list[Found]:
-        """Return the paths from a root to exactly the target (``Graph.paths``), and remember them."""
+    def paths(
+        self, roots: tuple[State, ...], target: DeliveredState, constraints: ConsumerConstraints | None
+    ) -> list[StatePath]:
+        """Return the paths from a root to exactly the target (``StateSearch.paths``), and remember them."""
         key = (tuple(root.number for root in roots), target, constraints)
         known = self._paths.get(key)
         if known is None:
@@ -186,16 +188,16 @@ class Explainer:
         return known
 
     def first_path(
-        self, roots: Sequence[State], target: Target, constraints: ConsumerConstraints | None
-    ) -> Found | None:
+        self, roots: Sequence[State], target: DeliveredState, constraints: ConsumerConstraints | None
+    ) -> StatePath | None:
         """Return the shortest of the ``paths``, without remembering it; ``None`` if there is none."""
         return self._graph.first_path(roots, target, constraints)
 
-    def may_have_more(self, roots: tuple[State, ...], target: Target, constraints: ConsumerConstraints) -> bool:
+    def may_have_more(self, roots: tuple[State, ...], target: DeliveredState, constraints: ConsumerConstraints) -> bool:
         """Tell whether the search for these ``paths`` came to a limit."""
         return (tuple(root.number for root in roots), target, constraints) in self._cut
 
-    def path_times(self, source: Source, found: Found, row: Row, back: int) -> PathTimes:
+    def path_times(self, source: Source, found: StatePath, row: CaptureRow, back: int) -> PathTimes:
         """Return what a path from a source, seen ``back`` rows before ``row``, asks of the times."""
         hops = hop_times(self.flow, self._delaying, source, found.hops, row)
         kept = kept_deaths(source, row)
@@ -231,7 +233,7 @@ class Explainer:
         return Unchecked("expires", queue, f"{settings.values[EXPIRES]}; the log does not show who used the queue")
 
     def nearest(
-        self, sources: Sequence[Source], target: Target, content: str, constraints: ConsumerConstraints
+        self, sources: Sequence[Source], target: DeliveredState, content: str, constraints: ConsumerConstraints
     ) -> Nearest | None:
         """Return the explanation with the fewest differing fields; ``None`` if no path ends in that queue."""
         best: Nearest | None = None
@@ -248,16 +250,16 @@ class Explainer:
         return best
 
     def _nearest_from(
-        self, roots: tuple[State, ...], target: Target, constraints: ConsumerConstraints
-    ) -> tuple[Found, list[Difference]] | None:
+        self, roots: tuple[State, ...], target: DeliveredState, constraints: ConsumerConstraints
+    ) -> tuple[StatePath, list[Difference]] | None:
         key = (tuple(root.number for root in roots), target, constraints)
         if key not in self._nearest:
             self._nearest[key] = self._search_nearest(roots, target, constraints)
         return self._nearest[key]
 
     def _search_nearest(
-        self, roots: tuple[State, ...], target: Target, constraints: ConsumerConstraints
-    ) -> tuple[Found, list[Difference]] | None:
+        self, roots: tuple[State, ...], target: DeliveredState, constraints: ConsumerConstraints
+    ) -> tuple[StatePath, list[Difference]] | None:
         exact = self.paths(roots, target, constraints)
         if exact:
             return exact[0], []
@@ -269,7 +271,7 @@ class Explainer:
         return min(judged, key=lambda each: (weight(each[1]), len(each[0].hops)), default=None)
 
     def ruled_out(
-        self, sources: Sequence[Source], target: Target, content: str, constraints: ConsumerConstraints
+        self, sources: Sequence[Source], target: DeliveredState, content: str, constraints: ConsumerConstraints
     ) -> str | None:
         """Return why the path that would explain the delivery is ruled out; ``None`` if there is no such path."""
         for source in sources:

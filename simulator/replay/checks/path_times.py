@@ -15,9 +15,9 @@ from dlx.message_flow import Hop, MessageFlow
 from dlx.settings import AT_LEAST_ONCE, expires_messages
 from dlx.topology import CLASSIC, QUORUM
 from simulator.replay.checks.lengths import LengthLimit, length_limit
-from simulator.replay.search.graph import Found
+from simulator.replay.search.graph import StatePath
 from simulator.replay.search.sources import Source
-from simulator.replay.search.visible_state import Row, deaths_shown
+from simulator.replay.search.visible_state import CaptureRow, deaths_shown
 
 NO_TTL = -1
 NO_TIME = -1
@@ -84,7 +84,7 @@ UNKNOWN = PathTimes(judged=False)
 
 
 def hop_times(
-    flow: MessageFlow, delaying: frozenset[str], source: Source, hops: tuple[Hop, ...], row: Row
+    flow: MessageFlow, delaying: frozenset[str], source: Source, hops: tuple[Hop, ...], row: CaptureRow
 ) -> tuple[HopTimes, ...]:
     """Return what the deaths of a path from that source to a delivery ask of the times.
 
@@ -109,7 +109,7 @@ def hop_times(
     return tuple(found)
 
 
-def kept_deaths(source: Source, row: Row) -> tuple[tuple[int, int], ...]:
+def kept_deaths(source: Source, row: CaptureRow) -> tuple[tuple[int, int], ...]:
     """Return the places of the deaths that a delivery shows, and the delivery that its path starts from, too.
 
     Later deaths of a kind do not change its time.
@@ -120,7 +120,7 @@ def kept_deaths(source: Source, row: Row) -> tuple[tuple[int, int], ...]:
     return tuple((place, there[kind]) for kind, place in here.items() if kind in there)
 
 
-def last_times(flow: MessageFlow, found: Found) -> HopTimes:
+def last_times(flow: MessageFlow, found: StatePath) -> HopTimes:
     """Return the TTL of the state that a path ends in.
 
     A classic queue with priorities may deliver what is past it: a message that overtakes others does not set its timer.

@@ -113,7 +113,7 @@ class Facts(NamedTuple):
         return np.where(known & (seconds >= 0), seconds * SECOND_US, NEVER_US)
 
 
-class Hop(NamedTuple):
+class HopColumns(NamedTuple):
     """The deaths at one place of their paths: the rows they belong to, and their bounds.
 
     ``wait_us`` is the TTL that passed before a death by expiry, else 0.
@@ -126,7 +126,7 @@ class Hop(NamedTuple):
     wait_us: Ints
 
 
-class Fault(NamedTuple):
+class Refutation(NamedTuple):
     """What refutes a path: at which of its hops, or behind the last one for the delivery, and two numbers.
 
     The one that is asked for, and the one that was found: two moments, for a TTL two durations, in
@@ -159,7 +159,7 @@ class Marks(NamedTuple):
     late, or would if they were; ``unfilled`` for each death by a
     limit that the messages of the log do not fill. ``late`` has one more for the delivery,
     behind those of the deaths. ``flag`` is 1 where the flag of the delivery may be wrong. The others are those of
-    ``Fault``.
+    ``Refutation``.
     """
 
     untested: Ints
@@ -186,9 +186,9 @@ class Marks(NamedTuple):
         """Return what is unchecked of the path of one row."""
         return HopMarks(*(int(mark[row]) for mark in self[: len(HopMarks._fields)]))
 
-    def fault_at(self, row: int) -> Fault:
+    def fault_at(self, row: int) -> Refutation:
         """Return what refutes the path of one row."""
-        return Fault(*(int(mark[row]) for mark in self[len(HopMarks._fields) :]))
+        return Refutation(*(int(mark[row]) for mark in self[len(HopMarks._fields) :]))
 
     def put(self, rows: Ints, marks: Marks) -> None:
         """Set the marks of these rows."""
@@ -200,11 +200,11 @@ class Judged(NamedTuple):
     """What came of rows: their stays, their deaths, and what the times say of their paths."""
 
     stays: Stays
-    hops: list[Hop]
+    hops: list[HopColumns]
     marks: Marks
 
 
-class _Columns(NamedTuple):
+class _TimeColumns(NamedTuple):
     """All ``PathTimes`` that have a number, as columns."""
 
     source: Ints
@@ -235,7 +235,7 @@ class _Columns(NamedTuple):
     limits: tuple[LengthLimit, ...]
 
 
-class Clock:
+class TimeCheck:
     """Judges rows by numbered ``PathTimes``.
 
     Args:
@@ -247,7 +247,7 @@ class Clock:
         self._terms = _Terms(assumptions.tolerance_us, assumptions.complete, arrivals)
         self._numbers: dict[PathTimes, int] = {}
         self._paths: list[PathTimes] = []
-        self._known: _Columns | None = None
+        self._known: _TimeColumns | None = None
 
     def number(self, times: PathTimes) -> int:
         """Return the number of these ``PathTimes``."""
@@ -280,7 +280,7 @@ class Clock:
         return self._columns.source[numbers], self._columns.earlier[numbers]
 
     @property
-    def _columns(self) -> _Columns:
+    def _columns(self) -> _TimeColumns:
         if self._known is None:
             self._known = _columns(self._paths)
         return self._known
@@ -324,7 +324,9 @@ class _Terms(NamedTuple):
 class _Work:
     """Carries the bounds of rows along their paths."""
 
-    def __init__(self, columns: _Columns, terms: _Terms, rows: Ints, numbers: Ints, facts: Facts, start: Stays) -> None:
+    def __init__(
+        self, columns: _TimeColumns, terms: _Terms, rows: Ints, numbers: Ints, facts: Facts, start: Stays
+    ) -> None:
         self._columns = columns
         self._terms = terms
         self._tolerance_us = terms.tolerance_us
@@ -334,7 +336,7 @@ class _Work:
         self._judged = columns.judged[numbers]
         self._came, self._until, self._seen, self._firsts = start
         self._since = start.seen_us
-        self.hops: list[Hop] = []
+        self.hops: list[HopColumns] = []
         self.marks = Marks.none(len(rows))
 
     def hop(self, place: int, source: Facts) -> None:
@@ -374,7 +376,7 @@ class _Work:
             if limit != NO_LIMIT:
                 self._length(columns.limits[limit], np.flatnonzero(limits == limit), place, latest)
         rows = np.flatnonzero(has)
-        self.hops.append(Hop(self._rows[rows], place, earliest[rows], latest[rows], wait[rows]))
+        self.hops.append(HopColumns(self._rows[rows], place, earliest[rows], latest[rows], wait[rows]))
         self._came = np.where(has, earliest, self._came)
         self._until = np.where(has, np.where(columns.hop_held[hop], FOREVER_US, latest), self._until)
 
@@ -473,7 +475,7 @@ def _joined(stays: Stays, earlier: Stays, both: Flags) -> Stays:
     )
 
 
-def _columns(known: list[PathTimes]) -> _Columns:
+def _columns(known: list[PathTimes]) -> _TimeColumns:
     lasts = [times.last for times in known]
     kept = np.array([len(times.kept) for times in known], np.int64)
     places = np.array([(NO_TIME, NO_TIME), *(pair for times in known for pair in times.kept)], np.int64)
@@ -483,7 +485,7 @@ def _columns(known: list[PathTimes]) -> _Columns:
     for hop in hops:
         if hop.limit is not None:
             limits.setdefault(hop.limit, len(limits))
-    return _Columns(
+    return _TimeColumns(
         source=np.array([times.source for times in known], np.int64),
         earlier=np.array([times.earlier for times in known], np.int64),
         judged=np.array([times.judged for times in known], bool),
@@ -543,10 +545,10 @@ class RowTimes:
         marks: what the times say of their paths.
     """
 
-    def __init__(self, clock: Clock, facts: Facts) -> None:
+    def __init__(self, clock: TimeCheck, facts: Facts) -> None:
         rows = len(facts.time_us)
         self._clock = clock
-        self._hops: list[Hop] = []
+        self._hops: list[HopColumns] = []
         self.facts = facts
         self.numbers = np.zeros(rows, np.int64)
         self.stays = Stays(*(np.zeros(rows, np.int64) for _ in Stays._fields))

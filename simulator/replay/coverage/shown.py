@@ -14,7 +14,7 @@ from dlx.message import PublishRefusedError
 from dlx.message_flow import Hop, MessageFlow, State
 from dlx.recorded_deaths import recorded_deaths
 from dlx.releases import Release
-from dlx.routing import DEFAULT_EXCHANGE, Visit
+from dlx.routing import DEFAULT_EXCHANGE, ExchangeVisit
 from dlx.settings import (
     AT_LEAST_ONCE,
     DEAD_LETTER_EXCHANGE,
@@ -31,9 +31,9 @@ from dlx.topology import Binding
 from simulator.replay.checks.explain import Explainer
 from simulator.replay.coverage.catalogue import RELEASE_ROWS
 from simulator.replay.rows.row_codec import without_expirations
-from simulator.replay.search.graph import ConsumerConstraints, Effort, Found, Target
+from simulator.replay.search.graph import ConsumerConstraints, DeliveredState, Effort, StatePath
 from simulator.replay.search.sources import Source
-from simulator.replay.search.visible_state import Row
+from simulator.replay.search.visible_state import CaptureRow
 
 # Reads off an explained delivery which rules brought the message there.
 
@@ -41,7 +41,7 @@ from simulator.replay.search.visible_state import Row
 NO_QUEUE = ""
 
 
-class Shown(NamedTuple):
+class RuleAtQueue(NamedTuple):
     """A rule that a delivery shows, and the queue in which the message died, or was delivered from, by it.
 
     A row of the release table has ``NO_QUEUE``: once it has decided one delivery, it is not tried on others.
@@ -60,20 +60,20 @@ class PathRules:
         self._settled: dict[tuple[Hop, bool], tuple[str, ...]] = {}
         self._routes: dict[Hop, tuple[str, ...]] = {}
 
-    def shown(self, found: Found, row: Row, *, is_publish: bool) -> Iterator[Shown]:
+    def shown(self, found: StatePath, row: CaptureRow, *, is_publish: bool) -> Iterator[RuleAtQueue]:
         """Yield the rules that brought a message along a path; ``is_publish``: the path begins with its publish."""
         states = (*found.died, found.state)
         for hop, died, letter in zip(found.hops, found.died, states[1:], strict=True):
             for rule in self._of_death(hop, died, letter):
-                yield Shown(rule, hop.queue)
+                yield RuleAtQueue(rule, hop.queue)
         if len(found.hops) > 1:
-            yield Shown("several_deaths", found.hops[-1].queue)
+            yield RuleAtQueue("several_deaths", found.hops[-1].queue)
         if is_publish:
             for rule in self._of_extra_keys(states[0], "publish"):
-                yield Shown(rule, states[0].queue)
+                yield RuleAtQueue(rule, states[0].queue)
         count = row.of_delivery.get(X_DELIVERY_COUNT)
         if isinstance(count, int) and count > 0:
-            yield Shown("redelivery_counted", found.state.queue)
+            yield RuleAtQueue("redelivery_counted", found.state.queue)
 
     def _of_death(self, hop: Hop, died: State, letter: State) -> Iterator[str]:
         own = died.message.expiration is not None
@@ -118,7 +118,7 @@ class PathRules:
         yield from self._of_extra_keys(letter, "dead_letter")
         if sum(visit.queues.count(letter.queue) for visit in visits) > 1:
             yield "one_copy_per_queue"
-        visit: Visit | None = leading[0] if leading else None
+        visit: ExchangeVisit | None = leading[0] if leading else None
         to = letter.queue
         while visit is not None:
             yield from self._of_visit(visit, to)
@@ -126,7 +126,7 @@ class PathRules:
                 yield "through_alternate" if visit.is_alternate else "through_exchange_binding"
             to, visit = visit.exchange.name, visit.before
 
-    def _of_visit(self, visit: Visit, to: str) -> Iterator[str]:
+    def _of_visit(self, visit: ExchangeVisit, to: str) -> Iterator[str]:
         exchange = visit.exchange
         if exchange.internal:
             yield "through_internal"
@@ -237,7 +237,7 @@ class RowTrials:
         self._tried = 0
 
     def deciding(
-        self, sources: Sequence[Source], target: Target, row: Row, constraints: ConsumerConstraints
+        self, sources: Sequence[Source], target: DeliveredState, row: CaptureRow, constraints: ConsumerConstraints
     ) -> Iterator[str]:
         """Yield the rows, not found before, under another value of which no source explains the delivery.
 
@@ -247,7 +247,7 @@ class RowTrials:
             yield UNTRIED
             return
         self._tried += 1
-        read = _Reading(self._explainer.release)
+        read = _RecordingRelease(self._explainer.release)
         _explains(self._explainer.afresh(cast("Release", read), _effort()), sources, target, row, constraints)
         for name in sorted(read.names & self._left.keys()):
             if any(not _explains(other, sources, target, row, constraints) for other in self._under_others(name)):
@@ -269,7 +269,7 @@ def _effort() -> Effort:
     return Effort(STATES_MAX, every_way=False)
 
 
-class _Reading:
+class _RecordingRelease:
     """Stands for a release, and notes the rows that are asked for: only they can decide anything."""
 
     def __init__(self, release: Release) -> None:
@@ -282,7 +282,11 @@ class _Reading:
 
 
 def _explains(
-    other: Explainer, sources: Sequence[Source], target: Target, row: Row, constraints: ConsumerConstraints
+    other: Explainer,
+    sources: Sequence[Source],
+    target: DeliveredState,
+    row: CaptureRow,
+    constraints: ConsumerConstraints,
 ) -> bool:
     """Tell whether a path leads from one of the sources to the delivery; yes, if the search was cut short."""
     for source in sources:
@@ -308,13 +312,13 @@ def _roots(other: Explainer, source: Source) -> tuple[State, ...]:
 # Tells which rules a delivery shows.
 
 
-class Delivery(NamedTuple):
+class ExplainedDelivery(NamedTuple):
     """An explained delivery: its row, from which source by which path, and what else might have led to it."""
 
-    row: Row
-    target: Target
+    row: CaptureRow
+    target: DeliveredState
     source: Source
-    found: Found
+    found: StatePath
     sources: Sequence[Source]
     constraints: ConsumerConstraints
 
@@ -340,13 +344,13 @@ class ShownRules:
         self._paths = PathRules(explainer.flow, explainer.unknown_routing)
         self._rows = RowTrials(explainer)
 
-    def of(self, delivery: Delivery) -> tuple[Shown, ...]:
+    def of(self, delivery: ExplainedDelivery) -> tuple[RuleAtQueue, ...]:
         """Return the rules that the delivery shows, each once."""
         return tuple(dict.fromkeys(self._shown(delivery)))
 
-    def _shown(self, delivery: Delivery) -> Iterator[Shown]:
+    def _shown(self, delivery: ExplainedDelivery) -> Iterator[RuleAtQueue]:
         row, source = delivery.row, delivery.source
         yield from self._paths.shown(delivery.found, row, is_publish=source.is_publish)
         sources = [source, *(each for each in delivery.sources if each is not source)]
         for name in self._rows.deciding(sources, delivery.target, row, delivery.constraints):
-            yield Shown(name, NO_QUEUE)
+            yield RuleAtQueue(name, NO_QUEUE)

@@ -22,7 +22,7 @@ from simulator.replay.checks.lengths import SECOND_US, Arrivals, QueueArrivals
 from simulator.replay.kernel.signatures import Signatures
 from simulator.replay.rows.columns import AlikeKeys
 from simulator.replay.rows.row_codec import CONTENT, SIGNATURE, looked_at
-from simulator.replay.search.visible_state import Row
+from simulator.replay.search.visible_state import CaptureRow
 
 # Counts how many messages one publish can put into the queues that have a length limit.
 #
@@ -224,7 +224,7 @@ class ArrivalsCounter:
         return number
 
     def _entrants(
-        self, row: Row, headers: Mapping[str, Any], explainer: Explainer, entrants: Entrants
+        self, row: CaptureRow, headers: Mapping[str, Any], explainer: Explainer, entrants: Entrants
     ) -> tuple[Entrant, ...]:
         try:
             roots = explainer.entries(row, headers)

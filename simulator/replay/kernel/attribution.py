@@ -18,11 +18,11 @@ import msgspec
 from dlx.plugins import PluginError
 from dlx.releases import MESSAGE_ROWS, RELEASES, Release, all_releases, differing_behaviours, release, with_behaviour
 from simulator.replay.checks.explain import Explainer
-from simulator.replay.kernel.message_verdicts import Fits, Lineage, Step, always
+from simulator.replay.kernel.message_verdicts import Fits, Lineage, RowVerdict, always
 from simulator.replay.rows.verdict_words import PATH, Difference, Verdict, path_text
-from simulator.replay.search.visible_state import Row
+from simulator.replay.search.visible_state import CaptureRow
 
-_Taken = tuple[Row, str, Mapping[str, Any]]
+_Taken = tuple[CaptureRow, str, Mapping[str, Any]]
 ROWS_MAX = 256
 """A message with more rows is replayed without asking for causes."""
 _AS_ROUTED = Verdict("agree")
@@ -38,7 +38,7 @@ class AttributingLineage(Lineage):
         self._steps: list[_Taken] = []
         self._shadows: dict[Release, _Shadow] = {}
 
-    def step(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits = always) -> Step:
+    def step(self, row: CaptureRow, content: str, headers: Mapping[str, Any], fits: Fits = always) -> RowVerdict:
         """Take the next row, as ``Lineage.step`` does."""
         step = super().step(row, content, headers, fits)
         if len(self._steps) > ROWS_MAX:

@@ -25,9 +25,9 @@ from dlx.topology import Topology
 from simulator.events import Event
 from simulator.replay.checks.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.checks.path_times import UNKNOWN, PathTimes
-from simulator.replay.checks.times import FLAG_UNKNOWN, NO_FAULT, Facts, Fault, HopMarks, Judged, RowTimes, Stays
-from simulator.replay.coverage.shown import Shown
-from simulator.replay.kernel.message_verdicts import LOST, Fits, Step, not_checked
+from simulator.replay.checks.times import FLAG_UNKNOWN, NO_FAULT, Facts, HopMarks, Judged, Refutation, RowTimes, Stays
+from simulator.replay.coverage.shown import RuleAtQueue
+from simulator.replay.kernel.message_verdicts import LOST, Fits, RowVerdict, not_checked
 from simulator.replay.kernel.output import dead_end_column, misfit_column, shown_column, verdict_columns
 from simulator.replay.kernel.verdict_cache import NO_VERDICT, Found, Memory
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, Lateness, LostRows
@@ -127,7 +127,7 @@ class _Batch:
         self._verdicts = np.full(batch.num_rows, NO_VERDICT, dtype=np.int32)
         self._dead_ends = np.zeros(batch.num_rows, dtype=np.int32)
         self._deliveries = np.zeros(batch.num_rows, dtype=np.int32)
-        self._misfits: dict[int, tuple[Fault, str]] = {}
+        self._misfits: dict[int, tuple[Refutation, str]] = {}
         late_us = memory.lateness.of(batch.column("file"), batch.column("time_us").to_numpy())
         facts = _facts(batch, late_us, memory.signatures.expirations_us(self._numbers))
         self._times = RowTimes(memory.clock, facts)
@@ -372,9 +372,9 @@ class _Batch:
         columns["shown"] = shown_column(self._newly_shown(), batch.num_rows)
         return columns
 
-    def _newly_shown(self) -> dict[int, list[Shown]]:
+    def _newly_shown(self) -> dict[int, list[RuleAtQueue]]:
         """Return by row the rules that a delivery which agrees is the first to show."""
-        found: dict[int, list[Shown]] = {}
+        found: dict[int, list[RuleAtQueue]] = {}
         for row in firsts(alike_rows(self._verdicts, self._deliveries)).tolist():
             verdict = self._memory.verdict(int(self._verdicts[row]))
             if verdict is not None and verdict.name == "agree":
@@ -451,7 +451,7 @@ class OpenMessage:
         self._stays: list[tuple[int, ...]] = []
         self._facts: list[tuple[int, int, tuple[int, ...]]] = []  # small: there may be very many
 
-    def step(self, times: RowTimes, row: int, number: int, content: str, headers: Mapping[str, Any]) -> Step:
+    def step(self, times: RowTimes, row: int, number: int, content: str, headers: Mapping[str, Any]) -> RowVerdict:
         """Take a row of a batch, and put what its times say into ``times``."""
         memory = self._memory
 

@@ -25,12 +25,12 @@ from simulator.replay.checks.counts import CountGrowth, Grown
 from simulator.replay.checks.explain import Explainer, Nearest
 from simulator.replay.checks.path_times import ANY_NUMBER, UNKNOWN, PathTimes
 from simulator.replay.coverage.shown import SOURCES_MAX as TRIED_SOURCES_MAX
-from simulator.replay.coverage.shown import Delivery
+from simulator.replay.coverage.shown import ExplainedDelivery
 from simulator.replay.rows.verdict_words import Difference, Unchecked, Verdict, What, path_text
 from simulator.replay.search.copies import DeadEnd, How, OpenCopies
-from simulator.replay.search.graph import ConsumerConstraints, Found, Target
+from simulator.replay.search.graph import ConsumerConstraints, DeliveredState, StatePath
 from simulator.replay.search.sources import LOOKED_AT_MAX, Claims, Source
-from simulator.replay.search.visible_state import Row
+from simulator.replay.search.visible_state import CaptureRow
 
 UNKNOWN_OFFSET = "the log does not show where its consumer began to read"
 UNTYPED = "a header that a headers exchange compares may be a timestamp, which the log shows as an integer"
@@ -57,7 +57,7 @@ def always(_number: int, _times: PathTimes) -> bool:
     return True
 
 
-class Step(NamedTuple):
+class RowVerdict(NamedTuple):
     """What the replay says of one row: a verdict on a delivery or on a publish that was routed elsewhere, what its
     explanation asks of the times, how copies of the message may be lost that are not seen again, and the delivery
     whose rules count if the times do not refute it."""
@@ -65,7 +65,7 @@ class Step(NamedTuple):
     verdict: Verdict | None
     times: PathTimes
     dead_ends: tuple[DeadEnd, ...] = ()
-    delivery: Delivery | None = None
+    delivery: ExplainedDelivery | None = None
 
 
 class Explained(NamedTuple):
@@ -77,12 +77,12 @@ class Explained(NamedTuple):
     is_redelivery: bool = False
     may_carry: bool = True
     times: PathTimes = UNKNOWN
-    delivery: Delivery | None = None
+    delivery: ExplainedDelivery | None = None
     new_copies: int = ANY_NUMBER
-    path: Found | None = None
+    path: StatePath | None = None
 
     @property
-    def sure_path(self) -> Found | None:
+    def sure_path(self) -> StatePath | None:
         """How the copy came there, if that is the only way and nothing speaks against it."""
         sure = self.verdict.name == "agree" and self.times.judged and not self.times.refuted
         return self.path if sure else None
@@ -92,13 +92,13 @@ class _Candidate(NamedTuple):
     """One path to a delivery, and the others from the same source that come after it."""
 
     source: Source
-    paths: list[Found]
+    paths: list[StatePath]
     counts_fit: bool = True
     is_only_way: bool = True
     is_used_up: bool = False
 
     @property
-    def best(self) -> Found:
+    def best(self) -> StatePath:
         return self.paths[0]
 
 
@@ -118,23 +118,23 @@ class Lineage:
         self._growth = CountGrowth(explainer.release)
         self._broker_wrote = False  # of recorders, each may have a clock of its own
         self._copies_left = OpenCopies(explainer.flow, explainer.dead_ends) if details else None
-        self._open: Counter[Target] = Counter()  # deliveries, less those known not to have been rejected
+        self._open: Counter[DeliveredState] = Counter()  # deliveries, less those known not to have been rejected
         self._rejectable: Counter[str] = Counter()  # of each queue, the states with an open delivery
-        self._shown: dict[Target, State] = {}
-        self._showing: defaultdict[Target, set[Source]] = defaultdict(set)
-        self._copies: Counter[Target] = Counter()
+        self._shown: dict[DeliveredState, State] = {}
+        self._showing: defaultdict[DeliveredState, set[Source]] = defaultdict(set)
+        self._copies: Counter[DeliveredState] = Counter()
         self._publishes = 0
         self._lacks_publish = False
         self._at = 0
 
-    def step(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits = always) -> Step:
+    def step(self, row: CaptureRow, content: str, headers: Mapping[str, Any], fits: Fits = always) -> RowVerdict:
         """Take the next row; return the verdict if there is one, and what its explanation asks of the times.
 
         ``content`` is the row's properties and user headers, compared and never
         parsed; ``headers`` those that headers exchanges look at. ``fits`` is asked for
         one explanation after the other, numbered from 0, until one fits the times.
         """
-        step = Step(None, PathTimes())
+        step = RowVerdict(None, PathTimes())
         if row.event == Event.PUBLISHED:
             step = self._publish(row, content, headers)
         elif row.event == Event.DELIVERED:
@@ -145,19 +145,19 @@ class Lineage:
         dead_ends = () if self._copies_left is None else self._copies_left.dead_ends()
         return step._replace(dead_ends=dead_ends) if dead_ends else step
 
-    def _ended(self, row: Row) -> None:
+    def _ended(self, row: CaptureRow) -> None:
         """Take what a consumer did with a delivery."""
         if row.event in NO_DEATH:
             self._count(row, -1)
-        state = self._shown.get(Target(row.queue or "", row.visible))
+        state = self._shown.get(DeliveredState(row.queue or "", row.visible))
         if state is not None and self._copies_left is not None:
             self._copies_left.ended(state, LEFT_BY.get(row.event))
 
-    def _deliver(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits) -> Step:
+    def _deliver(self, row: CaptureRow, content: str, headers: Mapping[str, Any], fits: Fits) -> RowVerdict:
         explained = self._explain(row, content, headers, fits)
         self._count(row, 1)
         self._follow(explained)
-        earlier, target = 0, Target(row.queue or "", row.visible)
+        earlier, target = 0, DeliveredState(row.queue or "", row.visible)
         if explained.state is not None:
             self._shown[target] = explained.state
             source, earlier = self._observe(row, content, headers, (explained.state,), explained.source)
@@ -167,9 +167,9 @@ class Lineage:
             self._copies[target] += explained.new_copies
             source.reached = max(source.reached, self._explainer.counts.reached(row, may_carry=explained.may_carry))
             explained = self._with_counters(explained, row, target)
-        return Step(explained.verdict, explained.times._replace(earlier=earlier), delivery=explained.delivery)
+        return RowVerdict(explained.verdict, explained.times._replace(earlier=earlier), delivery=explained.delivery)
 
-    def _with_counters(self, explained: Explained, row: Row, target: Target) -> Explained:
+    def _with_counters(self, explained: Explained, row: CaptureRow, target: DeliveredState) -> Explained:
         """Return the explanation with what the numbers that the queue gave to the delivery say, or leave open."""
         verdict, queue = explained.verdict, target.queue
         if verdict.name not in ("agree", "ambiguous") or explained.path is None:
@@ -202,17 +202,17 @@ class Lineage:
         else:
             copies.delivered(path, again=explained.is_redelivery, unknown_routing=self._explainer.unknown_routing)
 
-    def _count(self, row: Row, change: int) -> None:
+    def _count(self, row: CaptureRow, change: int) -> None:
         """Count a delivery, or take back one that was not rejected.
 
         By state: recorders have clocks of their own, so a row may stand before its delivery.
         """
-        target = Target(row.queue or "", row.visible)
+        target = DeliveredState(row.queue or "", row.visible)
         before = self._open[target]
         self._open[target] = before + change
         self._rejectable[target.queue] += (before + change > 0) - (before > 0)
 
-    def _publish(self, row: Row, content: str, headers: Mapping[str, Any]) -> Step:
+    def _publish(self, row: CaptureRow, content: str, headers: Mapping[str, Any]) -> RowVerdict:
         self._publishes += 1
         try:
             roots = self._explainer.entries(row, headers)
@@ -231,11 +231,11 @@ class Lineage:
             self._copies_left.published(root for root in roots if routed is None or root.queue in routed)
         times = PathTimes(earlier=earlier, held=self._explainer.may_delay(row.visible.exchange))
         verdict = Verdict("differ", differences=differences) if differences else None
-        return Step(Verdict("agree", unchecked=unchecked) if unchecked else verdict, times)
+        return RowVerdict(Verdict("agree", unchecked=unchecked) if unchecked else verdict, times)
 
     def _observe(
         self,
-        row: Row,
+        row: CaptureRow,
         content: str,
         headers: Mapping[str, Any],
         roots: tuple[State, ...],
@@ -255,12 +255,12 @@ class Lineage:
         self._sources[key] = alike[key] = source
         return source, earlier
 
-    def _explain(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits) -> Explained:
+    def _explain(self, row: CaptureRow, content: str, headers: Mapping[str, Any], fits: Fits) -> Explained:
         queue = row.queue or ""
         why = self._explainer.why_unknown(row.vhost, queue)
         if why is not None:
             return Explained(not_checked("queue", queue, why), None)
-        target = Target(queue, row.visible)
+        target = DeliveredState(queue, row.visible)
         constraints = self._freedom()
         first: tuple[_Candidate, PathTimes] | None = None
         for number, candidate in enumerate(self._candidates(target, row, content, constraints)):
@@ -270,7 +270,7 @@ class Lineage:
                 if not candidate.counts_fit or self._copies_left is None:
                     return explained
                 sources = tuple(islice(self._alike(content, queue), TRIED_SOURCES_MAX + 1))
-                delivery = Delivery(row, target, candidate.source, candidate.best, sources, constraints)
+                delivery = ExplainedDelivery(row, target, candidate.source, candidate.best, sources, constraints)
                 return explained._replace(delivery=delivery)
             first = first or (candidate, times)
         if first is None:
@@ -282,7 +282,7 @@ class Lineage:
         return self._accepted(first[0], target, row, first[1]._replace(refuted=True))
 
     def _with_lost_rows(
-        self, target: Target, row: Row, content: str, constraints: ConsumerConstraints
+        self, target: DeliveredState, row: CaptureRow, content: str, constraints: ConsumerConstraints
     ) -> Explained | None:
         """Explain a delivery by a way on which the log lacks deliveries: nobody rejects what was not delivered."""
         anywhere = constraints._replace(delivered_in=frozenset(self._explainer.topology.queues))
@@ -298,7 +298,7 @@ class Lineage:
         unchecked = (*verdict.unchecked, Unchecked("search", queue, "no path that was tried fits the times"))
         return explained._replace(verdict=msgspec.structs.replace(verdict, unchecked=unchecked))
 
-    def _accepted(self, chosen: _Candidate, target: Target, row: Row, times: PathTimes) -> Explained:
+    def _accepted(self, chosen: _Candidate, target: DeliveredState, row: CaptureRow, times: PathTimes) -> Explained:
         source, best = chosen.source, chosen.best
         redelivery = not source.is_publish and not best.hops
         new = (0, 0) if redelivery else self._claims.claim(source, target, best.hops)
@@ -309,11 +309,11 @@ class Lineage:
         may_carry = self._may_carry(source, best)
         return Explained(verdict, best.state, source, redelivery, may_carry, times, new_copies=new_copies, path=best)
 
-    def _path_times(self, chosen: _Candidate, row: Row) -> PathTimes:
+    def _path_times(self, chosen: _Candidate, row: CaptureRow) -> PathTimes:
         source, counts = chosen.source, self._explainer.counts
         times = self._explainer.path_times(source, chosen.best, row, self._at - source.latest)
         may_carry, client = self._may_carry(source, chosen.best), chosen.best.state.message.headers or {}
-        copies = self._copies[Target(row.queue or "", row.visible)] + self._new_copies(chosen, times)
+        copies = self._copies[DeliveredState(row.queue or "", row.visible)] + self._new_copies(chosen, times)
         if counts.repeats_unflagged(row):
             copies = ANY_NUMBER
         return times._replace(
@@ -336,7 +336,7 @@ class Lineage:
         redelivery = not chosen.source.is_publish and not chosen.best.hops
         return 0 if redelivery or chosen.is_used_up else 1
 
-    def _verdict(self, row: Row, chosen: _Candidate, new: tuple[int, int]) -> Verdict:
+    def _verdict(self, row: CaptureRow, chosen: _Candidate, new: tuple[int, int]) -> Verdict:
         best = chosen.best
         counts = self._miscounted(row, chosen)
         if counts:
@@ -349,11 +349,11 @@ class Lineage:
                 return Verdict("ambiguous", "", best.hops, *new, alternatives=sequences, unchecked=unchecked)
         return Verdict("agree", "", best.hops, *new, unchecked=unchecked)
 
-    def _may_carry(self, source: Source, found: Found) -> bool:
+    def _may_carry(self, source: Source, found: StatePath) -> bool:
         """Tell whether a dead letter may have brought its delivery count into the queue."""
         return self._explainer.counts.may_carry(found.hops, before=source.may_carry)
 
-    def _miscounted(self, row: Row, chosen: _Candidate) -> list[Difference]:
+    def _miscounted(self, row: CaptureRow, chosen: _Candidate) -> list[Difference]:
         client = chosen.best.state.message.headers or {}
         may_carry = self._may_carry(chosen.source, chosen.best)
         return self._explainer.counts.differences(row, client, may_carry=may_carry)
@@ -367,7 +367,7 @@ class Lineage:
         return (source for source in latest if same_content(source.content, content, queue))
 
     def _candidates(
-        self, target: Target, row: Row, content: str, constraints: ConsumerConstraints
+        self, target: DeliveredState, row: CaptureRow, content: str, constraints: ConsumerConstraints
     ) -> Iterator[_Candidate]:
         """Yield the paths that lead exactly to the target, the best first: from the latest source, one not used up.
 
@@ -410,7 +410,7 @@ class Lineage:
             yield from miscounted
 
     def _ways(
-        self, source: Source, target: Target, constraints: ConsumerConstraints, unseen: list[_Candidate]
+        self, source: Source, target: DeliveredState, constraints: ConsumerConstraints, unseen: list[_Candidate]
     ) -> list[_Candidate]:
         """Return the ways from a source; those with a rejection that no delivery shows are put into ``unseen``."""
         paths = self._explainer.paths(source.roots, target, constraints)
@@ -420,14 +420,19 @@ class Lineage:
         seen = [path for path in paths if path not in others] if others else paths
         return [_Candidate(source, seen[place:], is_only_way=only) for place in range(len(seen))]
 
-    def _unseen(self, source: Source, path: Found) -> tuple[str, ...]:
+    def _unseen(self, source: Source, path: StatePath) -> tuple[str, ...]:
         """Return the queues in which the message was rejected as no delivery so far has shown it."""
         died = zip(path.hops, path.died, strict=True)
         rejected = [state for hop, state in islice(died, 0 if source.is_publish else 1, None) if hop.reason == REJECTED]
         return tuple(dict.fromkeys(each.queue for each in rejected if self._explainer.shown(each) not in self._open))
 
     def _inexact(
-        self, target: Target, row: Row, content: str, headers: Mapping[str, Any], constraints: ConsumerConstraints
+        self,
+        target: DeliveredState,
+        row: CaptureRow,
+        content: str,
+        headers: Mapping[str, Any],
+        constraints: ConsumerConstraints,
     ) -> Explained:
         explainer = self._explainer
         if not self._publishes or self._lacks_publish:
@@ -445,7 +450,7 @@ class Lineage:
         if nearest is None or self._is_far(nearest, ruled_out):
             return Explained(Verdict("unexplained", ruled_out or self._no_path(target)), observed)
         chosen = _Candidate(nearest.source, [nearest.found])
-        reached = Target(target.queue, explainer.visible(nearest.found.state))
+        reached = DeliveredState(target.queue, explainer.visible(nearest.found.state))
         new = self._claims.claim(nearest.source, reached, nearest.found.hops)
         differences = (*nearest.differences, *self._miscounted(row, chosen))
         verdict = Verdict("differ", "", nearest.found.hops, *new, differences=differences)
@@ -460,7 +465,7 @@ class Lineage:
         unmoved = not nearest.found.hops and bool(fields & {"x-death", "x-death length"})
         return unmoved or ruled_out is not None
 
-    def _no_path(self, target: Target) -> str:
+    def _no_path(self, target: DeliveredState) -> str:
         start = "the publish"
         if len(self._sources) > LOOKED_AT_MAX:
             start = f"the latest {LOOKED_AT_MAX} of {len(self._sources):,} situations of this message"

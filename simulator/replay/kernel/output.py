@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from simulator.replay.checks.times import DIED_EARLY, TOO_EARLY, TOO_LATE, WRONG_TIME, Bounds, Fault
-from simulator.replay.coverage.shown import Shown
+from simulator.replay.checks.times import DIED_EARLY, TOO_EARLY, TOO_LATE, WRONG_TIME, Bounds, Refutation
+from simulator.replay.coverage.shown import RuleAtQueue
 from simulator.replay.rows.columns import alike_rows, firsts
 from simulator.replay.rows.schema import DEAD_END, MISFIT, SHOWN, TIMED_HOP, VERDICT, as_struct
 from simulator.replay.rows.verdict_words import Verdict
@@ -61,7 +61,7 @@ def _dead_end(end: DeadEnd) -> dict[str, Any]:
     return {**end._asdict(), "way": [death._asdict() for death in end.way]}
 
 
-def misfit_column(found: Mapping[int, tuple[Fault, str]], rows: int) -> Any:
+def misfit_column(found: Mapping[int, tuple[Refutation, str]], rows: int) -> Any:
     """Return the column of what times refute, from each fault and its queue; few rows have one."""
     values: list[dict[str, Any] | None] = [None] * rows
     for row, (fault, queue) in found.items():
@@ -71,7 +71,7 @@ def misfit_column(found: Mapping[int, tuple[Fault, str]], rows: int) -> Any:
     return pa.array(values, MISFIT) if found else pa.nulls(rows, MISFIT)
 
 
-def shown_column(found: Mapping[int, Sequence[Shown]], rows: int) -> Any:
+def shown_column(found: Mapping[int, Sequence[RuleAtQueue]], rows: int) -> Any:
     """Return the column of the rules shown, which few rows have."""
     counts = np.zeros(rows + 1, dtype=np.int32)
     for row, shown in found.items():

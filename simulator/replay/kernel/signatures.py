@@ -19,7 +19,7 @@ import numpy.typing as npt
 from simulator.replay.checks.path_times import NO_TTL
 from simulator.replay.rows.columns import alike_rows, firsts, places_of
 from simulator.replay.rows.row_codec import Signature, read_signature, read_vhost, without_expirations, without_keys
-from simulator.replay.search.visible_state import Row, row_of
+from simulator.replay.search.visible_state import CaptureRow, row_of
 
 SIGNATURES_MAX = 200_000
 """Signatures remembered between batches."""
@@ -46,8 +46,8 @@ class Signatures:
         self._values: list[tuple[str, ...]] = []
         self._has_values: list[bool] = []
         self._expiration_us: list[int] = []
-        self._examples: list[Row] = []
-        self._rows: dict[int, Row] = {}
+        self._examples: list[CaptureRow] = []
+        self._rows: dict[int, CaptureRow] = {}
 
     def numbers(self, signatures: Iterable[str]) -> Ints:
         """Return the number of each signature; new ones get the next."""
@@ -91,7 +91,7 @@ class Signatures:
         places, _ = places_of((np.cumsum(counts) - counts)[which], counts[which])
         return flat[places], counts[which]
 
-    def row(self, number: int) -> Row:
+    def row(self, number: int) -> CaptureRow:
         """Return the signature's row."""
         if number not in self._rows:
             self._rows[number] = row_of(self._texts[number])
@@ -101,7 +101,7 @@ class Signatures:
         """Return the signature of a number, read anew."""
         return read_signature(self._texts[number])
 
-    def example_of(self, number: int) -> Row:
+    def example_of(self, number: int) -> CaptureRow:
         """Return the example of the signature's template."""
         return self._examples[self._template_of[number]]
 
@@ -110,7 +110,7 @@ class Signatures:
         values = self._values[number]
         return self._template_of[number], tuple(values.index(value) for value in values)
 
-    def example(self, template: int) -> Row:
+    def example(self, template: int) -> CaptureRow:
         """Return a row of that template; all of them have the same event, virtual host, queue and exchange."""
         return self._examples[template]
 

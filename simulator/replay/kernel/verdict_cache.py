@@ -20,10 +20,10 @@ from simulator.replay.checks import check_texts
 from simulator.replay.checks.explain import Explainer
 from simulator.replay.checks.lengths import Arrivals
 from simulator.replay.checks.path_times import UNKNOWN
-from simulator.replay.checks.times import Clock, Fault, HopMarks
-from simulator.replay.coverage.shown import Delivery, Shown, ShownRules
+from simulator.replay.checks.times import HopMarks, Refutation, TimeCheck
+from simulator.replay.coverage.shown import ExplainedDelivery, RuleAtQueue, ShownRules
 from simulator.replay.kernel.attribution import AttributingLineage
-from simulator.replay.kernel.message_verdicts import Fits, Lineage, Step, always
+from simulator.replay.kernel.message_verdicts import Fits, Lineage, RowVerdict, always
 from simulator.replay.kernel.signatures import Signatures
 from simulator.replay.rows.assumptions import Assumptions
 from simulator.replay.rows.columns import AlikeKeys, Ints, alike_sequences, firsts
@@ -106,12 +106,12 @@ class Memory:
         self.dead_ends: Numbered[tuple[DeadEnd, ...]] = Numbered()
         self.dead_ends.number(())  # 0
         self._deliveries: dict[Any, int] = {}
-        self._waiting: dict[int, tuple[str, Delivery]] = {}
-        self._shown: dict[int, tuple[Shown, ...]] = {}
+        self._waiting: dict[int, tuple[str, ExplainedDelivery]] = {}
+        self._shown: dict[int, tuple[RuleAtQueue, ...]] = {}
         self.begin_rows()
         self._keys: dict[str, AlikeKeys] = {}
         self.signatures = Signatures(self._number_of_key_of)
-        self.clock = Clock(self._assumptions, self._arrivals)
+        self.clock = TimeCheck(self._assumptions, self._arrivals)
         self.remembered: dict[bytes, Found] = {}
         self._headers: Numbered[bytes] = Numbered()
         self.headers_number({})  # 0
@@ -121,7 +121,7 @@ class Memory:
     def begin_rows(self) -> None:
         """Begin with other rows of the log: no rule is shown yet."""
         self._asked: set[int] = set()
-        self._told: set[tuple[str, Shown]] = set()
+        self._told: set[tuple[str, RuleAtQueue]] = set()
 
     def forget(self) -> None:
         """Keep memory bounded on logs in which little repeats."""
@@ -181,19 +181,19 @@ class Memory:
 
     def step(
         self, lineage: Lineage | None, number: int, content: str, headers: Mapping[str, Any], fits: Fits = always
-    ) -> Step:
+    ) -> RowVerdict:
         """Take the next row of a message."""
         row = self.signatures.row(number)
         if lineage is not None:
             return lineage.step(row, content, headers, fits)
         if row.event != Event.DELIVERED:
-            return Step(None, UNKNOWN)
+            return RowVerdict(None, UNKNOWN)
         why = f"virtual host '{row.vhost}' is not in the definitions"
-        return Step(Verdict("agree", unchecked=(Unchecked("queue", row.queue or "", why),)), UNKNOWN)
+        return RowVerdict(Verdict("agree", unchecked=(Unchecked("queue", row.queue or "", why),)), UNKNOWN)
 
     # -- coverage ----------------------------------------------------------------
 
-    def delivery_number(self, delivery: Delivery | None) -> int:
+    def delivery_number(self, delivery: ExplainedDelivery | None) -> int:
         """Return the number of an explained delivery; those that show the same rules have the same, none has 0.
 
         All have 0 where nobody asks for details.
@@ -207,7 +207,7 @@ class Memory:
             self._waiting[number] = delivery.row.vhost, delivery
         return number
 
-    def newly_shown(self, vhost: str, number: int) -> list[Shown]:
+    def newly_shown(self, vhost: str, number: int) -> list[RuleAtQueue]:
         """Return the rules that the delivery with that number is the first to show; nothing if it was asked before."""
         if not number or number in self._asked:
             return []
@@ -216,7 +216,7 @@ class Memory:
         self._told.update((vhost, each) for each in new)
         return new
 
-    def _shown_by(self, number: int) -> tuple[Shown, ...]:
+    def _shown_by(self, number: int) -> tuple[RuleAtQueue, ...]:
         if number in self._waiting:
             vhost, delivery = self._waiting.pop(number)
             self._shown[number] = self._shown_rules[vhost].of(delivery)
@@ -244,7 +244,7 @@ class Memory:
             self._marked[key] = self.number(msgspec.structs.replace(verdict, unchecked=unchecked))
         return self._marked[key]
 
-    def refuted(self, number: int, vhost: str, queue: str, fault: Fault) -> int:
+    def refuted(self, number: int, vhost: str, queue: str, fault: Refutation) -> int:
         """Return the number of the verdict on a delivery all paths to which the times refute.
 
         ``queue`` is where it was delivered from.
@@ -255,7 +255,7 @@ class Memory:
         found = check_texts.difference(fault, hop, settings)
         return self.number(msgspec.structs.replace(verdict, name="differ", alternatives=(), differences=(found,)))
 
-    def queue_of(self, fault: Fault, number: int, queue: str) -> str:
+    def queue_of(self, fault: Refutation, number: int, queue: str) -> str:
         """Return the queue that a fault is about, in the verdict with that number on a delivery from ``queue``."""
         hops = self._verdicts.values[number].hops
         return hops[fault.place].queue if fault.place < len(hops) else queue

@@ -17,7 +17,7 @@ from simulator.replay.repair.sequences import RowSequence
 # each delivery that needs the change bounds the moment, and so does each one that the change would make impossible.
 
 
-class Moment(NamedTuple):
+class ChangeTime(NamedTuple):
     """When definitions changed, in microseconds since 1970.
 
     ``before``: the other definitions were in force until then, and not from then on.
@@ -44,18 +44,18 @@ class Died(NamedTuple):
     by: int
 
 
-def moment(needing: Iterable[Died], excluding: Iterable[Died]) -> Moment | None:
+def moment(needing: Iterable[Died], excluding: Iterable[Died]) -> ChangeTime | None:
     """Return when the definitions changed; ``None`` if no single moment fits.
 
     ``needing`` are deaths that the other definitions explain, ``excluding`` those that they make impossible.
     """
     need, exclude = _bounds(needing), _bounds(excluding)
     if exclude is None or need is None:
-        return Moment()
+        return ChangeTime()
     if need.start_us < exclude.end_us:
-        return Moment(True, need.start_us, exclude.end_us)
+        return ChangeTime(True, need.start_us, exclude.end_us)
     if exclude.start_us < need.end_us:
-        return Moment(False, exclude.start_us, need.end_us)
+        return ChangeTime(False, exclude.start_us, need.end_us)
     return None
 
 
@@ -75,7 +75,7 @@ Item = tuple[int, int]
 """A delivery that is not as predicted: the number of its sequence, and the index of its row."""
 
 
-class Group(msgspec.Struct, eq=False):
+class HypothesisGroup(msgspec.Struct, eq=False):
     """A hypothesis, and the deliveries that it explains, each with its own form of the hypothesis.
 
     ``moment`` is when definitions changed; ``judged`` is false until somebody has found out.
@@ -83,7 +83,7 @@ class Group(msgspec.Struct, eq=False):
 
     kind: costs.Kind
     items: dict[Item, Hypothesis]
-    moment: Moment | None = None
+    moment: ChangeTime | None = None
     judged: bool = True
 
     def cost(self, items: Iterable[Item], counts: Sequence[int]) -> float:
@@ -104,20 +104,20 @@ class Group(msgspec.Struct, eq=False):
         return self.kind == costs.OTHER_DEFINITIONS and self.judged and self.moment is None
 
 
-class Chosen(NamedTuple):
+class HypothesisChoice(NamedTuple):
     """Deliveries, and the hypotheses that explain all of them with their costs, the cheapest first."""
 
     items: tuple[Item, ...]
-    groups: tuple[tuple[float, Group], ...]
+    groups: tuple[tuple[float, HypothesisGroup], ...]
 
 
-def grouped(suggestions: Iterable[tuple[Item, Hypothesis]]) -> list[Group]:
+def grouped(suggestions: Iterable[tuple[Item, Hypothesis]]) -> list[HypothesisGroup]:
     """Bring together what is one hypothesis."""
-    found: dict[Hypothesis, Group] = {}
+    found: dict[Hypothesis, HypothesisGroup] = {}
     for item, hypothesis in suggestions:
         key = _key(hypothesis)
         if key not in found:
-            found[key] = Group(hypothesis.kind, {}, judged=hypothesis.kind != costs.OTHER_DEFINITIONS)
+            found[key] = HypothesisGroup(hypothesis.kind, {}, judged=hypothesis.kind != costs.OTHER_DEFINITIONS)
         found[key].items.setdefault(item, hypothesis)
     return list(found.values())
 
@@ -141,23 +141,28 @@ class Chooser:
         judge: finds out the moment of a group of other definitions.
     """
 
-    def __init__(self, groups: Sequence[Group], counts: Sequence[int], judge: Callable[[Group], Moment | None]) -> None:
+    def __init__(
+        self,
+        groups: Sequence[HypothesisGroup],
+        counts: Sequence[int],
+        judge: Callable[[HypothesisGroup], ChangeTime | None],
+    ) -> None:
         self._groups = groups
         self._counts = counts
         self._judge = judge
 
-    def choose(self) -> list[Chosen]:
+    def choose(self) -> list[HypothesisChoice]:
         """Return what to tell, in the order in which it was chosen."""
         left = {item for group in self._groups for item in group.items}
         found = []
         while left:
             best = self._best(left)
             items = tuple(sorted(left & best.items.keys()))
-            found.append(Chosen(items, tuple(self._tied(best, items))))
+            found.append(HypothesisChoice(items, tuple(self._tied(best, items))))
             left.difference_update(items)
         return found
 
-    def _best(self, left: set[Item]) -> Group:
+    def _best(self, left: set[Item]) -> HypothesisGroup:
         while True:
             _, number = min(
                 (self._cost_of_each(group, left & group.items.keys()), number)
@@ -168,10 +173,10 @@ class Chooser:
                 return self._groups[number]
             self._settle(self._groups[number])
 
-    def _cost_of_each(self, group: Group, items: set[Item]) -> float:
+    def _cost_of_each(self, group: HypothesisGroup, items: set[Item]) -> float:
         return group.cost(items, self._counts) / sum(self._counts[number] for number, _ in items)
 
-    def _tied(self, best: Group, items: tuple[Item, ...]) -> list[tuple[float, Group]]:
+    def _tied(self, best: HypothesisGroup, items: tuple[Item, ...]) -> list[tuple[float, HypothesisGroup]]:
         """Return the hypotheses that explain all of the deliveries and cost about as much as the best."""
         most = best.cost(items, self._counts) + costs.TIE
         found = []
@@ -182,7 +187,7 @@ class Chooser:
                 found.append((group.cost(items, self._counts), group))
         return sorted((each for each in found if each[0] <= most), key=lambda each: each[0])
 
-    def _settle(self, group: Group) -> None:
+    def _settle(self, group: HypothesisGroup) -> None:
         if not group.judged:
             group.moment = self._judge(group)
             group.judged = True

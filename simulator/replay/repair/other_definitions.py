@@ -42,7 +42,7 @@ from simulator.replay.repair.hypotheses import (
     OtherSetting,
     Part,
 )
-from simulator.replay.search.visible_state import Row
+from simulator.replay.search.visible_state import CaptureRow
 
 CHANGES_MAX = 120
 """Changes that are tried for one delivery."""
@@ -55,7 +55,7 @@ _SOME = 1
 Parts = tuple[Part, ...]
 
 
-class Address(NamedTuple):
+class PublishAddress(NamedTuple):
     """Where a message was sent."""
 
     exchange: str
@@ -66,12 +66,12 @@ class Stop(NamedTuple):
     """A queue in which the message was, and the address by which it came there; of a death also its reason."""
 
     queue: str
-    address: Address
+    address: PublishAddress
     reason: str = ""
     has_expiration: bool = False
 
 
-def singles_for(row: Row, published: Sequence[Row], flow: MessageFlow) -> Iterator[Change]:
+def singles_for(row: CaptureRow, published: Sequence[CaptureRow], flow: MessageFlow) -> Iterator[Change]:
     """Yield changes, the likeliest first, that may explain the delivery in ``row``; none of them twice.
 
     ``published`` are the publishes of the message before it.
@@ -79,7 +79,7 @@ def singles_for(row: Row, published: Sequence[Row], flow: MessageFlow) -> Iterat
     return _distinct(_singles(row, published, flow))
 
 
-def pairs_for(row: Row, published: Sequence[Row], flow: MessageFlow) -> Iterator[Change]:
+def pairs_for(row: CaptureRow, published: Sequence[CaptureRow], flow: MessageFlow) -> Iterator[Change]:
     """Yield changes that are two of ``singles_for`` at once."""
     singles = list(islice(singles_for(row, published, flow), SINGLES_PAIRED))
     return _distinct((*one, *other) for one, other in combinations(singles, 2))
@@ -89,7 +89,7 @@ def _distinct(candidates: Iterable[Iterable[Part]]) -> Iterator[Change]:
     return islice(dict.fromkeys(change for parts in candidates if (change := frozenset(parts))), CHANGES_MAX)
 
 
-def _singles(row: Row, published: Sequence[Row], flow: MessageFlow) -> Iterator[Parts]:
+def _singles(row: CaptureRow, published: Sequence[CaptureRow], flow: MessageFlow) -> Iterator[Parts]:
     end = Stop(row.queue or "", _address(row))
     deaths = stops(row.visible.x_death)
     maker = _Maker(flow)
@@ -118,11 +118,11 @@ def stops(x_death: str | None) -> list[Stop]:
     return [stop for stop in found if stop is not None]
 
 
-def _merged(row: Row, deaths: list[Stop]) -> list[Stop]:
+def _merged(row: CaptureRow, deaths: list[Stop]) -> list[Stop]:
     """Return the latest death where its entry does not have its exchange: an entry keeps that of the first death."""
     _, queue, exchange = (row.headers.get(name) for name in LAST_DEATH_HEADERS)
     return [
-        stop._replace(address=Address(exchange, stop.address.keys))
+        stop._replace(address=PublishAddress(exchange, stop.address.keys))
         for stop in deaths
         if stop.queue == queue and isinstance(exchange, str) and stop.address.exchange != exchange
     ]
@@ -133,11 +133,11 @@ def _stop(entry: dict[str, Any]) -> Stop | None:
     keys = entry.get("routing-keys")
     if not (isinstance(queue, str) and isinstance(exchange, str) and reason in REASONS and isinstance(keys, list)):
         return None
-    return Stop(queue, Address(exchange, tuple(map(str, keys))), reason, "original-expiration" in entry)
+    return Stop(queue, PublishAddress(exchange, tuple(map(str, keys))), reason, "original-expiration" in entry)
 
 
-def _address(row: Row) -> Address:
-    return Address(row.visible.exchange, row.visible.routing_keys)
+def _address(row: CaptureRow) -> PublishAddress:
+    return PublishAddress(row.visible.exchange, row.visible.routing_keys)
 
 
 class _Maker:
@@ -147,13 +147,13 @@ class _Maker:
         self._flow = flow
         self._topology = flow.topology
 
-    def counts(self, row: Row) -> Iterator[Parts]:
+    def counts(self, row: CaptureRow) -> Iterator[Parts]:
         """Yield the delivery limit under which the count that the row shows is possible."""
         count, queue = row.of_delivery.get(X_DELIVERY_COUNT), row.queue or ""
         if isinstance(count, int) and queue in self._topology.queues:
             yield (OtherSetting(queue, DELIVERY_LIMIT_KEY, count, exact=False, bound=AT_LEAST),)
 
-    def entry(self, address: Address, stop: Stop) -> list[Parts]:
+    def entry(self, address: PublishAddress, stop: Stop) -> list[Parts]:
         """Return what lets a publish to the address reach the queue."""
         return self._routed(address, stop.queue)
 
@@ -183,7 +183,7 @@ class _Maker:
             return [(OtherSetting(queue, OVERFLOW, overflow),) for overflow in overflows]
         return _reasons(queue, stop.reason)
 
-    def _sent(self, stop: Stop, address: Address) -> list[Parts]:
+    def _sent(self, stop: Stop, address: PublishAddress) -> list[Parts]:
         """Return what gives the dead letters of the stop that address."""
         queue, there = stop.queue, stop.queue in self._topology.queues
         settings = self._flow.settings(queue) if there else None
@@ -201,7 +201,7 @@ class _Maker:
             ways.append((*found, OtherSetting(queue, DEAD_LETTER_ROUTING_KEY, None)))
         return ways
 
-    def _routed(self, address: Address, queue: str) -> list[Parts]:
+    def _routed(self, address: PublishAddress, queue: str) -> list[Parts]:
         """Return what leads a message with that address to the queue."""
         exchange, keys = address
         missing: Parts = () if queue in self._topology.queues else (OtherQueue(queue),)

@@ -17,7 +17,7 @@ from dlx.topology import Topology
 from simulator.events import Event
 from simulator.replay.checks.explain import Explainer
 from simulator.replay.repair import hypotheses as costs
-from simulator.replay.repair.choice import Died, Group, Item, Moment, moment
+from simulator.replay.repair.choice import ChangeTime, Died, HypothesisGroup, Item, moment
 from simulator.replay.repair.hypotheses import (
     AT_LEAST,
     Change,
@@ -30,7 +30,7 @@ from simulator.replay.repair.hypotheses import (
 )
 from simulator.replay.repair.other_definitions import other_limits, pairs_for, singles_for, stops
 from simulator.replay.repair.sequences import RowSequence, Seen
-from simulator.replay.repair.trials import Case, bad_rows, replay_rows
+from simulator.replay.repair.trials import WrongDelivery, bad_rows, replay_rows
 from simulator.replay.repair.unseen_rows import Addresses, Suggestion, UnseenRows
 from simulator.replay.rows.row_codec import read_signature
 from simulator.replay.search.graph import Effort, with_stand_ins
@@ -170,7 +170,7 @@ class Repairer:
         rows = replay_rows(self._observer, seen, bad)
         changed: set[int] = set()  # what the change behind an earlier delivery explains needs no other change
         for at in sorted(bad):
-            case = Case(seen, rows, bad, at)
+            case = WrongDelivery(seen, rows, bad, at)
             if case.explained(self._explainer):  # that needs no hypothesis, and so every one would fit
                 if at in other:  # but it is another message, if it was published again meanwhile
                     found.update(dict.fromkeys(self._unseen.publishes(case)))
@@ -198,7 +198,7 @@ class Repairer:
         """Return what can become of messages under the changed definitions alone."""
         return changed_flow(change, self._flow.topology, self._flow.release)
 
-    def _other_definitions(self, case: Case, ways: Callable[..., Iterator[Change]]) -> Iterator[Suggestion]:
+    def _other_definitions(self, case: WrongDelivery, ways: Callable[..., Iterator[Change]]) -> Iterator[Suggestion]:
         published = [each.row for each in case.before if each.row.event == Event.PUBLISHED]
         found: list[Change] = []
         for change in ways(case.delivered.row, published, self._flow):
@@ -318,7 +318,7 @@ class VhostLog:
 
     # -- when definitions changed ------------------------------------------------
 
-    def moment(self, group: Group) -> Moment | None:
+    def moment(self, group: HypothesisGroup) -> ChangeTime | None:
         """Return when the definitions changed that a group of deliveries needs; ``None`` if no moment fits."""
         change = group.change
         queues = {part.queue for part in change if isinstance(part, OtherSetting)}

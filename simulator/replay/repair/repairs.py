@@ -16,7 +16,7 @@ from dlx.settings import MESSAGE_TTL, Setting, Settings
 from dlx.topology import Topology
 from simulator.definitions import Definitions
 from simulator.replay.repair import hypotheses as costs
-from simulator.replay.repair.choice import Chooser, Chosen, Group, Item, Moment, grouped
+from simulator.replay.repair.choice import ChangeTime, Chooser, HypothesisChoice, HypothesisGroup, Item, grouped
 from simulator.replay.repair.hypotheses import (
     AT_LEAST,
     FORGED_HEADERS,
@@ -48,7 +48,7 @@ class _Text(NamedTuple):
 
 
 def say_other_definitions(
-    change: Change, topology: Topology, settings: Mapping[str, Settings], moment: Moment | None
+    change: Change, topology: Topology, settings: Mapping[str, Settings], moment: ChangeTime | None
 ) -> str:
     """Return the sentence on other definitions; ``settings`` are those of the queues of the ``topology``."""
     parts = sorted(_texts(change, topology, settings))
@@ -94,7 +94,7 @@ def _setting(part: OtherSetting, setting: Setting | None) -> _Text:
     return _Text(f"queue '{part.queue}'", f"had {_value(part)}", now, _who(setting))
 
 
-def _when(moment: Moment | None) -> str:
+def _when(moment: ChangeTime | None) -> str:
     if moment is None:
         return "for some of the time, more than once"
     if moment.by_us is None or moment.after_us is None:
@@ -207,7 +207,7 @@ def repaired(sequences: Iterable[RowSequence], topologies: Topologies, rules: Re
     return Repairs(tuple(found), unexplained, left_out)
 
 
-def _repair(chosen: Chosen, log: VhostLog) -> Repair:
+def _repair(chosen: HypothesisChoice, log: VhostLog) -> Repair:
     counts = log.counts
     number, at = min(chosen.items, key=lambda item: log.sequences[item[0]].places[item[1]].time_us)
     sequence = log.sequences[number]
@@ -225,7 +225,7 @@ def _messages(items: Iterable[Item], counts: Sequence[int]) -> int:
     return sum(counts[number] for number in {number for number, _ in items})
 
 
-def _likely(cost: float, group: Group, items: tuple[Item, ...], log: VhostLog) -> Likely:
+def _likely(cost: float, group: HypothesisGroup, items: tuple[Item, ...], log: VhostLog) -> Likely:
     forms = [group.items[item] for item in items]
     first = forms[0]
     return Likely(
@@ -242,7 +242,7 @@ def _likely(cost: float, group: Group, items: tuple[Item, ...], log: VhostLog) -
     )
 
 
-def _text(group: Group, forms: list[Hypothesis], messages: int, log: VhostLog) -> str:
+def _text(group: HypothesisGroup, forms: list[Hypothesis], messages: int, log: VhostLog) -> str:
     if group.kind == costs.OTHER_DEFINITIONS:
         return say_other_definitions(group.change, log.flow.topology, log.settings, group.moment)
     if group.kind == costs.LOG_CUT:

@@ -23,7 +23,7 @@ from simulator.replay.rows.row_codec import (
 )
 from simulator.replay.rows.tables import Table, rows, select
 from simulator.replay.rows.verdict_words import BAD, IS_LACKING, LACKING, What
-from simulator.replay.search.visible_state import Row, row_of
+from simulator.replay.search.visible_state import CaptureRow, row_of
 
 # Which messages a repair looks at: those with deliveries that are not as predicted, and some of the others.
 #
@@ -77,12 +77,12 @@ Names = Mapping[str | None, frozenset[str]]
 class Seen(NamedTuple):
     """One row as a replay takes it: ``content`` is opaque, ``headers`` those that headers exchanges look at."""
 
-    row: Row
+    row: CaptureRow
     content: str
     headers: Mapping[str, Any]
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """Where a log has a row, and when it was written, in microseconds since 1970."""
 
     file: str
@@ -114,7 +114,7 @@ class RowSequence(msgspec.Struct, frozen=True, kw_only=True):
     bad: tuple[int, ...]
     differing: tuple[tuple[str, str, str], ...]
     ttl_untold: tuple[int, ...]
-    places: tuple[Place, ...]
+    places: tuple[LogPosition, ...]
     count: int
     earliest_us: tuple[int, ...]
     latest_us: tuple[int, ...]
@@ -210,7 +210,7 @@ def _sequence(lineage: str, rows: list[_Row], names: Names, by_release: bool) ->
         bad=bad,
         differing=differing,
         ttl_untold=untold,
-        places=tuple(Place(row.file, row.line, row.time_us) for row in rows),
+        places=tuple(LogPosition(row.file, row.line, row.time_us) for row in rows),
         count=1,
         earliest_us=times,
         latest_us=times,

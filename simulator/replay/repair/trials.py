@@ -19,8 +19,8 @@ from simulator.replay.checks.explain import Explainer
 from simulator.replay.kernel.message_verdicts import Explained, Fits, Lineage
 from simulator.replay.repair.sequences import Seen
 from simulator.replay.rows.verdict_words import BAD, Verdict
-from simulator.replay.search.graph import ConsumerConstraints, Found, Target
-from simulator.replay.search.visible_state import Row
+from simulator.replay.search.graph import ConsumerConstraints, DeliveredState, StatePath
+from simulator.replay.search.visible_state import CaptureRow
 
 _UNEXPLAINED = Verdict("unexplained")
 
@@ -34,7 +34,7 @@ class _Replay(Lineage):
         self.explained = Explained(_UNEXPLAINED, None)
         self.constraints = ConsumerConstraints()
 
-    def _explain(self, row: Row, content: str, headers: Mapping[str, Any], fits: Fits) -> Explained:
+    def _explain(self, row: CaptureRow, content: str, headers: Mapping[str, Any], fits: Fits) -> Explained:
         if self.is_known_bad and row.queue in self._explainer.topology.queues:
             self.explained = Explained(_UNEXPLAINED, self._explainer.observed(row, None, headers), may_carry=False)
         else:
@@ -43,12 +43,17 @@ class _Replay(Lineage):
         return self.explained
 
     def _inexact(
-        self, target: Target, row: Row, content: str, headers: Mapping[str, Any], constraints: ConsumerConstraints
+        self,
+        target: DeliveredState,
+        row: CaptureRow,
+        content: str,
+        headers: Mapping[str, Any],
+        constraints: ConsumerConstraints,
     ) -> Explained:
         return Explained(_UNEXPLAINED, self._explainer.observed(row, None, headers))
 
 
-class Replayed(NamedTuple):
+class ReplayedDelivery(NamedTuple):
     """A delivery as it was replayed: whether it is as predicted, the state it showed, and what consumers may do.
 
     ``state`` is ``None`` where the definitions lack the queue; ``may_carry`` says whether the state may have come
@@ -63,13 +68,13 @@ class Replayed(NamedTuple):
 
 def replay_rows(
     explainer: Explainer, seen: Sequence[Seen], bad: Collection[int] = frozenset()
-) -> list[Replayed | None]:
+) -> list[ReplayedDelivery | None]:
     """Replay a sequence; rows that are no deliveries are ``None``.
 
     ``bad``: deliveries, by index, that are known not to be as predicted, so that no search is needed.
     """
     lineage = _Replay(explainer)
-    found: list[Replayed | None] = []
+    found: list[ReplayedDelivery | None] = []
     for at, each in enumerate(seen):
         lineage.is_known_bad = at in bad
         verdict = lineage.step(*each).verdict
@@ -77,16 +82,16 @@ def replay_rows(
             found.append(None)
         else:
             known = lineage.explained
-            found.append(Replayed(verdict.name in BAD, known.state, known.may_carry, lineage.constraints))
+            found.append(ReplayedDelivery(verdict.name in BAD, known.state, known.may_carry, lineage.constraints))
     return found
 
 
-def bad_rows(rows: Sequence[Replayed | None]) -> frozenset[int]:
+def bad_rows(rows: Sequence[ReplayedDelivery | None]) -> frozenset[int]:
     """Return the indexes of the deliveries that are not as predicted."""
     return frozenset(at for at, row in enumerate(rows) if row is not None and row.is_bad)
 
 
-class Case:
+class WrongDelivery:
     """A delivery that is not as predicted.
 
     Args:
@@ -96,7 +101,9 @@ class Case:
         at: the index of this one.
     """
 
-    def __init__(self, seen: Sequence[Seen], rows: Sequence[Replayed | None], bad: frozenset[int], at: int) -> None:
+    def __init__(
+        self, seen: Sequence[Seen], rows: Sequence[ReplayedDelivery | None], bad: frozenset[int], at: int
+    ) -> None:
         self.delivered = seen[at]
         self.before = seen[:at]
         self._seen = seen
@@ -106,7 +113,7 @@ class Case:
 
     def explained(
         self, explainer: Explainer, publish: Seen | None = None, *, every_queue: bool = False
-    ) -> dict[int, Found]:
+    ) -> dict[int, StatePath]:
         """Return the bad deliveries that have an explanation, and each with it; none if this one has none.
 
         Args:
@@ -124,7 +131,7 @@ class Case:
                 found[other] = known
         return found
 
-    def _found(self, explainer: Explainer, at: int, publish: Seen | None, every_queue: bool) -> Found | None:
+    def _found(self, explainer: Explainer, at: int, publish: Seen | None, every_queue: bool) -> StatePath | None:
         row, content, _ = self._seen[at]
         known = self._rows[at]
         if known is None or row.queue is None or row.queue not in explainer.topology.queues:
@@ -133,7 +140,7 @@ class Case:
         if every_queue:
             constraints = ConsumerConstraints(frozenset(explainer.topology.queues))
         roots = self._roots(explainer, at, content, publish)
-        found = explainer.first_path(list(roots), Target(row.queue, row.visible), constraints)
+        found = explainer.first_path(list(roots), DeliveredState(row.queue, row.visible), constraints)
         if found is None:
             return None
         counts = explainer.counts

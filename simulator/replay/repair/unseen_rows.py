@@ -17,9 +17,9 @@ from simulator.replay.repair import hypotheses as costs
 from simulator.replay.repair.hypotheses import Hypothesis
 from simulator.replay.repair.other_definitions import stops
 from simulator.replay.repair.sequences import Seen
-from simulator.replay.repair.trials import Case
+from simulator.replay.repair.trials import WrongDelivery
 from simulator.replay.rows.row_codec import Signature, read_signature, write_signature
-from simulator.replay.search.graph import Found
+from simulator.replay.search.graph import StatePath
 from simulator.replay.search.visible_state import row_of
 
 # Publishes that the log does not show, but which may be behind a delivery.
@@ -142,7 +142,7 @@ class Suggestion(NamedTuple):
     rows: frozenset[int]
 
 
-class _Found(NamedTuple):
+class _UnseenPublish(NamedTuple):
     """A publish into ``queue`` that explains rows if the deliveries from the queues ``lost`` are missing, too."""
 
     publish: Seen
@@ -165,12 +165,12 @@ class UnseenRows:
         self._explainer = explainer
         self._addresses = addresses
 
-    def suggestions(self, case: Case) -> Iterator[Suggestion]:
+    def suggestions(self, case: WrongDelivery) -> Iterator[Suggestion]:
         """Yield what explains the delivery, and with it perhaps others of the sequence."""
         yield from self._deliveries(case)
         yield from self.publishes(case)
 
-    def publishes(self, case: Case) -> Iterator[Suggestion]:
+    def publishes(self, case: WrongDelivery) -> Iterator[Suggestion]:
         """Yield the publishes behind the delivery that the log may lack."""
         for plain in self._fitting(case, plain_publishes(case.delivered))[:1]:
             yield from self._of_plain(plain, case)
@@ -180,7 +180,7 @@ class UnseenRows:
         for forged in self._fitting(case, forged_publishes(case.delivered, shown, self._explainer.release)):
             yield from self._of_forged(forged, case)
 
-    def _deliveries(self, case: Case) -> Iterator[Suggestion]:
+    def _deliveries(self, case: WrongDelivery) -> Iterator[Suggestion]:
         """Yield the loss of deliveries in which a consumer rejected the message."""
         rows = case.explained(self._explainer, every_queue=True)
         lost = _lost(case, next(iter(rows.values()))) if rows else ()
@@ -190,24 +190,24 @@ class UnseenRows:
                 Hypothesis(costs.ROWS_MISSING, self._vhost, queue=lost[0], remarks=remarks), frozenset(rows)
             )
 
-    def _fitting(self, case: Case, publishes: Iterable[Seen]) -> list[_Found]:
+    def _fitting(self, case: WrongDelivery, publishes: Iterable[Seen]) -> list[_UnseenPublish]:
         """Return the first publish into each queue that explains the case; only if there is none, with lost rows."""
         tried = [*publishes]
         for every_queue in (False, True):
-            found: dict[str, _Found] = {}
+            found: dict[str, _UnseenPublish] = {}
             for publish in tried:
                 rows = case.explained(self._explainer, publish, every_queue=every_queue)
                 if rows:
                     path = next(iter(rows.values()))
                     entered = path.hops[0].queue if path.hops else path.state.queue
-                    found.setdefault(entered, _Found(publish, entered, frozenset(rows), _lost(case, path)))
+                    found.setdefault(entered, _UnseenPublish(publish, entered, frozenset(rows), _lost(case, path)))
             if found:
                 return list(found.values())
         return []
 
     # -- why the log does not have a publish -------------------------------------
 
-    def _of_plain(self, found: _Found, case: Case) -> Iterator[Suggestion]:
+    def _of_plain(self, found: _UnseenPublish, case: WrongDelivery) -> Iterator[Suggestion]:
         altered = _altered(case.before, found.publish)
         if altered:
             yield self._unseen(costs.FORGED_HEADERS, found, headers=altered)
@@ -221,7 +221,7 @@ class UnseenRows:
         if any(each.row.visible.x_death is not None for each in case.before):
             yield self._unseen(costs.FORGED_HEADERS, found, "left out", headers=(X_DEATH,))
 
-    def _of_forged(self, found: _Found, case: Case) -> Iterator[Suggestion]:
+    def _of_forged(self, found: _UnseenPublish, case: WrongDelivery) -> Iterator[Suggestion]:
         altered = _altered(case.before, found.publish)
         x_death = found.publish.row.visible.x_death
         shown = [each.row.visible.x_death for each in case.before]
@@ -232,7 +232,9 @@ class UnseenRows:
             yield self._unseen(costs.FOREIGN_PUBLISH, found)
             yield self._unseen(costs.ROWS_MISSING, found, "second publish")
 
-    def _unseen(self, kind: costs.Kind, found: _Found, *remarks: str, headers: tuple[str, ...] = ()) -> Suggestion:
+    def _unseen(
+        self, kind: costs.Kind, found: _UnseenPublish, *remarks: str, headers: tuple[str, ...] = ()
+    ) -> Suggestion:
         visible = found.publish.row.visible
         hypothesis = Hypothesis(
             kind,
@@ -255,7 +257,7 @@ def _altered(before: Sequence[Seen], publish: Seen) -> tuple[str, ...]:
     return tuple(field.removeprefix("headers.") for field in fields)
 
 
-def _lost(case: Case, found: Found) -> tuple[str, ...]:
+def _lost(case: WrongDelivery, found: StatePath) -> tuple[str, ...]:
     """Return the queues in which the message must have been rejected though the log has no delivery there."""
     shown = {each.row.queue for each in case.before if each.row.event == Event.DELIVERED}
     rejected = [hop.queue for hop in found.hops if hop.reason == REJECTED]

@@ -19,7 +19,7 @@ from simulator.replay.repair.repair_report import NO_REPAIRS, Repairs
 from simulator.replay.report.aggregation import aggregate
 from simulator.replay.report.data import ReportData
 from simulator.replay.report.document import page
-from simulator.replay.report.grouping import Group, groups
+from simulator.replay.report.grouping import QueueGroup, groups
 from simulator.replay.report.pictures import deaths_picture, flow_picture, paths_picture
 from simulator.replay.results.counters import Balance
 from simulator.replay.results.summary import Summary
@@ -71,7 +71,7 @@ def write_report(
 
 
 __all__ = [
-    "Group",
+    "QueueGroup",
     "ReportData",
     "aggregate",
     "build_report",

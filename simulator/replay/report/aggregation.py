@@ -17,15 +17,15 @@ from simulator.definitions import Definitions
 from simulator.events import Event
 from simulator.replay.report.data import (
     Ambiguous,
-    Cause,
-    DeadLetters,
+    DeadLetterFlow,
+    DeathPath,
     Deaths,
-    Delivered,
+    DifferenceCause,
     Example,
     FieldDiffers,
     MessageLife,
-    Path,
     Published,
+    QueueDeliveries,
     ReportData,
     Unexplained,
     paths_of_deliveries,
@@ -202,21 +202,21 @@ class _Tables:
         found = self._top("publishes", FLOWS_MAX, _PUBLISHES, by, captured=captured)
         return tuple(Published(**row) for row in found)
 
-    def dead_letters(self, new: Table) -> tuple[DeadLetters, ...]:
+    def dead_letters(self, new: Table) -> tuple[DeadLetterFlow, ...]:
         """Return the copies of dead letters by route and reason, and the deaths that made them."""
         by = "vhost, queue, reason, exchange, to_queue"
-        return tuple(DeadLetters(**row) for row in self._top("dead_letters", FLOWS_MAX, _DEAD_LETTERS, by, hops=new))
+        return tuple(DeadLetterFlow(**row) for row in self._top("dead_letters", FLOWS_MAX, _DEAD_LETTERS, by, hops=new))
 
-    def deliveries(self, replayed: Table) -> tuple[Delivered, ...]:
+    def deliveries(self, replayed: Table) -> tuple[QueueDeliveries, ...]:
         """Return the deliveries of each queue, and how many differ or are unexplained."""
         found = self._top("deliveries", FLOWS_MAX, _DELIVERIES, "vhost, queue", replayed=replayed)
-        return tuple(Delivered(**row) for row in found)
+        return tuple(QueueDeliveries(**row) for row in found)
 
-    def paths(self, replayed: Table) -> tuple[Path, ...]:
+    def paths(self, replayed: Table) -> tuple[DeathPath, ...]:
         """Return the deaths that led to deliveries, with the numbers of deliveries and messages."""
         found = self._top("paths", GROUPS_MAX, _PATHS, "vhost, deaths, queue", paths=paths_of_deliveries(replayed))
         return tuple(
-            Path(
+            DeathPath(
                 vhost=row["vhost"],
                 deaths=tuple((death["queue"], death["reason"]) for death in row["deaths"]),
                 queue=row["queue"],
@@ -242,10 +242,10 @@ class _Tables:
             for row in found
         )
 
-    def causes(self, replayed: Table) -> tuple[Cause, ...]:
+    def causes(self, replayed: Table) -> tuple[DifferenceCause, ...]:
         """Return the sets of behaviours that differences come from, each with its number of deliveries."""
         found = self._top("causes", GROUPS_MAX, _CAUSES, "behaviours", replayed=replayed)
-        return tuple(Cause(tuple(row["behaviours"]), row["count"]) for row in found)
+        return tuple(DifferenceCause(tuple(row["behaviours"]), row["count"]) for row in found)
 
     def unexplained(self, replayed: Table) -> tuple[Unexplained, ...]:
         """Return the unexplained deliveries by reason and cause, each with an example."""
@@ -262,7 +262,7 @@ class _Tables:
 
 
 def _deaths(
-    new: Table, kinds: tuple[DeadLetters, ...], span_us: tuple[int, int] | None, bucket_us: int
+    new: Table, kinds: tuple[DeadLetterFlow, ...], span_us: tuple[int, int] | None, bucket_us: int
 ) -> tuple[Deaths, ...]:
     """Return the dead letters over time of the queues and reasons with the most; the other queues are one."""
     if span_us is None:

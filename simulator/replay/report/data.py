@@ -11,7 +11,7 @@ from simulator.replay.repair.repair_report import NO_REPAIRS, Repairs
 from simulator.replay.results.counters import Balance
 from simulator.replay.results.summary import LostMessages, Summary, UncheckedFinding
 from simulator.replay.rows.tables import Table, rows, select
-from simulator.replay.search.losses import Loss
+from simulator.replay.search.losses import LossyQueue
 
 # Joins what consumers publish again by themselves to the path: which deaths and republishing led to each delivery.
 
@@ -69,7 +69,7 @@ class Published(msgspec.Struct, frozen=True):
     count: int
 
 
-class DeadLetters(msgspec.Struct, frozen=True):
+class DeadLetterFlow(msgspec.Struct, frozen=True):
     """Dead letters of one kind: who died where and why, and through which exchange it went where.
 
     ``count`` are the copies; of a death with several, only one is in ``deaths``.
@@ -84,7 +84,7 @@ class DeadLetters(msgspec.Struct, frozen=True):
     deaths: int
 
 
-class Delivered(msgspec.Struct, frozen=True):
+class QueueDeliveries(msgspec.Struct, frozen=True):
     """Deliveries from a queue; ``unlike`` of them differ or are unexplained."""
 
     vhost: str
@@ -103,7 +103,7 @@ class Deaths(msgspec.Struct, frozen=True):
     count: int
 
 
-class Path(msgspec.Struct, frozen=True):
+class DeathPath(msgspec.Struct, frozen=True):
     """Deliveries to which the same deaths led, each as (queue, reason), and of how many messages.
 
     The first reason is ``republished`` where a client published the message again after that queue had delivered it.
@@ -137,7 +137,7 @@ class FieldDiffers(msgspec.Struct, frozen=True):
     example: Example
 
 
-class Cause(msgspec.Struct, frozen=True):
+class DifferenceCause(msgspec.Struct, frozen=True):
     """The number of deliveries that differ because of the same behaviours, or of none that is known."""
 
     behaviours: tuple[str, ...]
@@ -145,7 +145,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Unexplained(msgspec.Struct, frozen=True):
-    """Deliveries that nothing explains, for the same reason; ``behaviours`` as in ``Cause``."""
+    """Deliveries that nothing explains, for the same reason; ``behaviours`` as in ``DifferenceCause``."""
 
     why: str
     count: int
@@ -201,16 +201,16 @@ class ReportData(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[FileReport, ...]
     span_us: tuple[int, int] | None
     publishes: tuple[Published, ...] | None
-    dead_letters: tuple[DeadLetters, ...]
-    deliveries: tuple[Delivered, ...]
+    dead_letters: tuple[DeadLetterFlow, ...]
+    deliveries: tuple[QueueDeliveries, ...]
     bucket_us: int
     deaths: tuple[Deaths, ...]
-    paths: tuple[Path, ...]
+    paths: tuple[DeathPath, ...]
     differences: tuple[FieldDiffers, ...]
-    causes: tuple[Cause, ...]
+    causes: tuple[DifferenceCause, ...]
     unexplained: tuple[Unexplained, ...]
     ambiguous: tuple[Ambiguous, ...]
-    losses: tuple[Loss, ...]
+    losses: tuple[LossyQueue, ...]
     unchecked: tuple[UncheckedFinding, ...] = ()
     lost: tuple[LostMessages, ...] = ()
     messages: tuple[MessageLife, ...] = ()

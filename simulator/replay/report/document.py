@@ -12,7 +12,7 @@ from plotly.offline import get_plotlyjs
 from simulator.markup import Html, details, element, join, number, plural, section, table, text
 from simulator.pictures.html import timeline_css
 from simulator.replay.report.data import ReportData
-from simulator.replay.report.grouping import ARROWS_MAX, MIXED, Group, arrows, groups, totals_by_queue
+from simulator.replay.report.grouping import ARROWS_MAX, MIXED, QueueGroup, arrows, groups, totals_by_queue
 from simulator.replay.report.message_lives import as_json
 from simulator.replay.report.pictures import (
     COLOURS,
@@ -88,7 +88,7 @@ def _file(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _figures(data: ReportData, shown: tuple[Group, ...]) -> dict[str, Any]:
+def _figures(data: ReportData, shown: tuple[QueueGroup, ...]) -> dict[str, Any]:
     """Return the figures, by the place where each is drawn."""
     flows = [{"caption": _caption(group), "figure": plain_figure(flow_picture(group))} for group in shown]
     found: dict[str, Any] = {"flows": flows, "messages": as_json(data.messages)}
@@ -180,7 +180,7 @@ def _about(data: ReportData) -> str:
     return f"{logs or 'No log'} against {data.definitions}{version}{times}"
 
 
-def _flows(data: ReportData, shown: tuple[Group, ...]) -> Html:
+def _flows(data: ReportData, shown: tuple[QueueGroup, ...]) -> Html:
     legend = join(_key(shade, "several reasons" if name == MIXED else name) for name, shade in COLOURS.items())
     several = several_vhosts(data)
     buttons = join(_button(index, group, several) for index, group in enumerate(shown))
@@ -221,7 +221,7 @@ def _key(shade: str, name: str) -> Html:
     return element("span", element("i", style=f"background:{shade}"), name)
 
 
-def _button(index: int, group: Group, several: bool) -> Html:
+def _button(index: int, group: QueueGroup, several: bool) -> Html:
     host = f"{group.vhost}: " if several else ""
     facts = [plural(group.dead_letter_count, "dead letter"), plural(len(group.queues), "queue")]
     lines = [element("b", f"{host}{group.name}"), element("span", ", ".join(facts))]
@@ -233,7 +233,7 @@ def _button(index: int, group: Group, several: bool) -> Html:
     return element("button", *lines, type="button", data_flow=index, aria_pressed=str(index == 0).lower())
 
 
-def _caption(group: Group) -> str:
+def _caption(group: QueueGroup) -> str:
     everything = len(arrows(group))
     if everything <= ARROWS_MAX:
         return ""

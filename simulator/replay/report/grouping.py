@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from simulator.replay.report.data import DeadLetters, Published, ReportData
+from simulator.replay.report.data import DeadLetterFlow, Published, ReportData
 
 MERGED_QUEUES_MAX = 12
 """Queues up to which sets that share their first words become one picture."""
@@ -44,7 +44,7 @@ class QueueTotals(msgspec.Struct):
     unseen: int = 0
 
 
-class Group(msgspec.Struct, frozen=True):
+class QueueGroup(msgspec.Struct, frozen=True):
     """The queues of one picture and what flowed into, between and out of them.
 
     ``beyond`` are queues of other groups that ``dead_letters`` go to, ``arriving``
@@ -56,8 +56,8 @@ class Group(msgspec.Struct, frozen=True):
     queues: Mapping[str, QueueTotals]
     beyond: Mapping[str, QueueTotals]
     publishes: tuple[Published, ...]
-    dead_letters: tuple[DeadLetters, ...]
-    arriving: tuple[DeadLetters, ...]
+    dead_letters: tuple[DeadLetterFlow, ...]
+    arriving: tuple[DeadLetterFlow, ...]
     losing: frozenset[str] = frozenset()
 
     @property
@@ -81,7 +81,7 @@ class Group(msgspec.Struct, frozen=True):
         return sum(queue.unseen for queue in self.queues.values())
 
 
-class Node(NamedTuple):
+class FlowNode(NamedTuple):
     """A queue or exchange; ``entry``: publishes to the default exchange; ``others``: queues elsewhere."""
 
     kind: Kind
@@ -92,8 +92,8 @@ class Node(NamedTuple):
 class Arrow(NamedTuple):
     """A flow between two nodes: how many messages for which reasons of death, or ``PUBLISHED``."""
 
-    source: Node
-    target: Node
+    source: FlowNode
+    target: FlowNode
     reasons: tuple[tuple[str, int], ...]
 
     @property
@@ -134,16 +134,16 @@ def losing_queues(data: ReportData, vhost: str) -> frozenset[str]:
     return frozenset(by_settings | {loss.queue for loss in data.lost if loss.vhost == vhost})
 
 
-def groups(data: ReportData) -> tuple[Group, ...]:
+def groups(data: ReportData) -> tuple[QueueGroup, ...]:
     """Return the pictures that show everything, those with the most dead letters first."""
     totals = totals_by_queue(data)
-    found: list[Group] = []
+    found: list[QueueGroup] = []
     for vhost in sorted({vhost for vhost, _ in totals}):
         queues = {name: each for (host, name), each in sorted(totals.items()) if host == vhost}
         kinds = [kind for kind in data.dead_letters if kind.vhost == vhost]
         publishes = [each for each in data.publishes or () if each.vhost == vhost]
         losing = losing_queues(data, vhost)
-        for name, members in _named(_merged(_connected(queues, kinds))):
+        for name, members in _name_sets(_merged(_connected(queues, kinds))):
             group = _group(vhost, name, members, queues, publishes, kinds)
             found.append(msgspec.structs.replace(group, losing=losing))
     return tuple(sorted(found, key=lambda group: (-group.dead_letter_count, group.vhost, group.name)))
@@ -155,15 +155,15 @@ def _group(
     members: Iterable[str],
     totals: Mapping[str, QueueTotals],
     publishes: Sequence[Published],
-    kinds: Sequence[DeadLetters],
-) -> Group:
+    kinds: Sequence[DeadLetterFlow],
+) -> QueueGroup:
     queues = {queue: totals[queue] for queue in members}
     own = [each for each in publishes if each.queue in queues]
     shared = {each.exchange for each in publishes if each.queue is not None and each.queue not in queues}
     exchanges = {each.exchange for each in own} - shared - {""}
     lost = [each for each in publishes if each.queue is None and each.exchange in exchanges]
     leaving = tuple(kind for kind in kinds if kind.queue in queues)
-    return Group(
+    return QueueGroup(
         vhost,
         name,
         queues,
@@ -174,7 +174,7 @@ def _group(
     )
 
 
-def _connected(queues: Iterable[str], kinds: Sequence[DeadLetters]) -> list[tuple[str, ...]]:
+def _connected(queues: Iterable[str], kinds: Sequence[DeadLetterFlow]) -> list[tuple[str, ...]]:
     """Return the sets of queues that dead letters connect."""
     sources: defaultdict[str, set[str]] = defaultdict(set)
     for kind in kinds:
@@ -226,7 +226,7 @@ def _packed(sets: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [*found, some] if some else found
 
 
-def _named(sets: list[tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
+def _name_sets(sets: list[tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
     """Return the sets with their names; queues that nothing connects are put together."""
     single = [members for members in sets if len(members) == 1]
     together = [members for members in sets if len(members) > 1] + _packed(single)
@@ -267,61 +267,61 @@ def common_words(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(shared)
 
 
-def arrows(group: Group) -> list[Arrow]:
+def arrows(group: QueueGroup) -> list[Arrow]:
     """Return what flowed in the group, from publish to the last dead letter."""
     return [*_publish_arrows(group), *_arriving_arrows(group), *_dead_letter_arrows(group)]
 
 
-def _publish_arrows(group: Group) -> list[Arrow]:
+def _publish_arrows(group: QueueGroup) -> list[Arrow]:
     found = []
     for published in sorted(group.publishes, key=lambda each: (each.exchange, each.queue or "")):
         queue = published.queue
         named = published.exchange != ""
-        source = Node("exchange", published.exchange) if named else Node("entry", queue or "")
-        target = Node("nowhere", published.exchange) if queue is None else Node("queue", queue)
+        source = FlowNode("exchange", published.exchange) if named else FlowNode("entry", queue or "")
+        target = FlowNode("nowhere", published.exchange) if queue is None else FlowNode("queue", queue)
         found.append(Arrow(source, target, ((PUBLISHED, published.count),)))
     return found
 
 
-def _arriving_arrows(group: Group) -> list[Arrow]:
+def _arriving_arrows(group: QueueGroup) -> list[Arrow]:
     by_queue: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for kind in sorted(group.arriving, key=lambda kind: (kind.to_queue, kind.reason)):
         by_queue[kind.to_queue][kind.reason] += kind.count
     found = []
     for queue, by in by_queue.items():
-        found.append(Arrow(Node("others", queue), Node("queue", queue), tuple(by.items())))
+        found.append(Arrow(FlowNode("others", queue), FlowNode("queue", queue), tuple(by.items())))
     return found
 
 
-def _dead_letter_arrows(group: Group) -> list[Arrow]:
-    by_exchange: defaultdict[str, list[DeadLetters]] = defaultdict(list)
+def _dead_letter_arrows(group: QueueGroup) -> list[Arrow]:
+    by_exchange: defaultdict[str, list[DeadLetterFlow]] = defaultdict(list)
     for kind in sorted(group.dead_letters, key=lambda k: (k.exchange, k.queue, k.reason, k.to_queue)):
         by_exchange[kind.exchange].append(kind)
     found = [
-        Arrow(Node("queue", kind.queue), Node("queue", kind.to_queue), ((kind.reason, kind.count),))
+        Arrow(FlowNode("queue", kind.queue), FlowNode("queue", kind.to_queue), ((kind.reason, kind.count),))
         for kind in by_exchange.pop("", ())
     ]
     for exchange, kinds in by_exchange.items():
         for number, together in enumerate(_bipartite(kinds), start=1):
-            found += _through(Node("exchange", exchange, number), together)
+            found += _through(FlowNode("exchange", exchange, number), together)
     return found
 
 
-def _through(exchange: Node, kinds: list[DeadLetters]) -> list[Arrow]:
+def _through(exchange: FlowNode, kinds: list[DeadLetterFlow]) -> list[Arrow]:
     """Return the arrows into an exchange, one for each queue and reason, and out of it, one for each target."""
     into: Counter[tuple[str, str]] = Counter()
     out: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for kind in kinds:
         into[kind.queue, kind.reason] += kind.deaths
         out[kind.to_queue][kind.reason] += kind.count
-    found = [Arrow(Node("queue", queue), exchange, ((reason, n),)) for (queue, reason), n in into.items()]
-    found += [Arrow(exchange, Node("queue", queue), tuple(by.items())) for queue, by in out.items()]
+    found = [Arrow(FlowNode("queue", queue), exchange, ((reason, n),)) for (queue, reason), n in into.items()]
+    found += [Arrow(exchange, FlowNode("queue", queue), tuple(by.items())) for queue, by in out.items()]
     return found
 
 
-def _bipartite(kinds: list[DeadLetters]) -> list[list[DeadLetters]]:
+def _bipartite(kinds: list[DeadLetterFlow]) -> list[list[DeadLetterFlow]]:
     """Split the dead letters through one exchange into parts that share neither source nor target."""
-    found: list[tuple[set[tuple[str, str]], list[DeadLetters]]] = []
+    found: list[tuple[set[tuple[str, str]], list[DeadLetterFlow]]] = []
     for kind in kinds:
         ends = {("from", kind.queue), ("to", kind.to_queue)}
         together = [kind]

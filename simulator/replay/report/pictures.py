@@ -18,15 +18,15 @@ from plotly.subplots import make_subplots
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from simulator.pictures.curves import Box, box_around, label_place, segments, svg_path
-from simulator.pictures.layout import Layout, Route, layered
-from simulator.replay.report.data import REPUBLISHED, Path, ReportData
+from simulator.pictures.layout import ArrowRoute, Layout, layered
+from simulator.replay.report.data import REPUBLISHED, DeathPath, ReportData
 from simulator.replay.report.grouping import (
     ARROWS_MAX,
     MIXED,
     PUBLISHED,
     Arrow,
-    Group,
-    Node,
+    FlowNode,
+    QueueGroup,
     QueueTotals,
     arrows,
     most_used,
@@ -59,21 +59,21 @@ def utc(time_us: int) -> datetime:
     return _EPOCH + timedelta(microseconds=time_us)
 
 
-def flow_picture(group: Group, most: int = ARROWS_MAX) -> go.Figure:
+def flow_picture(group: QueueGroup, most: int = ARROWS_MAX) -> go.Figure:
     """Draw the queues and exchanges of a group and the messages between them, from top to bottom.
 
     Shows the ``most`` used arrows; ``simulator.replay.report.grouping.arrows`` has all.
     """
     shown = most_used(arrows(group), most)
-    nodes: dict[Node, list[str]] = {}
+    nodes: dict[FlowNode, list[str]] = {}
     for arrow in shown:
         for node in (arrow.source, arrow.target):
             nodes.setdefault(node, _lines(node, group, shown))
     for queue in group.queues if len(nodes) < most else ():
-        nodes.setdefault(Node("queue", queue), _lines(Node("queue", queue), group, shown))
+        nodes.setdefault(FlowNode("queue", queue), _lines(FlowNode("queue", queue), group, shown))
     sizes = {node: _size(lines) for node, lines in nodes.items()}
     plan = layered(sizes, [(arrow.source, arrow.target) for arrow in shown])
-    drawing = _Drawing(group, plan, sizes)
+    drawing = _FigureDrawing(group, plan, sizes)
     for node, lines in nodes.items():
         drawing.node(node, lines)
     largest = max((arrow.messages for arrow in shown), default=1)
@@ -82,7 +82,7 @@ def flow_picture(group: Group, most: int = ARROWS_MAX) -> go.Figure:
     return drawing.figure()
 
 
-def _lines(node: Node, group: Group, shown: list[Arrow]) -> list[str]:
+def _lines(node: FlowNode, group: QueueGroup, shown: list[Arrow]) -> list[str]:
     """Return the text in a node's box."""
     if node.kind == "entry":
         return [f"published {_sum(node, shown):,}"]
@@ -105,7 +105,7 @@ def _lines(node: Node, group: Group, shown: list[Arrow]) -> list[str]:
     return lines
 
 
-def _sum(node: Node, shown: list[Arrow]) -> int:
+def _sum(node: FlowNode, shown: list[Arrow]) -> int:
     return sum(arrow.messages for arrow in shown if arrow.source == node)
 
 
@@ -120,10 +120,10 @@ def _size(lines: list[str]) -> tuple[float, float]:
     return widest + 22, 12 + 16.0 * len(lines)
 
 
-class _Drawing:
+class _FigureDrawing:
     """Collects shapes and texts; plotly's pixels are the layout's."""
 
-    def __init__(self, group: Group, plan: Layout[Node], sizes: dict[Node, tuple[float, float]]) -> None:
+    def __init__(self, group: QueueGroup, plan: Layout[FlowNode], sizes: dict[FlowNode, tuple[float, float]]) -> None:
         self._group = group
         self._plan = plan
         self._sizes = sizes
@@ -133,7 +133,7 @@ class _Drawing:
         self._heads: list[tuple[float, float, str, str]] = []
         self._taken: list[Box] = [box_around(plan.centres[node], *size) for node, size in sizes.items()]
 
-    def node(self, node: Node, lines: list[str]) -> None:
+    def node(self, node: FlowNode, lines: list[str]) -> None:
         """Add a box, square for a queue and round for an exchange."""
         (x, y), (width, height) = self._plan.centres[node], self._sizes[node]
         own = self._group.queues.get(node.name) if node.kind == "queue" else None
@@ -157,7 +157,7 @@ class _Drawing:
         self._texts.append({"x": x, "y": y, "text": text, "font": {"size": 12, "color": INK}})
         self._hover.append((x, y, _about(node, queue)))
 
-    def arrow(self, arrow: Arrow, route: Route, largest: int) -> None:
+    def arrow(self, arrow: Arrow, route: ArrowRoute, largest: int) -> None:
         """Add a curve as wide as its share, with its count."""
         shade = colour(arrow.reason)
         curves = segments(route)
@@ -240,7 +240,7 @@ def _label(arrow: Arrow) -> str:
     return f"{arrow.messages:,}"
 
 
-def _name(node: Node) -> str:
+def _name(node: FlowNode) -> str:
     if node.kind == "entry":
         return "publishes to the default exchange"
     if node.kind == "others":
@@ -248,7 +248,7 @@ def _name(node: Node) -> str:
     return "no queue" if node.kind == "nowhere" else html.escape(node.name)
 
 
-def _about(node: Node, queue: QueueTotals | None) -> str:
+def _about(node: FlowNode, queue: QueueTotals | None) -> str:
     if queue is None:
         kind = "exchange " if node.kind == "exchange" else ""
         return f"{kind}<b>{_name(node)}</b>"
@@ -385,6 +385,6 @@ def several_vhosts(data: ReportData) -> bool:
     return len(hosts) > 1
 
 
-def path_text(path: Path) -> str:
+def path_text(path: DeathPath) -> str:
     """Return a path in words: ``work rejected -> wait expired -> work``."""
     return " -> ".join([*(f"{queue} {reason}" for queue, reason in path.deaths), path.queue])

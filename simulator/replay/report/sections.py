@@ -17,7 +17,7 @@ from simulator.replay.repair.repair_report import Repair, Repairs, ShownRow
 from simulator.replay.report.data import Example, FieldDiffers, MessageLife, ReportData
 from simulator.replay.report.grouping import losing_queues, totals_by_queue
 from simulator.replay.report.pictures import several_vhosts
-from simulator.replay.results.counters import Balance, Entry, remarks, sentences
+from simulator.replay.results.counters import Balance, BalanceEntry, remarks, sentences
 from simulator.replay.results.summary import LostMessages, Summary
 from simulator.replay.rows.verdict_words import MEANINGS
 
@@ -53,7 +53,7 @@ def _title(balance: Balance) -> str:
     return "The books of the broker balance"
 
 
-def _row(entry: Entry, balance: Balance) -> tuple[object, ...]:
+def _row(entry: BalanceEntry, balance: Balance) -> tuple[object, ...]:
     says = join(map(_sentence, sentences(entry, balance))) if entry.residual else "every one is in the log"
     strategy = "none" if entry.lost else entry.strategy.replace("_", " ")
     where = f"{entry.queue_type} queues"

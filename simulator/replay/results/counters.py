@@ -249,7 +249,7 @@ class Suspect(msgspec.Struct, frozen=True, kw_only=True):
     sends: bool = False
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class BalanceEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One account of the books: the dead letters of one reason, queue type and strategy.
 
     Attributes:
@@ -306,7 +306,7 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True):
 
     nodes: tuple[str, ...]
     vhost: str
-    entries: tuple[Entry, ...]
+    entries: tuple[BalanceEntry, ...]
     held: int = 0
     overconfirmed: int = 0
     unconfirmed: int = 0
@@ -377,7 +377,7 @@ def balance(
     counted = {account: count for series, count in risen.items() if (account := account_of(series))}
     received = sum(count for series, count in risen.items() if series.name == "messages_received")
     confirmed = sum(counted.pop(account) for account in list(counted) if account.reason == CONFIRMED)
-    queues = _Queues(topologies, release, log)
+    queues = _CountedQueues(topologies, release, log)
     lacking = queues.reconstructed().keys() & {*accounts(release)} - counted.keys()
     entries = tuple(_entries(counted, queues, lacking, cut=bool(readings.cut)))
     reliable = [entry for entry in entries if entry.strategy == COUNTED_AT_LEAST_ONCE]
@@ -401,7 +401,7 @@ def balance(
     )
 
 
-def _rank(entry: Entry) -> tuple[bool, int, int, str, str, str]:
+def _rank(entry: BalanceEntry) -> tuple[bool, int, int, str, str, str]:
     """Losses first, then what was not seen again, then what balances."""
     strategies = (DISABLED, COUNTED_AT_MOST_ONCE, COUNTED_AT_LEAST_ONCE)
     strategy = strategies.index(entry.strategy) if entry.strategy in strategies else len(strategies)
@@ -409,8 +409,8 @@ def _rank(entry: Entry) -> tuple[bool, int, int, str, str, str]:
 
 
 def _entries(
-    counted: Mapping[Account, int], queues: _Queues, lacking: Collection[Account], *, cut: bool
-) -> Iterator[Entry]:
+    counted: Mapping[Account, int], queues: _CountedQueues, lacking: Collection[Account], *, cut: bool
+) -> Iterator[BalanceEntry]:
     """Yield an entry for each account in which anything was counted or reconstructed, but those without a counter."""
     found = {account: count for account, count in queues.reconstructed().items() if account not in lacking}
     residual = {account: count - found.get(account, 0) for account, count in counted.items()}
@@ -421,7 +421,7 @@ def _entries(
             continue
         suspects = tuple(queues.suspects(account, unseen)) if rest > 0 else ()
         named = rest if cut or account.queue_type not in (CLASSIC, QUORUM) else sum(each.most for each in suspects)
-        yield Entry(
+        yield BalanceEntry(
             reason=account.reason,
             queue_type=account.queue_type,
             strategy=account.strategy,
@@ -433,7 +433,7 @@ def _entries(
         )
 
 
-class _Queues:
+class _CountedQueues:
     """The queues of all virtual hosts, what is counted of them, and what the log shows."""
 
     def __init__(self, topologies: Mapping[str | None, Topology], release: Release, log: LogCounts) -> None:
@@ -583,7 +583,7 @@ _BECAME: dict[str, str] = {
 }
 
 
-def sentences(entry: Entry, balance: Balance) -> Iterator[str]:
+def sentences(entry: BalanceEntry, balance: Balance) -> Iterator[str]:
     """Yield what there is to say of an account that does not balance."""
     named = entry.residual - entry.unexplained
     if entry.residual < 0:
@@ -601,7 +601,7 @@ def sentences(entry: Entry, balance: Balance) -> Iterator[str]:
         yield f"{_messages(entry.unexplained, entry)} {_BECAME.get(entry.strategy, '')}; {_unexplained(entry, balance)}"
 
 
-def _messages(count: int, entry: Entry) -> str:
+def _messages(count: int, entry: BalanceEntry) -> str:
     died = _DIED.get(entry.reason, (entry.reason, entry.reason))[count != 1]
     return f"{count:,} {'message' if count == 1 else 'messages'} {died} in {entry.queue_type} queues"
 
@@ -616,7 +616,7 @@ def _suspects(suspects: tuple[Suspect, ...], balance: Balance) -> str:
     return f"queues that can do it: {', '.join(shown)}{f' and {more} more' if more else ''}"
 
 
-def _unexplained(entry: Entry, balance: Balance) -> str:
+def _unexplained(entry: BalanceEntry, balance: Balance) -> str:
     beyond = "more than the messages of the log can have done" if entry.suspects else "no queue of the log can do it"
     perhaps = "they were in their queues before the log began, or in another virtual host"
     if balance.unexplained_deliveries:

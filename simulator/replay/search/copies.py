@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dlx.deaths import EXPIRED, MAXLEN, REJECTED
 from dlx.message_flow import MessageFlow, State
 from dlx.settings import expires_messages
-from simulator.replay.search.graph import Found
+from simulator.replay.search.graph import StatePath
 
 # Finds where a message is lost: in a queue that dead-letters, but whose dead letter reaches no queue.
 #
@@ -148,7 +148,7 @@ class OpenCopies:
         for state in entries:
             self._add(state, How.WAITING)
 
-    def delivered(self, path: Found, *, again: bool, unknown_routing: Collection[str]) -> None:
+    def delivered(self, path: StatePath, *, again: bool, unknown_routing: Collection[str]) -> None:
         """Take a delivery that came by ``path``: of the copy on it that is closest to the delivery.
 
         ``again``: it is a redelivery. ``unknown_routing``: exchanges of which nobody knows where else they route.
@@ -198,7 +198,7 @@ class OpenCopies:
             if state is not followed:
                 self._add(state, How.WAITING)
 
-    def _taken(self, path: Found, states: tuple[State, ...], place: int) -> bool:
+    def _taken(self, path: StatePath, states: tuple[State, ...], place: int) -> bool:
         """Close the copy at that place of the path, if one is open there."""
         if place == len(path.hops):
             order: tuple[How, ...] = (How.WAITING,)

@@ -70,7 +70,7 @@ class ConsumerConstraints(NamedTuple):
         return None
 
 
-class Target(NamedTuple):
+class DeliveredState(NamedTuple):
     """A delivered state to explain: the queue and what the row shows."""
 
     queue: str
@@ -85,7 +85,7 @@ class Target(NamedTuple):
         return deaths_shown(self.visible.x_death).addresses
 
 
-class Found(NamedTuple):
+class StatePath(NamedTuple):
     """A state that a search reached, the hops that led there, and the states in which it died on each of them."""
 
     state: State
@@ -113,13 +113,13 @@ _Way = tuple[State, "_Trail | None"]
 """A state that a search has come to, and the hops behind it."""
 
 
-def _found(way: _Way) -> Found:
+def _found(way: _Way) -> StatePath:
     state, trail = way
     steps = trail.steps() if trail else ()
-    return Found(state, tuple(hop for hop, _ in steps), tuple(died for _, died in steps))
+    return StatePath(state, tuple(hop for hop, _ in steps), tuple(died for _, died in steps))
 
 
-class Graph:
+class StateSearch:
     """Searches the states of one virtual host under one release.
 
     Attributes:
@@ -139,7 +139,9 @@ class Graph:
         """Tell why the message cannot die there for that reason; return ``None`` if it can."""
         return self.flow.why_not(state, reason) or constraints.why_not(state.queue, reason)
 
-    def paths(self, roots: Iterable[State], target: Target, constraints: ConsumerConstraints | None) -> list[Found]:
+    def paths(
+        self, roots: Iterable[State], target: DeliveredState, constraints: ConsumerConstraints | None
+    ) -> list[StatePath]:
         """Return the paths, ``PATHS_MAX`` at most, from a root to exactly the target.
 
         ``constraints`` ``None`` looks past everything that rules deaths out.
@@ -150,14 +152,14 @@ class Graph:
         return kept
 
     def first_path(
-        self, roots: Iterable[State], target: Target, constraints: ConsumerConstraints | None
-    ) -> Found | None:
+        self, roots: Iterable[State], target: DeliveredState, constraints: ConsumerConstraints | None
+    ) -> StatePath | None:
         """Return the shortest path from a root to exactly the target; ``None`` if there is none."""
         return next(self._matching(roots, target, constraints), None)
 
     def _matching(
-        self, roots: Iterable[State], target: Target, constraints: ConsumerConstraints | None
-    ) -> Iterator[Found]:
+        self, roots: Iterable[State], target: DeliveredState, constraints: ConsumerConstraints | None
+    ) -> Iterator[StatePath]:
         ways: Iterable[_Way] = self._guided(roots, target, constraints, target.addresses())
         if target.visible.x_death is None and self._hides_deaths(target.queue):
             ways = self._within(roots, constraints, HIDDEN_HOPS)
@@ -166,7 +168,7 @@ class Graph:
     def _hides_deaths(self, queue: str) -> bool:
         return self.flow.is_stream(queue) and self.flow.release.headers_kept_in_stream == "scalar headers"
 
-    def matches(self, state: State, target: Target) -> bool:
+    def matches(self, state: State, target: DeliveredState) -> bool:
         """Return whether the state shows exactly what was delivered.
 
         Whether a stream hands out the expiration of a dead letter is not judged: it has that of the message, or none.
@@ -195,7 +197,9 @@ class Graph:
             self._read_back[state.number] = known
         return known
 
-    def same_deaths(self, roots: Iterable[State], target: Target, constraints: ConsumerConstraints) -> list[Found]:
+    def same_deaths(
+        self, roots: Iterable[State], target: DeliveredState, constraints: ConsumerConstraints
+    ) -> list[StatePath]:
         """Return the ways to states in the target's queue that died as often, where and why, as the target did."""
         wanted = target.death_counts()
         ways = self._guided(roots, target, constraints)
@@ -203,7 +207,7 @@ class Graph:
 
     def nearby(
         self, roots: Iterable[State], queue: str, constraints: ConsumerConstraints, hops_max: int
-    ) -> list[Found]:
+    ) -> list[StatePath]:
         """Return the states in ``queue`` within ``hops_max`` hops, whatever the target's deaths say."""
         return [_found(way) for way in self._within(roots, constraints, hops_max) if way[0].queue == queue]
 
@@ -242,7 +246,7 @@ class Graph:
     def _guided(
         self,
         roots: Iterable[State],
-        target: Target,
+        target: DeliveredState,
         constraints: ConsumerConstraints | None,
         addresses: Mapping[Kind, Address] | None = None,
     ) -> Iterator[_Way]:

@@ -33,7 +33,7 @@ LETTERS_MAX = 20
 """Dead letters that are followed at a time."""
 
 
-class Loss(msgspec.Struct, frozen=True):
+class LossyQueue(msgspec.Struct, frozen=True):
     """A queue whose settings make messages vanish when they die there for one of ``reasons``."""
 
     vhost: str
@@ -42,13 +42,13 @@ class Loss(msgspec.Struct, frozen=True):
     why: str
 
 
-def find_losses(topologies: Mapping[str | None, Topology], release: Release) -> tuple[Loss, ...]:
+def find_losses(topologies: Mapping[str | None, Topology], release: Release) -> tuple[LossyQueue, ...]:
     """Return the queues that lose messages, by virtual host and name; a host without a name is ``""``."""
-    found: list[Loss] = []
+    found: list[LossyQueue] = []
     for vhost, topology in topologies.items():
         finder = _Finder(with_stand_ins(topology), release)
         for queue in sorted(topology.queues):
-            found += (Loss(vhost or "", queue, reasons, why) for reasons, why in finder.of(queue))
+            found += (LossyQueue(vhost or "", queue, reasons, why) for reasons, why in finder.of(queue))
     return tuple(found)
 
 

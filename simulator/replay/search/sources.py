@@ -9,8 +9,8 @@ from typing import Any
 
 from dlx.message_flow import Hop, State
 from simulator.events import Event
-from simulator.replay.search.graph import Target
-from simulator.replay.search.visible_state import Row
+from simulator.replay.search.graph import DeliveredState
+from simulator.replay.search.visible_state import CaptureRow
 
 LOOKED_AT_MAX = 500
 """Sources of one message that a delivery is searched for from, the latest first."""
@@ -44,7 +44,7 @@ class Source:
 
     def __init__(
         self,
-        row: Row,
+        row: CaptureRow,
         content: str,
         headers: Mapping[str, Any],
         roots: tuple[State, ...],
@@ -94,15 +94,15 @@ class Claims:
     """
 
     def __init__(self) -> None:
-        self._claimed: defaultdict[Target, Counter[Source]] = defaultdict(Counter)
+        self._claimed: defaultdict[DeliveredState, Counter[Source]] = defaultdict(Counter)
 
-    def claim(self, source: Source, target: Target, hops: tuple[Hop, ...]) -> tuple[int, int]:
+    def claim(self, source: Source, target: DeliveredState, hops: tuple[Hop, ...]) -> tuple[int, int]:
         """Take one copy for a delivery; return how many hops, and how many deaths, no other had before."""
         instance = self.of(target)[source]
         self._claimed[target][source] += 1
         return source.take(instance, hops)
 
-    def of(self, target: Target) -> Counter[Source]:
+    def of(self, target: DeliveredState) -> Counter[Source]:
         """Return how many of these deliveries descend from each source, ``ANCESTORS_MAX`` steps back at most."""
         found: Counter[Source] = Counter()
         for claimed, times in self._claimed.get(target, {}).items():

@@ -42,7 +42,7 @@ class Visible(NamedTuple):
     broker_headers: str
 
 
-class Row(msgspec.Struct, frozen=True):
+class CaptureRow(msgspec.Struct, frozen=True):
     """One row of a capture, decoded from its signature.
 
     ``of_delivery`` are the counts it shows; ``routed_queues`` where the broker routed a publish,
@@ -59,7 +59,7 @@ class Row(msgspec.Struct, frozen=True):
     routed_queues: tuple[str, ...] | None = None
 
 
-def row_of(signature: str) -> Row:
+def row_of(signature: str) -> CaptureRow:
     """Read a row from its signature."""
     read = read_signature(signature)
     headers = _decode(read.broker_headers)
@@ -67,7 +67,7 @@ def row_of(signature: str) -> Row:
         headers[X_DEATH] = _with_times(_decode(read.x_death))
     of_delivery = {name: headers[name] for name in _OF_A_DELIVERY if name in headers}
     shown = {name: headers[name] for name in _SHOWN if name in headers}
-    return Row(
+    return CaptureRow(
         signature=signature,
         event=read.event,
         vhost=read.vhost,
@@ -79,7 +79,7 @@ def row_of(signature: str) -> Row:
     )
 
 
-def publish_of(row: Row, user_headers: Mapping[str, Any], release: Release) -> Message:
+def publish_of(row: CaptureRow, user_headers: Mapping[str, Any], release: Release) -> Message:
     """Return the message that the publish in ``row`` made.
 
     A trace shows the BCC keys among the routing keys, but no longer the BCC header;
@@ -104,7 +104,7 @@ def bcc_keys(routing_keys: Sequence[str], headers: Mapping[str, Any]) -> list[st
     return list(routing_keys[known:])
 
 
-def message_of(row: Row, parent: Message | None, user_headers: Mapping[str, Any], release: Release) -> Message:
+def message_of(row: CaptureRow, parent: Message | None, user_headers: Mapping[str, Any], release: Release) -> Message:
     """Return the message as a delivery showed it.
 
     A delivery does not show BCC keys, or whether ``x-death`` is the broker's: those

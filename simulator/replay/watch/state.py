@@ -76,7 +76,7 @@ class KeptRow(msgspec.Struct):
     counted: str | None
 
 
-class State:
+class WatchState:
     """The state in a folder.
 
     Attributes:

@@ -15,7 +15,7 @@ from simulator.replay.rows.verdict_words import VERDICTS
 _PATH = msgspec.json.Decoder(tuple[str, str, str, str | None, str | None]).decode
 
 
-class Path(msgspec.Struct, frozen=True):
+class DeadLetterPath(msgspec.Struct, frozen=True):
     """How many copies of dead letters went one way: they died in ``queue`` for ``reason``."""
 
     vhost: str
@@ -26,7 +26,7 @@ class Path(msgspec.Struct, frozen=True):
     count: int
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class StuckMessages(msgspec.Struct, frozen=True):
     """How many messages wait for a consumer for longer than they may: ``queue`` names all where copies wait."""
 
     vhost: str
@@ -59,8 +59,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     unchecked: int
     dead_letters: int
     lost: int
-    stuck: tuple[Waiting, ...]
-    paths: tuple[Path, ...]
+    stuck: tuple[StuckMessages, ...]
+    paths: tuple[DeadLetterPath, ...]
     corrections: int
     open_messages: int
     lag_p95_s: float | None
@@ -87,18 +87,22 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         return f"{', '.join(parts)}; {self.rows:,} rows, {self.open_messages:,} messages open{lag}"
 
 
-def read_paths(totals: Mapping[str, int]) -> tuple[Path, ...]:
+def read_paths(totals: Mapping[str, int]) -> tuple[DeadLetterPath, ...]:
     """Return the ways of dead letters that the totals have (``verdict_lines.totals_of``), the most frequent first."""
-    found = [Path(*_PATH(key.removeprefix("path ")), n) for key, n in totals.items() if key.startswith("path ") and n]
+    found = [
+        DeadLetterPath(*_PATH(key.removeprefix("path ")), n)
+        for key, n in totals.items()
+        if key.startswith("path ") and n
+    ]
     return tuple(sorted(found, key=lambda path: (-path.count, path.vhost, path.queue, path.reason)))
 
 
-def read_queues(waiting: Mapping[str, int]) -> tuple[Waiting, ...]:
+def read_queues(waiting: Mapping[str, int]) -> tuple[StuckMessages, ...]:
     """Return where messages wait, from what ``verdict_lines.standing`` says, the most frequent first."""
     found = []
     for text, count in waiting.items():
         vhost, *queues = msgspec.json.decode(text, type=list[str])
-        found.append(Waiting(vhost, ", ".join(queues), count))
+        found.append(StuckMessages(vhost, ", ".join(queues), count))
     return tuple(sorted(found, key=lambda each: (-each.count, each.vhost, each.queue)))
 
 
@@ -118,7 +122,7 @@ def served(port: int, status: Callable[[], Status]) -> Iterator[int]:
     Raises ``OSError`` if the port is taken.
     """
     registry = CollectorRegistry()
-    registry.register(_Found(status))
+    registry.register(_WatchCollector(status))
     server, thread = start_http_server(port, addr=LOOPBACK, registry=registry)
     try:
         yield int(server.server_port)
@@ -128,7 +132,7 @@ def served(port: int, status: Callable[[], Status]) -> Iterator[int]:
         thread.join()
 
 
-class _Found(Collector):
+class _WatchCollector(Collector):
     """Tells Prometheus' library what was found."""
 
     def __init__(self, status: Callable[[], Status]) -> None:

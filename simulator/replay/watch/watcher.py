@@ -30,7 +30,7 @@ from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, read_me
 from simulator.replay.rows.schema import INPUT
 from simulator.replay.rows.topologies import exporting_release, topologies
 from simulator.replay.watch.growing import CHUNK_BYTES, GrowingFile, Position, files_of, read_again
-from simulator.replay.watch.state import KeptRow, State
+from simulator.replay.watch.state import KeptRow, WatchState
 from simulator.replay.watch.status import Status, read_paths, read_queues
 
 # What is said about one row: a line of JSON, what it adds to the totals, and how its message stands after it.
@@ -191,7 +191,7 @@ _decode_signs = msgspec.json.Decoder(LateSigns).decode
 _decode_places = msgspec.json.Decoder(set[tuple[str, str | None]]).decode
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class WatchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is watched, and how.
 
     Attributes:
@@ -211,7 +211,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     open_max: int = 1_000_000
 
 
-class Step(msgspec.Struct, frozen=True):
+class WatchStep(msgspec.Struct, frozen=True):
     """What one step brought: the lines that were committed, broken lines of the files, and whether there is more."""
 
     lines: Sequence[bytes]
@@ -222,7 +222,7 @@ class Step(msgspec.Struct, frozen=True):
 class Watcher:
     """Watches files, or directories of them, with a state (``simulator.replay.watch.state``)."""
 
-    def __init__(self, sources: Sequence[Path], wish: Wish, state: State) -> None:
+    def __init__(self, sources: Sequence[Path], wish: WatchOptions, state: WatchState) -> None:
         self._sources = sources
         self._wish = wish
         self._state = state
@@ -250,7 +250,7 @@ class Watcher:
         """How many rows have been read."""
         return self._state.totals["rows"]
 
-    def step(self, now_s: float, *, settled: bool = False) -> Step:
+    def step(self, now_s: float, *, settled: bool = False) -> WatchStep:
         """Read what was added, judge what has settled, and commit. ``now_s`` is in seconds since 1970.
 
         ``settled``: all that has been read counts as settled.
@@ -267,7 +267,7 @@ class Watcher:
             self._forget()
         self._state.keep("until_us", self._until_us)
         self._state.commit(lines)
-        return Step(lines, broken, more or not caught_up)
+        return WatchStep(lines, broken, more or not caught_up)
 
     def check_match(self) -> None:
         """Raise ``MatchesNothingError`` if the definitions have none of the virtual hosts, or of the queues, so far.
@@ -277,7 +277,7 @@ class Watcher:
         if not self._places:
             return
         try:
-            check_match(_named(self._places), self._wish.definitions)
+            check_match(_as_documents(self._places), self._wish.definitions)
         except MatchesNothingError:
             self._state.give_up()
             raise
@@ -347,7 +347,7 @@ class Watcher:
         self._state.keep("places", _encode(places))
         delivering = {place for place in places if place[1] is not None}
         try:
-            check_match(_named(delivering), self._wish.definitions)
+            check_match(_as_documents(delivering), self._wish.definitions)
         except MatchesNothingError:
             return
         if delivering:
@@ -473,7 +473,7 @@ class Watcher:
         )
 
 
-def _named(places: Iterable[tuple[str, str | None]]) -> list[dict[str, str | None]]:
+def _as_documents(places: Iterable[tuple[str, str | None]]) -> list[dict[str, str | None]]:
     return [{"vhost": vhost, "queue": queue} for vhost, queue in places]
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from simulator.scenario.trial import Trial
 
 
-class Cause(NamedTuple):
+class FindingCause(NamedTuple):
     """What makes two findings the same one: where it happened, the reason of death, and what became of the message."""
 
     property: str
@@ -50,11 +50,11 @@ class PropertyBroken(AssertionError):
         self.property, self.why, self.vhost, self.uid, self.event = property, why, vhost, uid, event
 
     @property
-    def cause(self) -> Cause:
+    def cause(self) -> FindingCause:
         """What makes another finding the same one."""
         if self.event is None:
-            return Cause(self.property, self.vhost, None, None, re.sub(r"\d+", "n", self.why))
-        return Cause(self.property, self.vhost, self.event.queue, self.event.reason, self.event.event.value)
+            return FindingCause(self.property, self.vhost, None, None, re.sub(r"\d+", "n", self.why))
+        return FindingCause(self.property, self.vhost, self.event.queue, self.event.reason, self.event.event.value)
 
     def copy(self) -> PropertyBroken:
         """Return the same error, to be raised again."""
@@ -80,7 +80,7 @@ class Property:
     promise = ""
     expirations_ms: tuple[int | None, ...] = (None,)
     policies_change = True
-    known: AbstractSet[Cause] = frozenset()
+    known: AbstractSet[FindingCause] = frozenset()
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
         """Look at one event; ``message`` is as it was then. Raises ``PropertyBroken``."""

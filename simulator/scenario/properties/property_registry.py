@@ -31,7 +31,7 @@ class Conservation(Property):
     policies_change = True
 
     def __init__(self) -> None:
-        self._ledger = Ledger()
+        self._ledger = QueueBalance()
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
         """Book the event."""
@@ -137,7 +137,7 @@ class ComesToRest(Property):
 # Messages are conserved: every copy that entered a queue is in it, or left it with an event that says why.
 
 
-class Ledger:
+class QueueBalance:
     """How many messages each queue must have, by the events.
 
     Streams are left out: what is read from them stays.

@@ -30,9 +30,9 @@ from simulator.server.amqp.properties import decode_properties
 from simulator.server.amqp.protocol_errors import (
     CannotDecodeError,
     CrashError,
-    Fault,
     MalformedError,
     NotUtf8Error,
+    ProtocolError,
     cannot_decode,
 )
 
@@ -77,7 +77,7 @@ class Channel:
     # Frames
 
     def method(self, payload: bytes) -> Command | None:
-        """Take a method frame; return the command that it completes. Raises ``Fault`` and ``CrashError``."""
+        """Take a method frame; return the command that it completes. Raises ``ProtocolError`` and ``CrashError``."""
         if self._method:
             raise self._misplaced()
         index = payload[:4]
@@ -97,19 +97,19 @@ class Channel:
         return None
 
     def header(self, payload: bytes) -> Command | None:
-        """Take a content header frame; return the command that it completes. Raises ``Fault``."""
+        """Take a content header frame; return the command that it completes. Raises ``ProtocolError``."""
         class_id, weight, size = CONTENT_HEADER.unpack_from(payload)
         if not self._method or self._remaining is not None or weight:
             raise self._misplaced()
         if class_id != _BASIC:
-            raise Fault(amqp_errors.content_header_of_another_class(_BASIC, class_id), self._method)
+            raise ProtocolError(amqp_errors.content_header_of_another_class(_BASIC, class_id), self._method)
         if self._release.content_size_checked and size > amqp_errors.MAX_MESSAGE_SIZE:
-            raise Fault(amqp_errors.content_too_large(size), self._method)
+            raise ProtocolError(amqp_errors.content_too_large(size), self._method)
         self._properties, self._size, self._remaining = payload[12:], size, size
         return None if size else self._content(b"")
 
     def body(self, payload: bytes) -> Command | None:
-        """Take a content body frame; return the command that it completes. Raises ``Fault``."""
+        """Take a content body frame; return the command that it completes. Raises ``ProtocolError``."""
         if not self._method or self._remaining is None:
             raise self._misplaced()
         self._remaining = remaining = self._remaining - len(payload)
@@ -118,18 +118,18 @@ class Channel:
         if remaining < 0:
             self._body.clear()
             if self._release.content_size_checked:
-                raise Fault(amqp_errors.content_longer_than_announced(), self._method)
+                raise ProtocolError(amqp_errors.content_longer_than_announced(), self._method)
         elif self._size <= self._message_max_bytes:
             self._body.append(payload)
         return self._content(b"".join(self._body)) if remaining == 0 else None
 
-    def _misplaced(self) -> Fault:
+    def _misplaced(self) -> ProtocolError:
         """Return the fault of a frame that the channel does not wait for."""
         if not self._method:
-            return Fault(amqp_errors.no_method_frame())
+            return ProtocolError(amqp_errors.no_method_frame())
         if self._remaining is not None:
-            return Fault(amqp_errors.no_content_body(), self._method)
-        return Fault(amqp_errors.no_content_header(_BASIC), self._method)
+            return ProtocolError(amqp_errors.no_content_body(), self._method)
+        return ProtocolError(amqp_errors.no_content_header(_BASIC), self._method)
 
     # Whole methods
 
@@ -144,7 +144,7 @@ class Channel:
         try:
             properties = _properties[self._properties]
         except MalformedError:
-            raise Fault(amqp_errors.internal_error()) from None
+            raise ProtocolError(amqp_errors.internal_error()) from None
         return Publish(
             self.id,
             fields["exchange"],
@@ -158,11 +158,11 @@ class Channel:
     def _whole(self, name: str, fields: dict[str, Any]) -> Command | None:
         if name == "channel.open":
             if self.state != STARTING:
-                raise Fault(amqp_errors.channel_open_already(), name)
+                raise ProtocolError(amqp_errors.channel_open_already(), name)
             self.state = RUNNING
             return OpenChannel(self.id)
         if self.state == STARTING:
-            raise Fault(amqp_errors.channel_not_open(), name)
+            raise ProtocolError(amqp_errors.channel_not_open(), name)
         if self.state == CLOSING:
             self._closing(name)
             return None
@@ -174,9 +174,9 @@ class Channel:
         self.output.muted = bool(fields.get("nowait")) or name == "basic.recover-async"
         command = command_for(name, self.id, fields)
         if command is None:
-            raise Fault(amqp_errors.unimplemented_method(), name)
+            raise ProtocolError(amqp_errors.unimplemented_method(), name)
         if name == "basic.recover-async" and not fields["requeue"]:
-            raise Fault(amqp_errors.recover_without_requeue(), name)
+            raise ProtocolError(amqp_errors.recover_without_requeue(), name)
         return command
 
     def _closing(self, name: str) -> None:
@@ -204,7 +204,7 @@ _SETTLE: dict[bytes, Callable[[ChannelId, int, int], Command]] = {
 
 
 def decoded(name: str, payload: bytes, release: Release) -> dict[str, Any]:
-    """Decode the fields of a method. Raises ``Fault`` or ``CrashError`` where RabbitMQ refuses or crashes."""
+    """Decode the fields of a method. Raises ``ProtocolError`` or ``CrashError`` where RabbitMQ refuses or crashes."""
     try:
         if name == "basic.publish":
             return _publish_fields[payload]
@@ -212,7 +212,7 @@ def decoded(name: str, payload: bytes, release: Release) -> dict[str, Any]:
     except CannotDecodeError:
         raise cannot_decode(payload[4:], name) from None
     except NotUtf8Error:
-        raise Fault(amqp_errors.malformed_utf_8()) from None
+        raise ProtocolError(amqp_errors.malformed_utf_8()) from None
     except MalformedError as error:
         raise CrashError(str(error)) from None
 

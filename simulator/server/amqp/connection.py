@@ -23,7 +23,7 @@ from simulator.broker.commands import CloseConnection, Command, OpenConnection
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, Delivered, Done, Reply
 from simulator.server.amqp import channel as channels
 from simulator.server.amqp.channel import Channel
-from simulator.server.amqp.contents import Contents
+from simulator.server.amqp.contents import DeliveryEncoder
 from simulator.server.amqp.frames import (
     BODY,
     CONTENT_HEADER,
@@ -41,9 +41,9 @@ from simulator.server.amqp.outbox import Outbox
 from simulator.server.amqp.protocol_errors import (
     CrashError,
     FatalFault,
-    Fault,
     MalformedError,
     NotUtf8Error,
+    ProtocolError,
     frame_too_large,
     misplaced,
     no_frame_end,
@@ -72,7 +72,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     release: Release
     cluster_name: Callable[[], str]
     message_max_bytes: int
-    contents: Contents
+    contents: DeliveryEncoder
 
 
 class Connection:
@@ -93,7 +93,7 @@ class Connection:
         name: such as ``127.0.0.1:50000 -> 127.0.0.1:5672``.
         settings: what is the same for all clients.
         authenticate: returns whether a user with that password may log in from the client's address; raises
-            ``Fault`` where the server fails at a password that is ``None``, no text.
+            ``ProtocolError`` where the server fails at a password that is ``None``, no text.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Connection:
             self.blocked = self.publishers_wait and kind != METHOD and number != 0 and self.state == RUNNING
             try:
                 command = self._frame(kind, number, payload)
-            except Fault as problem:
+            except ProtocolError as problem:
                 command = self.fail(problem)
             if command is not None:
                 yield command
@@ -196,7 +196,7 @@ class Connection:
     def _new_channel(self, number: int) -> Channel:
         count, settings = len(self._channels), self._settings
         if count >= self.channel_max:
-            raise Fault(amqp_errors.too_many_channels(count, self.channel_max))
+            raise ProtocolError(amqp_errors.too_many_channels(count, self.channel_max))
         self._channels[number] = channel = Channel(
             (self.id, number), self._outbox, settings.message_max_bytes, settings.release
         )
@@ -235,25 +235,25 @@ class Connection:
         try:
             fields = decode_fields(name, payload)
         except NotUtf8Error:
-            raise Fault(amqp_errors.malformed_utf_8(), name) from None
+            raise ProtocolError(amqp_errors.malformed_utf_8(), name) from None
         except MalformedError:
-            raise Fault(amqp_errors.internal_error()) from None
+            raise ProtocolError(amqp_errors.internal_error()) from None
         act = _METHODS.get((self.state, name))
         if act is None:  # in the state closed, nobody hears it
-            raise Fault(amqp_errors.method_in_wrong_state(self.state), name)
+            raise ProtocolError(amqp_errors.method_in_wrong_state(self.state), name)
         return act(self, fields)
 
     def _start_ok(self, fields: Mapping[str, Any]) -> None:
         mechanism = fields["mechanism"]
         if mechanism not in self._settings.release.sasl_mechanisms:
-            raise Fault(amqp_errors.unknown_mechanism(mechanism))
+            raise ProtocolError(amqp_errors.unknown_mechanism(mechanism))
         self.client_properties = fields["client_properties"]
         capabilities = self.client_properties.get("capabilities")
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
         self._outbox.told_of_cancels = self.capabilities.get("consumer_cancel_notify") is True
         found = credentials(mechanism, fields["response"], self._settings.release)
         if found is None:
-            raise Fault(amqp_errors.unreadable_response())
+            raise ProtocolError(amqp_errors.unreadable_response())
         user, password = found
         if not self._authenticate(user, password):
             self._refuse_login(mechanism)
@@ -272,9 +272,9 @@ class Connection:
     def _tune_ok(self, fields: Mapping[str, Any]) -> None:
         channel_max, frame_max = fields["channel_max"], fields["frame_max"]
         if not 1 <= channel_max <= CHANNEL_MAX:
-            raise Fault(amqp_errors.not_offered("channel_max"))
+            raise ProtocolError(amqp_errors.not_offered("channel_max"))
         if not self._settings.release.frame_max_min <= frame_max <= FRAME_MAX:
-            raise Fault(amqp_errors.not_offered("frame_max"))
+            raise ProtocolError(amqp_errors.not_offered("frame_max"))
         self.channel_max, self.frame_max, self.heartbeat_s = channel_max, frame_max, fields["heartbeat"]
         self.patience_s = min(self.heartbeat_s or PATIENCE_MAX_S, PATIENCE_MAX_S)
         self._outbox.frame_max = frame_max
@@ -301,7 +301,7 @@ class Connection:
 
     # The end
 
-    def fail(self, problem: Fault) -> Command | None:
+    def fail(self, problem: ProtocolError) -> Command | None:
         """Close the connection because of the client; without a word before it is let in. Return as ``leave`` does."""
         refusal = amqp_errors.as_told(problem.refusal, self._settings.release)
         if self.state == RUNNING or (self.state == OPENING and refusal.code != 541):

@@ -20,7 +20,7 @@ _HEADER = Struct(">BHLHHQ")  # envelope, class, weight, size of the body
 _DELIVERY = Struct(">QB")
 
 
-class Contents:
+class DeliveryEncoder:
     """Encodes deliveries for all connections of a node.
 
     The broker shares one message object among deliveries that look the same, so its bytes

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from simulator.broker import replies
 from simulator.broker.replies import Confirmed, Delivered, Got, Refused, Reply, Returned
-from simulator.server.amqp.contents import Contents, content, delivery
+from simulator.server.amqp.contents import DeliveryEncoder, content, delivery
 from simulator.server.amqp.frames import METHOD, frame
 from simulator.server.amqp.methods import INDICES, encode_method
 from simulator.server.amqp.properties import short_string
@@ -66,7 +66,7 @@ class Outbox:
     and not in UTF-8.
     """
 
-    def __init__(self, contents: Contents, frame_max: int, *, latin_1_errors: bool) -> None:
+    def __init__(self, contents: DeliveryEncoder, frame_max: int, *, latin_1_errors: bool) -> None:
         self.frame_max = frame_max
         self.told_of_cancels = False
         self._contents = contents

@@ -28,7 +28,7 @@ class CrashError(Exception):
     """RabbitMQ's process crashes on the bytes: the socket is closed without a word."""
 
 
-class Fault(Exception):
+class ProtocolError(Exception):
     """Ends the connection with a refusal, which names the offending method where there is one."""
 
     def __init__(self, refusal: Refusal, method: str = "") -> None:
@@ -37,22 +37,22 @@ class Fault(Exception):
         self.method = method
 
 
-class FatalFault(Fault):
+class FatalFault(ProtocolError):
     """A fault after which the start of the next frame is unknown: nothing more is read."""
 
 
-def unexpected_frame(kind: int, payload: bytes, release: Release) -> Fault:
+def unexpected_frame(kind: int, payload: bytes, release: Release) -> ProtocolError:
     """Return the fault of a frame that is not expected where it came."""
-    return Fault(Refusal(505, _beginning(kind, payload, release)))
+    return ProtocolError(Refusal(505, _beginning(kind, payload, release)))
 
 
-def misplaced(kind: int, payload: bytes, release: Release) -> Fault:
+def misplaced(kind: int, payload: bytes, release: Release) -> ProtocolError:
     """Return the fault of a frame that is not expected, is of an unknown type, or is too short for its type."""
     least = {METHOD: 4, HEADER: CONTENT_HEADER.size, BODY: 0}.get(kind)
     whole = not payload if kind == HEARTBEAT else least is not None and len(payload) >= least
     if whole:
         return unexpected_frame(kind, payload, release)
-    return Fault(_frame_error(kind, payload, Atom("unknown_frame"), release))
+    return ProtocolError(_frame_error(kind, payload, Atom("unknown_frame"), release))
 
 
 def frame_too_large(kind: int, size: int, limit: int, release: Release) -> FatalFault:
@@ -65,9 +65,9 @@ def no_frame_end(kind: int, payload: bytes, end: int, release: Release) -> Fatal
     return FatalFault(_frame_error(kind, payload, (Atom("invalid_frame_end_marker"), end), release))
 
 
-def cannot_decode(payload: bytes, method: str) -> Fault:
+def cannot_decode(payload: bytes, method: str) -> ProtocolError:
     """Return the fault of a method whose frame is longer or shorter than its fields."""
-    return Fault(Refusal(501, f"cannot decode {_numbers(payload)}"), method)
+    return ProtocolError(Refusal(501, f"cannot decode {_numbers(payload)}"), method)
 
 
 def _frame_error(kind: int, payload: bytes, problem: Any, release: Release) -> Refusal:

@@ -23,8 +23,8 @@ from simulator.broker.commands import Command, PauseDeliveries, ResumeDeliveries
 from simulator.broker.replies import ConnectionClosed, Reply
 from simulator.server.amqp import connection as protocol
 from simulator.server.amqp.connection import Connection, ServerSettings, is_loopback
-from simulator.server.amqp.contents import Contents
-from simulator.server.amqp.protocol_errors import Fault
+from simulator.server.amqp.contents import DeliveryEncoder
+from simulator.server.amqp.protocol_errors import ProtocolError
 from simulator.server.node import Node
 
 COMMANDS_PER_TURN = 250
@@ -45,7 +45,7 @@ async def listen(node: Node, host: str, port: int) -> asyncio.Server:
         release=broker.release,
         cluster_name=lambda: broker.cluster_name,
         message_max_bytes=broker.max_message_size,
-        contents=Contents(broker.release),
+        contents=DeliveryEncoder(broker.release),
     )
     numbers = count(1)
     loop = asyncio.get_running_loop()
@@ -292,7 +292,7 @@ class AmqpClient(asyncio.Protocol):
         if password is None:
             fails = self._settings.release.amqplain_password_that_is_no_text == "drops the connection"
             if fails and user in self._node.broker.users:  # it looks for the user first
-                raise Fault(amqp_errors.unreadable_response())
+                raise ProtocolError(amqp_errors.unreadable_response())
             return False
         local = user not in self._node.loopback_users or is_loopback(self.peer_host)
         return local and self._node.broker.authenticated(user, password)

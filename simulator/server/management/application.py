@@ -37,7 +37,7 @@ from simulator.server.management import (
 )
 from simulator.server.management.http_errors import (
     ApiError,
-    Crash,
+    HandlerCrash,
     MalformedRequest,
     NoCredentials,
     TooDeepError,
@@ -126,7 +126,7 @@ class Application:
             return _success(request, answer, existed)
         except RecursionError:  # a value that was read, but is too deep to be printed
             return _refusal(TooDeepError())
-        except (UnforeseenError, Crash):
+        except (UnforeseenError, HandlerCrash):
             return Response(status_code=500)
         except MalformedRequest:
             return Response(status_code=400)
@@ -162,8 +162,8 @@ def _success(request: Request, answer: Any, existed: bool) -> Response:
     return Response(status_code=201 if request.method == "PUT" and not existed else 204)
 
 
-def _refusal(error: ApiError | Crash) -> Response:
-    if isinstance(error, Crash):
+def _refusal(error: ApiError | HandlerCrash) -> Response:
+    if isinstance(error, HandlerCrash):
         return Response(status_code=500)
     return json_response({"error": error.error, "reason": error.reason}, error.status, error.headers)
 

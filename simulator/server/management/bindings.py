@@ -23,7 +23,7 @@ from simulator.json_values import plain
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import (
     ApiError,
-    Crash,
+    HandlerCrash,
     TooDeepError,
     bad_request,
     not_authorised,
@@ -122,7 +122,7 @@ def _ends(request: Request) -> tuple[str, str, str]:
 def _destination_type(request: Request) -> str:
     kind = _TYPES.get(request.name("type"))
     if kind is None:
-        raise Crash
+        raise HandlerCrash
     return kind
 
 
@@ -170,11 +170,11 @@ def _bind(request: Request) -> Response:
     except TooDeepError:
         raise
     except ApiError as error:
-        raise Crash from error
+        raise HandlerCrash from error
     key = document.get("routing_key", "")
     if not isinstance(key, str):
         _check_ends(request)
-        raise Crash
+        raise HandlerCrash
     bind = BindQueue if kind == "queue" else BindExchange
     declare(request, lambda channel: bind(channel, destination, source, key, arguments))
     added = Binding(

@@ -13,7 +13,7 @@ from typing import Any
 from simulator.broker import Channel, Connection, Consumer, QueueState
 from simulator.json_values import plain
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import Crash, object_not_found
+from simulator.server.management.http_errors import HandlerCrash, object_not_found
 from simulator.server.management.management_releases import Api
 from simulator.server.management.message_stats import channel_stats
 from simulator.server.management.request import Request
@@ -114,7 +114,7 @@ def _visible_channels(request: Request) -> list[dict[str, Any]]:
 def _channels_of_connection(request: Request) -> Any:
     found = _found(request)
     if found is None:
-        raise Crash
+        raise HandlerCrash
     connection = request.broker.connections.get(found[0])
     channels = [] if connection is None else connection.channels.values()
     listing.check_samples(request)

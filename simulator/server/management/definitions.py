@@ -21,7 +21,7 @@ from simulator.server.management import access, listing
 from simulator.server.management.bindings import all_bindings
 from simulator.server.management.http_errors import (
     ApiError,
-    Crash,
+    HandlerCrash,
     MalformedRequest,
     TooDeepError,
     bad_request,
@@ -203,9 +203,9 @@ async def _import(request: Request) -> None:
         raise _refusal(error, request, whole=vhost is None) from error
 
 
-def _refusal(error: OperatorError, request: Request, *, whole: bool) -> ApiError | Crash:
+def _refusal(error: OperatorError, request: Request, *, whole: bool) -> ApiError | HandlerCrash:
     if error.status == 500:
-        return Crash()
+        return HandlerCrash()
     as_term = whole and request.api.whole_import_refusals == "terms" and error.term is not None
     return bad_request(json_form(error.term)) if as_term else told(bad_request(error.text), request.api)
 

@@ -40,14 +40,14 @@ class MalformedRequest(Exception):
     """RabbitMQ's HTTP server refuses the request itself: 400, without a reason."""
 
 
-class Crash(Exception):
+class HandlerCrash(Exception):
     """RabbitMQ's own handler crashes on this request and answers 500, without a reason."""
 
 
-def told(error: ApiError, api: Api) -> ApiError | Crash:
+def told(error: ApiError, api: Api) -> ApiError | HandlerCrash:
     """Return an error whose reason RabbitMQ puts together from words and names, or the crash that comes of it."""
     fails = api.names_in_reasons == "ASCII" and isinstance(error.reason, str) and not error.reason.isascii()
-    return Crash() if fails else error
+    return HandlerCrash() if fails else error
 
 
 class NoCredentials(Exception):

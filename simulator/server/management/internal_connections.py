@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from simulator.broker.commands import ChannelId, Command
-from simulator.server.management.http_errors import ApiError, Crash, bad_request, not_authorised, not_found, told
+from simulator.server.management.http_errors import ApiError, HandlerCrash, bad_request, not_authorised, not_found, told
 from simulator.server.management.internal_channel import InternalChannel, RefusedByBroker
 from simulator.server.management.request import Request
 
@@ -50,7 +50,7 @@ def _opened(
             raise not_authorised("Access refused.") from refusal
         yield channel
     except RefusedByBroker as refusal:
-        raise (Crash() if refusal.is_crash else told(shown(refusal), request.api)) from refusal
+        raise (HandlerCrash() if refusal.is_crash else told(shown(refusal), request.api)) from refusal
     finally:
         channel.close()
 

@@ -12,7 +12,7 @@ import msgspec
 import regex
 from starlette.responses import Response
 
-from simulator.server.management.http_errors import ApiError, Crash, bad_request, json_response
+from simulator.server.management.http_errors import ApiError, HandlerCrash, bad_request, json_response
 from simulator.server.management.request import Request
 
 _PAGE_SIZE, _PAGE_SIZE_MAX = 100, 500
@@ -39,7 +39,7 @@ class Page(msgspec.Struct, frozen=True):
 def listed(items: Sequence[Item], request: Request, sort: tuple[str, ...] = ("vhost", "name")) -> list[Item]:
     """Return the list in the order that the query asks for, by columns that it names alone.
 
-    Raises ``Crash`` for an order that is none.
+    Raises ``HandlerCrash`` for an order that is none.
     """
     columns = _asked_columns(request)
     if columns is not None:  # chosen before the list is sorted: equals are in the order of all that is left of them
@@ -54,7 +54,7 @@ def paged(
 
     ``sampled``: there are statistics of the items, of which the query may ask for samples.
 
-    Raises ``ApiError`` 400 for parameters that make no sense, ``Crash`` for an order that is none.
+    Raises ``ApiError`` 400 for parameters that make no sense, ``HandlerCrash`` for an order that is none.
     """
     if sampled:
         check_samples(request, "invalid_range_parameters")
@@ -66,7 +66,7 @@ def paged(
 def shown(answer: Any, request: Request) -> Any:
     """Return what a handler answers with the columns that the query names, or whole if it names no column.
 
-    Raises ``Crash`` for a page that makes no sense, whether or not such an answer has pages.
+    Raises ``HandlerCrash`` for a page that makes no sense, whether or not such an answer has pages.
     """
     page = page_or_crash(request)
     columns = _asked_columns(request)
@@ -80,18 +80,18 @@ def shown(answer: Any, request: Request) -> Any:
 
 
 def whole(answer: Any, request: Request, status: int = 200) -> Response:
-    """Answer with all columns, whichever the query names. Raises ``Crash`` if it asks for a page."""
+    """Answer with all columns, whichever the query names. Raises ``HandlerCrash`` if it asks for a page."""
     if page_or_crash(request) is not None:
-        raise Crash
+        raise HandlerCrash
     return json_response(answer, status)
 
 
 def page_or_crash(request: Request) -> Page | None:
-    """Return the page that the query asks for. Raises ``Crash`` for one that makes no sense."""
+    """Return the page that the query asks for. Raises ``HandlerCrash`` for one that makes no sense."""
     try:
         return asked_page(request)
     except ApiError as error:
-        raise Crash from error
+        raise HandlerCrash from error
 
 
 def check_samples(request: Request, error: str = "bad_request") -> None:
@@ -111,7 +111,7 @@ def _asked_columns(request: Request) -> list[list[str]] | None:
         return None
     paths = [[part for part in path.split(".") if part] for path in named.split(",") if path]
     if [] in paths:
-        raise Crash
+        raise HandlerCrash
     return paths
 
 
@@ -168,7 +168,7 @@ def _sorted(items: Sequence[Item], request: Request, sort: tuple[str, ...]) -> l
     ordered = sorted(items, key=lambda item: [_term_order(_dotted(item, key)) for key in keys])
     known = request.query.get("sort_reverse", "false") in ("true", "false")
     if ordered and not known and request.api.unknown_sort_reverse == "crashes":
-        raise Crash
+        raise HandlerCrash
     return ordered[::-1] if request.flag("sort_reverse") else ordered
 
 

@@ -15,7 +15,7 @@ from simulator.broker import VirtualHost, delivered_properties
 from simulator.broker.commands import Commit, Get, Nack, Publish, Reject, SelectConfirms, SelectTransactions
 from simulator.broker.replies import Got, Refused, Returned
 from simulator.json_values import plain
-from simulator.server.management.http_errors import Crash, bad_request, not_found
+from simulator.server.management.http_errors import HandlerCrash, bad_request, not_found
 from simulator.server.management.internal_channel import InternalChannel
 from simulator.server.management.internal_connections import getting_channel, publishing_channel
 from simulator.server.management.request import Request
@@ -47,7 +47,7 @@ def publish(request: Request) -> dict[str, Any]:
         body = _decoded(payload, document["payload_encoding"])
         key = document["routing_key"]
         if not isinstance(key, str):
-            raise Crash
+            raise HandlerCrash
         command = Publish(channel.id, request.name("exchange"), key, properties, body, mandatory=True)
         replies = channel.run(command)
     if any(isinstance(reply, Refused) for reply in replies):
@@ -64,7 +64,7 @@ def _check_exchange(request: Request) -> None:
 def _checked_vhost(request: Request) -> VirtualHost | None:
     """Return the virtual host asked about; ``None``: it does not exist, and AMQP is to refuse it."""
     if request.vhost is None and request.api.missing_vhost == "crashes":
-        raise Crash
+        raise HandlerCrash
     return request.needed_vhost() if request.api.missing_vhost == "not found" else request.vhost
 
 
@@ -82,7 +82,7 @@ def _decoded(payload: str, encoding: Any) -> bytes:
 def _basic_properties(given: Any) -> dict[str, Any]:
     """Return the basic properties that the request gives; other names are ignored."""
     if not isinstance(given, dict):
-        raise Crash
+        raise HandlerCrash
     properties = {}
     for name in reversed(_PROPERTIES):
         if name in given:
@@ -111,18 +111,18 @@ def get(request: Request) -> list[dict[str, Any]]:
     document = request.json("ackmode", "count", "encoding")
     ackmode, encoding = document["ackmode"], document["encoding"]
     if not isinstance(ackmode, str | list):
-        raise Crash
+        raise HandlerCrash
     if request.api.unknown_ackmode == "refused":
         _check_ackmode(ackmode)
     elif not isinstance(ackmode, str):
-        raise Crash
+        raise HandlerCrash
     with getting_channel(request) as channel:
         count = _integer(document["count"])
         if encoding not in ("auto", "base64"):
             raise bad_request("Unsupported encoding. Please use auto or base64.")
         truncate = _integer(document["truncate"]) if "truncate" in document else None
         if count and ackmode not in _ACKMODES:
-            raise Crash
+            raise HandlerCrash
         most = _GOT_MAX if count < 0 else min(count, _GOT_MAX)  # servers count down to 0, and negative numbers for ever
         got = _got(channel, request, most, no_ack=ackmode == "ack_requeue_false")
         if got:

@@ -15,7 +15,7 @@ from dlx.routing import EXCHANGE_TYPES
 from simulator.broker import VirtualHost
 from simulator.broker.commands import DeclareQueue, ResetCounters
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import Crash, bad_request, json_response, object_not_found
+from simulator.server.management.http_errors import HandlerCrash, bad_request, json_response, object_not_found
 from simulator.server.management.internal_connections import getting_channel
 from simulator.server.management.management_releases.deprecations import PERMITTED
 from simulator.server.management.message_stats import overall_stats, with_rates
@@ -286,7 +286,7 @@ def _check(path: str, handler: Callable[[Request], Facts] = _well) -> Resource:
 
     def checked(request: Request) -> Response:
         if name in request.api.crashing_health_checks:
-            raise Crash
+            raise HandlerCrash
         return _answered(handler(request), request)
 
     return Resource(f"/health/checks/{path}", checked, offered=lambda api: name in api.health_checks)

@@ -25,7 +25,7 @@ from simulator.broker.commands import (
     SetVhostLimits,
 )
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import Crash, bad_request, not_found, told
+from simulator.server.management.http_errors import HandlerCrash, bad_request, not_found, told
 from simulator.server.management.policies import policy_parameter
 from simulator.server.management.request import Request
 from simulator.server.management.resources import JSON, Resource, vhost_exists
@@ -70,7 +70,7 @@ def _put(request: Request) -> None:
     try:
         request.run(SetParameter(vhost.name, request.name("component"), request.name("name"), value))
     except UnforeseenError as error:
-        raise Crash from error
+        raise HandlerCrash from error
     except OperatorError as error:
         escaped = request.api.policy_refusals_escaped
         refusal = bad_request(escape(error.text, quote=False) if escaped else error.text)
@@ -120,7 +120,7 @@ def _cluster_name(request: Request) -> Any:
 def _put_cluster_name(request: Request) -> None:
     name = request.json("name")["name"]
     if not isinstance(name, str):
-        raise Crash
+        raise HandlerCrash
     request.run(SetGlobalParameter(_CLUSTER_NAME, name))
 
 
@@ -218,7 +218,7 @@ def _clear_user_limit(request: Request) -> None:
 
 def _nobody(request: Request) -> Exception:
     """Return the error of a limit to clear of nobody; a user, too, is called a virtual host."""
-    return Crash() if request.api.limits_of_nobody == "crashes" else not_found("vhost_not_found")
+    return HandlerCrash() if request.api.limits_of_nobody == "crashes" else not_found("vhost_not_found")
 
 
 _ADMIN = access.administrators

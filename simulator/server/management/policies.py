@@ -17,7 +17,7 @@ from simulator.broker import VirtualHost
 from simulator.broker.commands import ClearPolicy, SetPolicy
 from simulator.json_values import plain
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import Crash, bad_request, object_not_found, told
+from simulator.server.management.http_errors import HandlerCrash, bad_request, object_not_found, told
 from simulator.server.management.request import Request
 from simulator.server.management.resources import JSON, Handler, Resource, vhost_exists
 
@@ -61,7 +61,7 @@ def _put(operator: bool) -> Handler:
         request.needed_vhost()
         document = request.json("pattern", "definition")
         if not isinstance(document["definition"], dict):
-            raise Crash
+            raise HandlerCrash
         await _set(request, document, operator=operator)
 
     return handler
@@ -78,7 +78,7 @@ async def _set(request: Request, document: dict[str, Any], *, operator: bool) ->
     try:
         await request.carry_out(SetPolicy(request.needed_vhost().name, policy, operator))
     except UnforeseenError as error:
-        raise Crash from error
+        raise HandlerCrash from error
     except OperatorError as error:
         escaped = request.api.policy_refusals_escaped and not operator
         refusal = bad_request(escape(error.text, quote=False) if escaped else error.text)

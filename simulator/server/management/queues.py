@@ -15,7 +15,7 @@ from simulator.broker.commands import DeclareQueue, DeleteQueue, PurgeQueue
 from simulator.json_values import plain
 from simulator.server.management import access, listing, messages
 from simulator.server.management.connections import UNKNOWN_GARBAGE, channel_details, consumer_json
-from simulator.server.management.http_errors import Crash, bad_request, crashed, not_found, object_not_found
+from simulator.server.management.http_errors import HandlerCrash, bad_request, crashed, not_found, object_not_found
 from simulator.server.management.internal_connections import declare
 from simulator.server.management.management_releases import Api
 from simulator.server.management.message_stats import queue_stats, with_rates
@@ -111,7 +111,7 @@ def _act(request: Request) -> None:
         raise not_found("queue_not_found")
     action = request.json("action")["action"]
     if not exists(request):
-        raise Crash
+        raise HandlerCrash
     if not (request.api.mirroring_actions and action in ("sync", "cancel_sync")):
         raise bad_request(["unknown", action])
 

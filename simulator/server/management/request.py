@@ -14,7 +14,7 @@ from simulator.broker import Broker, Copy, QueueState, User, VirtualHost
 from simulator.broker.commands import Command
 from simulator.json_reading import NestedTooDeeplyError, read_json_as
 from simulator.message_history import RecordingBroker
-from simulator.server.management.http_errors import Crash, TooDeepError, bad_request, not_found
+from simulator.server.management.http_errors import HandlerCrash, TooDeepError, bad_request, not_found
 from simulator.server.management.internal_channel import InternalChannel
 from simulator.server.management.management_releases import Api, api_of
 from simulator.server.management.running_traces import Traces
@@ -120,7 +120,7 @@ class Request:
         """Refuse to declare on a node other than this one. Raises ``ApiError`` 400."""
         name = document.get("node", self.broker.node)
         if not isinstance(name, str):
-            raise Crash
+            raise HandlerCrash
         if name == self.broker.node:
             return
         if self.api.unknown_node_in_body == "not a member":

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.responses import Response
 
 from simulator.server.management import access
-from simulator.server.management.http_errors import Crash, bad_request, object_not_found
+from simulator.server.management.http_errors import HandlerCrash, bad_request, object_not_found
 from simulator.server.management.queues import queue_json
 from simulator.server.management.request import Request
 from simulator.server.management.resources import JSON_ALONE, Resource
@@ -48,7 +48,7 @@ def _one(request: Request) -> Any:
 def _put(request: Request) -> None:
     _check_node(request)
     if request.vhost is None:
-        raise Crash
+        raise HandlerCrash
     document = request.json("format", "pattern")
     if type(document.get("max_payload_bytes", 0)) is not int:
         raise bad_request("max_payload_bytes not integer")

@@ -20,7 +20,7 @@ from simulator.broker.commands import (
     SetTopicPermissions,
 )
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import Crash, bad_request, object_not_found
+from simulator.server.management.http_errors import HandlerCrash, bad_request, object_not_found
 from simulator.server.management.management_releases import Api
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
@@ -88,14 +88,14 @@ def _delete(request: Request) -> None:
 def _bulk_delete(request: Request) -> None:
     names = request.json("users")["users"]
     if not isinstance(names, list):
-        raise Crash
+        raise HandlerCrash
     for name in names:
         if isinstance(name, str) and name in request.broker.users:
             request.run(DeleteUser(name))
         elif request.api.unknown_user_in_bulk_delete == "refused":
             raise bad_request(["no_such_user", name])
         elif not isinstance(name, str):
-            raise Crash
+            raise HandlerCrash
 
 
 def _whoami(request: Request) -> Any:
@@ -170,7 +170,7 @@ def _strings(request: Request, *names: str) -> list[str]:
     document = request.json(*names)
     given = [document[name] for name in names]
     if not all(isinstance(value, str) for value in given):
-        raise Crash
+        raise HandlerCrash
     return given
 
 

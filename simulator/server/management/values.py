@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from simulator.json_values import NoFieldValueError, field_value
-from simulator.server.management.http_errors import Crash, bad_request
+from simulator.server.management.http_errors import HandlerCrash, bad_request
 from simulator.server.management.management_releases import Api
 
 
@@ -27,13 +27,13 @@ def amqp_table(value: Any) -> dict[str, Any]:
     if value == []:
         return {}
     if not isinstance(value, dict):
-        raise Crash
+        raise HandlerCrash
     table: dict[str, Any] = _amqp_value(value)
     return table
 
 
 def arguments_of(kind: str, document: Mapping[str, Any], api: Api) -> dict[str, Any]:
-    """Return the arguments that a document has for such a thing as a ``queue``. Raises ``ApiError``, ``Crash``."""
+    """Return the arguments that a document has for such as a ``queue``. Raises ``ApiError``, ``HandlerCrash``."""
     given = document.get("arguments", {})
     return {} if isinstance(given, list) and kind in api.lists_of_arguments_taken else amqp_table(given)
 

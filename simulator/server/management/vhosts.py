@@ -11,7 +11,7 @@ from dlx import operator_errors
 from simulator.broker import VirtualHost, tag_names
 from simulator.broker.commands import AddVhost, DeleteVhost, ProtectVhost, SetTracing
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import ApiError, Crash, bad_request
+from simulator.server.management.http_errors import ApiError, HandlerCrash, bad_request
 from simulator.server.management.management_releases import Api
 from simulator.server.management.message_stats import overall_stats, with_rates
 from simulator.server.management.request import Request
@@ -104,7 +104,7 @@ def _default_queue_type(document: dict[str, Any], request: Request) -> str | Non
         return str(kind)
     if api.unknown_default_queue_type == "fails":
         raise ApiError(500, _FAILED, "invalid_queue_type")
-    raise operator_errors.unknown_queue_type(str(kind)) if api.unknown_default_queue_type == "refused" else Crash
+    raise operator_errors.unknown_queue_type(str(kind)) if api.unknown_default_queue_type == "refused" else HandlerCrash
 
 
 def _delete(request: Request) -> None:
@@ -129,7 +129,7 @@ def _unprotect(request: Request) -> None:
 
 
 def _crash(_request: Request) -> None:
-    raise Crash
+    raise HandlerCrash
 
 
 def _started(request: Request) -> None:

@@ -11,10 +11,10 @@ from functools import partial
 from simulator.events import Event
 from simulator.systems.activemq.arrivals import Arrivals
 from simulator.systems.activemq.broker_state import BrokerState
-from simulator.systems.activemq.dead_letters import POISON, DeadLetters, redelivery_delay_ms
+from simulator.systems.activemq.dead_letters import POISON, DeadLetterMaker, redelivery_delay_ms
 from simulator.systems.activemq.dispatching import Dispatching
 from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy
-from simulator.systems.activemq.stores import Held, Receiver, Store
+from simulator.systems.activemq.stores import HeldMessage, Receiver, Store
 
 
 class UncorrelatedError(Exception):
@@ -25,12 +25,12 @@ class Acknowledgements:
     """Takes the acknowledgements of a broker's consumers."""
 
     def __init__(
-        self, state: BrokerState, dispatching: Dispatching, dead_letters: DeadLetters, arrivals: Arrivals
+        self, state: BrokerState, dispatching: Dispatching, dead_letters: DeadLetterMaker, arrivals: Arrivals
     ) -> None:
         self._state, self._dispatching, self._dead_letters = state, dispatching, dead_letters
         self._arrivals = arrivals
 
-    def acknowledge(self, receiver: Receiver, acked: Iterable[Held]) -> None:
+    def acknowledge(self, receiver: Receiver, acked: Iterable[HeldMessage]) -> None:
         """Remove the messages that a consumer is done with."""
         done = {id(held) for held in acked}
         for _, attached in self._state.attachments(receiver):
@@ -46,7 +46,7 @@ class Acknowledgements:
         self._state.windows[receiver].expand(count)
         self._dispatching.room(receiver)
 
-    def rolled_back(self, receiver: Receiver, given_back: Sequence[Held]) -> None:
+    def rolled_back(self, receiver: Receiver, given_back: Sequence[HeldMessage]) -> None:
         """Take note that a transaction gave messages back to a consumer, which still has them."""
         for held in given_back:
             held.acked = False
@@ -54,7 +54,7 @@ class Acknowledgements:
             self._state.windows[receiver].contract(len(given_back))
             self._dispatching.room(receiver)
 
-    def acked_in_transaction(self, receiver: Receiver, acked: Iterable[Held]) -> None:
+    def acked_in_transaction(self, receiver: Receiver, acked: Iterable[HeldMessage]) -> None:
         """Take note that a transaction acknowledges messages, which may yet be rolled back; every rollback starts so.
 
         A durable subscription forgets at once how often they were delivered again; a queue does not, and gives them to
@@ -67,7 +67,7 @@ class Acknowledgements:
                     held.counter = held.message.redelivery_counter
                 held.acked = not store.topic_subscriber
 
-    def expired_ack(self, receiver: Receiver, held: Held) -> None:
+    def expired_ack(self, receiver: Receiver, held: HeldMessage) -> None:
         """Expire a message whose time is up, as a client found."""
         for store, attached in self._state.attachments(receiver):
             if held in attached.dispatched:
@@ -77,21 +77,21 @@ class Acknowledgements:
                     self._dead_letters.expire(held, store)
         self._dispatching.room(receiver)
 
-    def redelivered_ack(self, receiver: Receiver, first: Held, last: Held) -> None:
+    def redelivered_ack(self, receiver: Receiver, first: HeldMessage, last: HeldMessage) -> None:
         """Check that the messages a client is going to deliver again lie in order; nothing changes here.
 
         Raises ``UncorrelatedError`` as ``poison_ack`` does.
         """
         self._between(receiver, first, last, lambda store, held: None)
 
-    def poison_ack(self, receiver: Receiver, first: Held, last: Held, cause: str) -> None:
+    def poison_ack(self, receiver: Receiver, first: HeldMessage, last: HeldMessage, cause: str) -> None:
         """Dead-letter what lies between two messages, in the order in which the consumer was given them.
 
         Raises ``UncorrelatedError`` where that order does not lead from the first to the last; what was met is dead.
         A subscription that is not durable has no dead letters, and does not look at the order.
         """
 
-        def die(store: Store, held: Held) -> None:
+        def die(store: Store, held: HeldMessage) -> None:
             self._state.trace.add(Event.REJECTED, held.message, consumer=receiver.name, reason=POISON, detail=cause)
             if not store.topic_subscriber or store.durable_key is not None:
                 self._dead_letters.die(held, store, cause, POISON)
@@ -105,7 +105,7 @@ class Acknowledgements:
         finally:
             self._dispatching.room(receiver)
 
-    def returned(self, receiver: Receiver, held: Held, policy: RedeliveryPolicy, cause: str) -> None:
+    def returned(self, receiver: Receiver, held: HeldMessage, policy: RedeliveryPolicy, cause: str) -> None:
         """Take a message back from a client, to deliver it again or give it up (profile ``document-3.x``)."""
         for store, attached in self._state.attachments(receiver):
             if held not in attached.dispatched:
@@ -119,7 +119,9 @@ class Acknowledgements:
             self._state.trace.add(Event.REQUEUED, held.message, delay_ms=delay_ms, consumer=receiver.name)
             self._state.deadlines.set(self._state.trace.now_ms + delay_ms, partial(self._arrivals.wait, held, store))
 
-    def _between(self, receiver: Receiver, first: Held, last: Held, action: Callable[[Store, Held], None]) -> None:
+    def _between(
+        self, receiver: Receiver, first: HeldMessage, last: HeldMessage, action: Callable[[Store, HeldMessage], None]
+    ) -> None:
         """Do something with each message from the first to the last, as far as the order leads there.
 
         A consumer of several queues has the messages of all of them in one order, that of their dispatches.
@@ -138,7 +140,7 @@ class Acknowledgements:
             raise UncorrelatedError
 
 
-def _range(dispatched: list[Held], first: Held, last: Held) -> list[Held]:
+def _range(dispatched: list[HeldMessage], first: HeldMessage, last: HeldMessage) -> list[HeldMessage]:
     if first not in dispatched:
         return []
     begun = dispatched[dispatched.index(first) :]

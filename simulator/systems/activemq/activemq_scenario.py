@@ -13,8 +13,8 @@ from simulator.systems.activemq.activemq_xml import ConfigurationError, broker_s
 from simulator.systems.activemq.dead_letter_strategies import Strategy
 from simulator.systems.activemq.destinations import (
     Destination,
+    DestinationEntry,
     DestinationMap,
-    Entry,
     entries,
     parse_destination,
     split_options,
@@ -363,8 +363,8 @@ def selector(text: str | None, where: str) -> Selector | None:
         raise ScenarioError(where, str(error)) from error
 
 
-def _policy_entries(part: tuple[PolicyEntry, ...]) -> tuple[Entry[DestinationPolicy], ...]:
-    found: list[Entry[DestinationPolicy]] = []
+def _policy_entries(part: tuple[PolicyEntry, ...]) -> tuple[DestinationEntry[DestinationPolicy], ...]:
+    found: list[DestinationEntry[DestinationPolicy]] = []
     for index, each in enumerate(part):
         found += entries(_named(each, f"broker.policies[{index}]"), _policy(each))
     return tuple(found)

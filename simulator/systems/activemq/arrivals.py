@@ -13,7 +13,7 @@ from simulator.systems.activemq.broker_state import BrokerState
 from simulator.systems.activemq.destinations import COMPOSITE, Destination, matches, parts
 from simulator.systems.activemq.dispatching import Dispatching, Expiry
 from simulator.systems.activemq.messages import Message, copied
-from simulator.systems.activemq.stores import Held, Store, takes
+from simulator.systems.activemq.stores import HeldMessage, Store, takes
 from simulator.systems.activemq.virtual_destinations import VirtualTopic
 
 COPIES_DEPTH_MAX = 100
@@ -35,7 +35,7 @@ class Arrivals:
             copy = msgspec.structs.replace(message, destination=part, original_destination=message.destination)
             self._arrive_at(copy, depth=0)
 
-    def wait(self, held: Held, store: Store) -> None:
+    def wait(self, held: HeldMessage, store: Store) -> None:
         """Let a message wait in a store for a consumer."""
         if store.topic_subscriber:
             store.waiting.append(held)
@@ -93,6 +93,6 @@ class Arrivals:
                 where = f"the subscription {store.durable_key}" if store.topic_subscriber else str(store.destination)
                 trace.add(Event.DROPPED, message, detail=f"{where} has had a message of this identifier")
                 continue
-            held = Held(message, next(self._state.sequences), message.redelivery_counter)
+            held = HeldMessage(message, next(self._state.sequences), message.redelivery_counter)
             trace.add(Event.ROUTED, message, subscription=store.durable_key)
             self.wait(held, store)

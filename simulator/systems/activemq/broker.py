@@ -16,12 +16,12 @@ from simulator.events import Event
 from simulator.systems.activemq.acknowledgements import Acknowledgements
 from simulator.systems.activemq.arrivals import Arrivals
 from simulator.systems.activemq.broker_state import BrokerState, Scheduler
-from simulator.systems.activemq.dead_letters import DeadLetters
+from simulator.systems.activemq.dead_letters import DeadLetterMaker
 from simulator.systems.activemq.destinations import Destination, matches, parts
 from simulator.systems.activemq.dispatching import Dispatching, Expiry
 from simulator.systems.activemq.messages import SCHEDULED_DELAY, Message
 from simulator.systems.activemq.selectors import Selector
-from simulator.systems.activemq.stores import Attached, Held, Receiver, Store, Window, join, leave
+from simulator.systems.activemq.stores import Attached, HeldMessage, Receiver, Store, Window, join, leave
 from simulator.systems.activemq.virtual_destinations import VirtualTopic
 
 LAST_UNKNOWN = None
@@ -43,7 +43,7 @@ class Broker:
     def __init__(self, state: BrokerState) -> None:
         self.settings, self._state = state.settings, state
         self._scheduler = Scheduler(self._state, self._arrive)
-        self._dead_letters = DeadLetters(self._state, self._scheduler, self._arrive)
+        self._dead_letters = DeadLetterMaker(self._state, self._scheduler, self._arrive)
         self._dispatching = Dispatching(self._state, self._dead_letters)
         self._expiry = Expiry(self._state, self._dead_letters)
         self._arrivals = Arrivals(self._state, self._dispatching, self._expiry)
@@ -135,7 +135,7 @@ class Broker:
             if held_back:
                 self._dispatching.dispatch(store)
 
-    def browse(self, destination: Destination) -> list[Held]:
+    def browse(self, destination: Destination) -> list[HeldMessage]:
         """Look at a queue, which is when the broker finds what has expired in it.
 
         What a transaction has acknowledged is not shown.
@@ -207,7 +207,7 @@ class Broker:
         return [store or state.subscribe(destination, durable_key, selector)]
 
 
-def _delivered(dispatched: list[Held], last_delivered: int | None, *, durable: bool) -> list[Held]:
+def _delivered(dispatched: list[HeldMessage], last_delivered: int | None, *, durable: bool) -> list[HeldMessage]:
     """Return what a consumer that went away had delivered; for one that vanished, all that it had.
 
     A broker counts up to the last one, and on to the end where that one has died meanwhile: it does not come by it.

@@ -31,9 +31,9 @@ from simulator.systems.activemq.dead_letter_strategies import (
 )
 from simulator.systems.activemq.destinations import Destination, UndefinedError, parse_destination, parts
 from simulator.systems.activemq.messages import Message
-from simulator.systems.activemq.plugins import Again, DeadLetter, Lost, Verdict, judge
+from simulator.systems.activemq.plugins import Again, Lost, SendDeadLetter, Verdict, judge
 from simulator.systems.activemq.settings import DEFAULT_STRATEGY, BrokerSettings
-from simulator.systems.checked_log import Checked, Found
+from simulator.systems.checked_log import Checked, LogProblem
 
 SENT, TO_DIE = "Sending message", "Sending to DLQ"
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d{3}")
@@ -142,7 +142,7 @@ def _time_ms(text: str) -> int | None:
 
 def check_broker_log(log: Iterable[Logged | Passed | Unread], settings: BrokerSettings | None) -> CheckedBrokerLog:
     """Check what the plugin told, in its order. Without ``settings``, what depends on them is not checked."""
-    reading = _Reading(settings)
+    reading = _BrokerLogReader(settings)
     for each in log:
         if isinstance(each, Unread):
             reading.skip(each)
@@ -154,7 +154,7 @@ def check_broker_log(log: Iterable[Logged | Passed | Unread], settings: BrokerSe
     return reading.checked
 
 
-class _Reading:
+class _BrokerLogReader:
     """What is known of messages so far."""
 
     def __init__(self, settings: BrokerSettings | None) -> None:
@@ -208,7 +208,7 @@ class _Reading:
             self.checked.not_checked["dead letters: the log ends"] += len(self._dying)
 
     def _find(self, logged: Logged, problem: str) -> None:
-        self.checked.found.append(Found(logged.line, logged.message.message_id, problem))
+        self.checked.found.append(LogProblem(logged.line, logged.message.message_id, problem))
 
     def _letter(self, logged: Logged, died: Logged | None) -> None:
         """Check a dead letter, and whether there may be one."""
@@ -273,9 +273,9 @@ class _Reading:
         expired = died.message.expired(self._now_ms(died))
         for plugin in reversed(self._settings.plugins if self._settings else ()):
             verdict = judge(plugin, died.message.destination, died.message.redelivery_counter, expired=expired)
-            if not isinstance(verdict, DeadLetter):
+            if not isinstance(verdict, SendDeadLetter):
                 return verdict
-        return DeadLetter()
+        return SendDeadLetter()
 
     def _count(self, logged: Logged) -> None:
         told = _LIMIT.search(logged.rest)

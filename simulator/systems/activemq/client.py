@@ -34,7 +34,7 @@ from simulator.systems.activemq.redelivery_policy import (
     next_delay_ms,
 )
 from simulator.systems.activemq.selectors import Selector
-from simulator.systems.activemq.stores import Held, Store
+from simulator.systems.activemq.stores import HeldMessage, Store
 from simulator.systems.activemq.trace import Trace
 
 Mode = Literal["transacted", "auto", "client", "dups_ok", "individual"]
@@ -49,7 +49,7 @@ class Delivery(msgspec.Struct, eq=False):
     ``thrown`` is what a listener threw at it.
     """
 
-    held: Held
+    held: HeldMessage
     counter: int
     broker_counter: int
     thrown: str | None = None
@@ -250,7 +250,7 @@ class Consumer:
 
     # -- in --------------------------------------------------------------------------------------------------------
 
-    def dispatched(self, held: Held, store: Store) -> None:
+    def dispatched(self, held: HeldMessage, store: Store) -> None:
         """Take a message from the broker."""
         self.unread_messages.append(Delivery(held, held.counter, held.counter))
         self._feed_listener()

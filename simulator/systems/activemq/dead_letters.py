@@ -18,7 +18,7 @@ from simulator.systems.activemq.destinations import Destination
 from simulator.systems.activemq.messages import Message, dead_letter, expiry_cause, rescheduled
 from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy, delay_by_counter_ms
 from simulator.systems.activemq.settings import DEFAULT_STRATEGY, DestinationPolicy
-from simulator.systems.activemq.stores import Held, Store
+from simulator.systems.activemq.stores import HeldMessage, Store
 
 EXPIRED = "expired"
 POISON = "poison"
@@ -32,7 +32,7 @@ class _Place(msgspec.Struct, frozen=True):
     counter: int | None = None
 
 
-class DeadLetters:
+class DeadLetterMaker:
     """Makes dead letters.
 
     Args:
@@ -45,7 +45,7 @@ class DeadLetters:
         self._state, self._scheduler, self._arrive = state, scheduler, arrive
         self._audits: dict[tuple[int, Destination | None], Audit] = {}
 
-    def expire(self, held: Held, store: Store) -> None:
+    def expire(self, held: HeldMessage, store: Store) -> None:
         """Let a message die whose time is up. The store no longer has it."""
         self._state.trace.add(Event.EXPIRED, held.message)
         self.die(held, store, expiry_cause(held.message), EXPIRED)
@@ -56,7 +56,7 @@ class DeadLetters:
         self._state.trace.add(Event.EXPIRED, message)
         self._decide(message, _Place(self._state.policy(message.destination)), expiry_cause(message), EXPIRED)
 
-    def die(self, held: Held, store: Store, cause: str, reason: str) -> None:
+    def die(self, held: HeldMessage, store: Store, cause: str, reason: str) -> None:
         """Dead-letter a message, unless a plugin or the strategy decides otherwise. The store no longer has it."""
         if store.topic_subscriber:
             place = _Place(self._state.policy(held.message.destination), store.durable_key)

@@ -154,7 +154,7 @@ def _text(destination: Destination) -> bytes:
 Value = TypeVar("Value")
 
 
-class Entry(msgspec.Struct, Generic[Value], frozen=True):
+class DestinationEntry(msgspec.Struct, Generic[Value], frozen=True):
     """A value under a key.
 
     ``own`` is the destination that the value itself names. It decides between two
@@ -169,7 +169,7 @@ class Entry(msgspec.Struct, Generic[Value], frozen=True):
 class DestinationMap(msgspec.Struct, Generic[Value], frozen=True):
     """Values by pattern, and the one for the destinations that no pattern matches."""
 
-    entries: tuple[Entry[Value], ...] = ()
+    entries: tuple[DestinationEntry[Value], ...] = ()
     default: Value | None = None
 
     def lookup(self, destination: Destination) -> Value | None:
@@ -181,7 +181,7 @@ class DestinationMap(msgspec.Struct, Generic[Value], frozen=True):
         or both name the same. ActiveMQ takes either, from run to run.
         """
         fitting = [entry for entry in self.entries if any(matches(entry.key, part) for part in parts(destination))]
-        best: Entry[Value] | None = None
+        best: DestinationEntry[Value] | None = None
         for entry in fitting:
             if best is None or _before(entry, best, destination):
                 best = entry
@@ -200,12 +200,12 @@ class UndefinedError(ValueError):
     """A choice that a broker makes one way or the other."""
 
 
-def entries(key: Destination, value: Value, *, named: bool = True) -> Iterable[Entry[Value]]:
+def entries(key: Destination, value: Value, *, named: bool = True) -> Iterable[DestinationEntry[Value]]:
     """Make the entries of one key, which may be composite. ``named``: whether the value names its destination."""
-    return (Entry(part, value, part if named else None) for part in parts(key))
+    return (DestinationEntry(part, value, part if named else None) for part in parts(key))
 
 
-def _before(left: Entry[Value], right: Entry[Value], destination: Destination) -> bool:
+def _before(left: DestinationEntry[Value], right: DestinationEntry[Value], destination: Destination) -> bool:
     if right.own == destination:
         return False
     return left.own == destination or compare(left.own, right.own) < 0

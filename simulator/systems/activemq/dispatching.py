@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from functools import partial
 
 from simulator.systems.activemq.broker_state import BrokerState
-from simulator.systems.activemq.dead_letters import DeadLetters
+from simulator.systems.activemq.dead_letters import DeadLetterMaker
 from simulator.systems.activemq.messages import Message
-from simulator.systems.activemq.stores import Held, Receiver, Store, choose
+from simulator.systems.activemq.stores import HeldMessage, Receiver, Store, choose
 
 
 class Dispatching:
     """Gives the messages of a broker to consumers; those that have expired become dead letters."""
 
-    def __init__(self, state: BrokerState, dead_letters: DeadLetters) -> None:
+    def __init__(self, state: BrokerState, dead_letters: DeadLetterMaker) -> None:
         self._state, self._dead_letters = state, dead_letters
 
     def room(self, receiver: Receiver) -> None:
@@ -70,7 +70,7 @@ class Dispatching:
 class Expiry:
     """Looks at the stores of a broker from time to time; those that die become dead letters."""
 
-    def __init__(self, state: BrokerState, dead_letters: DeadLetters) -> None:
+    def __init__(self, state: BrokerState, dead_letters: DeadLetterMaker) -> None:
         self._state, self._dead_letters = state, dead_letters
 
     def at_arrival(self, message: Message) -> bool:
@@ -83,7 +83,7 @@ class Expiry:
         self._dead_letters.expire_at_arrival(message)
         return True
 
-    def plan(self, store: Store, new: Iterable[Held]) -> None:
+    def plan(self, store: Store, new: Iterable[HeldMessage]) -> None:
         """Plan to look at the first regular time after one of the new messages expires."""
         period_ms = store.policy.expire_period_ms
         ends = [held.message.expiration_ms for held in new if held.message.expiration_ms]

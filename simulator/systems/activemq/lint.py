@@ -233,7 +233,7 @@ def _discarded(plugin: DiscardingPlugin) -> Iterator[Doubt]:
         yield Doubt("warning", text, f"{switches} keeps them")
 
 
-class Found(msgspec.Struct, frozen=True):
+class LossyElement(msgspec.Struct, frozen=True):
     """One thing that loses messages: its place in the file, from line 1 and column 1, and what would keep them."""
 
     line: int
@@ -252,7 +252,7 @@ class LintedConfiguration(msgspec.Struct, frozen=True):
         not_simulated: what the configuration asks for and nobody looked at, in words.
     """
 
-    findings: tuple[Found, ...]
+    findings: tuple[LossyElement, ...]
     policies: int
     not_simulated: tuple[str, ...]
 
@@ -268,7 +268,7 @@ def lint(text: str | bytes) -> LintedConfiguration:
     )
 
 
-def _findings(broker: Element, settings: BrokerSettings) -> Iterator[Found]:
+def _findings(broker: Element, settings: BrokerSettings) -> Iterator[LossyElement]:
     yield from _at(broker, broker_doubts(settings))
     for element, keys, policy in policies_with_places(broker, settings):
         yield from _at(element, undefined_doubts(keys, settings))
@@ -287,6 +287,6 @@ def _strategy_of(element: Element) -> Element:
     return holder.children[0] if holder and holder.children else entry
 
 
-def _at(element: Element, doubts: Iterable[Doubt]) -> Iterator[Found]:
+def _at(element: Element, doubts: Iterable[Doubt]) -> Iterator[LossyElement]:
     for each in doubts:
-        yield Found(element.line, element.column, each.severity, each.text, each.fix)
+        yield LossyElement(element.line, element.column, each.severity, each.text, each.fix)

@@ -63,7 +63,7 @@ class Discarding(msgspec.Struct, frozen=True, kw_only=True):
 Plugin = Redelivery | Discarding
 
 
-class DeadLetter(msgspec.Struct, frozen=True):
+class SendDeadLetter(msgspec.Struct, frozen=True):
     """Go on to the dead letter."""
 
 
@@ -80,7 +80,7 @@ class Lost(msgspec.Struct, frozen=True):
     reason: str
 
 
-Verdict = DeadLetter | Again | Lost
+Verdict = SendDeadLetter | Again | Lost
 
 
 def judge(plugin: Plugin, destination: Destination, counter: int, *, expired: bool) -> Verdict:
@@ -94,16 +94,18 @@ def judge(plugin: Plugin, destination: Destination, counter: int, *, expired: bo
     """
     if isinstance(plugin, Discarding):
         reason = _discarded(plugin, destination)
-        return DeadLetter() if reason is None else Lost(f"discardingDLQBrokerPlugin {reason}")
+        return SendDeadLetter() if reason is None else Lost(f"discardingDLQBrokerPlugin {reason}")
     if expired:
-        return DeadLetter()
+        return SendDeadLetter()
     policy = plugin.policies.lookup(destination)
     if policy is None:
-        return DeadLetter() if plugin.fallback else Lost("redeliveryPlugin has no policy, fallbackToDeadLetter=false")
+        return (
+            SendDeadLetter() if plugin.fallback else Lost("redeliveryPlugin has no policy, fallbackToDeadLetter=false")
+        )
     if policy.maximum_redeliveries == UNLIMITED or counter < policy.maximum_redeliveries:
         return Again(counter + 1, policy)
     if plugin.dead_letter_when_exceeded:
-        return DeadLetter()
+        return SendDeadLetter()
     return Lost("redeliveryPlugin limit exceeded, sendToDlqIfMaxRetriesExceeded=false")
 
 

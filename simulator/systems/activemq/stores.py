@@ -21,7 +21,7 @@ from simulator.systems.activemq.selectors import Selector
 from simulator.systems.activemq.settings import DestinationPolicy
 
 
-class Held(msgspec.Struct, eq=False):
+class HeldMessage(msgspec.Struct, eq=False):
     """A message in one store, with what the broker knows of it.
 
     Attributes:
@@ -50,7 +50,7 @@ class Receiver(Protocol):
     exclusive: bool
     priority: int
 
-    def dispatched(self, held: Held, store: Store) -> None:
+    def dispatched(self, held: HeldMessage, store: Store) -> None:
         """Take a message."""
 
 
@@ -99,7 +99,7 @@ class Attached(msgspec.Struct, eq=False):
 
     receiver: Receiver
     window: Window
-    dispatched: list[Held] = []
+    dispatched: list[HeldMessage] = []
     groups: int = 0
 
     def __post_init__(self) -> None:
@@ -137,9 +137,9 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
     topic_subscriber: bool = False
     selector: Selector | None = None
     audit: Audit | None = None
-    returned: deque[Held] = msgspec.field(default_factory=deque)
-    waiting: deque[Held] = msgspec.field(default_factory=deque)
-    unread: list[Held] = []
+    returned: deque[HeldMessage] = msgspec.field(default_factory=deque)
+    waiting: deque[HeldMessage] = msgspec.field(default_factory=deque)
+    unread: list[HeldMessage] = []
     reads_persistent: bool = True
     looked_ms: int = 0
     attached: list[Attached] = []
@@ -173,7 +173,7 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
         if self.audit is not None and not self.topic_subscriber:
             self.audit.forget(message)
 
-    def read(self) -> list[Held]:
+    def read(self) -> list[HeldMessage]:
         """Put what came into the order in which it is given out. Return it."""
         came = list(self.unread)
         while self.unread:
@@ -191,7 +191,7 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
             self.read()
         self.looked_ms = now_ms
 
-    def keep(self, stays: Callable[[Held], bool]) -> list[Held]:
+    def keep(self, stays: Callable[[HeldMessage], bool]) -> list[HeldMessage]:
         """Take out the messages that no consumer has and that do not stay. Return them."""
         self.read()
         gone = [held for held in (*self.returned, *self.waiting) if not stays(held)]
@@ -200,7 +200,7 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
         return gone
 
     @property
-    def held(self) -> list[Held]:
+    def held(self) -> list[HeldMessage]:
         """All that it holds, in the order in which the broker took it."""
         given = [held for each in self.attached for held in each.dispatched if not held.gone]
         return sorted([*self.returned, *self.waiting, *self.unread, *given], key=lambda held: held.sequence)
@@ -235,7 +235,7 @@ def leave(store: Store, leaving: Sequence[Attached]) -> None:
         store.exclusive = max(candidates, key=lambda each: each.receiver.priority, default=None)
 
 
-def choose(store: Store, held: Held) -> Attached | None:
+def choose(store: Store, held: HeldMessage) -> Attached | None:
     """Return the consumer that gets a message, which then comes last; ``None`` where none may have it now.
 
     One that a transaction has acknowledged gives its group to a consumer, which does not get it yet.

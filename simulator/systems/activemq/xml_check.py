@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 from dlx.nearest_names import suggestion
 from simulator.systems.activemq.xml_elements import CORE, Element
-from simulator.systems.activemq.xml_names import Content, Form, xml_names
+from simulator.systems.activemq.xml_names import ElementContent, Form, xml_names
 
 _BITS = {"short": 16, "integer": 32, "long": 64}
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -88,7 +88,7 @@ def _is_reference(text: str) -> bool:
     return text.startswith("#") and not text.startswith("##")
 
 
-def _check_property(holder: Element, content: Content) -> None:
+def _check_property(holder: Element, content: ElementContent) -> None:
     if content.elements == ():
         return
     if holder.attributes:

@@ -13,7 +13,7 @@ from importlib import resources
 import msgspec
 
 
-class Content(msgspec.Struct, frozen=True):
+class ElementContent(msgspec.Struct, frozen=True):
     """What may be in an element that stands for a property.
 
     ``elements`` is ``None`` for any element; ``single``: one of them, and none only where it may be ``empty``.
@@ -28,7 +28,7 @@ class Form(msgspec.Struct, frozen=True):
     """One element: the type of each attribute, and its properties that are elements."""
 
     attributes: dict[str, str]
-    properties: dict[str, Content]
+    properties: dict[str, ElementContent]
 
 
 class XmlNames(msgspec.Struct, frozen=True):
@@ -68,6 +68,6 @@ def _form(row: dict[str, str | dict[str, str]]) -> Form:
     return Form(attributes, {name: _content(text) for name, text in properties.items()})
 
 
-def _content(text: str) -> Content:
+def _content(text: str) -> ElementContent:
     number, *elements = text.split()
-    return Content(tuple(elements) or None, single=number != "*", empty=number == "?")
+    return ElementContent(tuple(elements) or None, single=number != "*", empty=number == "?")

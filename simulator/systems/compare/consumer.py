@@ -17,7 +17,7 @@ from simulator.systems.compare.outcome import deliveries
 ENDLESS = 10
 
 
-class Side(Protocol):
+class ConsumedSystem(Protocol):
     """A system as its consumer sees it. Each method lets the time pass that it takes."""
 
     def take(self) -> str | None:
@@ -36,7 +36,7 @@ class Side(Protocol):
         """Let the consumer keep the message and do nothing more, until the system takes the message from it."""
 
 
-def consume(neutral: NeutralScenario, side: Side) -> tuple[set[str], list[str]]:
+def consume(neutral: NeutralScenario, side: ConsumedSystem) -> tuple[set[str], list[str]]:
     """Take and settle messages until the scenario ends. Return those that were acknowledged, and notes."""
     attempts: Counter[str] = Counter()
     acknowledged: set[str] = set()

@@ -79,7 +79,7 @@ class SyntaxProblem(Exception):
         self.problem = problem
 
 
-class Pair(msgspec.Struct, frozen=True):
+class KeywordValue(msgspec.Struct, frozen=True):
     """One ``KEYWORD(value)``.
 
     Attributes:
@@ -97,7 +97,7 @@ class Pair(msgspec.Struct, frozen=True):
     quoted: bool
 
 
-def pairs(line: LogicalLine, keywords: tuple[str, ...]) -> list[Pair]:
+def pairs(line: LogicalLine, keywords: tuple[str, ...]) -> list[KeywordValue]:
     """Take an entry apart into its pairs. Raises ``SyntaxProblem`` at the first character that does not fit."""
     found, at = [], _skip(_BLANKS, line.text, 0)
     while True:
@@ -112,7 +112,7 @@ def pairs(line: LogicalLine, keywords: tuple[str, ...]) -> list[Pair]:
             raise _unexpected(line, at, "a blank or a comma between two keywords")
 
 
-def _pair(line: LogicalLine, start: int, keywords: tuple[str, ...]) -> tuple[Pair, int]:
+def _pair(line: LogicalLine, start: int, keywords: tuple[str, ...]) -> tuple[KeywordValue, int]:
     """Return the pair that starts there, and the index after it."""
     word = _KEYWORD.match(line.text, start)
     if word is None:
@@ -130,7 +130,7 @@ def _pair(line: LogicalLine, start: int, keywords: tuple[str, ...]) -> tuple[Pai
     closing = _skip(_BLANKS, line.text, end)
     if not line.text.startswith(")", closing):
         raise _unexpected(line, closing, f") after the value of {keyword}")
-    return Pair(keyword, start, value, value_at, quoted), closing + 1
+    return KeywordValue(keyword, start, value, value_at, quoted), closing + 1
 
 
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:

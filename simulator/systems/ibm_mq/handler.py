@@ -17,7 +17,7 @@ from enum import StrEnum
 
 import msgspec
 
-from simulator.systems.ibm_mq.handling import Chosen, Put, choose, is_reported, put_of
+from simulator.systems.ibm_mq.handling import Put, RuleAttempt, choose, is_reported, put_of
 from simulator.systems.ibm_mq.mqdlh import Mqdlh, MqdlhError, header_of
 from simulator.systems.ibm_mq.parser import ParsedTable
 from simulator.systems.ibm_mq.queue import DeadLetterQueue, Position, Queued
@@ -28,7 +28,7 @@ OK = 0
 _US = 1_000_000
 
 
-class Outcome(StrEnum):
+class VisitOutcome(StrEnum):
     """What a visit did to a message."""
 
     REMOVED = "removed"
@@ -53,8 +53,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
 
     time_us: int
     queued: Queued
-    outcome: Outcome
-    chosen: Chosen | None = None
+    outcome: VisitOutcome
+    chosen: RuleAttempt | None = None
     put: Put | None = None
     result: int = OK
     is_reported: bool = False
@@ -179,7 +179,7 @@ class Handler:
         try:
             header = header_of(queued.message)
         except MqdlhError as error:
-            self._tell(Visit(time_us=now_us, queued=queued, outcome=Outcome.NOT_HANDLED, problem=str(error)))
+            self._tell(Visit(time_us=now_us, queued=queued, outcome=VisitOutcome.NOT_HANDLED, problem=str(error)))
             return
         identity = queued.message.identity
         before = self._visits.get(identity, 0)
@@ -192,34 +192,34 @@ class Handler:
             return
         self._worked(now_us)
         if chosen.rule.action == Action.DISCARD:
-            visit = Visit(time_us=now_us, queued=queued, outcome=Outcome.REMOVED, chosen=chosen)
+            visit = Visit(time_us=now_us, queued=queued, outcome=VisitOutcome.REMOVED, chosen=chosen)
         else:
             visit = self._try_put(queued, header, chosen, now_us)
-        if visit.outcome == Outcome.REMOVED:
+        if visit.outcome == VisitOutcome.REMOVED:
             self._queue.remove(queued.position)
             del self._visits[identity]
         elif self._retry_point is None:
             self._retry_point, self._retry_point_us = queued.position, now_us
         self._tell(visit)
 
-    def _try_put(self, queued: Queued, header: Mqdlh, chosen: Chosen, now_us: int) -> Visit:
+    def _try_put(self, queued: Queued, header: Mqdlh, chosen: RuleAttempt, now_us: int) -> Visit:
         put = put_of(chosen.rule, queued.message, header)
         result = self._put(queued, put, now_us)
         return Visit(
             time_us=now_us,
             queued=queued,
-            outcome=Outcome.REMOVED if result == OK else Outcome.BACKED_OUT,
+            outcome=VisitOutcome.REMOVED if result == OK else VisitOutcome.BACKED_OUT,
             chosen=chosen,
             put=put,
             result=result,
             is_reported=result != OK and is_reported(put, result, header),
         )
 
-    def _ignore(self, queued: Queued, chosen: Chosen | None, now_us: int) -> None:
+    def _ignore(self, queued: Queued, chosen: RuleAttempt | None, now_us: int) -> None:
         """Leave a message where it is; that is told once, because it stays so."""
         if queued.position not in self._told_ignored:
             self._told_ignored.add(queued.position)
-            self._tell(Visit(time_us=now_us, queued=queued, outcome=Outcome.IGNORED, chosen=chosen))
+            self._tell(Visit(time_us=now_us, queued=queued, outcome=VisitOutcome.IGNORED, chosen=chosen))
 
     def _worked(self, now_us: int) -> None:
         self._work_us, self._scanned_since_work = now_us, False

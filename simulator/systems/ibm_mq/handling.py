@@ -79,7 +79,7 @@ def _literal(part: str) -> str:
     return "".join("." if character == "?" else re.escape(character) for character in part)
 
 
-class Chosen(msgspec.Struct, frozen=True):
+class RuleAttempt(msgspec.Struct, frozen=True):
     """A rule, its index in the table, and which of its tries this is, from 1."""
 
     index: int
@@ -105,14 +105,14 @@ class Put(msgspec.Struct, frozen=True):
     user: str | None
 
 
-def choose(rules: Sequence[Rule], message: DeadMessage, header: Mqdlh, visits: int) -> Chosen | None:
+def choose(rules: Sequence[Rule], message: DeadMessage, header: Mqdlh, visits: int) -> RuleAttempt | None:
     """Choose the rule for a message that was visited ``visits`` times before; ``None``: IGNORE is assumed."""
     tries = 0
     for index, rule in enumerate(rules):
         if not fits(rule.pattern, message, header):
             continue
         if rule.action == Action.IGNORE or visits < tries + rule.retry:
-            return Chosen(index, rule, visits - tries + 1)
+            return RuleAttempt(index, rule, visits - tries + 1)
         tries += rule.retry
     return None
 

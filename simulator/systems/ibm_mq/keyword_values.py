@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from simulator.systems.ibm_mq.constants import known_names, number_of
-from simulator.systems.ibm_mq.entries import Pair, did_you_mean
+from simulator.systems.ibm_mq.entries import KeywordValue, did_you_mean
 from simulator.systems.ibm_mq.rules_table import (
     ANY,
     DEST_Q,
@@ -61,10 +61,10 @@ class ValueProblem(Exception):
         self.at, self.text, self.code = at, text, code
 
 
-Reader = Callable[[Pair], Any]
+Reader = Callable[[KeywordValue], Any]
 
 
-def pattern_text(pair: Pair, length: int) -> str:
+def pattern_text(pair: KeywordValue, length: int) -> str:
     """Read a text with wildcards, without trailing blanks. Only its ``*`` may make it longer than the field."""
     if not pair.quoted:
         bare = _BARE.match(pair.value)
@@ -83,7 +83,7 @@ def pattern_text(pair: Pair, length: int) -> str:
     return text
 
 
-def _needs_quotes(pair: Pair, at: int) -> ValueProblem:
+def _needs_quotes(pair: KeywordValue, at: int) -> ValueProblem:
     return ValueProblem(
         pair.value_at + at,
         f"{pair.value[at]!r} needs quotes around the value of {pair.keyword}; "
@@ -91,7 +91,7 @@ def _needs_quotes(pair: Pair, at: int) -> ValueProblem:
     )
 
 
-def pattern_number(pair: Pair, families: tuple[str, ...]) -> int | None:
+def pattern_number(pair: KeywordValue, families: tuple[str, ...]) -> int | None:
     """Read a number or the name of one; ``None`` for ``*``."""
     text = _folded(pair)
     if text == ANY:
@@ -110,12 +110,12 @@ def meant(text: str, families: tuple[str, ...]) -> str:
     return did_you_mean(text, (name for family in families for name in known_names()[family]), _ALIKE)
 
 
-def number(pair: Pair, least: int) -> int:
+def number(pair: KeywordValue, least: int) -> int:
     """Read a number; names and wildcards are not allowed."""
     return _number(pair, least, f"{least} to {NUMBER_MAX}")
 
 
-def _number(pair: Pair, least: int, allowed: str, meant: str = "") -> int:
+def _number(pair: KeywordValue, least: int, allowed: str, meant: str = "") -> int:
     if not _DIGITS.fullmatch(pair.value):
         raise ValueProblem(pair.value_at, f"{pair.keyword} is {pair.value!r}; {meant}allowed: {allowed}")
     # More digits than the largest number has need no conversion, which Python limits.
@@ -126,7 +126,7 @@ def _number(pair: Pair, least: int, allowed: str, meant: str = "") -> int:
     return int(digits)
 
 
-def wait_s(pair: Pair) -> int | None:
+def wait_s(pair: KeywordValue) -> int | None:
     """Read WAIT: ``None`` for YES, 0 for NO, else seconds."""
     text = _folded(pair)
     if text in ("YES", "NO"):
@@ -134,7 +134,7 @@ def wait_s(pair: Pair) -> int | None:
     return _number(pair, 0, f"YES, NO, 0 to {NUMBER_MAX}")
 
 
-def word(pair: Pair, words: tuple[str, ...]) -> str:
+def word(pair: KeywordValue, words: tuple[str, ...]) -> str:
     """Read one of a few words."""
     text = _folded(pair)
     if text not in words:
@@ -143,7 +143,7 @@ def word(pair: Pair, words: tuple[str, ...]) -> str:
     return text
 
 
-def name(pair: Pair, kind: str, *, symbols: tuple[str, ...] = (), blank: bool = True) -> str:
+def name(pair: KeywordValue, kind: str, *, symbols: tuple[str, ...] = (), blank: bool = True) -> str:
     """Read the name of a queue or queue manager, one of the symbols, or the empty text where a blank is allowed."""
     text = _folded(pair).rstrip(" ")
     if text in symbols or (blank and not text):
@@ -157,7 +157,7 @@ def name(pair: Pair, kind: str, *, symbols: tuple[str, ...] = (), blank: bool = 
     return text
 
 
-def _folded(pair: Pair) -> str:
+def _folded(pair: KeywordValue) -> str:
     """Return the value as it counts: without quotes, and in upper case unless it was quoted."""
     return pair.value if pair.quoted else pair.value.upper()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from simulator.systems.ibm_mq.entries import LogicalLine, Pair, SyntaxProblem, logical_lines, long_lines, pairs
+from simulator.systems.ibm_mq.entries import KeywordValue, LogicalLine, SyntaxProblem, logical_lines, long_lines, pairs
 from simulator.systems.ibm_mq.keyword_values import (
     ACTION_READERS,
     CONTROL_READERS,
@@ -61,7 +61,7 @@ class ParsedTable(msgspec.Struct, frozen=True):
 
 def parse(text: str) -> ParsedTable:
     """Read a rules table. Raises ``RulesTableError`` with all its problems, and nothing else."""
-    reading = _Reading()
+    reading = _TableReader()
     for entry in logical_lines(text):
         reading.add(entry)
     if not reading.rule_lines and not reading.problems:
@@ -73,7 +73,7 @@ def parse(text: str) -> ParsedTable:
     return ParsedTable(table, tuple(reading.rule_lines), warnings)
 
 
-class _Reading:
+class _TableReader:
     """The part of a table that has been read so far."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class _Reading:
         else:
             self._add_rule(entry, found, start)
 
-    def _add_control(self, entry: LogicalLine, found: list[Pair]) -> None:
+    def _add_control(self, entry: LogicalLine, found: list[KeywordValue]) -> None:
         if self._entries > 1:
             text = "control data must be the first entry of the table, and there is one only"
             self.problems.append(entry.problem(found[0].keyword_at, text, INVALID_COMBINATION))
@@ -108,14 +108,14 @@ class _Reading:
         values = self._values(entry, found, CONTROL_READERS)
         self.control = Control(**{_CONTROL_FIELDS[keyword]: value for keyword, value in values.items()})
 
-    def _add_rule(self, entry: LogicalLine, found: list[Pair], start: int) -> None:
+    def _add_rule(self, entry: LogicalLine, found: list[KeywordValue], start: int) -> None:
         values = self._values(entry, found, _RULE_READERS)
         self.problems += _wrong_combinations(entry, found, start, values)
         self.rule_lines.append(entry.places[start][0])
         if not self.problems:
             self.rules.append(_rule(values))
 
-    def _values(self, entry: LogicalLine, found: list[Pair], readers: Mapping[str, Reader]) -> dict[str, Any]:
+    def _values(self, entry: LogicalLine, found: list[KeywordValue], readers: Mapping[str, Reader]) -> dict[str, Any]:
         """Return the values by keyword; those that are wrong are missing."""
         values: dict[str, Any] = {}
         seen: set[str] = set()
@@ -135,7 +135,7 @@ class _Reading:
 _CONTROL_FIELDS = {"INPUTQ": "inputq", "INPUTQM": "inputqm", "RETRYINT": "retryint_s", "WAIT": "wait_s"}
 
 
-def _misplaced(entry: LogicalLine, pair: Pair, seen: set[str], readers: Mapping[str, Reader]) -> Problem | None:
+def _misplaced(entry: LogicalLine, pair: KeywordValue, seen: set[str], readers: Mapping[str, Reader]) -> Problem | None:
     if pair.keyword not in readers:
         text = f"{pair.keyword} is control data; it is allowed in the first entry only, without keywords of rules"
         return entry.problem(pair.keyword_at, text, INVALID_COMBINATION)
@@ -146,7 +146,7 @@ def _misplaced(entry: LogicalLine, pair: Pair, seen: set[str], readers: Mapping[
 
 
 def _wrong_combinations(
-    entry: LogicalLine, found: list[Pair], start: int, values: Mapping[str, Any]
+    entry: LogicalLine, found: list[KeywordValue], start: int, values: Mapping[str, Any]
 ) -> Iterator[Problem]:
     at = {pair.keyword: pair.keyword_at for pair in reversed(found)}
     if "ACTION" not in at:

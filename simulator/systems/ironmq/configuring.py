@@ -19,7 +19,7 @@ from simulator.systems.ironmq.settings import (
     PULL,
     PUSH_TYPES,
     TYPES,
-    DeadLetter,
+    DeadLetterSettings,
     Push,
     Settings,
     Subscriber,
@@ -66,7 +66,7 @@ def _type_of_new(fields: Fields) -> str:
     return str(kind)
 
 
-def _dead_letter(fields: Fields, before: Settings) -> DeadLetter | None:
+def _dead_letter(fields: Fields, before: Settings) -> DeadLetterSettings | None:
     if fields.get("dead_letter") is None:
         return before.dead_letter
     if before.type != PULL:
@@ -74,7 +74,7 @@ def _dead_letter(fields: Fields, before: Settings) -> DeadLetter | None:
     asked = an_object(fields["dead_letter"], "dead_letter")
     name = text(asked, "queue_name", "dead_letter.queue_name")
     if name:
-        base = DeadLetter(queue_name=name)
+        base = DeadLetterSettings(queue_name=name)
     elif before.dead_letter is None:
         raise bad_request("dead_letter.queue_name must be a non-empty string")
     elif name is None:

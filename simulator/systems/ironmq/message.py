@@ -12,7 +12,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from simulator.systems.ironmq.settings import DeadLetter, Settings
+from simulator.systems.ironmq.settings import DeadLetterSettings, Settings
 
 _US = 1_000_000
 
@@ -48,7 +48,7 @@ def counted(message: Message) -> Message:
     return replace(message, reserved_count=message.reserved_count + 1)
 
 
-def is_dead(message: Message, dead_letter: DeadLetter | None) -> bool:
+def is_dead(message: Message, dead_letter: DeadLetterSettings | None) -> bool:
     """Return whether ``reserve``, when it comes across the message, moves it instead of returning it."""
     return dead_letter is not None and message.reserved_count >= dead_letter.max_reservations
 

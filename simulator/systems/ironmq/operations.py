@@ -17,7 +17,7 @@ from simulator.systems.ironmq import configuring, requests
 from simulator.systems.ironmq.fields import text, whole
 from simulator.systems.ironmq.message import Message
 from simulator.systems.ironmq.project import Project
-from simulator.systems.ironmq.queues import Queue, Stored
+from simulator.systems.ironmq.queues import Queue, QueuedMessage
 from simulator.systems.ironmq.settings import Settings
 
 _PAGE = 30
@@ -154,7 +154,7 @@ def _shown(message: Message) -> dict[str, Any]:
     return {"id": message.id, "body": message.body, "reserved_count": message.reserved_count}
 
 
-def _reservation(stored: Stored) -> dict[str, Any]:
+def _reservation(stored: QueuedMessage) -> dict[str, Any]:
     return {**_shown(stored.message), "reservation_id": stored.reservation_id}
 
 

@@ -23,9 +23,9 @@ from simulator.events import Event, Happened
 from simulator.systems.ironmq import http_errors
 from simulator.systems.ironmq.configuring import configured
 from simulator.systems.ironmq.message import Message, counted, dead_letter, is_dead, posted
-from simulator.systems.ironmq.queues import Queue, Stored, Then, Timers
+from simulator.systems.ironmq.queues import Queue, QueuedMessage, Then, Timers
 from simulator.systems.ironmq.requests import Delete, Post, Release, Reserve, Touch
-from simulator.systems.ironmq.settings import DeadLetter, Settings
+from simulator.systems.ironmq.settings import DeadLetterSettings, Settings
 
 RESERVED_COUNT = "reserved_count"
 """Tells, with each event, the message's count after it."""
@@ -68,12 +68,12 @@ class Project:
         """Return when something next happens by itself; ``None`` if nothing will."""
         return self._timers.next_due_us()
 
-    def _expire(self, queue: Queue, stored: Stored, time_us: int) -> None:
+    def _expire(self, queue: Queue, stored: QueuedMessage, time_us: int) -> None:
         queue.remove(stored)
         self._tell(Event.EXPIRED, queue, stored, time_us, EXPIRED)
         self._tell(Event.DROPPED, queue, stored, time_us, EXPIRED, "expired messages do not go to a dead letter queue")
 
-    def _return(self, queue: Queue, stored: Stored, time_us: int, *, at_front: bool) -> None:
+    def _return(self, queue: Queue, stored: QueuedMessage, time_us: int, *, at_front: bool) -> None:
         if stored.reservation_id is not None:
             self._tell(Event.REQUEUED, queue, stored, time_us, detail="its reservation timed out")
         queue.offer(stored, at_front=at_front)
@@ -131,7 +131,7 @@ class Project:
         self.queues[name] = queue = Queue(name, settings)
         return queue
 
-    def _provide_target(self, wanted: DeadLetter | None) -> None:
+    def _provide_target(self, wanted: DeadLetterSettings | None) -> None:
         if wanted is not None and wanted.queue_name not in self.queues:
             self._create(wanted.queue_name, Settings())
 
@@ -147,12 +147,12 @@ class Project:
 
     def _post(self, queue: Queue, post: Post, now_us: int) -> str:
         uid = next(self._uids)
-        stored = Stored(uid, posted(str(_FIRST_ID + uid), post.body, queue.settings, now_us))
+        stored = QueuedMessage(uid, posted(str(_FIRST_ID + uid), post.body, queue.settings, now_us))
         self._tell(Event.PUBLISHED, queue, stored, now_us)
         self._put(queue, stored, now_us, delay_s=post.delay_s)
         return stored.message.id
 
-    def _put(self, queue: Queue, stored: Stored, now_us: int, *, delay_s: int = 0) -> None:
+    def _put(self, queue: Queue, stored: QueuedMessage, now_us: int, *, delay_s: int = 0) -> None:
         queue.add(stored)
         self._tell(Event.ROUTED, queue, stored, now_us, detail=f"available after {delay_s} s" if delay_s else "")
         self._timers.start(stored.message.expires_us, Then.EXPIRE, queue, stored)
@@ -161,10 +161,10 @@ class Project:
         else:
             queue.offer(stored, at_front=False)
 
-    def reserve(self, name: str, request: Reserve, now_us: int) -> list[Stored]:
+    def reserve(self, name: str, request: Reserve, now_us: int) -> list[QueuedMessage]:
         """Reserve the next messages. Those that are dead go to the dead letter queue, and others take their place."""
         queue = self.queue(name, now_us)
-        found: list[Stored] = []
+        found: list[QueuedMessage] = []
         for _ in range(len(queue.available)):
             if len(found) == request.n:
                 break
@@ -179,18 +179,18 @@ class Project:
                 self._acknowledge(queue, stored, now_us)
         return found
 
-    def _reserve(self, queue: Queue, stored: Stored, timeout_s: int | None, now_us: int) -> None:
+    def _reserve(self, queue: Queue, stored: QueuedMessage, timeout_s: int | None, now_us: int) -> None:
         self._hold(queue, stored, timeout_s, now_us)
         self._tell(Event.DELIVERED, queue, stored, now_us)
 
-    def _hold(self, queue: Queue, stored: Stored, timeout_s: int | None, now_us: int) -> None:
+    def _hold(self, queue: Queue, stored: QueuedMessage, timeout_s: int | None, now_us: int) -> None:
         """Count the reservation, and begin it."""
         stored.message = counted(stored.message)
         stored.reservation_id = f"{self._random.getrandbits(128):032x}"
         seconds = queue.settings.message_timeout_s if timeout_s is None else timeout_s
         self._timers.start(now_us + seconds * _US, Then.TO_FRONT, queue, stored)
 
-    def _bury(self, queue: Queue, stored: Stored, now_us: int) -> None:
+    def _bury(self, queue: Queue, stored: QueuedMessage, now_us: int) -> None:
         """Move a dead message to the dead letter queue; drop it when that is out of reach."""
         wanted = queue.settings.dead_letter
         assert wanted is not None
@@ -204,7 +204,7 @@ class Project:
             self._tell(Event.DROPPED, queue, stored, now_us, DELIVERY_LIMIT, lost)
             return
         self._tell(Event.DEAD_LETTERED, queue, stored, now_us, DELIVERY_LIMIT, f"to '{target.name}'")
-        self._put(target, Stored(stored.uid, dead_letter(stored.message, target.settings, now_us)), now_us)
+        self._put(target, QueuedMessage(stored.uid, dead_letter(stored.message, target.settings, now_us)), now_us)
 
     def message(self, name: str, message_id: str, now_us: int) -> Message:
         """Return a message by its id, whoever has it reserved."""
@@ -251,16 +251,22 @@ class Project:
         for stored in list(queue.messages.values()):
             self._purge(queue, stored, now_us)
 
-    def _acknowledge(self, queue: Queue, stored: Stored, now_us: int) -> None:
+    def _acknowledge(self, queue: Queue, stored: QueuedMessage, now_us: int) -> None:
         queue.remove(stored)
         self._tell(Event.ACKED, queue, stored, now_us)
 
-    def _purge(self, queue: Queue, stored: Stored, now_us: int, detail: str = "") -> None:
+    def _purge(self, queue: Queue, stored: QueuedMessage, now_us: int, detail: str = "") -> None:
         queue.remove(stored)
         self._tell(Event.PURGED, queue, stored, now_us, detail=detail)
 
     def _tell(
-        self, event: Event, queue: Queue, stored: Stored, time_us: int, reason: str | None = None, detail: str = ""
+        self,
+        event: Event,
+        queue: Queue,
+        stored: QueuedMessage,
+        time_us: int,
+        reason: str | None = None,
+        detail: str = "",
     ) -> None:
         if self._hear is not None:
             self._hear(
@@ -278,21 +284,21 @@ class Project:
             )
 
 
-def _found(queue: Queue, message_id: str) -> Stored:
+def _found(queue: Queue, message_id: str) -> QueuedMessage:
     stored = queue.messages.get(message_id)
     if stored is None:
         raise http_errors.message_not_found()
     return stored
 
 
-def _reserved(queue: Queue, message_id: str, reservation_id: str) -> Stored:
+def _reserved(queue: Queue, message_id: str, reservation_id: str) -> QueuedMessage:
     stored = _found(queue, message_id)
     if stored.reservation_id != reservation_id:
         raise http_errors.reservation_timed_out()
     return stored
 
 
-def _deletable(queue: Queue, delete: Delete) -> Stored:
+def _deletable(queue: Queue, delete: Delete) -> QueuedMessage:
     if delete.reservation_id is not None:
         return _reserved(queue, delete.id, delete.reservation_id)
     stored = _found(queue, delete.id)

@@ -18,7 +18,7 @@ from simulator.systems.ironmq.settings import Settings
 
 
 @dataclass(slots=True, eq=False)
-class Stored:
+class QueuedMessage:
     """One message on one queue.
 
     Attributes:
@@ -49,31 +49,31 @@ class Queue:
     def __init__(self, name: str, settings: Settings) -> None:
         self.name = name
         self.settings = settings
-        self.messages: dict[str, Stored] = {}
-        self.available: OrderedDict[str, Stored] = OrderedDict()
+        self.messages: dict[str, QueuedMessage] = {}
+        self.available: OrderedDict[str, QueuedMessage] = OrderedDict()
         self.total_messages = 0
         self.is_reachable = True
 
-    def holds(self, stored: Stored) -> bool:
+    def holds(self, stored: QueuedMessage) -> bool:
         """Return whether this very copy is on the queue."""
         return self.messages.get(stored.message.id) is stored
 
-    def add(self, stored: Stored) -> None:
+    def add(self, stored: QueuedMessage) -> None:
         """Take in a message, which nobody can reserve yet."""
         self.messages[stored.message.id] = stored
         self.total_messages += 1
 
-    def offer(self, stored: Stored, *, at_front: bool) -> None:
+    def offer(self, stored: QueuedMessage, *, at_front: bool) -> None:
         """Make a message available, as the next one or as the last."""
         stored.reservation_id, stored.timer = None, 0
         self.available[stored.message.id] = stored
         self.available.move_to_end(stored.message.id, last=not at_front)
 
-    def take(self) -> Stored:
+    def take(self) -> QueuedMessage:
         """Take and return the next available message. Raises ``KeyError`` if no message is available."""
         return self.available.popitem(last=False)[1]
 
-    def remove(self, stored: Stored) -> None:
+    def remove(self, stored: QueuedMessage) -> None:
         """Remove a message from the queue."""
         del self.messages[stored.message.id]
         self.available.pop(stored.message.id, None)
@@ -93,7 +93,7 @@ class Ended(NamedTuple):
     time_us: int
     then: Then
     queue: Queue
-    stored: Stored
+    stored: QueuedMessage
 
 
 class Timers:
@@ -103,7 +103,7 @@ class Timers:
         self._deadlines = Deadlines[Then]()
         self._numbers = count(1)
 
-    def start(self, time_us: int, then: Then, queue: Queue, stored: Stored) -> None:
+    def start(self, time_us: int, then: Then, queue: Queue, stored: QueuedMessage) -> None:
         """Start a timer; one that makes the message available replaces the one before."""
         number = next(self._numbers)
         if then != Then.EXPIRE:

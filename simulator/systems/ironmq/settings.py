@@ -21,7 +21,7 @@ RETRIES = 3
 RETRIES_DELAY_S = 60
 
 
-class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+class DeadLetterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where a queue's dead letters go, and after how many reservations.
 
     Attributes:
@@ -65,7 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     message_expiration_s: int = msgspec.field(default=MESSAGE_EXPIRATION_S, name="message_expiration")
     type: str = PULL
     push: Push | None = None
-    dead_letter: DeadLetter | None = None
+    dead_letter: DeadLetterSettings | None = None
 
     def shown(self) -> dict[str, Any]:
         """Return the settings as IronMQ shows them: ``push`` and ``dead_letter`` only if the queue has them."""

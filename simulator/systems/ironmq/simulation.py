@@ -14,7 +14,7 @@ from simulator.systems.ironmq import operations
 from simulator.systems.ironmq.http_errors import Refusal
 from simulator.systems.ironmq.operations import Answer, Call, Operation
 from simulator.systems.ironmq.project import Project
-from simulator.systems.ironmq.queues import Queue, Stored
+from simulator.systems.ironmq.queues import Queue, QueuedMessage
 
 _MS = 1_000
 _OPERATIONS: dict[type[form.Step], Operation] = {
@@ -195,13 +195,13 @@ def _left(queue: Queue, names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _in_order(queue: Queue) -> Iterator[Stored]:
+def _in_order(queue: Queue) -> Iterator[QueuedMessage]:
     """Return the messages that can be reserved, in their order, then those that cannot."""
     yield from queue.available.values()
     yield from (stored for stored in queue.messages.values() if stored.message.id not in queue.available)
 
 
-def _stored(queue: Queue, stored: Stored, names: Mapping[str, str]) -> dict[str, Any]:
+def _stored(queue: Queue, stored: QueuedMessage, names: Mapping[str, str]) -> dict[str, Any]:
     message = stored.message
     if message.id in queue.available:
         state = "available"

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from simulator.systems.zaqar.requests import Answer, Request
+from simulator.systems.zaqar.requests import Request, ZaqarAnswer
 from simulator.systems.zaqar.store import Shown, Store
 
 
@@ -31,7 +31,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     item: str = ""
 
 
-Handlers = dict[str, Callable[[Call], Answer]]
+Handlers = dict[str, Callable[[Call], ZaqarAnswer]]
 """What answers, by method."""
 
 

@@ -9,8 +9,8 @@ from simulator.systems.zaqar.calls import Call, formatted
 from simulator.systems.zaqar.claims import Terms, Uncountable
 from simulator.systems.zaqar.limits import Invalid
 from simulator.systems.zaqar.requests import (
-    Answer,
     Parameters,
+    ZaqarAnswer,
     an_object,
     bad_api,
     fields,
@@ -18,7 +18,7 @@ from simulator.systems.zaqar.requests import (
     read_json,
     unavailable,
 )
-from simulator.systems.zaqar.store import Failed, Missing
+from simulator.systems.zaqar.store import Failed, NotFoundError
 
 _SPEC: list[tuple[str, type | None, Any]] = [
     ("ttl", int, limits.DEFAULT_CLAIM_TTL_S),
@@ -26,7 +26,7 @@ _SPEC: list[tuple[str, type | None, Any]] = [
 ]
 
 
-def post(call: Call) -> Answer:
+def post(call: Call) -> ZaqarAnswer:
     """Claim messages: 201 with those that are handed out, 204 if no message is free."""
     limit = Parameters(call.request.query).integer("limit")
     wanted = fields(an_object(read_json(call.request.body)) if call.request.body else {}, _SPEC)
@@ -40,26 +40,26 @@ def post(call: Call) -> Answer:
     except (Failed, Uncountable) as error:
         raise unavailable("Claim could not be created.") from error
     if not messages:
-        return Answer(204)
+        return ZaqarAnswer(204)
     path = call.request.path
     found = [formatted(message, path.rpartition("/")[0], claim_id) for message in messages]
-    return Answer(201, {"messages": found}, f"{path}/{claim_id}")
+    return ZaqarAnswer(201, {"messages": found}, f"{path}/{claim_id}")
 
 
-def get(call: Call) -> Answer:
+def get(call: Call) -> ZaqarAnswer:
     """Show a claim and its messages."""
     try:
         found = call.store.claim_info(call.project, call.queue, call.item, call.now_us)
-    except Missing as error:
+    except NotFoundError as error:
         raise not_found(str(error)) from error
     except Failed as error:
         raise unavailable("Claim could not be queried.") from error
     base = call.request.path.rsplit("/", 2)[0]
     messages = [formatted(message, base, call.item) for message in found["messages"]]
-    return Answer(200, {**found, "messages": messages, "href": call.request.path})
+    return ZaqarAnswer(200, {**found, "messages": messages, "href": call.request.path})
 
 
-def patch(call: Call) -> Answer:
+def patch(call: Call) -> ZaqarAnswer:
     """Renew a claim."""
     wanted = fields(an_object(read_json(call.request.body)), _SPEC)
     try:
@@ -68,17 +68,17 @@ def patch(call: Call) -> Answer:
         call.store.renew(call.project, call.queue, call.item, terms, call.now_us)
     except Invalid as error:
         raise bad_api(str(error)) from error
-    except Missing as error:
+    except NotFoundError as error:
         raise not_found(str(error)) from error
     except Failed as error:
         raise unavailable("Claim could not be updated.") from error
-    return Answer(204)
+    return ZaqarAnswer(204)
 
 
-def delete(call: Call) -> Answer:
+def delete(call: Call) -> ZaqarAnswer:
     """Release a claim."""
     try:
         call.store.release(call.project, call.queue, call.item, call.now_us)
     except Failed as error:
         raise unavailable("Claim could not be deleted.") from error
-    return Answer(204)
+    return ZaqarAnswer(204)

@@ -28,10 +28,10 @@ from simulator.systems.zaqar.store import (
     Ends,
     Ids,
     NotClaimed,
-    Page,
+    PageQuery,
     Shown,
     Store,
-    Stored,
+    StoredMessage,
     check_storable,
     created,
     no_claim,
@@ -41,7 +41,7 @@ from simulator.systems.zaqar.store import (
 )
 
 
-class _Stored(Stored, kw_only=True):
+class _Stored(StoredMessage, kw_only=True):
     """A message, its place (``keeps_place``: in its first queue), its number among all, and where it is."""
 
     number: int
@@ -89,7 +89,7 @@ class DocumentStore(Store):
             ids.append(message.id)
         return ids
 
-    def page(self, project: str, queue: str, page: Page, now_us: int) -> tuple[list[Shown], str]:
+    def page(self, project: str, queue: str, page: PageQuery, now_us: int) -> tuple[list[Shown], str]:
         now_s, marker = now_us // SECOND_US, page.marker or ""
         after = int(marker) if marker.isdecimal() else -1
         found = [
@@ -322,7 +322,7 @@ class DocumentStore(Store):
         return claim if queue == claim.queue else None
 
     def _existing(self, project: str, queue: str, claim_id: str) -> _Claim:
-        """Return the same claim. Raises ``Missing`` if there is no such claim."""
+        """Return the same claim. Raises ``NotFoundError`` if there is no such claim."""
         claim = self._there(project, queue, claim_id)
         if claim is None:
             raise no_claim(project, queue, claim_id)

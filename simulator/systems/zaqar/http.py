@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from simulator.clock import Clock, VirtualClock, WallClock, duration_us
 from simulator.events import Happened
-from simulator.systems.zaqar.requests import JSON, Answer, Refused, Request, bad_api, read_json
+from simulator.systems.zaqar.requests import JSON, Request, RequestError, ZaqarAnswer, bad_api, read_json
 from simulator.systems.zaqar.service import Zaqar
 
 _UNITS = ("days", "hours", "minutes", "seconds", "milliseconds")
@@ -66,10 +66,12 @@ def app(
 
     async def advance(http: HttpRequest) -> Response:
         if not isinstance(time, VirtualClock):
-            return _response(Answer(409, {"title": "Time is real", "description": "Only a virtual clock is moved."}))
+            return _response(
+                ZaqarAnswer(409, {"title": "Time is real", "description": "Only a virtual clock is moved."})
+            )
         try:
             time.advance(**_span(read_json(await http.body() or None)))
-        except Refused as refused:
+        except RequestError as refused:
             return _response(refused.answer)
         zaqar.pass_time(time.now_us())
         _tell_all(zaqar, tell)
@@ -93,7 +95,7 @@ class _EveryMethod:
         await response(scope, receive, send)
 
 
-def _response(answer: Answer) -> Response:
+def _response(answer: ZaqarAnswer) -> Response:
     headers = {**answer.headers, **({} if answer.location is None else {"Location": answer.location})}
     if answer.document is None:
         kind = None if answer.bare or answer.status == _NO_CONTENT else answer.media_type
@@ -123,8 +125,8 @@ def _tell_all(zaqar: Zaqar, tell: Callable[[Happened], None] | None) -> None:
     zaqar.store.journal.clear()
 
 
-def _time(time: Clock) -> Answer:
-    return Answer(200, {"now_us": time.now_us(), "virtual": isinstance(time, VirtualClock)})
+def _time(time: Clock) -> ZaqarAnswer:
+    return ZaqarAnswer(200, {"now_us": time.now_us(), "virtual": isinstance(time, VirtualClock)})
 
 
 def _span(given: Mapping[str, Any]) -> dict[str, float]:

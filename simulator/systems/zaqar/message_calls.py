@@ -9,9 +9,9 @@ from simulator.systems.zaqar.calls import Call, formatted
 from simulator.systems.zaqar.claims import Uncountable
 from simulator.systems.zaqar.limits import Invalid
 from simulator.systems.zaqar.requests import (
-    Answer,
     Parameters,
-    Refused,
+    RequestError,
+    ZaqarAnswer,
     an_array,
     bad_api,
     fields,
@@ -20,12 +20,12 @@ from simulator.systems.zaqar.requests import (
     read_json,
     unavailable,
 )
-from simulator.systems.zaqar.store import Claimed, ClaimMissing, Draft, Failed, Missing, NotClaimed, Page
+from simulator.systems.zaqar.store import Claimed, ClaimMissing, Draft, Failed, NotClaimed, NotFoundError, PageQuery
 
 _UNABLE = "Unable to delete"
 
 
-def post(call: Call) -> Answer:
+def post(call: Call) -> ZaqarAnswer:
     """Post messages; a queue that is not there is created first, whatever the body holds."""
     call.store.create_queue(call.project, call.queue, {})
     metadata = call.store.metadata(call.project, call.queue)
@@ -55,44 +55,44 @@ def post(call: Call) -> Answer:
     except Failed as error:
         raise unavailable("Messages could not be enqueued.") from error
     path = call.request.path
-    return Answer(201, {"resources": [f"{path}/{id}" for id in ids]}, f"{path}?ids={','.join(ids)}")
+    return ZaqarAnswer(201, {"resources": [f"{path}/{id}" for id in ids]}, f"{path}?ids={','.join(ids)}")
 
 
-def list_all(call: Call) -> Answer:
+def list_all(call: Call) -> ZaqarAnswer:
     """List messages of a queue: those with the given ids, or page by page."""
     asked = Parameters(call.request.query)
     ids = asked.list("ids")
     return _page(call, asked) if ids is None else _by_id(call, ids)
 
 
-def get(call: Call) -> Answer:
+def get(call: Call) -> ZaqarAnswer:
     """Show one message."""
     try:
         message = call.store.get(call.project, call.queue, call.item, call.now_us)
-    except Missing as error:
+    except NotFoundError as error:
         raise not_found(str(error)) from error
-    return Answer(200, formatted(message, call.request.path.rsplit("/", 2)[0], message["claim_id"]))
+    return ZaqarAnswer(200, formatted(message, call.request.path.rsplit("/", 2)[0], message["claim_id"]))
 
 
-def delete(call: Call) -> Answer:
+def delete(call: Call) -> ZaqarAnswer:
     """Delete one message; a claimed one needs the id of its claim."""
     try:
         claim_id = Parameters(call.request.query).text("claim_id")
         call.store.delete(call.project, call.queue, call.item, claim_id, call.now_us)
     except NotClaimed as error:
         text = "A claim was specified, but the message is not currently claimed."
-        raise Refused(400, _UNABLE, text) from error
+        raise RequestError(400, _UNABLE, text) from error
     except ClaimMissing as error:
-        raise Refused(400, _UNABLE, "The specified claim does not exist or has expired.") from error
+        raise RequestError(400, _UNABLE, "The specified claim does not exist or has expired.") from error
     except Claimed as error:
         text = "This message is claimed; it cannot be deleted without a valid claim ID."
-        raise Refused(403, _UNABLE, text) from error
-    except (Failed, Refused) as error:
+        raise RequestError(403, _UNABLE, text) from error
+    except (Failed, RequestError) as error:
         raise unavailable("Message could not be deleted.") from error
-    return Answer(204)
+    return ZaqarAnswer(204)
 
 
-def delete_many(call: Call) -> Answer:
+def delete_many(call: Call) -> ZaqarAnswer:
     """Delete messages by their ids, or pop some."""
     asked = Parameters(call.request.query)
     ids, pop = asked.list("ids"), asked.integer("pop")
@@ -102,15 +102,15 @@ def delete_many(call: Call) -> Answer:
         raise bad_api(str(error)) from error
     if ids is not None:
         call.store.delete_many(call.project, call.queue, ids, call.now_us)
-        return Answer(204)
+        return ZaqarAnswer(204)
     assert pop is not None
     try:
-        return Answer(200, {"messages": call.store.pop(call.project, call.queue, pop, call.now_us)})
+        return ZaqarAnswer(200, {"messages": call.store.pop(call.project, call.queue, pop, call.now_us)})
     except (Failed, Uncountable) as error:
         raise unavailable("Messages could not be popped.") from error
 
 
-def _page(call: Call, asked: Parameters) -> Answer:
+def _page(call: Call, asked: Parameters) -> ZaqarAnswer:
     options: dict[str, Any] = {
         "marker": asked.text("marker"),
         "limit": asked.integer("limit"),
@@ -123,18 +123,18 @@ def _page(call: Call, asked: Parameters) -> Answer:
         limits.check_limit(asked.integer("limit"))
         if not call.store.metadata(call.project, call.queue).get("_default_message_delay"):
             link["include_delayed"] = True
-        page = Page(client=call.client, **link)
+        page = PageQuery(client=call.client, **link)
         messages, marker = call.store.page(call.project, call.queue, page, call.now_us)
     except Invalid as error:
         raise bad_api(str(error)) from error
-    except Missing:
+    except NotFoundError:
         messages, marker = [], ""
     except Failed as error:
         raise unavailable("Messages could not be listed.") from error
     if not messages:
-        return Answer(200, {"messages": [], "links": []})
+        return ZaqarAnswer(200, {"messages": [], "links": []})
     link["marker"] = marker
-    return Answer(
+    return ZaqarAnswer(
         200,
         {
             "messages": _formatted(call, messages),
@@ -143,7 +143,7 @@ def _page(call: Call, asked: Parameters) -> Answer:
     )
 
 
-def _by_id(call: Call, ids: list[str]) -> Answer:
+def _by_id(call: Call, ids: list[str]) -> ZaqarAnswer:
     try:
         limits.check_limit(len(ids))
     except Invalid as error:
@@ -152,7 +152,7 @@ def _by_id(call: Call, ids: list[str]) -> Answer:
     if not messages:
         where = f"found in the queue {call.queue} for project {call.project}."
         raise not_found(f"No messages with IDs: {ids} {where}")
-    return Answer(200, {"messages": _formatted(call, messages)})
+    return ZaqarAnswer(200, {"messages": _formatted(call, messages)})
 
 
 def _formatted(call: Call, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from simulator.systems.zaqar.calls import Call, Handlers
-from simulator.systems.zaqar.requests import Answer, Refused
+from simulator.systems.zaqar.requests import RequestError, ZaqarAnswer
 
 _SUBSCRIPTIONS = {
     r"subscriptions": "GET POST",
@@ -23,9 +23,9 @@ _TOPICS = {
 
 
 def _handlers(what: str, methods: str) -> Handlers:
-    def refuse(call: Call) -> Answer:
+    def refuse(call: Call) -> ZaqarAnswer:
         text = f"Zaqar has {what}; dlx does not simulate them. docs/reference/zaqar.md says what it does."
-        raise Refused(501, "Not simulated", text)
+        raise RequestError(501, "Not simulated", text)
 
     return dict.fromkeys(methods.split(), refuse)
 

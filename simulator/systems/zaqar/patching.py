@@ -19,7 +19,7 @@ class Conflict(ValueError):
     """A change of an attribute that is not there."""
 
 
-class Change(msgspec.Struct, frozen=True):
+class PatchOperation(msgspec.Struct, frozen=True):
     """One operation: ``add``, ``remove`` or ``replace``, the attribute, and the new value."""
 
     operation: str
@@ -27,7 +27,7 @@ class Change(msgspec.Struct, frozen=True):
     value: Any = None
 
 
-def read_changes(document: Sequence[Any]) -> list[Change]:
+def read_changes(document: Sequence[Any]) -> list[PatchOperation]:
     """Read the operations of a patch.
 
     Raises ``Invalid``, and ``TypeError`` for a path that is no text and for braces in a text that would be refused.
@@ -35,7 +35,7 @@ def read_changes(document: Sequence[Any]) -> list[Change]:
     return [_change(raw) for raw in document]
 
 
-def patched(metadata: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
+def patched(metadata: Mapping[str, Any], changes: Sequence[PatchOperation]) -> dict[str, Any]:
     """Return the metadata after all the changes.
 
     Raises ``Conflict`` where one replaces or removes what is not there, and what ``metadata.check`` raises.
@@ -53,7 +53,7 @@ def patched(metadata: Mapping[str, Any], changes: Sequence[Change]) -> dict[str,
     return result
 
 
-def _change(raw: Any) -> Change:
+def _change(raw: Any) -> PatchOperation:
     if not isinstance(raw, dict):
         raise Invalid("Operations must be JSON objects.")
     choice = ", ".join(OPERATIONS)
@@ -68,12 +68,12 @@ def _change(raw: Any) -> Change:
     if len(path) != 2:
         raise _invalid(f"Invalid JSON pointer for this resource: '/{'/'.join(path)}, e.g /metadata/key'")
     if operation == "remove":
-        return Change(operation, path[1])
+        return PatchOperation(operation, path[1])
     if "value" not in raw:
         raise Invalid(f'Operation "{operation}" requires a member named "value".')
     if path[0].lower() != "metadata":
         raise Invalid("The root of path must be metadata, e.g /metadata/key.")
-    return Change(operation, path[1], raw["value"])
+    return PatchOperation(operation, path[1], raw["value"])
 
 
 def _tokens(pointer: Any) -> list[str]:

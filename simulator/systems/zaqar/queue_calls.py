@@ -11,9 +11,9 @@ from simulator.systems.zaqar.claims import Uncountable
 from simulator.systems.zaqar.limits import Invalid
 from simulator.systems.zaqar.metadata import DEAD_LETTER_QUEUE
 from simulator.systems.zaqar.requests import (
-    Answer,
     Parameters,
-    Refused,
+    RequestError,
+    ZaqarAnswer,
     an_object,
     bad_api,
     bad_body,
@@ -24,7 +24,7 @@ from simulator.systems.zaqar.requests import (
     unforeseen,
     unreadable,
 )
-from simulator.systems.zaqar.store import Failed, Missing
+from simulator.systems.zaqar.store import Failed, NotFoundError
 
 _MEDIA_TYPE = f"Accepted media type for PATCH: {{'Accept-Patch': '{patching.CONTENT_TYPE}'}}."
 _RESOURCES = ("messages", "subscriptions")
@@ -32,7 +32,7 @@ _LISTING = ("marker", "limit", "detailed", "name", "with_count")
 _PURGE_AT_ONCE = 100
 
 
-def put(call: Call) -> Answer:
+def put(call: Call) -> ZaqarAnswer:
     """Create a queue, or change nothing if it exists."""
     body = call.request.body
     try:
@@ -48,16 +48,16 @@ def put(call: Call) -> Answer:
         made = call.store.create_queue(call.project, call.queue, wanted)
     except Failed as error:
         raise unavailable("Queue could not be created.") from error
-    return Answer(201 if made else 204, location=call.request.path)
+    return ZaqarAnswer(201 if made else 204, location=call.request.path)
 
 
-def get(call: Call) -> Answer:
+def get(call: Call) -> ZaqarAnswer:
     """Show the metadata; the defaults for a queue that was never created."""
     known = call.store.queue_exists(call.project, call.queue)
-    return Answer(200, metadata.shown(call.store.metadata(call.project, call.queue) if known else {}))
+    return ZaqarAnswer(200, metadata.shown(call.store.metadata(call.project, call.queue) if known else {}))
 
 
-def patch(call: Call) -> Answer:
+def patch(call: Call) -> ZaqarAnswer:
     """Change the metadata."""
     body = call.request.body
     try:
@@ -65,7 +65,7 @@ def patch(call: Call) -> Answer:
     except Invalid as error:
         raise bad_body(str(error)) from error
     if call.request.headers.get("content-type") != patching.CONTENT_TYPE:
-        raise Refused(415, "415 Unsupported Media Type", _MEDIA_TYPE)
+        raise RequestError(415, "415 Unsupported Media Type", _MEDIA_TYPE)
     if not body:
         raise bad_body("PATCH body could not be empty for update.")
     document = read_json(body)
@@ -77,23 +77,23 @@ def patch(call: Call) -> Answer:
         _check_target(call, changed)
         call.store.set_metadata(call.project, call.queue, changed)
     except patching.Conflict as error:
-        raise Refused(409, "Resource conflict", str(error)) from error
+        raise RequestError(409, "Resource conflict", str(error)) from error
     except Invalid as error:
         raise bad_body(str(error)) from error
-    except Missing as error:
+    except NotFoundError as error:
         raise not_found(str(error)) from error
     except (TypeError, Failed) as error:
         raise unavailable("Queue could not be updated.") from error
-    return Answer(200, metadata.shown(changed))
+    return ZaqarAnswer(200, metadata.shown(changed))
 
 
-def delete(call: Call) -> Answer:
+def delete(call: Call) -> ZaqarAnswer:
     """Delete a queue with its messages."""
     call.store.delete_queue(call.project, call.queue, call.now_us)
-    return Answer(204)
+    return ZaqarAnswer(204)
 
 
-def list_all(call: Call) -> Answer:
+def list_all(call: Call) -> ZaqarAnswer:
     """List the queues of the project, page by page."""
     asked = Parameters(call.request.query)
     asked.check_filters(known=_LISTING)
@@ -112,24 +112,24 @@ def list_all(call: Call) -> Answer:
         link["marker"] = queues[-1]["name"]
         answer["links"] = [{"rel": "next", "href": call.request.path + query_text(link)}]
     total = len(call.store.queues(call.project, None, 1 << 62)) if counted else 0
-    return Answer(200, answer | ({"count": total} if total else {}))
+    return ZaqarAnswer(200, answer | ({"count": total} if total else {}))
 
 
-def stats(call: Call) -> Answer:
+def stats(call: Call) -> ZaqarAnswer:
     """Show how many messages there are, and the oldest and newest."""
     try:
         found = call.store.stats(call.project, call.queue, call.now_us)
-    except Missing:
+    except NotFoundError:
         found = {"claimed": 0, "free": 0, "total": 0}
     except Failed as error:
         raise unavailable("Queue stats could not be read.") from error
     base = call.request.path.rpartition("/")[0] + "/messages/"
     for name in {"newest", "oldest"} & set(found):
         found[name]["href"] = base + found[name].pop("id")
-    return Answer(200, {"messages": found})
+    return ZaqarAnswer(200, {"messages": found})
 
 
-def purge(call: Call) -> Answer:
+def purge(call: Call) -> ZaqarAnswer:
     """Pop all messages that can be popped. Zaqar's subscriptions are not simulated."""
     kinds: Any = _RESOURCES
     if call.request.body:
@@ -149,7 +149,7 @@ def purge(call: Call) -> Answer:
             pass
     except (Failed, Uncountable) as error:
         raise unavailable("Queue could not be purged.") from error
-    return Answer(204)
+    return ZaqarAnswer(204)
 
 
 def _check_length(body: bytes | None) -> None:

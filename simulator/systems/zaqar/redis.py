@@ -33,10 +33,10 @@ from simulator.systems.zaqar.store import (
     Failed,
     Ids,
     NotClaimed,
-    Page,
+    PageQuery,
     Shown,
     Store,
-    Stored,
+    StoredMessage,
     check_storable,
     created,
     no_claim,
@@ -46,7 +46,7 @@ from simulator.systems.zaqar.store import (
 )
 
 
-class _Hash(Stored, kw_only=True):
+class _Hash(StoredMessage, kw_only=True):
     """A message, when redis drops its key, and the queue it was put into last."""
 
     key_until_us: int
@@ -94,7 +94,7 @@ class RedisStore(Store):
             ids.append(message.id)
         return ids
 
-    def page(self, project: str, queue: str, page: Page, now_us: int) -> tuple[list[Shown], str]:
+    def page(self, project: str, queue: str, page: PageQuery, now_us: int) -> tuple[list[Shown], str]:
         if page.marker is None and page.include_claimed:
             raise Failed("the driver looks for the place of no marker, which redis-py refuses")
         now_s, ids = now_us // SECOND_US, list(self._sets.get(_set_key(project, queue), ()))
@@ -355,7 +355,7 @@ class RedisStore(Store):
         self._tell(Event.ACKED, now_us, project, message_id, stored.queue, claim_id)
 
     def _existing(self, project: str, queue: str, claim_id: str, now_us: int) -> _Claim:
-        """Return the claim. Raises ``Missing``, and ``Failed`` if redis has dropped it but its queue still names it."""
+        """Return the claim. Raises ``NotFoundError``; ``Failed`` if redis dropped it but its queue still names it."""
         named = self._claim_sets.get(_claims_key(project, queue), {})
         if not self.queue_exists(project, queue) or claim_id not in named:
             raise no_claim(project, queue, claim_id)
@@ -396,7 +396,7 @@ def _after_project(project: str, queue: str) -> str:
     return f"{project}.{queue}".split(".")[1]
 
 
-def _listed(message: Message, page: Page, now_s: int) -> bool:
+def _listed(message: Message, page: PageQuery, now_s: int) -> bool:
     return not (
         message.expired(now_s)
         or (message.held(now_s) and not page.include_claimed)

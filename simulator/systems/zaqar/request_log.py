@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from simulator.systems.checked_log import Checked, Found
+from simulator.systems.checked_log import Checked, LogProblem
 from simulator.systems.zaqar import patching
 from simulator.systems.zaqar.limits import Invalid
 from simulator.systems.zaqar.metadata import DEAD_LETTER_QUEUE, dead_lettering
@@ -30,7 +30,7 @@ _AGE_TOLERANCE_S = 5  # both ends of an age are whole seconds, and an answer tak
 _CREATED, _OK = 201, range(200, 300)
 
 
-class Asked(msgspec.Struct, frozen=True):
+class LoggedRequest(msgspec.Struct, frozen=True):
     """One line of the log.
 
     Attributes:
@@ -84,12 +84,12 @@ class CheckedRequests(Checked, kw_only=True):
     requests: int = 0
 
 
-def check_log(log: Iterable[Asked | None]) -> CheckedRequests:
+def check_log(log: Iterable[LoggedRequest | None]) -> CheckedRequests:
     """Check the requests of one project, in the order in which the server answered them.
 
     ``log`` has ``None`` for a line without one. Raises ``WrongLine``.
     """
-    reading = _Reading()
+    reading = _RequestLogReader()
     for line, asked in enumerate(log, 1):
         if asked is None:
             continue
@@ -100,7 +100,7 @@ def check_log(log: Iterable[Asked | None]) -> CheckedRequests:
     return reading.checked
 
 
-class _Reading:
+class _RequestLogReader:
     """What is known of queues and messages so far."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class _Reading:
         self._posted: dict[str, tuple[str, float | None]] = {}
         self._counts: Counter[str] = Counter()
 
-    def take(self, line: int, asked: Asked) -> None:
+    def take(self, line: int, asked: LoggedRequest) -> None:
         """Take the next line."""
         self.checked.requests += 1
         path, _, query = asked.path.partition("?")
@@ -131,7 +131,7 @@ class _Reading:
             case "DELETE", ["messages"] if "pop=" in query:
                 self._handed_out(line, queue, asked)
 
-    def _set(self, queue: str, asked: Asked) -> None:
+    def _set(self, queue: str, asked: LoggedRequest) -> None:
         if asked.method == "PATCH":
             if queue not in self._metadata or not isinstance(asked.request, list):
                 return
@@ -149,14 +149,14 @@ class _Reading:
             # The move to a dead-letter queue takes its name apart at its dots.
             self._targets.setdefault(queue, set()).add(str(metadata[DEAD_LETTER_QUEUE]).split(".")[0])
 
-    def _post(self, queue: str, asked: Asked) -> None:
+    def _post(self, queue: str, asked: LoggedRequest) -> None:
         for resource in _document(asked.response, "response", _Posted).resources:
             self._posted[resource.rpartition("/")[2]] = queue, asked.t_s
 
-    def _handed_out(self, line: int, queue: str, asked: Asked) -> None:
+    def _handed_out(self, line: int, queue: str, asked: LoggedRequest) -> None:
         for message in _document(asked.response, "response", _HandedOut).messages:
             for problem in self._problems(queue, message, asked.t_s):
-                self.checked.found.append(Found(line, message.id, problem))
+                self.checked.found.append(LogProblem(line, message.id, problem))
 
     def _problems(self, queue: str, message: _Message, t_s: float | None) -> Iterator[str]:
         yield from self._count(queue, message.id)

@@ -47,7 +47,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ZaqarAnswer(msgspec.Struct, frozen=True):
     """An answer.
 
     Attributes:
@@ -67,7 +67,7 @@ class Answer(msgspec.Struct, frozen=True):
     media_type: str = JSON
 
 
-class Refused(Exception):
+class RequestError(Exception):
     """A request that is answered with an error."""
 
     def __init__(
@@ -82,37 +82,37 @@ class Refused(Exception):
         super().__init__(f"{status} {title}: {description}")
         parts = {"title": title, "description": description, "link": link}
         document = {name: part for name, part in parts.items() if part is not None}
-        self.answer = Answer(status, document, headers={**(headers or {}), "Vary": "Accept"})
+        self.answer = ZaqarAnswer(status, document, headers={**(headers or {}), "Vary": "Accept"})
 
 
-def bad_api(description: str) -> Refused:
+def bad_api(description: str) -> RequestError:
     """Return the refusal of a request that asks for what cannot be."""
-    return Refused(400, TITLE_API, description)
+    return RequestError(400, TITLE_API, description)
 
 
-def bad_body(description: str) -> Refused:
+def bad_body(description: str) -> RequestError:
     """Return the refusal of a body that cannot be read."""
-    return Refused(400, TITLE_BODY, description)
+    return RequestError(400, TITLE_BODY, description)
 
 
-def not_found(description: str) -> Refused:
+def not_found(description: str) -> RequestError:
     """Return the refusal for something that does not exist."""
-    return Refused(404, "Not found", description)
+    return RequestError(404, "Not found", description)
 
 
-def unavailable(what: str) -> Refused:
+def unavailable(what: str) -> RequestError:
     """Return the refusal for a driver that failed; ``what`` is such as ``Claim could not be created.``"""
-    return Refused(503, "Service temporarily unavailable", f"{what} Please try again in a few seconds.")
+    return RequestError(503, "Service temporarily unavailable", f"{what} Please try again in a few seconds.")
 
 
-def unreadable() -> Refused:
+def unreadable() -> RequestError:
     """Return the answer to a body that Zaqar fails to read."""
     return unavailable("Request body could not be read.")
 
 
-def unforeseen(error: TypeError | IndexError) -> Refused:
+def unforeseen(error: TypeError | IndexError) -> RequestError:
     """Return the answer to a value that Zaqar does not expect: Python's own complaint."""
-    return Refused(500, "Internal server error", str(error))
+    return RequestError(500, "Internal server error", str(error))
 
 
 class Parameters:
@@ -134,7 +134,7 @@ class Parameters:
                 values.extend(unquote_plus(part) for part in text.split(",") if part)
 
     def text(self, name: str) -> str | None:
-        """Return the value of a parameter; ``None`` without one. Raises ``Refused`` for nothing but commas."""
+        """Return the value of a parameter; ``None`` without one. Raises ``RequestError`` for nothing but commas."""
         values = self._values.get(name)
         if values is None:
             return None
@@ -150,14 +150,14 @@ class Parameters:
     def check_filters(self, known: Sequence[str]) -> None:
         """Check that no other parameter than the known ones is a list: Zaqar makes a number of each, and ignores it.
 
-        Raises ``Refused``.
+        Raises ``RequestError``.
         """
         if not self._lists <= set(known):
             problem = "int() argument must be a string, a bytes-like object or a real number, not 'list'"
             raise unforeseen(TypeError(problem))
 
     def integer(self, name: str) -> int | None:
-        """Return the value as an integer. Raises ``Refused``."""
+        """Return the value as an integer. Raises ``RequestError``."""
         value = self.text(name)
         try:
             return None if value is None else int(value)
@@ -165,7 +165,7 @@ class Parameters:
             raise _bad_parameter(name, "The value must be an integer.") from None
 
     def boolean(self, name: str) -> bool | None:
-        """Return the value as a truth value. Raises ``Refused``."""
+        """Return the value as a truth value. Raises ``RequestError``."""
         value = self.text(name)
         if value is not None and value not in _TRUE | _FALSE:
             raise _bad_parameter(name, 'The value of the parameter must be "true" or "false".')
@@ -179,7 +179,7 @@ def query_text(parameters: Mapping[str, Any]) -> str:
 
 
 def read_json(body: bytes | None) -> Any:
-    """Read the document of a body, which must be an object or an array. Raises ``Refused``."""
+    """Read the document of a body, which must be an object or an array. Raises ``RequestError``."""
     if body is None:
         raise bad_body("Request body can not be empty")
     try:
@@ -199,14 +199,14 @@ def read_json(body: bytes | None) -> Any:
 
 
 def an_object(document: Any) -> dict[str, Any]:
-    """Return the document, which must be an object. Raises ``Refused``."""
+    """Return the document, which must be an object. Raises ``RequestError``."""
     if not isinstance(document, dict):
         raise bad_body("Document type not supported.")
     return document
 
 
 def an_array(document: Any) -> list[Any]:
-    """Return the document, which must be an array. Raises ``Refused``."""
+    """Return the document, which must be an array. Raises ``RequestError``."""
     if not isinstance(document, list):
         raise bad_body("Document type not supported.")
     return document
@@ -217,7 +217,7 @@ def fields(document: Any, spec: Sequence[tuple[str, type | None, Any]]) -> dict[
 
     ``spec`` has their name, type (``None``: any), and default (``None``: the field must be there).
 
-    Raises ``Refused``.
+    Raises ``RequestError``.
     """
     found: dict[str, Any] = {}
     for name, type_, default in spec:
@@ -254,8 +254,8 @@ def _integer(text: str) -> int:
     return number
 
 
-def _bad_parameter(name: str, problem: str) -> Refused:
-    return Refused(400, "Invalid parameter", f'The "{name}" parameter is invalid. {problem}')
+def _bad_parameter(name: str, problem: str) -> RequestError:
+    return RequestError(400, "Invalid parameter", f'The "{name}" parameter is invalid. {problem}')
 
 
 _XML = "application/xml"

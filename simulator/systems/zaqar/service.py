@@ -18,7 +18,7 @@ from simulator.systems.zaqar.documents import DocumentStore
 from simulator.systems.zaqar.limits import Invalid
 from simulator.systems.zaqar.profiles import PROFILES
 from simulator.systems.zaqar.redis import RedisStore
-from simulator.systems.zaqar.requests import JSON, Answer, Refused, Request, accepts_json, type_of_errors
+from simulator.systems.zaqar.requests import JSON, Request, RequestError, ZaqarAnswer, accepts_json, type_of_errors
 from simulator.systems.zaqar.store import Ids, Store
 
 _VERSION_2 = {
@@ -30,9 +30,9 @@ _VERSION_2 = {
 }
 
 
-def versions(call: Call) -> Answer:
+def versions(call: Call) -> ZaqarAnswer:
     """List the versions: there is one."""
-    return Answer(300, {"versions": [_VERSION_2]})
+    return ZaqarAnswer(300, {"versions": [_VERSION_2]})
 
 
 _FORM = "application/x-www-form-urlencoded"
@@ -45,7 +45,7 @@ _VERSIONS = "/"
 """The one path that needs no headers."""
 _ROUTES: list[tuple[re.Pattern[str], Handlers]] = [
     (re.compile(_VERSIONS), {"GET": versions}),
-    (re.compile(r"/v2/ping"), {method: lambda _: Answer(204) for method in ("GET", "HEAD")}),
+    (re.compile(r"/v2/ping"), {method: lambda _: ZaqarAnswer(204) for method in ("GET", "HEAD")}),
     (re.compile(r"/v2/queues"), {"GET": queue_calls.list_all}),
     (
         re.compile(r"/v2/queues/(?P<queue>[^/]*)"),
@@ -105,22 +105,22 @@ class Zaqar:
         """Let everything happen that is due by ``now_us``, microseconds since 1970."""
         self.store.pass_time(now_us)
 
-    def handle(self, request: Request, now_us: int) -> Answer:
+    def handle(self, request: Request, now_us: int) -> ZaqarAnswer:
         """Answer one request. ``now_us`` is microseconds since 1970, and never less than before."""
         self.pass_time(now_us)
         if request.path.startswith("//"):  # Python's server of HTTP takes them for one
             request = msgspec.structs.replace(request, path=f"/{request.path.lstrip('/')}")
         try:
             return self._answer(request, now_us)
-        except Refused as refused:
+        except RequestError as refused:
             if request.method == "OPTIONS":  # a browser that asks ahead learns nothing, and is not refused
-                return Answer(200, bare=True)
+                return ZaqarAnswer(200, bare=True)
             told_as = type_of_errors(request.headers.get("accept"))
             answer = msgspec.structs.replace(refused.answer, media_type=told_as or JSON)
             shown = request.method != "HEAD" and told_as is not None
             return answer if shown else msgspec.structs.replace(answer, document=None)
 
-    def _answer(self, request: Request, now_us: int) -> Answer:
+    def _answer(self, request: Request, now_us: int) -> ZaqarAnswer:
         handlers, names = _route(request)
         if request.body is not None and request.headers.get("content-type", "").lower() == _FORM:
             raise _form_refused()
@@ -132,7 +132,7 @@ class Zaqar:
             if kind in names:
                 _check_name(kind, names[kind], project)
         if request.method == "OPTIONS":
-            return Answer(200, headers={"Allow": ", ".join(sorted(handlers))})
+            return ZaqarAnswer(200, headers={"Allow": ", ".join(sorted(handlers))})
         if request.method not in handlers:
             raise _no_method(request.method, handlers)
         names.pop("topic", None)
@@ -145,26 +145,26 @@ def _route(request: Request) -> tuple[Handlers, dict[str, str]]:
         match = pattern.fullmatch(request.path)
         if match:
             return handlers, match.groupdict()
-    raise Refused(404, "404 Not Found")
+    raise RequestError(404, "404 Not Found")
 
 
 def _client(request: Request) -> str:
     client = request.headers.get("client-id")
     if client is None:
-        raise Refused(400, "Missing header value", 'The "Client-Id" header is required.')
+        raise RequestError(400, "Missing header value", 'The "Client-Id" header is required.')
     try:
         return str(uuid.UUID(client))
     except ValueError:
-        raise Refused(400, "Wrong UUID value", "Malformed hexadecimal UUID.") from None
+        raise RequestError(400, "Wrong UUID value", "Malformed hexadecimal UUID.") from None
 
 
 def _project(request: Request) -> str:
     project = request.headers.get("x-project-id")
     if project is None:
-        raise Refused(400, "Project-Id Missing", "The header X-PROJECT-ID was missing")
+        raise RequestError(400, "Project-Id Missing", "The header X-PROJECT-ID was missing")
     if not project:
         text = "X-PROJECT-ID cannot be an empty string. Specify the right header X-PROJECT-ID and retry."
-        raise Refused(400, "Empty project header not allowed", text)
+        raise RequestError(400, "Empty project header not allowed", text)
     return project
 
 
@@ -172,23 +172,23 @@ def _check_name(kind: str, name: str, project: str) -> None:
     try:
         limits.check_name(kind, name, project)
     except Invalid as error:
-        raise Refused(400, f"Invalid {kind} identification", str(error)) from error
+        raise RequestError(400, f"Invalid {kind} identification", str(error)) from error
 
 
-def _no_method(method: str, handlers: Handlers) -> Refused:
+def _no_method(method: str, handlers: Handlers) -> RequestError:
     if method not in _METHODS:
-        return Refused(400, "Bad request", "Invalid HTTP method")
-    return Refused(405, "405 Method Not Allowed", headers={"Allow": ", ".join([*sorted(handlers), "OPTIONS"])})
+        return RequestError(400, "Bad request", "Invalid HTTP method")
+    return RequestError(405, "405 Method Not Allowed", headers={"Allow": ", ".join([*sorted(handlers), "OPTIONS"])})
 
 
-def _not_acceptable() -> Refused:
+def _not_acceptable() -> RequestError:
     text = 'Endpoint only serves `application/json`; specify client-side media type support with the "Accept" header.'
-    return Refused(406, "406 Not Acceptable", text, link=_ABOUT_ACCEPT)
+    return RequestError(406, "406 Not Acceptable", text, link=_ABOUT_ACCEPT)
 
 
-def _form_refused() -> Refused:
+def _form_refused() -> RequestError:
     text = (
         f"Endpoint does not accept `{_FORM}` content; currently supported media type is `application/json`; "
         'specify proper client-side media type with the "Content-Type" header.'
     )
-    return Refused(400, "Invalid Content-Type", text)
+    return RequestError(400, "Invalid Content-Type", text)

@@ -18,7 +18,7 @@ Seconds = Annotated[float, Meta(ge=0, le=10 * 365 * 86_400)]
 Name = Annotated[str, Meta(min_length=1)]
 
 
-class Asked(msgspec.Struct, kw_only=True):
+class StepRequest(msgspec.Struct, kw_only=True):
     """A request as a step asks it.
 
     Attributes:
@@ -38,7 +38,7 @@ class Step(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
 
     at_s: Seconds | None = None
 
-    def asked(self) -> Asked | None:
+    def asked(self) -> StepRequest | None:
         """Return the request that the step makes; ``None`` if it makes none."""
         return None
 
@@ -54,8 +54,8 @@ class Create(Step, tag="create"):
     queue: Name
     metadata: dict[str, Any] = {}
 
-    def asked(self) -> Asked:
-        return Asked(method="PUT", path=_path(self.queue), body=self.metadata)
+    def asked(self) -> StepRequest:
+        return StepRequest(method="PUT", path=_path(self.queue), body=self.metadata)
 
 
 class Configure(Step, tag="configure"):
@@ -64,7 +64,7 @@ class Configure(Step, tag="configure"):
     queue: Name
     metadata: dict[str, Any]
 
-    def asked(self) -> Asked:
+    def asked(self) -> StepRequest:
         changes = [
             {"op": "remove", "path": f"/metadata/{name}"}
             if value is None
@@ -72,7 +72,7 @@ class Configure(Step, tag="configure"):
             for name, value in self.metadata.items()
         ]
         headers = {"Content-Type": patching.CONTENT_TYPE}
-        return Asked(method="PATCH", path=_path(self.queue), body=changes, headers=headers)
+        return StepRequest(method="PATCH", path=_path(self.queue), body=changes, headers=headers)
 
 
 class Remove(Step, tag="remove"):
@@ -80,8 +80,8 @@ class Remove(Step, tag="remove"):
 
     queue: Name
 
-    def asked(self) -> Asked:
-        return Asked(method="DELETE", path=_path(self.queue))
+    def asked(self) -> StepRequest:
+        return StepRequest(method="DELETE", path=_path(self.queue))
 
 
 class NewMessage(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -99,10 +99,10 @@ class Post(Step, tag="post"):
     queue: Name
     messages: list[NewMessage]
 
-    def asked(self) -> Asked:
+    def asked(self) -> StepRequest:
         messages = [{"body": one.body, **_given(ttl=one.ttl, delay=one.delay)} for one in self.messages]
         ids = [one.id for one in self.messages]
-        return Asked(method="POST", path=_path(self.queue, "messages"), body={"messages": messages}, ids=ids)
+        return StepRequest(method="POST", path=_path(self.queue, "messages"), body={"messages": messages}, ids=ids)
 
 
 class Claim(Step, tag="claim"):
@@ -114,10 +114,10 @@ class Claim(Step, tag="claim"):
     grace: Any = UNSET
     limit: Any = UNSET
 
-    def asked(self) -> Asked:
+    def asked(self) -> StepRequest:
         limit = "" if self.limit is UNSET else f"?limit={self.limit}"
         body = _given(ttl=self.ttl, grace=self.grace) or None
-        return Asked(method="POST", path=_path(self.queue, "claims") + limit, body=body, ids=[self.claim])
+        return StepRequest(method="POST", path=_path(self.queue, "claims") + limit, body=body, ids=[self.claim])
 
 
 class Renew(Step, tag="renew"):
@@ -128,9 +128,9 @@ class Renew(Step, tag="renew"):
     ttl: Any = UNSET
     grace: Any = UNSET
 
-    def asked(self) -> Asked:
+    def asked(self) -> StepRequest:
         body = _given(ttl=self.ttl, grace=self.grace)
-        return Asked(method="PATCH", path=_path(self.queue, "claims", self.claim), body=body)
+        return StepRequest(method="PATCH", path=_path(self.queue, "claims", self.claim), body=body)
 
 
 class Release(Step, tag="release"):
@@ -139,8 +139,8 @@ class Release(Step, tag="release"):
     queue: Name
     claim: Name
 
-    def asked(self) -> Asked:
-        return Asked(method="DELETE", path=_path(self.queue, "claims", self.claim))
+    def asked(self) -> StepRequest:
+        return StepRequest(method="DELETE", path=_path(self.queue, "claims", self.claim))
 
 
 class GetClaim(Step, tag="get_claim"):
@@ -149,8 +149,8 @@ class GetClaim(Step, tag="get_claim"):
     queue: Name
     claim: Name
 
-    def asked(self) -> Asked:
-        return Asked(method="GET", path=_path(self.queue, "claims", self.claim))
+    def asked(self) -> StepRequest:
+        return StepRequest(method="GET", path=_path(self.queue, "claims", self.claim))
 
 
 class Delete(Step, tag="delete"):
@@ -160,9 +160,9 @@ class Delete(Step, tag="delete"):
     message: Name
     claim: Name | None = None
 
-    def asked(self) -> Asked:
+    def asked(self) -> StepRequest:
         claim = f"?claim_id={quote(self.claim, safe='')}" if self.claim else ""
-        return Asked(method="DELETE", path=_path(self.queue, "messages", self.message) + claim)
+        return StepRequest(method="DELETE", path=_path(self.queue, "messages", self.message) + claim)
 
 
 class Get(Step, tag="get"):
@@ -171,8 +171,8 @@ class Get(Step, tag="get"):
     queue: Name
     message: Name
 
-    def asked(self) -> Asked:
-        return Asked(method="GET", path=_path(self.queue, "messages", self.message))
+    def asked(self) -> StepRequest:
+        return StepRequest(method="GET", path=_path(self.queue, "messages", self.message))
 
 
 class Pop(Step, tag="pop"):
@@ -181,8 +181,8 @@ class Pop(Step, tag="pop"):
     queue: Name
     limit: Any = 1
 
-    def asked(self) -> Asked:
-        return Asked(method="DELETE", path=f"{_path(self.queue, 'messages')}?pop={self.limit}")
+    def asked(self) -> StepRequest:
+        return StepRequest(method="DELETE", path=f"{_path(self.queue, 'messages')}?pop={self.limit}")
 
 
 class List(Step, tag="list"):
@@ -190,8 +190,8 @@ class List(Step, tag="list"):
 
     queue: Name
 
-    def asked(self) -> Asked:
-        return Asked(method="GET", path=_path(self.queue, "messages") + "?echo=true")
+    def asked(self) -> StepRequest:
+        return StepRequest(method="GET", path=_path(self.queue, "messages") + "?echo=true")
 
 
 class Stats(Step, tag="stats"):
@@ -199,12 +199,12 @@ class Stats(Step, tag="stats"):
 
     queue: Name
 
-    def asked(self) -> Asked:
-        return Asked(method="GET", path=_path(self.queue, "stats"))
+    def asked(self) -> StepRequest:
+        return StepRequest(method="GET", path=_path(self.queue, "stats"))
 
 
 class AnyRequest(Step, tag="request"):
-    """Any request to the API; the fields are those of ``Asked``."""
+    """Any request to the API; ``creates`` names the messages or the claim that it creates."""
 
     method: Name
     path: Name
@@ -212,8 +212,8 @@ class AnyRequest(Step, tag="request"):
     headers: dict[str, str] = {}
     creates: list[str | None] = []
 
-    def asked(self) -> Asked:
-        return Asked(method=self.method, path=self.path, body=self.body, headers=self.headers, ids=self.creates)
+    def asked(self) -> StepRequest:
+        return StepRequest(method=self.method, path=self.path, body=self.body, headers=self.headers, ids=self.creates)
 
 
 class Look(Step, tag="look"):

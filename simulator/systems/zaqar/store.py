@@ -31,11 +31,11 @@ from simulator.systems.zaqar.messages import Message
 from simulator.systems.zaqar.profiles import Profile
 
 
-class Missing(LookupError):
+class NotFoundError(LookupError):
     """A queue, message or claim that is not there; the text is that of Zaqar's answer."""
 
 
-class ClaimMissing(Missing):
+class ClaimMissing(NotFoundError):
     """A claim that is not there, or has ended."""
 
 
@@ -51,14 +51,14 @@ class Failed(RuntimeError):
     """The driver itself breaks here; clients see 503. The text says why, for people."""
 
 
-def no_queue(project: str, queue: str) -> Missing:
+def no_queue(project: str, queue: str) -> NotFoundError:
     """Return the error for a queue that was never created."""
-    return Missing(f"Queue {queue} does not exist for project {project}")
+    return NotFoundError(f"Queue {queue} does not exist for project {project}")
 
 
-def no_message(project: str, queue: str, message_id: str) -> Missing:
+def no_message(project: str, queue: str, message_id: str) -> NotFoundError:
     """Return the error for a message that does not exist."""
-    return Missing(f"Message {message_id} does not exist in queue {queue} for project {project}")
+    return NotFoundError(f"Message {message_id} does not exist in queue {queue} for project {project}")
 
 
 def no_claim(project: str, queue: str, claim_id: str) -> ClaimMissing:
@@ -160,7 +160,7 @@ class Draft(msgspec.Struct, frozen=True):
     delay_s: int = 0
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which messages of a queue a client wants to see.
 
     Attributes:
@@ -177,7 +177,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     include_delayed: bool = False
 
 
-class Stored(msgspec.Struct, kw_only=True):
+class StoredMessage(msgspec.Struct, kw_only=True):
     """A message as a driver keeps it: of which project, and in which queue (or the last one it was put into)."""
 
     message: Message
@@ -208,7 +208,7 @@ class Store(ABC):
         return (project, queue) in self._queues
 
     def metadata(self, project: str, queue: str) -> dict[str, Any]:
-        """Return the metadata that was set for the queue. Raises ``Missing``."""
+        """Return the metadata that was set for the queue. Raises ``NotFoundError``."""
         if (project, queue) not in self._queues:
             raise no_queue(project, queue)
         return self._queues[project, queue]
@@ -222,7 +222,7 @@ class Store(ABC):
         return True
 
     def set_metadata(self, project: str, queue: str, metadata: Mapping[str, Any]) -> None:
-        """Replace all metadata of the queue. Raises ``Missing`` and ``Failed``."""
+        """Replace all metadata of the queue. Raises ``NotFoundError`` and ``Failed``."""
         self.metadata(project, queue)
         check_storable(metadata)
         self._queues[project, queue] = dict(metadata)
@@ -250,18 +250,18 @@ class Store(ABC):
         """Put messages into a queue, all or none, and return their ids. Raises ``Failed``."""
 
     @abstractmethod
-    def page(self, project: str, queue: str, page: Page, now_us: int) -> tuple[list[Shown], str]:
+    def page(self, project: str, queue: str, page: PageQuery, now_us: int) -> tuple[list[Shown], str]:
         """Return messages of an existing queue, the oldest first, and the next marker. Raises ``Failed``."""
 
     @abstractmethod
     def get(self, project: str, queue: str, message_id: str, now_us: int) -> Shown:
-        """Return one message. Raises ``Missing``."""
+        """Return one message. Raises ``NotFoundError``."""
 
     def get_many(self, project: str, queue: str, message_ids: Sequence[str], now_us: int) -> list[Shown]:
         """Return the messages that exist, and leave out the others."""
         found = []
         for id in message_ids:
-            with contextlib.suppress(Missing):
+            with contextlib.suppress(NotFoundError):
                 found.append(self.get(project, queue, id, now_us))
         return found
 
@@ -282,7 +282,7 @@ class Store(ABC):
 
     @abstractmethod
     def stats(self, project: str, queue: str, now_us: int) -> dict[str, Any]:
-        """Return the number of messages, the oldest and the newest. Raises ``Missing`` and ``Failed``."""
+        """Return the number of messages, the oldest and the newest. Raises ``NotFoundError`` and ``Failed``."""
 
     @abstractmethod
     def claim(self, project: str, queue: str, terms: Terms, limit: int, now_us: int) -> tuple[str | None, list[Shown]]:
@@ -293,11 +293,11 @@ class Store(ABC):
 
     @abstractmethod
     def claim_info(self, project: str, queue: str, claim_id: str, now_us: int) -> dict[str, Any]:
-        """Return the claim's ``age`` and ``ttl``, and its ``messages``. Raises ``Missing`` and ``Failed``."""
+        """Return the claim's ``age`` and ``ttl``, and its ``messages``. Raises ``NotFoundError`` and ``Failed``."""
 
     @abstractmethod
     def renew(self, project: str, queue: str, claim_id: str, terms: Terms, now_us: int) -> None:
-        """Let a claim last for ``terms`` from now. Raises ``Missing`` and ``Failed``."""
+        """Let a claim last for ``terms`` from now. Raises ``NotFoundError`` and ``Failed``."""
 
     @abstractmethod
     def release(self, project: str, queue: str, claim_id: str, now_us: int) -> None:
@@ -320,7 +320,7 @@ class Store(ABC):
                 stored.message = msgspec.structs.replace(stored.message, claim_expires_s=now_s - 1)
 
     @abstractmethod
-    def _kept(self) -> Mapping[str, Stored]:
+    def _kept(self) -> Mapping[str, StoredMessage]:
         """Return all messages by id."""
 
     @abstractmethod
@@ -343,13 +343,13 @@ class Store(ABC):
         if stored is not None and _still_holds(stored.message, ending):
             self._freed(stored, ending.at_us, "the claim ran out")
 
-    def _freed(self, stored: Stored, now_us: int, why: str, claim_id: str | None = None) -> None:
+    def _freed(self, stored: StoredMessage, now_us: int, why: str, claim_id: str | None = None) -> None:
         """Tell that a claim (by default the one that the message names) no longer holds the message."""
         if stored.message.held((now_us - 1) // SECOND_US) and stored.queue is not None:
             claim = claim_id or stored.message.claim_id
             self._tell(Event.REQUEUED, now_us, stored.project, stored.message.id, stored.queue, claim, why)
 
-    def _extended(self, stored: Stored, now_us: int) -> None:
+    def _extended(self, stored: StoredMessage, now_us: int) -> None:
         """Tell that a claim holds the message for longer, or holds it again if its hold was ended by hand."""
         if stored.queue is not None:
             message = stored.message

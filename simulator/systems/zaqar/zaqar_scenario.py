@@ -17,9 +17,9 @@ from msgspec import Meta
 from simulator.events import Happened
 from simulator.scenario.scenario_errors import ScenarioError, hint
 from simulator.systems.zaqar.profiles import PROFILES
-from simulator.systems.zaqar.requests import Answer, Request
+from simulator.systems.zaqar.requests import Request, ZaqarAnswer
 from simulator.systems.zaqar.service import Zaqar
-from simulator.systems.zaqar.steps import AnyStep, Asked, Create, EndClaims, Look, Seconds, Wait
+from simulator.systems.zaqar.steps import AnyStep, Create, EndClaims, Look, Seconds, StepRequest, Wait
 from simulator.systems.zaqar.store import SECOND_US
 
 SYSTEM = "zaqar"
@@ -146,7 +146,7 @@ class _Run:
                 return {"status": answer.status, "document": answer.document, "location": answer.location}
         return None
 
-    def _ask(self, asked: Asked) -> Answer:
+    def _ask(self, asked: StepRequest) -> ZaqarAnswer:
         path, _, query = asked.path.partition("?")
         posts = asked.method == "POST" and path.endswith("/messages")
         headers = {

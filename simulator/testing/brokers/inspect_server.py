@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pika
 
 from dlx.consumer import DeathHistory, death_history
-from simulator.testing.brokers.inspection import PATHS_SHOWN, Contents, paths_told
+from simulator.testing.brokers.inspection import PATHS_SHOWN, QueueContents, paths_told
 from simulator.testing.brokers.running_server import ServerBroker
 from simulator.testing.brokers.servers import ManagementError
 
@@ -56,7 +56,7 @@ class ServerInspection:
         """Return the names of the queues."""
         return sorted(queue["name"] for queue in self._broker.api("GET", f"queues/{self._vhost}?columns=name"))
 
-    def contents(self, queue: str) -> Contents | None:
+    def contents(self, queue: str) -> QueueContents | None:
         """Return the ready messages of a queue, which is read again only when its depth has changed."""
         if not self._readable(queue):
             return None
@@ -65,7 +65,7 @@ class ServerInspection:
             return None
         if self._read.get(queue, (None,))[0] != depth:
             self._read[queue] = depth, self._histories(queue, depth)
-        return Contents(self._read[queue][1])
+        return QueueContents(self._read[queue][1])
 
     def _histories(self, queue: str, depth: int) -> list[DeathHistory]:
         histories = []

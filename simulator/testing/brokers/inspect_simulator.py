@@ -14,7 +14,7 @@ from simulator.events import DEATHS, REFUSALS, Event, Happened, silent_losses
 from simulator.message_history import RecordingBroker
 from simulator.server.in_process import Server
 from simulator.server.node import YEAR_10000_US
-from simulator.testing.brokers.inspection import Contents
+from simulator.testing.brokers.inspection import QueueContents
 from simulator.testing.brokers.simulated import SimulatedBroker, hear_clients, pass_time
 from simulator.testing.brokers.what_became import (
     after,
@@ -39,7 +39,7 @@ _STEPS_SHOWN = 5
 _IDLE_WAKES_MAX = 10_000
 
 
-class Subject:
+class InspectedBroker:
     """A recording broker, with ways to read it and to let its time pass.
 
     Args:
@@ -79,7 +79,7 @@ class Subject:
         return restored
 
 
-def subject(broker: Any) -> Subject:
+def subject(broker: Any) -> InspectedBroker:
     """Return how to read a simulator: the fixture, a server, a recording broker, or an object that has one."""
     if isinstance(broker, SimulatedBroker):
         return _served(broker.server, broker.vhost)
@@ -93,22 +93,22 @@ def subject(broker: Any) -> Subject:
         )
     clock = getattr(broker, "clock", None)
     if clock is not None:
-        return Subject(lambda act: act(inner), lambda us: clock.advance(milliseconds=us / 1000))
-    return Subject(lambda act: act(inner), lambda us: inner.handle(PassTime(), inner.now_us + us))
+        return InspectedBroker(lambda act: act(inner), lambda us: clock.advance(milliseconds=us / 1000))
+    return InspectedBroker(lambda act: act(inner), lambda us: inner.handle(PassTime(), inner.now_us + us))
 
 
-def _served(server: Server, vhost: str | None = None) -> Subject:
+def _served(server: Server, vhost: str | None = None) -> InspectedBroker:
     def read(act: Callable[[Broker], Any]) -> Any:
         hear_clients(server)
         return server.run(lambda node: act(node.broker))
 
-    return Subject(read, lambda us: pass_time(server, us), vhost)
+    return InspectedBroker(read, lambda us: pass_time(server, us), vhost)
 
 
 class SimulatorInspection:
     """Answers the questions of the assertions (``Inspection``) from the histories that the broker records."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: InspectedBroker) -> None:
         self._subject = subject
 
     def wait_until_right(self, wrong: Callable[[], list[str]], times: int | None) -> list[str]:
@@ -119,15 +119,15 @@ class SimulatorInspection:
         """Return the names of the queues."""
         return self._subject.read(lambda broker: [queue.name for queue in self._queues(broker)])
 
-    def contents(self, queue: str) -> Contents | None:
+    def contents(self, queue: str) -> QueueContents | None:
         """Return the contents of the queue of that name; ``None`` if there is no such queue."""
 
-        def look(broker: RecordingBroker) -> Contents | None:
+        def look(broker: RecordingBroker) -> QueueContents | None:
             found = next((each for each in self._queues(broker) if each.name == queue), None)
             if found is None:
                 return None
             ready = [death_history(stored_headers(copy.message)) for copy in found.store.waiting()]
-            return Contents(ready, found.messages - len(ready))
+            return QueueContents(ready, found.messages - len(ready))
 
         return self._subject.read(look)
 

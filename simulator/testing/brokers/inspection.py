@@ -15,7 +15,7 @@ PATHS_SHOWN = 10
 """How many different paths of dead letters a failure shows."""
 
 
-class Contents(msgspec.Struct):
+class QueueContents(msgspec.Struct):
     """The contents of a queue.
 
     Attributes:
@@ -40,7 +40,7 @@ class Inspection(Protocol):
     def queues(self) -> list[str]:
         """Return the names of the queues."""
 
-    def contents(self, queue: str) -> Contents | None:
+    def contents(self, queue: str) -> QueueContents | None:
         """Return the contents of a queue; ``None`` when it does not exist."""
 
     def evidence(self) -> list[str]:

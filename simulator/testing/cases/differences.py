@@ -16,7 +16,7 @@ _ABSENT = object()
 _SHOWN = [field.encode_name for field in msgspec.structs.fields(ExpectedDeath)]
 
 
-class Difference(NamedTuple):
+class CaseDifference(NamedTuple):
     """One thing that is not as expected.
 
     Attributes:
@@ -34,32 +34,32 @@ class Difference(NamedTuple):
         return f"{self.where}: expected {self.expected}, found {self.found}"
 
 
-def count_difference(queue: str, expected: int, found: int) -> list[Difference]:
+def count_difference(queue: str, expected: int, found: int) -> list[CaseDifference]:
     """Compare the numbers of messages of a queue."""
-    return [] if expected == found else [Difference(f"queue {queue}", _count(expected), _count(found), queue)]
+    return [] if expected == found else [CaseDifference(f"queue {queue}", _count(expected), _count(found), queue)]
 
 
 def message_differences(
     queue: str, expected: Sequence[ExpectedMessage], found: Sequence[FoundMessage]
-) -> list[Difference]:
+) -> list[CaseDifference]:
     """Compare the messages of a queue in their order, and their number."""
     wanted = [each for each in expected for _ in range(each.times)]
     differences = count_difference(queue, len(wanted), len(found))
     for number, (want, have) in enumerate(zip(wanted, found, strict=False), 1):
         at = f"queue {queue}, message {number}"
         differences += [
-            Difference(f"{at}: {name}", _shown(should), _shown(is_), queue)
+            CaseDifference(f"{at}: {name}", _shown(should), _shown(is_), queue)
             for name, should, is_ in _of_message(want, have)
         ]
     return differences
 
 
-def number_difference(name: str, expected: int, found: int) -> list[Difference]:
+def number_difference(name: str, expected: int, found: int) -> list[CaseDifference]:
     """Compare how often something happened to publishes."""
-    return [] if expected == found else [Difference(name, str(expected), str(found))]
+    return [] if expected == found else [CaseDifference(name, str(expected), str(found))]
 
 
-def loss_differences(expected: Sequence[ExpectedLoss], found: Sequence[FoundLoss]) -> list[Difference]:
+def loss_differences(expected: Sequence[ExpectedLoss], found: Sequence[FoundLoss]) -> list[CaseDifference]:
     """Compare losses, whatever their order: the most definite expectation first takes those that fit it."""
     left = list(found)
     missing = []
@@ -74,7 +74,7 @@ def loss_differences(expected: Sequence[ExpectedLoss], found: Sequence[FoundLoss
         return []
     others = Counter(f"{loss.queue} {loss.reason or ''} {loss.how}".replace("  ", " ") for loss in left)
     also = ", ".join(f"{count} × {told}" for told, count in others.items())
-    return [Difference("lost", ", ".join(missing) or "nothing else", also or "nothing else")]
+    return [CaseDifference("lost", ", ".join(missing) or "nothing else", also or "nothing else")]
 
 
 def _named(loss: ExpectedLoss) -> dict[str, Any]:

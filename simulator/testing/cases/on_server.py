@@ -34,7 +34,7 @@ PATIENCE_S = 0.3
 _POLL_S = 0.02
 
 
-class Publisher:
+class CasePublisher:
     """Publishes on a connection of its own, which a server that is short of memory reads no more.
 
     Attributes:
@@ -169,7 +169,7 @@ class ServerStage:
         self._consumers: dict[str, _Consumer] = {}
         self._control = pika.BlockingConnection(pika.URLParameters(broker.amqp_url))
         self._counting = self._control.channel()
-        self._publisher = Publisher(broker.amqp_url)
+        self._publisher = CasePublisher(broker.amqp_url)
         self._began = self._clock.now_s()
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from simulator.definitions import DefinitionsError
 from simulator.testing.cases.differences import (
-    Difference,
+    CaseDifference,
     count_difference,
     loss_differences,
     message_differences,
@@ -140,7 +140,7 @@ def _is_last(case: GivenCase, index: int, release: str) -> bool:
     return not any(not isinstance(step, Expect) or fits(release, step.releases) for step in case.steps[index + 1 :])
 
 
-def _looked(step: Expect, stage: Stage, *, last: bool, result: CaseResult) -> list[Difference]:
+def _looked(step: Expect, stage: Stage, *, last: bool, result: CaseResult) -> list[CaseDifference]:
     found = _settled(step, stage) if stage.real else _numbers(step, stage)
     if not stage.real:
         found += loss_differences(step.lost, stage.losses())
@@ -157,7 +157,7 @@ def _looked(step: Expect, stage: Stage, *, last: bool, result: CaseResult) -> li
     return found
 
 
-def _settled(step: Expect, stage: Stage) -> list[Difference]:
+def _settled(step: Expect, stage: Stage) -> list[CaseDifference]:
     """Look until the numbers are right for a while, or patience ends."""
     until, right = time.monotonic() + PATIENCE_S, 0
     while True:
@@ -168,7 +168,7 @@ def _settled(step: Expect, stage: Stage) -> list[Difference]:
         time.sleep(_LOOK_AGAIN_S)
 
 
-def _numbers(step: Expect, stage: Stage) -> list[Difference]:
+def _numbers(step: Expect, stage: Stage) -> list[CaseDifference]:
     found = number_difference("unroutable publishes", step.unroutable, stage.unroutable)
     found += number_difference("refused publishes", step.refused, stage.refused)
     found += number_difference("unconfirmed publishes", step.unconfirmed, stage.unconfirmed)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 from dlx.deaths import MAXLEN
-from dlx.possible_deaths import Rule
+from dlx.possible_deaths import DeathRule
 from dlx.releases import DEFAULT
 from dlx.settings import Setting
 from simulator.analysis.entries import Entries, entries
@@ -28,7 +28,7 @@ from simulator.definitions import read_definitions
 from simulator.events import Event, Happened
 from simulator.json_values import plain
 from simulator.scenario import steps
-from simulator.scenario.properties.property import Cause, Property, PropertyBroken
+from simulator.scenario.properties.property import FindingCause, Property, PropertyBroken
 from simulator.scenario.properties.property_registry import Lossless, named
 from simulator.scenario.steps import AnyStep, History, Publish
 from simulator.scenario.trial import Trial
@@ -93,7 +93,7 @@ class Finder:
         discards: bool = False,
     ) -> None:
         self.definitions, self.release, self.discards = definitions, release, discards
-        self.known: set[Cause] = set()
+        self.known: set[FindingCause] = set()
         self._maker: Callable[[], Property] = (lambda: named(property)) if isinstance(property, str) else property
         self.property = self._maker()
         document = definitions if isinstance(definitions, Mapping) else read_definitions(definitions).document
@@ -257,13 +257,13 @@ class _TooLong(Exception):
 # Makes a history shorter that shows something: leaves out steps, and takes smaller numbers, while it still does.
 
 
-class Shown(Protocol):
+class HistoryFinding(Protocol):
     """A finding that a history shows; ``history`` is the part of it that was needed."""
 
     history: History
 
 
-Found = TypeVar("Found", bound=Shown)
+Found = TypeVar("Found", bound=HistoryFinding)
 
 
 def shrink(best: Found, shows: Callable[[History], Found | None], *, until_s: float) -> Found:
@@ -377,12 +377,12 @@ _FATES = {
 }
 
 
-def deciding_rule(search: Finder, broken: PropertyBroken) -> Rule | None:
+def deciding_rule(search: Finder, broken: PropertyBroken) -> DeathRule | None:
     """Return the rule by which the message was lost; ``None`` where it was not lost, or no rule fits."""
     return next((loss.rule for loss in search.possible_losses if is_cause(broken.cause, loss)), None)
 
 
-def is_cause(cause: Cause, loss: Loss) -> bool:
+def is_cause(cause: FindingCause, loss: Loss) -> bool:
     """Tell whether a loss that the rules make possible is what was found."""
     if cause.vhost != loss.vhost or loss.fate not in _FATES.get(cause.what, ()):
         return False
@@ -391,7 +391,7 @@ def is_cause(cause: Cause, loss: Loss) -> bool:
     return cause.queue in (loss.queue, loss.target) and (cause.reason or "") == loss.reason
 
 
-def told(rule: Rule) -> str:
+def told(rule: DeathRule) -> str:
     """Say the rule, its setting, and what that hides."""
     return f"{rule}; {hidden(rule.setting)}" if rule.setting is not None and rule.setting.hidden else str(rule)
 

@@ -52,7 +52,7 @@ class _Filling(NamedTuple):
     dead_letters: bool
 
 
-class _Ahead(NamedTuple):
+class _NextStep(NamedTuple):
     """A way to go on, in the order in which to go: a path into a queue, and whether to fill that."""
 
     actions: int
@@ -81,7 +81,7 @@ class Search(Finder):
         self.untried: list[str] = []
         self._known: set[Hashable] = set()
         self._order = count()
-        self._ahead: list[_Ahead] = []
+        self._ahead: list[_NextStep] = []
         self._to_probe: deque[History] = deque()
         self._to_open: deque[History] = deque()
         self._ended = False
@@ -109,7 +109,7 @@ class Search(Finder):
         self._tick, self._ended = tick, False
         try:
             self._try_all()
-        except _Found as found:
+        except _FindingReached as found:
             counterexample = self.counterexample(found.history)
             return self.run(tick) if counterexample is None and self.widened() else counterexample
         except _TimeIsUp:
@@ -170,7 +170,7 @@ class Search(Finder):
                     if not going_on(trial):
                         break
             except PropertyBroken as broken:
-                raise _Found(broken.history) from None
+                raise _FindingReached(broken.history) from None
 
     def _try(self, history: History) -> Trial | None:
         """Play a history, and note where its messages have come to; return ``None`` if it is too long."""
@@ -183,7 +183,7 @@ class Search(Finder):
         try:
             trial.play(history)
         except PropertyBroken as broken:
-            raise _Found(broken.history) from None
+            raise _FindingReached(broken.history) from None
         for queue, copy in trial.copies():
             self._note(history, queue, copy, trial.has_consumer(queue.name, queue.vhost.name))
         return trial
@@ -207,7 +207,7 @@ class Search(Finder):
             self._later(steps.length(history), history, queue, None)
 
     def _later(self, actions: int, history: History, queue: QueueState, filling: _Filling | None) -> None:
-        ahead = _Ahead(actions, next(self._order), history, queue.vhost.name, queue.name, filling)
+        ahead = _NextStep(actions, next(self._order), history, queue.vhost.name, queue.name, filling)
         heapq.heappush(self._ahead, ahead)
 
     def _go_on(self, actions_max: int) -> None:
@@ -219,7 +219,7 @@ class Search(Finder):
                     self._fill(ahead.path, ahead.vhost, ahead.queue, ahead.filling)
                 else:
                     self._onward(ahead.path, ahead.vhost, ahead.queue)
-            except (_Found, _TimeIsUp):
+            except (_FindingReached, _TimeIsUp):
                 heapq.heappush(self._ahead, ahead)
                 raise
 
@@ -257,7 +257,7 @@ class Search(Finder):
                 try:
                     trial.do(history[-1])
                 except PropertyBroken as broken:
-                    raise _Found(broken.history) from None
+                    raise _FindingReached(broken.history) from None
 
     def _fill(self, path: History, vhost: str, name: str, filling: _Filling) -> None:
         """Bring more messages into the queue, by this path, than it may hold.
@@ -286,7 +286,7 @@ class _TimeIsUp(Exception):
     """Ends the search."""
 
 
-class _Found(Exception):
+class _FindingReached(Exception):
     """Ends the search."""
 
     def __init__(self, history: History) -> None:

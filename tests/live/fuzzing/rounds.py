@@ -20,7 +20,7 @@ import pika
 from pika.exceptions import ChannelClosedByBroker
 
 from simulator.capture import open_log
-from simulator.capture.firehose import Until
+from simulator.capture.firehose import CaptureLimits
 from simulator.capture.live import capture
 from simulator.definitions import read_definitions
 from simulator.replay import replay_table
@@ -191,7 +191,7 @@ def _firehose(server: LiveServer, vhost: str, out: Path) -> Iterator[None]:
     def record() -> None:
         capture(
             server.vhost_url(vhost), out, vhost=vhost, management_url=server.management_url,
-            until=Until(stop=lambda: stop.is_set() and quiet[0] > 0.5, seconds=120),
+            until=CaptureLimits(stop=lambda: stop.is_set() and quiet[0] > 0.5, seconds=120),
             on_ready=ready.set, on_idle=lambda seconds: quiet.__setitem__(0, seconds),
         )  # fmt: skip
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from simulator.systems.activemq.destinations import (
     Destination,
+    DestinationEntry,
     DestinationMap,
-    Entry,
     UndefinedError,
     compare,
     entries,
@@ -77,11 +77,13 @@ def test_the_most_special_entry_wins(name: str, winner: str | None) -> None:
 
 
 def test_of_entries_that_do_not_name_their_destination_none_comes_first() -> None:
-    found = DestinationMap((Entry(queue("M.>"), 1), Entry(queue("M.A"), 2)), default=0)
+    found = DestinationMap((DestinationEntry(queue("M.>"), 1), DestinationEntry(queue("M.A"), 2)), default=0)
     assert [found.lookup(queue(name)) for name in ("M", "OTHER")] == [1, 0]
     with pytest.raises(UndefinedError, match=r"those of queue://M\.> and of queue://M\.A both apply"):
         found.lookup(queue("M.A"))
-    assert DestinationMap((Entry(queue("M.>"), 1), Entry(queue("M.A"), 1))).lookup(queue("M.A")) == 1
+    assert (
+        DestinationMap((DestinationEntry(queue("M.>"), 1), DestinationEntry(queue("M.A"), 1))).lookup(queue("M.A")) == 1
+    )
 
 
 def test_a_composite_key_is_for_each_of_its_parts() -> None:

@@ -14,7 +14,7 @@ from simulator.systems.ironmq import configuring, requests
 from simulator.systems.ironmq.configuring import configured
 from simulator.systems.ironmq.http_errors import Refusal
 from simulator.systems.ironmq.message import Message, counted, dead_letter, is_dead, posted
-from simulator.systems.ironmq.settings import DeadLetter, Push, Settings, Subscriber
+from simulator.systems.ironmq.settings import DeadLetterSettings, Push, Settings, Subscriber
 
 A, B = ({"name": name, "url": f"http://localhost/{name}"} for name in "ab")
 PUSHED = configured({"type": "unicast", "push": {"subscribers": [A], "error_queue": "errors"}})
@@ -77,7 +77,7 @@ def test_an_update_keeps_what_it_does_not_name() -> None:
     assert configured({"message_expiration": 100}, before) == Settings(
         message_timeout_s=30,
         message_expiration_s=100,
-        dead_letter=DeadLetter(queue_name="dead", max_reservations=2),
+        dead_letter=DeadLetterSettings(queue_name="dead", max_reservations=2),
     )
 
 
@@ -226,7 +226,7 @@ def test_whatever_is_configured_it_is_read_or_refused(document: Any, after: bool
 @given(count=st.integers(0, 2000), limit=st.integers(1, 1000))
 def test_a_message_is_dead_once_it_has_been_reserved_as_often_as_allowed(count: int, limit: int) -> None:
     message = Message(id="1", body="b", expires_us=0, reserved_count=count)
-    assert is_dead(message, DeadLetter(queue_name="dead", max_reservations=limit)) == (count + 1 > limit)
+    assert is_dead(message, DeadLetterSettings(queue_name="dead", max_reservations=limit)) == (count + 1 > limit)
     assert not is_dead(message, None)
 
 

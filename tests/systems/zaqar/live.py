@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from simulator.systems.zaqar import zaqar_scenario
-from simulator.systems.zaqar.steps import AnyStep, Asked, Claim, Create, EndClaims, Look, Post, Wait
+from simulator.systems.zaqar.steps import AnyStep, Claim, Create, EndClaims, Look, Post, StepRequest, Wait
 
 VARIABLE = "DLX_LIVE_ZAQAR"
 _CONSUMER, _PRODUCER = str(uuid.uuid4()), str(uuid.uuid4())
@@ -145,7 +145,7 @@ class Recorder:
         if isinstance(step, Claim) and event["status"] == 201 and step.claim is not None:
             self._claims[step.claim] = event["location"].rpartition("/")[2]
 
-    def _event(self, asked: Asked) -> dict[str, Any]:
+    def _event(self, asked: StepRequest) -> dict[str, Any]:
         """A request and its answer, as they are written down."""
         posts = asked.method == "POST" and asked.path.partition("?")[0].endswith("/messages")
         headers = {"X-PROJECT-ID": self._project, "Client-ID": _PRODUCER if posts else _CONSUMER}

@@ -10,7 +10,7 @@ import pytest
 
 from simulator.systems.zaqar import Zaqar
 from simulator.systems.zaqar.claims import Terms
-from simulator.systems.zaqar.store import SECOND_US, Claimed, Draft, Missing, NotClaimed, Page
+from simulator.systems.zaqar.store import SECOND_US, Claimed, Draft, NotClaimed, NotFoundError, PageQuery
 from simulator.systems.zaqar.zaqar_scenario import START_US
 
 HISTORIES = json.loads((Path(__file__).parent / "mongodb_histories.json").read_text(encoding="utf-8"))
@@ -28,7 +28,7 @@ class Player:
         self._store.pass_time(self._now_us)
         try:
             return getattr(self, kind)(*given)
-        except Missing:
+        except NotFoundError:
             return "missing"
         except NotClaimed:
             return "not claimed"
@@ -77,7 +77,7 @@ class Player:
         return _shown(self._store.pop("p", queue, limit, self._now_us))
 
     def list(self, queue: str, with_claimed: bool) -> Any:
-        page = Page(client="consumer", limit=20, include_claimed=with_claimed, include_delayed=True)
+        page = PageQuery(client="consumer", limit=20, include_claimed=with_claimed, include_delayed=True)
         return _shown(self._store.page("p", queue, page, self._now_us)[0])
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from simulator.cli.main import main
-from simulator.systems.zaqar.request_log import Asked, Checked, check_log
+from simulator.systems.zaqar.request_log import Checked, LoggedRequest, check_log
 from tests.systems.zaqar.live import Recorder, Server
 from tests.systems.zaqar.random_scenarios import drawn
 
 VECTORS = Path(__file__).parent / "vectors"
 RECORDED = [path for path in sorted(VECTORS.rglob("*.json")) if "trace" in json.loads(path.read_text(encoding="utf-8"))]
-FIELDS = Asked.__struct_fields__
+FIELDS = LoggedRequest.__struct_fields__
 RULE = {"_max_claim_count": 1, "_dead_letter_queue": "dead"}
 
 
@@ -26,7 +26,7 @@ def requests(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def checked(log: list[dict[str, Any]]) -> Checked:
-    return check_log(Asked(**each) for each in log)
+    return check_log(LoggedRequest(**each) for each in log)
 
 
 def handed(queue: str, age: int = 0, t_s: float = 2) -> dict[str, Any]:

@@ -18,21 +18,26 @@ _DENIED_IN_43 = ("amqp_address_v1", "amqp_filter_set_bug", "global_qos", "queue_
 _43 = _41 | dict.fromkeys(_DENIED_IN_43, DENIED) | {"ram_node_type": REMOVED}
 
 
-class DeprecatedFeatures:
+class DeprecatedFeatureRows:
     """The deprecated features that the management API lists."""
 
     deprecated_features: dict[str, str] = changed(
-        {"3.13": _313, "4.0": _40, "4.1": _41, "4.3": _43}, before={},
+        {"3.13": _313, "4.0": _40, "4.1": _41, "4.3": _43},
+        before={},
         meaning="The deprecated features, and how far each deprecation has come; without any there is no list to GET.",
         evidence="four live; -rabbit_deprecated_feature in rabbit and rabbitmq_management_agent",
     )
     deprecated_addresses_document: str = since(
-        "4.1", "docs/amqp#addresses", before="docs/next/amqp#address",
+        "4.1",
+        "docs/amqp#addresses",
+        before="docs/next/amqp#address",
         meaning="Where the deprecated feature amqp_address_v1 is documented.",
         evidence="four live; rabbit_amqp_session.erl (4.1.8)",
     )
     deprecation_states: bool = since(
-        "4.1", True, before=False,
+        "4.1",
+        True,
+        before=False,
         meaning="The list of all deprecated features says whether each is permitted.",
         evidence="four live; rabbit_depr_ff_extra.erl cli_info0",
     )

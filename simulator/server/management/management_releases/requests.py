@@ -19,11 +19,13 @@ _CHECKS_42 = _CHECKS_41 | {"reached-target-cluster-size"}
 _NONE: frozenset[str] = frozenset()
 
 
-class Requests:
+class RequestRows:
     """The resources that the management API has, and what they make of a request."""
 
     allow_header: Literal["when refused", "always"] = since(
-        "4.1", "always", before="when refused",
+        "4.1",
+        "always",
+        before="when refused",
         meaning=(
             "The header Allow names the methods of a resource: where one is refused and for OPTIONS, or in every"
             " answer."
@@ -31,7 +33,9 @@ class Requests:
         evidence="four live; cowboy_rest.erl allowed_methods (from Cowboy 2.13, which 4.1.8 uses)",
     )
     paths_with_reserved_characters: Literal["not found", "refused"] = since(
-        "3.9", "refused", before="not found",
+        "3.9",
+        "refused",
+        before="not found",
         meaning=(
             "How a path is answered that no resource has and that has an escaped slash, backslash or NUL in it: 404, or"
             " 400 without a body."
@@ -39,7 +43,9 @@ class Requests:
         evidence="live, asked directly; cowboy_static.erl validate_reserved (from Cowboy 2.8, which 3.9.29 uses)",
     )
     names_in_reasons: Literal["any", "ASCII"] = since(
-        "4.0", "ASCII", before="any",
+        "4.0",
+        "ASCII",
+        before="any",
         meaning=(
             "The names and values that the reason of a refusal may hold: any, or ASCII alone; others make the request"
             " fail with 500, such as the PUT of a queue that exists as another one, with a name that is not ASCII."
@@ -64,18 +70,24 @@ class Requests:
         undecided=("3.11", "3.12", "3.13"),
     )
     page_out_of_range: Literal["empty", "refused"] = since(
-        "3.9", "refused", before="empty",
+        "3.9",
+        "refused",
+        before="empty",
         meaning="How a page after the last one is answered.",
         evidence="live; rabbit_mgmt_util.erl sublist",
     )
     users_in_pages: bool = since(
-        "4.0", True, before=False,
+        "4.0",
+        True,
+        before=False,
         meaning="The lists of users have pages, as have queues, exchanges, virtual hosts, connections and channels.",
         evidence="3.8, 3.10, 4.0 and 4.3 live; rabbit_mgmt_wm_users.erl to_json",
         undecided=("3.11", "3.12", "3.13"),
     )
     vhosts_listed: Literal["as asked for", "whole"] = since(
-        "4.0", "whole", before="as asked for",
+        "4.0",
+        "whole",
+        before="as asked for",
         meaning=(
             "How virtual hosts are listed: by the columns and the page that the query asks for; or whole, where asking"
             " for a page fails."
@@ -84,38 +96,48 @@ class Requests:
         undecided=("3.11", "3.12", "3.13"),
     )
     definitions_by_columns: bool = since(
-        "4.3", False, before=True,
+        "4.3",
+        False,
+        before=True,
         meaning="An export has the columns alone that the query names.",
         evidence="3.8, 3.10, 4.0 and 4.3 live",
         undecided=("4.1", "4.2"),
     )
     health_checks_by_columns: bool = since(
-        "4.3", False, before=True,
+        "4.3",
+        False,
+        before=True,
         meaning="The answer of a health check, or of aliveness-test, has the columns alone that the query names.",
         evidence="3.8, 3.10, 4.0 and 4.3 live",
         undecided=("4.1", "4.2"),
     )
     unknown_sort_reverse: Literal["crashes", "counts as false"] = since(
-        "4.3", "counts as false", before="crashes",
+        "4.3",
+        "counts as false",
+        before="crashes",
         meaning="What sort_reverse does that is neither true nor false, where there is anything to sort.",
         evidence="3.8, 3.10, 4.0 and 4.3 live; rabbit_mgmt_util.erl get_sort_reverse, maybe_reverse",
         undecided=("4.1", "4.2"),
     )
     broken_name_filter: Literal["refused", "matches nothing"] = since(
-        "4.2", "matches nothing", before="refused",
+        "4.2",
+        "matches nothing",
+        before="refused",
         meaning="How a name filter that is not a regular expression is answered.",
         evidence="live",
     )
     default_queue_type_keys: tuple[str, ...] = changed(
-        {"3.10": ("defaultqueuetype",), "3.11": ("default_queue_type", "defaultqueuetype")}, before=(),
+        {"3.10": ("defaultqueuetype",), "3.11": ("default_queue_type", "defaultqueuetype")},
+        before=(),
         meaning="The keys by which the PUT of a virtual host names its default queue type; the first one wins.",
         evidence="live, 3.10 asked directly; rabbit_mgmt_wm_vhost.erl accept_content",
     )
     default_queue_type_set: Literal["when created", "by every PUT", "when named"] = changed(
-        {"3.11": "by every PUT", "4.0": "when named", "4.1": "by every PUT"}, before="when created",
+        {"3.11": "by every PUT", "4.0": "when named", "4.1": "by every PUT"},
+        before="when created",
         meaning=(
             "When the PUT of a virtual host sets its default queue type: when it creates it; always, to none where it"
-            " names none (until 3.13 the metadata say \"undefined\" from then on); or when it names one."
+            ' names none (until 3.13 the metadata say "undefined" from then on); or when it names one.'
         ),
         evidence=(
             "live for the metadata until 3.13, and for 3.10, 4.0 and 4.3; rabbit_vhost.erl update (3.11.28, 3.12.14,"
@@ -123,7 +145,8 @@ class Requests:
         ),
     )
     unknown_default_queue_type: Literal["fails", "crashes", "refused"] = changed(
-        {"3.13": "crashes", "4.2": "refused"}, before="fails",
+        {"3.13": "crashes", "4.2": "refused"},
+        before="fails",
         meaning=(
             "How the PUT of a virtual host with an unknown default queue type is answered: 500 with a reason, 500"
             " without, or 400."
@@ -134,17 +157,23 @@ class Requests:
         ),
     )
     vhost_metadata: bool = since(
-        "3.9", True, before=False,
+        "3.9",
+        True,
+        before=False,
         meaning="The PUT of a virtual host that exists changes its description and tags.",
         evidence="live",
     )
     long_queue_names_refused: bool = since(
-        "3.9", True, before=False,
+        "3.9",
+        True,
+        before=False,
         meaning="Queue names longer than 255 bytes are refused; otherwise such queues are created.",
         evidence="live; rabbit_mgmt_wm_queue.erl accept_content",
     )
     missing_targets: Literal["said by AMQP", "not found"] = since(
-        "3.13", "not found", before="said by AMQP",
+        "3.13",
+        "not found",
+        before="said by AMQP",
         meaning=(
             "How publishing to an exchange or getting from a queue that does not exist is answered: with what AMQP"
             " says, or 404 with exchange_not_found or queue_not_found. Actions on such a queue crash, or are answered"
@@ -153,7 +182,8 @@ class Requests:
         evidence="live; rabbit_mgmt_wm_queue_get.erl raise_not_found",
     )
     missing_vhost: Literal["refused", "crashes", "not found"] = changed(
-        {"3.12": "crashes", "3.13": "not found"}, before="refused",
+        {"3.12": "crashes", "3.13": "not found"},
+        before="refused",
         meaning=(
             "How publishing and getting in a virtual host that does not exist are answered: 401, 500, or 404 with"
             " vhost_not_found."
@@ -161,69 +191,93 @@ class Requests:
         evidence="live; rabbit_mgmt_util.erl with_channel",
     )
     unknown_ackmode: Literal["crashes", "refused"] = since(
-        "4.2", "refused", before="crashes",
+        "4.2",
+        "refused",
+        before="crashes",
         meaning="How getting messages with an unknown ackmode is answered.",
         evidence="live; rabbit_mgmt_wm_queue_get.erl parse_ackmode",
     )
     get_requeues_by: Literal["closing the channel", "basic.nack"] = since(
-        "3.11", "basic.nack", before="closing the channel",
+        "3.11",
+        "basic.nack",
+        before="closing the channel",
         meaning=(
             "How messages that were only looked at return to their queue, which counts them as returned in that way."
         ),
         evidence="rabbit_mgmt_wm_queue_get.erl maybe_return (3.11.28 on)",
     )
     mirroring_actions: bool = since(
-        "4.0", False, before=True,
+        "4.0",
+        False,
+        before=True,
         meaning="A queue has the actions sync and cancel_sync.",
         evidence="live; rabbit_mgmt_wm_queue_actions.erl",
     )
     policy_refusals_escaped: bool = since(
-        "4.2", False, before=True,
+        "4.2",
+        False,
+        before=True,
         meaning="The refusal of a policy is escaped for HTML.",
         evidence="live; rabbit_mgmt_wm_policy.erl",
     )
     unknown_node_in_body: Literal["could not be contacted", "not a member"] = since(
-        "4.2", "not a member", before="could not be contacted",
+        "4.2",
+        "not a member",
+        before="could not be contacted",
         meaning="How a declaration that names a node that is not in the cluster is refused.",
         evidence="live",
     )
     unknown_node_in_path: Literal["could not be contacted", "not a member"] = since(
-        "4.3", "not a member", before="could not be contacted",
+        "4.3",
+        "not a member",
+        before="could not be contacted",
         meaning="How the traces and logs of a node that is not in the cluster are refused.",
         evidence="live",
     )
     detailed_queues: bool = since(
-        "3.13", True, before=False,
+        "3.13",
+        True,
+        before=False,
         meaning="GET /api/queues/detailed lists the queues of all virtual hosts.",
         evidence="four live; rabbit_mgmt_dispatcher.erl",
     )
     brief_lists: bool = since(
-        "3.13", True, before=False,
+        "3.13",
+        True,
+        before=False,
         meaning="Lists of queues leave out what is null; /api/queues/detailed does not, nor does naming columns.",
         evidence="four live; rabbit_mgmt_wm_queues.erl augment",
     )
     version_endpoint: bool = since(
-        "4.0", True, before=False,
+        "4.0",
+        True,
+        before=False,
         meaning="There is GET /api/version.",
         evidence="live",
     )
     aliveness_test_declares: bool = since(
-        "4.1", False, before=True,
+        "4.1",
+        False,
+        before=True,
         meaning="aliveness-test declares the queue aliveness-test and leaves it there.",
         evidence="live; rabbit_mgmt_wm_aliveness_test.erl",
     )
     health_checks: frozenset[str] = changed(
-        {"3.9": _CHECKS_39, "4.0": _CHECKS_40, "4.1": _CHECKS_41, "4.2": _CHECKS_42}, before=_NONE,
+        {"3.9": _CHECKS_39, "4.0": _CHECKS_40, "4.1": _CHECKS_41, "4.2": _CHECKS_42},
+        before=_NONE,
         meaning="The checks under /api/health/checks.",
         evidence="live, but for virtual-hosts and reached-target-cluster-size; rabbit_mgmt_dispatcher.erl",
     )
     crashing_health_checks: frozenset[str] = changed(
-        {"4.1": _CONNECTION_CHECKS, "4.2": _NONE}, before=_NONE,
+        {"4.1": _CONNECTION_CHECKS, "4.2": _NONE},
+        before=_NONE,
         meaning="The checks of these that answer 500, whatever the state of the node.",
         evidence="live",
     )
     protocol_listener: Literal["one protocol", "several protocols"] = since(
-        "4.1", "several protocols", before="one protocol",
+        "4.1",
+        "several protocols",
+        before="one protocol",
         meaning="The check protocol-listener takes one protocol, or several with commas.",
         evidence="live",
     )

@@ -24,7 +24,7 @@ CAUSES_SHOWN, EXAMPLES_SHOWN = 30, 5
 
 
 @dataclass
-class Cause:
+class LossCause:
     """Messages of one virtual host that were lost in the same place for the same cause.
 
     Attributes:
@@ -60,12 +60,12 @@ class Cause:
         return text(f"{told[0].upper()}{told[1:]}.")
 
 
-def causes(request: Request, vhost: str | None = None, queue: str | None = None) -> list[Cause] | None:
+def causes(request: Request, vhost: str | None = None, queue: str | None = None) -> list[LossCause] | None:
     """Return the causes of the losses that the user may see, of all or in one queue; ``None``: nobody records them."""
     recorder = request.management.recorder
     if recorder is None:
         return None
-    found: dict[tuple[object, ...], Cause] = {}
+    found: dict[tuple[object, ...], LossCause] = {}
     for message in recorder.histories.lost():
         if vhost not in (None, message.vhost) or not access.sees_vhost(request, message.vhost):
             continue
@@ -75,18 +75,18 @@ def causes(request: Request, vhost: str | None = None, queue: str | None = None)
     return sorted(found.values(), key=lambda cause: (cause.on_purpose, -cause.count))
 
 
-def _add(found: dict[tuple[object, ...], Cause], message: LostCopies, event: Happened) -> None:
+def _add(found: dict[tuple[object, ...], LossCause], message: LostCopies, event: Happened) -> None:
     address = () if event.queue is not None else (event.exchange, event.routing_keys)
     key = (message.vhost, event.queue, event.event, event.reason, event.detail, *address)
     cause = found.get(key)
     if cause is None:
-        cause = found[key] = Cause(message.vhost, event.queue, event)
+        cause = found[key] = LossCause(message.vhost, event.queue, event)
     cause.count += 1
     if len(cause.messages) < EXAMPLES_SHOWN and message not in cause.messages[-1:]:
         cause.messages.append(message)
 
 
-def lost_by_queue(found: Iterable[Cause]) -> Counter[tuple[str, str]]:
+def lost_by_queue(found: Iterable[LossCause]) -> Counter[tuple[str, str]]:
     """Return how many copies were lost by virtual host and queue, those left out that somebody removed."""
     counts: Counter[tuple[str, str]] = Counter()
     for cause in found:
@@ -95,7 +95,7 @@ def lost_by_queue(found: Iterable[Cause]) -> Counter[tuple[str, str]]:
     return counts
 
 
-def causes_list(found: list[Cause], *, several_vhosts: bool) -> Html:
+def causes_list(found: list[LossCause], *, several_vhosts: bool) -> Html:
     """Return the causes as a list, the first of them."""
     rows = [_row(cause, several_vhosts) for cause in found[:CAUSES_SHOWN]]
     left = len(found) - CAUSES_SHOWN
@@ -103,7 +103,7 @@ def causes_list(found: list[Cause], *, several_vhosts: bool) -> Html:
     return join((element("ul", *rows, class_="causes"), more))
 
 
-def _row(cause: Cause, several_vhosts: bool) -> Html:
+def _row(cause: LossCause, several_vhosts: bool) -> Html:
     verb = "removed" if cause.on_purpose else "lost"
     where = [" of ", code(cause.vhost)] if several_vhosts else []
     head = element("h3", element("b", f"{cause.count:,} {verb}"), " ", *_place(cause), *where)
@@ -112,7 +112,7 @@ def _row(cause: Cause, several_vhosts: bool) -> Html:
     return element("li", head, element("p", cause.told), examples, class_="purged" if cause.on_purpose else None)
 
 
-def _place(cause: Cause) -> Iterator[object]:
+def _place(cause: LossCause) -> Iterator[object]:
     if cause.queue is not None:
         yield from ("in ", queue_link(cause.vhost, cause.queue))
     else:
@@ -120,7 +120,7 @@ def _place(cause: Cause) -> Iterator[object]:
         yield from ("published to ", exchange_shown(cause.example.exchange), " with the key ", keys)
 
 
-def _examples(cause: Cause) -> Iterator[object]:
+def _examples(cause: LossCause) -> Iterator[object]:
     yield "Newest: " if cause.count > 1 else "Message "
     yield join((message_link(each.uid, each.message_id) for each in cause.messages), ", ")
     if cause.count > len(cause.messages):

@@ -24,7 +24,7 @@ from simulator.server.management.page.frame import (
     queue_address,
     queue_link,
 )
-from simulator.server.management.page.lost import Cause, causes, causes_list, lost_by_queue
+from simulator.server.management.page.lost import LossCause, causes, causes_list, lost_by_queue
 from simulator.server.management.page.message_page import message_page
 from simulator.server.management.page.queue_page import queue_lists, queue_page
 from simulator.server.management.request import Request
@@ -120,7 +120,7 @@ def front_page(request: Request) -> Response:
     return framed(request, "Queues and losses", _losses(found, len(vhosts) > 1, request), *lists)
 
 
-def _losses(found: list[Cause] | None, several_vhosts: bool, request: Request) -> Html:
+def _losses(found: list[LossCause] | None, several_vhosts: bool, request: Request) -> Html:
     recorder = request.management.recorder
     if found is None or recorder is None:
         return part("losses", element("h1", "Losses are not recorded"), class_="calm")

@@ -31,7 +31,7 @@ Kind = Literal["any message", "dead letter", "death", "return", "republished", "
 """Which messages can meet a change: any, those that died before, die or come back there, or carry something."""
 
 
-class Traffic(msgspec.Struct, frozen=True):
+class MessagesConcerned(msgspec.Struct, frozen=True):
     """The messages that can meet a change: of that kind, in these queues; in all of the virtual host without any."""
 
     kind: Kind
@@ -39,7 +39,7 @@ class Traffic(msgspec.Struct, frozen=True):
     queues: tuple[str, ...] = ()
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class UpgradeChange(msgspec.Struct, frozen=True, kw_only=True):
     """What will change for one object.
 
     Attributes:
@@ -54,14 +54,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     about: ObjectName
     message: str
     fix: Fix
-    traffic: Traffic
+    traffic: MessagesConcerned
 
 
 class FoundChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change with the row of the release table behind it, and how that is known."""
 
     behaviour: str
-    change: Change
+    change: UpgradeChange
     evidence: str
 
     def as_json(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class FoundChange(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-Question = Callable[["Upgrade", Row], Iterable[Change]]
+Question = Callable[["Upgrade", Row], Iterable[UpgradeChange]]
 
 QUESTIONS: dict[str, Question] = {}
 """The questions by the name of their row."""
@@ -295,18 +295,18 @@ def for_each_vhost(
     text: str,
     severity: Severity = "note",
     fix: Fix = NOTHING_TO_DO,
-) -> Iterator[Change]:
+) -> Iterator[UpgradeChange]:
     """Yield one change for all these queues of a virtual host; ``text`` has ``{names}`` and the releases in it."""
     found: dict[str, list[str]] = {}
     for vhost, name in queues:
         found.setdefault(vhost, []).append(name)
     for vhost, names in found.items():
-        yield Change(
+        yield UpgradeChange(
             severity=severity,
             about=ObjectName("vhost", vhost, vhost),
             message=text.format(names=named(names), before=upgrade.before.name, after=upgrade.after.name),
             fix=fix,
-            traffic=Traffic(kind, vhost, tuple(sorted(names))),
+            traffic=MessagesConcerned(kind, vhost, tuple(sorted(names))),
         )
 
 

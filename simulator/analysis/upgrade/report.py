@@ -10,7 +10,7 @@ import msgspec
 from dlx.releases import Release, differing_behaviours
 from simulator.analysis.findings import SEVERITIES, ObjectName
 from simulator.analysis.upgrade import histories, objects, paths, queues, settings
-from simulator.analysis.upgrade.upgrade import QUESTIONS, FoundChange, Upgrade
+from simulator.analysis.upgrade.questions import QUESTIONS, FoundChange, Upgrade
 from simulator.definitions import Definitions
 
 # The rows of the release table that cannot matter to a topology, each with the reason.
