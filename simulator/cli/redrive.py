@@ -139,9 +139,9 @@ def redrive(
 
 
 def _wanted(to: str, key: str | None, expressions: Sequence[str], headers: str, allowed: Sequence[str]) -> Wanted:
-    from simulator.redrive.fate import ALLOWABLE
     from simulator.redrive.groups import ExpressionError, only
     from simulator.redrive.plan import Wanted
+    from simulator.redrive.prediction import ALLOWABLE
 
     try:
         chosen = only(expressions)
@@ -185,8 +185,8 @@ def _check_ends(on_server: QueueOnServer, wanted: Wanted) -> None:
 
 def _dry_run(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace, as_json: bool) -> int:
     from simulator.redrive.bring_back import would_die
-    from simulator.redrive.fate import Kind
     from simulator.redrive.plan import Planner
+    from simulator.redrive.prediction import Kind
     from simulator.redrive.server import held_now
 
     allows_kills = Kind.EXCEEDS_LIMIT in wanted.allowed
@@ -328,7 +328,7 @@ def _execute(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pac
 
 def _check_limit(server: Server, on_server: QueueOnServer, wanted: Wanted, pace: Pace) -> None:
     from simulator.redrive.bring_back import check_delivery_limit
-    from simulator.redrive.fate import Kind
+    from simulator.redrive.prediction import Kind
 
     if Kind.EXCEEDS_LIMIT in wanted.allowed:
         return

@@ -33,7 +33,7 @@ from simulator.definitions import DefinitionsError
 from simulator.whatif.both_sides import Case, Runs
 from simulator.whatif.coupling import message_of
 from simulator.whatif.differences import Difference, differences, object_like, taken_back, with_field
-from simulator.whatif.outcomes import Outcome
+from simulator.whatif.outcomes import Ends
 from simulator.whatif.playback import in_order
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
 from simulator.whatif.sides import PreparedSide, prepared
@@ -115,7 +115,7 @@ class _Experiments:
         self._laboratory = laboratory
         self._differences = laboratory.differences([case.story for case in played])
         self._firsts = [each.first for each in in_order(laboratory.runs.first(case.story for case in played))]
-        self._known: dict[int, list[Outcome]] = {}
+        self._known: dict[int, list[Ends]] = {}
 
     def causes(self, case: Case) -> list[str]:
         """Return the differences that make the message end differently."""
@@ -124,11 +124,11 @@ class _Experiments:
             return found  # none are needed where the log's own side, played again, may end in the new way
         return self._bringing(case.after.ends, self._laboratory.only_with, case)
 
-    def _bringing(self, end: Outcome, stage: Callable[[Difference], PlaybackBroker | None], case: Case) -> list[str]:
+    def _bringing(self, end: Ends, stage: Callable[[Difference], PlaybackBroker | None], case: Case) -> list[str]:
         """Return the differences whose stages bring the message to that end."""
         return [each.what for each in self._differences if self._ends(stage(each), case) == end]
 
-    def _ends(self, stage: PlaybackBroker | None, case: Case) -> Outcome | None:
+    def _ends(self, stage: PlaybackBroker | None, case: Case) -> Ends | None:
         if stage is None:
             return None
         if id(stage) not in self._known:  # the laboratory keeps it

@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from simulator.systems.compare.comparing import ADAPTERS, compare
 from simulator.systems.compare.neutral_scenario import NeutralScenario, read
-from simulator.systems.compare.outcome import Fate, Outcome
+from simulator.systems.compare.outcome import MessageOutcome, SystemOutcome
 
-__all__ = ["ADAPTERS", "Fate", "NeutralScenario", "Outcome", "compare", "read"]
+__all__ = ["ADAPTERS", "MessageOutcome", "NeutralScenario", "SystemOutcome", "compare", "read"]

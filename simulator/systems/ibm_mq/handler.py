@@ -28,7 +28,7 @@ OK = 0
 _US = 1_000_000
 
 
-class Outcome(StrEnum):
+class VisitOutcome(StrEnum):
     """What a visit did to a message."""
 
     REMOVED = "removed"
@@ -53,7 +53,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
 
     time_us: int
     queued: Queued
-    outcome: Outcome
+    outcome: VisitOutcome
     chosen: Chosen | None = None
     put: Put | None = None
     result: int = OK
@@ -179,7 +179,7 @@ class Handler:
         try:
             header = header_of(queued.message)
         except MqdlhError as error:
-            self._tell(Visit(time_us=now_us, queued=queued, outcome=Outcome.NOT_HANDLED, problem=str(error)))
+            self._tell(Visit(time_us=now_us, queued=queued, outcome=VisitOutcome.NOT_HANDLED, problem=str(error)))
             return
         identity = queued.message.identity
         before = self._visits.get(identity, 0)
@@ -192,10 +192,10 @@ class Handler:
             return
         self._worked(now_us)
         if chosen.rule.action == Action.DISCARD:
-            visit = Visit(time_us=now_us, queued=queued, outcome=Outcome.REMOVED, chosen=chosen)
+            visit = Visit(time_us=now_us, queued=queued, outcome=VisitOutcome.REMOVED, chosen=chosen)
         else:
             visit = self._try_put(queued, header, chosen, now_us)
-        if visit.outcome == Outcome.REMOVED:
+        if visit.outcome == VisitOutcome.REMOVED:
             self._queue.remove(queued.position)
             del self._visits[identity]
         elif self._retry_point is None:
@@ -208,7 +208,7 @@ class Handler:
         return Visit(
             time_us=now_us,
             queued=queued,
-            outcome=Outcome.REMOVED if result == OK else Outcome.BACKED_OUT,
+            outcome=VisitOutcome.REMOVED if result == OK else VisitOutcome.BACKED_OUT,
             chosen=chosen,
             put=put,
             result=result,
@@ -219,7 +219,7 @@ class Handler:
         """Leave a message where it is; that is told once, because it stays so."""
         if queued.position not in self._told_ignored:
             self._told_ignored.add(queued.position)
-            self._tell(Visit(time_us=now_us, queued=queued, outcome=Outcome.IGNORED, chosen=chosen))
+            self._tell(Visit(time_us=now_us, queued=queued, outcome=VisitOutcome.IGNORED, chosen=chosen))
 
     def _worked(self, now_us: int) -> None:
         self._work_us, self._scanned_since_work = now_us, False

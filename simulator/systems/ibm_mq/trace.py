@@ -6,7 +6,7 @@ from typing import Any
 
 from simulator.events import Event, Happened
 from simulator.systems.ibm_mq.constants import name_of
-from simulator.systems.ibm_mq.handler import Outcome, Visit
+from simulator.systems.ibm_mq.handler import Visit, VisitOutcome
 from simulator.systems.ibm_mq.handling import Put
 from simulator.systems.ibm_mq.mqdlh import MqdlhError, header_of
 from simulator.systems.ibm_mq.queue import Queued
@@ -56,14 +56,14 @@ class Trace:
     def visited(self, visit: Visit) -> None:
         """Record that the handler visited a message."""
         self._tell_operator(visit)
-        if visit.outcome == Outcome.NOT_HANDLED:
+        if visit.outcome == VisitOutcome.NOT_HANDLED:
             self._event(Event.HELD, visit.queued.name, visit.time_us, self._queue, detail=visit.problem)
             return
         self.visits.append(self._visit(visit))
         self._visit_events(visit)
 
     def _tell_operator(self, visit: Visit) -> None:
-        if visit.outcome == Outcome.NOT_HANDLED:
+        if visit.outcome == VisitOutcome.NOT_HANDLED:
             text = f"{visit.queued.name} has no valid MQDLH: {visit.problem}"
             self.operator(NO_HEADER, text, visit.time_us)
         elif visit.is_reported and visit.put is not None and visit.chosen is not None:
@@ -73,11 +73,11 @@ class Trace:
 
     def _visit_events(self, visit: Visit) -> None:
         name, time_us = visit.queued.name, visit.time_us
-        if visit.outcome == Outcome.IGNORED:
+        if visit.outcome == VisitOutcome.IGNORED:
             self._event(Event.HELD, name, time_us, self._queue, detail=self._rule(visit))
             return
         self._event(Event.DELIVERED, name, time_us, self._queue, detail=self._rule(visit))
-        if visit.outcome == Outcome.BACKED_OUT:
+        if visit.outcome == VisitOutcome.BACKED_OUT:
             self._event(Event.REQUEUED, name, time_us, self._queue, reason=reason_name(visit.result))
         elif visit.put is None:
             self._event(Event.DROPPED, name, time_us, self._queue, detail=str(Action.DISCARD))
