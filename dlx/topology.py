@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dlx.bounded_cache import BoundedCache
 from dlx.field_values import same_on_wire
 
 if TYPE_CHECKING:
@@ -107,12 +108,12 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
         return {}
 
     @cached_property
-    def routes(self) -> dict[tuple[str, tuple[str, ...]], tuple[Release, tuple[str, ...]]]:
+    def routes(self) -> BoundedCache[tuple[str, tuple[str, ...]], tuple[Release, tuple[str, ...]]]:
         """The queues that messages reached whose keys alone decide, by exchange and keys: ``dlx.routing`` finds them.
 
         As with ``indexes``, who changes anything in place empties it.
         """
-        return {}
+        return BoundedCache()
 
     @classmethod
     def of(
