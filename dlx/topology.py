@@ -108,7 +108,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
         return {}
 
     @cached_property
-    def routes(self) -> BoundedCache[tuple[str, tuple[str, ...]], tuple[Release, tuple[str, ...]]]:
+    def routes(self) -> dict[tuple[str, tuple[str, ...]], tuple[Release, tuple[str, ...]]]:
         """The queues that messages reached whose keys alone decide, by exchange and keys: ``dlx.routing`` finds them.
 
         As with ``indexes``, who changes anything in place empties it.

@@ -26,8 +26,6 @@ from simulator.server.management.management_releases.fields import Fields
 from simulator.server.management.management_releases.limits import Limits
 from simulator.server.management.management_releases.requests import Requests
 
-__all__ = ["TABLE", "Api", "api_of"]
-
 
 @with_behaviours
 class Api(Access, Requests, Fields, Definitions, Limits, DeprecatedFeatures, msgspec.Struct, frozen=True, kw_only=True):
