@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from simulator.redrive.bring_back import Pace, bring_back, check_delivery_limit
 from simulator.redrive.execute import Execution, RedriveSource
-from simulator.redrive.fate import Fate, Kind
 from simulator.redrive.journal import JournalTotals, RedriveJournal
 from simulator.redrive.plan import Planned, RedriveOptions
+from simulator.redrive.prediction import Kind, Prediction
 from simulator.redrive.server import ServerAddress, queue_on, server_at
 from simulator.redrive.waiting import Address, WaitingMessage
 from tests.live.servers import LiveServer, given
@@ -114,7 +114,7 @@ def plain_loop(server: ServerAddress) -> None:
     assert server.amqp_url is not None
 
     def planned(message: WaitingMessage) -> Planned:
-        return Planned(message, Address("", WORK), {}, {}, Fate(Kind.ARRIVES), True)
+        return Planned(message, Address("", WORK), {}, {}, Prediction(Kind.ARRIVES), True)
 
     Execution(RedriveSource(server.amqp_url, server.vhost, DEAD), NoJournal(), planned).run()  # type: ignore[arg-type]
 

@@ -12,15 +12,16 @@ def lazy(
     package: str,
     homes: Mapping[str, Sequence[str]],
     load: Callable[[str], ModuleType] = import_module,
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package.
+) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__all__``, ``__getattr__`` and ``__dir__`` for a package.
 
         if TYPE_CHECKING:
-            from dlx.deaths import Death
+            from dlx.deaths import Death as Death
         else:
-            __getattr__, __dir__ = lazy(__name__, {"dlx.deaths": ("Death",)})
+            __all__, __getattr__, __dir__ = lazy(__name__, {"dlx.deaths": ("Death",)})
 
-    Type checkers see the imports only: a module's ``__getattr__`` would make every misspelt name an ``Any``.
+    Type checkers see the imports only (``as Death`` says that others may import the name from here): a module's
+    ``__getattr__`` would make every misspelt name an ``Any``.
 
     Args:
         package: the package's name, ``__name__``.
@@ -40,4 +41,4 @@ def lazy(
     def names() -> list[str]:
         return sorted({*there, *home_of})
 
-    return get, names
+    return list(home_of), get, names

@@ -29,8 +29,8 @@ REPLY_TO = "amq.rabbitmq.reply-to"
 EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
 BY_KEY = frozenset({"direct", "fanout", "topic"})
 """Types of exchanges that route a message by its keys alone."""
-ROUTES_MAX, ENDS_MAX = 1_000, 100
-"""More routes of a topology are not remembered, nor one with more keys and queues."""
+ENDS_MAX = 100
+"""A route with more keys and queues is not remembered."""
 
 
 class UnknownExchangeTypeError(ValueError):
@@ -54,8 +54,6 @@ def route(message: Message, topology: Topology, release: Release, choose: Choose
         by_key &= visit.exchange.type in BY_KEY
     reached = tuple([name for name in queues if name in topology.queues])
     if by_key and len(message.routing_keys) + len(reached) <= ENDS_MAX:
-        if len(routes) >= ROUTES_MAX:
-            routes.clear()
         routes[key] = release, reached
     return reached
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dlx.bounded_cache import BoundedCache
 from dlx.field_values import same_on_wire
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
 
         As with ``indexes``, who changes anything in place empties it.
         """
-        return {}
+        return BoundedCache()
 
     @classmethod
     def of(

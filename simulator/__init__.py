@@ -12,12 +12,13 @@ from simulator.extras import importing
 from simulator.markup import DRAWN_BY
 
 if TYPE_CHECKING:
-    from simulator.broker import Broker, OperatorError
-    from simulator.clock import VirtualClock
-    from simulator.definitions import DefinitionsError
-    from simulator.server import serve
+    from simulator.broker import Broker as Broker
+    from simulator.broker import OperatorError as OperatorError
+    from simulator.clock import VirtualClock as VirtualClock
+    from simulator.definitions import DefinitionsError as DefinitionsError
+    from simulator.server import serve as serve
 else:
-    __getattr__, __dir__ = lazy(
+    __all__, __getattr__, __dir__ = lazy(
         __name__,
         {
             "simulator.broker": ("Broker", "OperatorError"),
@@ -30,5 +31,3 @@ else:
 
 # The picture of definitions has their losses, each played on a broker, which is made from definitions.
 DRAWN_BY["Definitions"] = "simulator.analysis.topology_graph:definitions_html"
-
-__all__ = ["Broker", "DefinitionsError", "OperatorError", "VirtualClock", "serve"]

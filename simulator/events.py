@@ -1,4 +1,4 @@
-"""The events of all systems: a broker does them, a capture holds them, a replay reads them.
+"""The events and the outcomes of all systems: a broker does them, a capture holds them, a replay reads them.
 
 A captured trace holds only ``PUBLISHED`` and ``DELIVERED``, a recorded consumer adds
 ``ACKED``, ``REJECTED`` and ``REQUEUED``; the others happen inside the broker and are
@@ -46,6 +46,18 @@ class Event(StrEnum):
     HELD = "held", "The dead message waits in its queue for at-least-once dead-lettering."
     DROPPED = "dropped", "The dead message had nowhere to go: it is gone."
     PURGED = "purged", "The queue was purged, deleted or expired with the message in it."
+
+
+class Outcome(StrEnum):
+    """What became of a message in the end."""
+
+    ACKNOWLEDGED = "acknowledged"
+    WAITING = "waiting"  # a copy is in a queue or a stream
+    HELD = "held"  # it died, and its queue keeps it until another takes it
+    DEAD_LETTERED = "dead-lettered"  # it is in the queue for dead letters, where a scenario names one
+    LOST = "lost"  # any copy is
+    UNROUTABLE = "unroutable"  # its publish reached no queue
+    REFUSED = "refused"  # the broker, or a full queue, refused its publish
 
 
 class Happened(msgspec.Struct, gc=False):

@@ -11,6 +11,7 @@ import logging
 import os
 import posixpath
 import re
+from importlib import import_module
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -49,7 +50,8 @@ _FENCE = re.compile(r"^( *)(```+|~~~+).*?^\1\2 *$", re.M | re.S)
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the reference and the project's documents outside docs/."""
     for name, (package, *others) in REFERENCE.items():
-        page = f"# {package}\n\n::: {package}\n    options: {{show_root_heading: false}}\n"
+        names = [name for name in import_module(package).__all__ if f"{package}.{name}.{name}" not in others]
+        page = f"# {package}\n\n::: {package}\n    options: {{show_root_heading: false, members: {names}}}\n"
         page += "".join(f"\n::: {each}\n" for each in others)
         files.append(File.generated(config, f"reference/{name}.md", content=page))
     for path in PROJECT:

@@ -14,52 +14,24 @@ for which release nothing decides (``undecided``).
 
 from __future__ import annotations
 
-from dlx.releases.rows import Row
-from dlx.releases.table import (
-    MESSAGE_ROWS,
-    SUBJECTS,
-    TABLE,
-    Release,
-    all_releases,
-    differing_behaviours,
-    is_release,
-    release,
-    release_and_remark,
-    rules_of,
-    stand_in_remark,
-    with_behaviour,
-)
-from dlx.releases.versions import (
-    DEFAULT,
-    RELEASES,
-    VERSIONS,
-    ReleaseName,
-    StandInRelease,
-    UnknownReleaseError,
-    known_release,
-    neighbours,
-)
-
-__all__ = [
-    "DEFAULT",
-    "MESSAGE_ROWS",
-    "RELEASES",
-    "SUBJECTS",
-    "TABLE",
-    "VERSIONS",
-    "Release",
-    "ReleaseName",
-    "Row",
-    "StandInRelease",
-    "UnknownReleaseError",
-    "all_releases",
-    "differing_behaviours",
-    "is_release",
-    "known_release",
-    "neighbours",
-    "release",
-    "release_and_remark",
-    "rules_of",
-    "stand_in_remark",
-    "with_behaviour",
-]
+from dlx.releases.rows import Row as Row
+from dlx.releases.table import MESSAGE_ROWS as MESSAGE_ROWS
+from dlx.releases.table import SUBJECTS as SUBJECTS
+from dlx.releases.table import TABLE as TABLE
+from dlx.releases.table import Release as Release
+from dlx.releases.table import all_releases as all_releases
+from dlx.releases.table import differing_behaviours as differing_behaviours
+from dlx.releases.table import is_release as is_release
+from dlx.releases.table import release as release
+from dlx.releases.table import release_and_remark as release_and_remark
+from dlx.releases.table import rules_of as rules_of
+from dlx.releases.table import stand_in_remark as stand_in_remark
+from dlx.releases.table import with_behaviour as with_behaviour
+from dlx.releases.versions import DEFAULT as DEFAULT
+from dlx.releases.versions import RELEASES as RELEASES
+from dlx.releases.versions import VERSIONS as VERSIONS
+from dlx.releases.versions import ReleaseName as ReleaseName
+from dlx.releases.versions import StandInRelease as StandInRelease
+from dlx.releases.versions import UnknownReleaseError as UnknownReleaseError
+from dlx.releases.versions import known_release as known_release
+from dlx.releases.versions import neighbours as neighbours

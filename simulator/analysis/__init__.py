@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from simulator.analysis.lint.linting import LintReport as LintReport
     from simulator.analysis.lint.linting import lint as lint
 else:
-    __getattr__, __dir__ = lazy(
+    __all__, __getattr__, __dir__ = lazy(
         __name__,
         {
             "simulator.analysis.asking": ("Answer", "Question", "Row", "ask"),

@@ -22,7 +22,7 @@ from dlx.topology import QUORUM, STREAM, Binding, Topology
 from simulator.analysis.next_steps import DEADLINES_MAX, pause
 from simulator.bootstrap import DefinitionsSource
 from simulator.broker import Copy, QueueState
-from simulator.events import REFUSALS, Event, Happened, losses
+from simulator.events import REFUSALS, Event, Happened, Outcome, losses
 from simulator.message_history import MAY_LOSE, what_happened
 from simulator.message_location import locations
 from simulator.rule_sources import sources, with_origin
@@ -186,10 +186,10 @@ def _binding(binding: Binding) -> str:
 # sends a message on, from a queue of which nothing is stated, the life goes on, and ``assumed`` says so.
 
 
-Outcome = Literal["ack", "reject", "requeue", "nack", "crash", "expire"]
+StatedOutcome = Literal["ack", "reject", "requeue", "nack", "crash", "expire"]
 """What becomes of a message in a queue: its consumer does it, or, with ``expire``, nobody consumes and time passes."""
 
-OUTCOMES: dict[str, Outcome] = {
+OUTCOMES: dict[str, StatedOutcome] = {
     "ack": "ack",
     "reject": "reject",
     "requeue": "requeue",
@@ -199,9 +199,6 @@ OUTCOMES: dict[str, Outcome] = {
     "wait": "expire",
 }
 """The outcomes by the names that they may be given."""
-
-Fate = Literal["acknowledged", "waiting", "held", "lost", "unroutable", "refused"]
-"""``waiting``: a copy is in a queue or a stream. ``held``: it died, and its queue keeps it until another takes it."""
 
 EVENTS_MAX = 1_000
 """Events after which a life is not followed further; of what happens in the same instant, losses still count."""
@@ -261,7 +258,7 @@ class PredictedLife(msgspec.Struct, frozen=True, kw_only=True):
     release: str
     publish: Publish
     steps: tuple[LifeStep, ...]
-    fate: Fate
+    fate: Outcome
     where: tuple[str, ...]
     missing: tuple[OpenQuestion, ...]
     assumed: tuple[str, ...]
@@ -272,7 +269,7 @@ class PredictedLife(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_lost(self) -> bool:
         """Whether a copy of the message is gone although nobody acknowledged it."""
-        return self.fate in ("lost", "unroutable", "refused")
+        return self.fate in (Outcome.LOST, Outcome.UNROUTABLE, Outcome.REFUSED)
 
     def as_json(self) -> dict[str, Any]:
         """Return the life as plain JSON values."""
@@ -286,7 +283,7 @@ class PredictedLife(msgspec.Struct, frozen=True, kw_only=True):
 def live(
     definitions: DefinitionsSource,
     publish: Publish,
-    outcomes: Mapping[str, Sequence[Outcome]],
+    outcomes: Mapping[str, Sequence[StatedOutcome]],
     *,
     release: str = DEFAULT,
 ) -> PredictedLife:
@@ -312,7 +309,7 @@ class _Held(NamedTuple):
     pending: bool
 
 
-_STEPS: dict[Outcome, tuple[str, dict[str, str]]] = {
+_STEPS: dict[StatedOutcome, tuple[str, dict[str, str]]] = {
     "ack": ("ack", {}),
     "reject": ("reject", {}),
     "requeue": ("requeue", {"method": "reject"}),
@@ -324,7 +321,7 @@ _STEPS: dict[Outcome, tuple[str, dict[str, str]]] = {
 class _Living:
     """Plays one life."""
 
-    def __init__(self, player: Player, publish: Publish, outcomes: Mapping[str, Sequence[Outcome]]) -> None:
+    def __init__(self, player: Player, publish: Publish, outcomes: Mapping[str, Sequence[StatedOutcome]]) -> None:
         self._player = player
         self._publish = publish
         self._vhost = publish.vhost
@@ -344,7 +341,7 @@ class _Living:
         events = tuple(event for event, _ in self._seen)
         held = self._copies()
         fate = self._fate(events, held)
-        if fate == "refused" and self._player.refusal:
+        if fate == Outcome.REFUSED and self._player.refusal:
             text = f"the broker refused the publish: {self._player.refusal}"
             self._steps.append(LifeStep(at_ms=0, event="refused", queue=None, text=text))
         self._name_what_is_missing(held)
@@ -490,17 +487,17 @@ class _Living:
 
     # What is told at the end
 
-    def _fate(self, events: Sequence[Happened], held: Sequence[_Held]) -> Fate:
+    def _fate(self, events: Sequence[Happened], held: Sequence[_Held]) -> Outcome:
         if not events:
-            return "refused"
+            return Outcome.REFUSED
         lost = losses(events)
         if lost and lost[0].event == Event.UNROUTABLE and lost[0].queue is None:
-            return "unroutable"
+            return Outcome.UNROUTABLE
         if lost:
-            return "refused" if lost[-1].event == Event.NACKED else "lost"
+            return Outcome.REFUSED if lost[-1].event == Event.NACKED else Outcome.LOST
         if held:
-            return "held" if all(each.pending for each in held) else "waiting"
-        return "acknowledged"
+            return Outcome.HELD if all(each.pending for each in held) else Outcome.WAITING
+        return Outcome.ACKNOWLEDGED
 
     def _alone(self, events: Sequence[Happened]) -> Iterator[str]:
         names = dict.fromkeys(event.queue for event in events if event.queue in self._host.queues)

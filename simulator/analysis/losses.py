@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from dlx.deaths import DELIVERY_LIMIT, MAXLEN, REJECTED
-from dlx.letter_copies import CopyOutcome
 from dlx.message_flow import Hop, MessageFlow
 from dlx.possible_deaths import DeathRule
 from dlx.releases import rules_of
@@ -28,9 +27,6 @@ from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Place, Walk, parked_in
 from simulator.scenario import steps
 from simulator.scenario.steps import History, Publish
-
-Fate = Literal[CopyOutcome, "refused", "removed with the queue"]
-"""What becomes of the message; ``refused``: the queue that should take the dead letter is full."""
 
 REMOVED = "removed with the queue"
 REFUSED = "refused"
@@ -50,7 +46,8 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         vhost, queue: where the message is when it dies.
         reason: why it dies there; empty where the queue itself is deleted.
-        fate: what becomes of it.
+        fate: how it is lost: a ``CopyOutcome``, ``REFUSED`` (the queue that should take the dead letter is full) or
+            ``REMOVED``.
         rule: the deciding rule, with the setting where there is one.
         publish, path: how it was published, and the deaths behind it.
         keys: its routing keys at the end.

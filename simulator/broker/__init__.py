@@ -12,48 +12,24 @@ deliveries, and which queues they came from), ``operations.queues`` (they die th
 has it arrive.
 """
 
-from dlx.operator_errors import OperatorError
-from simulator.broker import commands, replies
-from simulator.broker.broker import Broker
-from simulator.broker.copies import Copy
-from simulator.broker.operations.dead_letter_worker import RETRY_US, dead_letter_of
-from simulator.broker.operations.users import tag_names
-from simulator.broker.replies import delivered_properties
-from simulator.broker.state import (
-    Channel,
-    Connection,
-    Consumer,
-    Counters,
-    NodeState,
-    Observer,
-    Pending,
-    Permissions,
-    QueueState,
-    Unacked,
-    User,
-    VirtualHost,
-)
-
-__all__ = [
-    "RETRY_US",
-    "Broker",
-    "Channel",
-    "Connection",
-    "Consumer",
-    "Copy",
-    "Counters",
-    "NodeState",
-    "Observer",
-    "OperatorError",
-    "Pending",
-    "Permissions",
-    "QueueState",
-    "Unacked",
-    "User",
-    "VirtualHost",
-    "commands",
-    "dead_letter_of",
-    "delivered_properties",
-    "replies",
-    "tag_names",
-]
+from dlx.operator_errors import OperatorError as OperatorError
+from simulator.broker import commands as commands
+from simulator.broker import replies as replies
+from simulator.broker.broker import Broker as Broker
+from simulator.broker.copies import Copy as Copy
+from simulator.broker.operations.dead_letter_worker import RETRY_US as RETRY_US
+from simulator.broker.operations.dead_letter_worker import dead_letter_of as dead_letter_of
+from simulator.broker.operations.users import tag_names as tag_names
+from simulator.broker.replies import delivered_properties as delivered_properties
+from simulator.broker.state import Channel as Channel
+from simulator.broker.state import Connection as Connection
+from simulator.broker.state import Consumer as Consumer
+from simulator.broker.state import Counters as Counters
+from simulator.broker.state import NodeState as NodeState
+from simulator.broker.state import Observer as Observer
+from simulator.broker.state import Pending as Pending
+from simulator.broker.state import Permissions as Permissions
+from simulator.broker.state import QueueState as QueueState
+from simulator.broker.state import Unacked as Unacked
+from simulator.broker.state import User as User
+from simulator.broker.state import VirtualHost as VirtualHost

@@ -19,6 +19,7 @@ from zlib import crc32
 
 import msgspec
 
+from dlx.bounded_cache import BoundedCache
 from dlx.deaths import Death, DeathPoint
 from dlx.field_values import (
     Binary,
@@ -486,13 +487,13 @@ def _complete(state: NodeState, rules: Release, decoder: Decoder, in_force: dict
             for binding in bound:
                 exchanges.note_destination(vhost, binding)
     for channel in decoder.made(Channel):
-        channel.publishes = {}
+        channel.publishes = BoundedCache()
     for queue in decoder.made(QueueState):
         topology = queue.vhost.topology
         if queue in in_force:
             own, operators = in_force[queue]
             topology = Topology(policies=_those(own), operator_policies=_those(operators))
-        queue.letters = {}
+        queue.letters = BoundedCache()
         queue.settings = queue.store.settings = effective_settings(
             queue.definition, topology, rules, at_declaration=queue.policies_as_declared
         )

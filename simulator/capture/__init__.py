@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simulator.capture.schema import SCHEMA
 else:
     # These need pyarrow as soon as they are loaded. A consumer that records itself does without.
-    __getattr__, __dir__ = lazy(
+    _, __getattr__, __dir__ = lazy(
         __name__,
         {
             "simulator.capture.parquet": ("read_capture", "write_capture"),

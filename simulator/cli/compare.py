@@ -15,6 +15,7 @@ from simulator.cli.command_parts import DataError, example, in_our_words, print_
 from simulator.cli.options import SCENARIO, read_object
 from simulator.cli.progress import progress
 from simulator.cli.tables import column_of_times, show, together
+from simulator.events import Event, Outcome
 from simulator.files import write_whole
 from simulator.pictures.dot import as_dot
 from simulator.pictures.graph import Edge, EdgeKind, Graph, Node, NodeKind
@@ -22,9 +23,9 @@ from simulator.pictures.mermaid import as_mermaid
 from simulator.pictures.svg import as_svg
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.scenario.steps import scenario_schema
-from simulator.systems.compare import ADAPTERS, Fate, NeutralScenario, Outcome, read
+from simulator.systems.compare import ADAPTERS, MessageOutcome, NeutralScenario, SystemOutcome, read
 from simulator.systems.compare import compare as run
-from simulator.systems.compare.outcome import ACKNOWLEDGED, LOST, PUBLISHED, End, Leg
+from simulator.systems.compare.outcome import Leg
 
 _DELAYS_SHOWN = 4
 _CHARACTERS_SHOWN = 60
@@ -38,7 +39,7 @@ def _listed(names: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}"
 
 
-def _draw(picture: Path, outcomes: Sequence[Outcome]) -> None:
+def _draw(picture: Path, outcomes: Sequence[SystemOutcome]) -> None:
     """Write the picture. Raises ``DataError`` if the file cannot be written."""
 
     try:
@@ -109,14 +110,14 @@ def compare(scenario_path: Path, systems: str, as_json: bool, picture: Path | No
     _show(Console(), outcomes)
 
 
-def _as_json(outcome: Outcome) -> dict[str, Any]:
+def _as_json(outcome: SystemOutcome) -> dict[str, Any]:
     told: dict[str, Any] = msgspec.to_builtins(outcome)
     for message, fate in zip(told["messages"], outcome.messages, strict=True):
-        message["delays_ms"] = fate.delays_ms
+        message |= {"end": fate.end, "delays_ms": fate.delays_ms}
     return told | {"lost": outcome.lost}
 
 
-def _show(console: Console, outcomes: Sequence[Outcome]) -> None:
+def _show(console: Console, outcomes: Sequence[SystemOutcome]) -> None:
     show(console, ("message", "system", "attempts", "delays", "end", "died"), _fates(outcomes))
     carried = list(_carried(outcomes))
     if carried:
@@ -128,30 +129,30 @@ def _show(console: Console, outcomes: Sequence[Outcome]) -> None:
         show(console, ("departs from the scenario", ""), notes)
 
 
-def _fates(outcomes: Sequence[Outcome]) -> Iterator[Sequence[str | Text]]:
+def _fates(outcomes: Sequence[SystemOutcome]) -> Iterator[Sequence[str | Text]]:
     every = [fate for outcome in outcomes for fate in outcome.messages]
     delay = column_of_times(ms for fate in every for ms in fate.delays_ms)
     death = column_of_times(fate.died_ms for fate in every if fate.died_ms is not None)
     for fates in zip(*(outcome.messages for outcome in outcomes), strict=True):
         for outcome, fate in zip(outcomes, fates, strict=True):
-            end = Text(fate.end, "bold red" if fate.end is End.LOST else "")
+            end = Text(fate.end, "bold red" if fate.outcome is Outcome.LOST else "")
             told = _delays(fate, delay), end, _death(fate, death)
             yield fate.message, _name(outcome), str(len(fate.attempts_ms)), *told
 
 
-def _carried(outcomes: Sequence[Outcome]) -> Iterator[Sequence[str | Text]]:
+def _carried(outcomes: Sequence[SystemOutcome]) -> Iterator[Sequence[str | Text]]:
     for fates in zip(*(outcome.messages for outcome in outcomes), strict=True):
         for outcome, fate in zip(outcomes, fates, strict=True):
-            if fate.end is End.DEAD_LETTERED:
+            if fate.outcome is Outcome.DEAD_LETTERED:
                 fields = [f"{name}: {_shown(value)}" for name, value in fate.carries.items() if value != ""]
                 yield fate.message, _name(outcome), "\n".join(fields) or "nothing"
 
 
-def _name(outcome: Outcome) -> str:
+def _name(outcome: SystemOutcome) -> str:
     return f"{outcome.system} {outcome.version}"
 
 
-def _delays(fate: Fate, time: Callable[[float], str]) -> str:
+def _delays(fate: MessageOutcome, time: Callable[[float], str]) -> str:
     delays = [together(time(ms)) for ms in fate.delays_ms]
     if len(delays) > 1 and len(set(delays)) == 1:
         return together(f"{len(delays)} × {delays[0]}")
@@ -159,7 +160,7 @@ def _delays(fate: Fate, time: Callable[[float], str]) -> str:
     return ", ".join(shown) or "–"
 
 
-def _death(fate: Fate, time: Callable[[float], str]) -> str:
+def _death(fate: MessageOutcome, time: Callable[[float], str]) -> str:
     if fate.died_in is None or fate.died_ms is None:
         return "–"
     return f"{fate.died_in}, {together(time(fate.died_ms))}: {_shortened(fate.reason or '')}"
@@ -179,11 +180,11 @@ def _shortened(text: str) -> str:
 
 
 _WRITERS: Mapping[str, Callable[[Graph], str]] = {".svg": as_svg, ".mmd": as_mermaid, ".dot": as_dot}
-_ENDS: Mapping[str, NodeKind] = {PUBLISHED: "end", ACKNOWLEDGED: "end", LOST: "lost"}
+_ENDS: Mapping[str, NodeKind] = {Event.PUBLISHED: "end", Outcome.ACKNOWLEDGED: "end", Outcome.LOST: "lost"}
 _KINDS: Mapping[str, EdgeKind] = {"way": "binding", "again": "alternate", "dead letter": "dead letter", "lost": "loss"}
 
 
-def drawn(outcomes: Sequence[Outcome], suffix: str) -> str:
+def drawn(outcomes: Sequence[SystemOutcome], suffix: str) -> str:
     """Return the picture in the format of a file name's suffix: ``.svg``, ``.mmd`` (Mermaid) or ``.dot``."""
     nodes: dict[Node, tuple[str, ...]] = {}
     edges: list[Edge] = []
@@ -202,7 +203,7 @@ def _node(place: str, system: str) -> Node:
 
 def _lines(node: Node, system: str) -> tuple[str, ...]:
     """Return the lines in a box; the system stands where its messages come from."""
-    return (system, node.name) if node.name == PUBLISHED else (node.name,)
+    return (system, node.name) if node.name == Event.PUBLISHED else (node.name,)
 
 
 def _label(leg: Leg) -> tuple[str, ...]:

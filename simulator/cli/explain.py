@@ -13,7 +13,7 @@ from rich.console import Console
 from dlx.nearest_names import suggestion
 from dlx.releases import release
 from dlx.topology import Topology
-from simulator.analysis.life import OUTCOMES, LifeStep, Outcome, PredictedLife, live
+from simulator.analysis.life import OUTCOMES, LifeStep, PredictedLife, StatedOutcome, live
 from simulator.analysis.snapshot import Snapshot
 from simulator.capture import CaptureError
 from simulator.cli.command_parts import DataError, example, print_json
@@ -194,9 +194,9 @@ def _value(text: str) -> Any:
     return text if value is None else value
 
 
-def _stated(given: Sequence[str], topology: Topology) -> dict[str, list[Outcome]]:
+def _stated(given: Sequence[str], topology: Topology) -> dict[str, list[StatedOutcome]]:
     """Return the outcomes by queue."""
-    found: dict[str, list[Outcome]] = {}
+    found: dict[str, list[StatedOutcome]] = {}
     for each in given:
         queue, equals, words = each.rpartition("=")
         if not (queue and equals):
@@ -207,7 +207,7 @@ def _stated(given: Sequence[str], topology: Topology) -> dict[str, list[Outcome]
     return found
 
 
-def _outcomes(word: str) -> list[Outcome]:
+def _outcomes(word: str) -> list[StatedOutcome]:
     name, star, times = word.partition("*")
     if star and not (times.isdecimal() and 1 <= int(times) <= TIMES_MAX):
         problem = f"{word!r}; expected a number of times from 1 to {TIMES_MAX:,} after the *"

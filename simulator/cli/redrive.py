@@ -141,9 +141,9 @@ def redrive(
 def _wanted(
     to: str, key: str | None, expressions: Sequence[str], headers: str, allowed: Sequence[str]
 ) -> RedriveOptions:
-    from simulator.redrive.fate import ALLOWABLE
     from simulator.redrive.groups import ExpressionError, only
     from simulator.redrive.plan import RedriveOptions
+    from simulator.redrive.prediction import ALLOWABLE
 
     try:
         chosen = only(expressions)
@@ -187,8 +187,8 @@ def _check_ends(on_server: QueueOnServer, wanted: RedriveOptions) -> None:
 
 def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace, as_json: bool) -> int:
     from simulator.redrive.bring_back import would_die
-    from simulator.redrive.fate import Kind
     from simulator.redrive.plan import RedrivePlanner
+    from simulator.redrive.prediction import Kind
     from simulator.redrive.server import held_now
 
     allows_kills = Kind.EXCEEDS_LIMIT in wanted.allowed
@@ -332,7 +332,7 @@ def _execute(
 
 def _check_limit(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace) -> None:
     from simulator.redrive.bring_back import check_delivery_limit
-    from simulator.redrive.fate import Kind
+    from simulator.redrive.prediction import Kind
 
     if Kind.EXCEEDS_LIMIT in wanted.allowed:
         return

@@ -6,26 +6,12 @@ it does not tell; ``overlay`` lays one over another; ``checks`` says what a rele
 
 from __future__ import annotations
 
-from simulator.definitions.reading import (
-    NO_KEY,
-    Definitions,
-    DefinitionsError,
-    checking,
-    importable,
-    parse_definitions,
-    read_definitions,
-    version_of,
-    write_definitions,
-)
-
-__all__ = [
-    "NO_KEY",
-    "Definitions",
-    "DefinitionsError",
-    "checking",
-    "importable",
-    "parse_definitions",
-    "read_definitions",
-    "version_of",
-    "write_definitions",
-]
+from simulator.definitions.reading import NO_KEY as NO_KEY
+from simulator.definitions.reading import Definitions as Definitions
+from simulator.definitions.reading import DefinitionsError as DefinitionsError
+from simulator.definitions.reading import checking as checking
+from simulator.definitions.reading import importable as importable
+from simulator.definitions.reading import parse_definitions as parse_definitions
+from simulator.definitions.reading import read_definitions as read_definitions
+from simulator.definitions.reading import version_of as version_of
+from simulator.definitions.reading import write_definitions as write_definitions

@@ -8,12 +8,12 @@ from dlx._lazy import lazy
 from simulator.extras import importing
 
 if TYPE_CHECKING:
-    from simulator.generate.log import AlteredRow, Wish, generate
+    from simulator.generate.log import AlteredRow as AlteredRow
+    from simulator.generate.log import Wish as Wish
+    from simulator.generate.log import generate as generate
 else:
-    __getattr__, __dir__ = lazy(
+    __all__, __getattr__, __dir__ = lazy(
         __name__,
         {"simulator.generate.log": ("AlteredRow", "Wish", "generate")},
         load=importing("capture"),
     )
-
-__all__ = ["AlteredRow", "Wish", "generate"]

@@ -14,9 +14,9 @@ from dlx.message import Message, PublishRefusedError, properties_size, published
 from dlx.message_flow import MessageFlow
 from dlx.retries import republish_headers
 from simulator.analysis.slices import message_of, unclear_exchanges
-from simulator.redrive.fate import APART_US, ARRIVING, Fate, Fates, Held, Kind
 from simulator.redrive.future import Future, Futures
 from simulator.redrive.journal import RedriveRequest
+from simulator.redrive.prediction import APART_US, ARRIVING, Held, Kind, Prediction, Predictor
 from simulator.redrive.waiting import Address, Origin, WaitingMessage, address_of
 from simulator.scenario.steps import Publish
 
@@ -83,7 +83,7 @@ class Planned(msgspec.Struct, frozen=True):
     address: Address | None
     headers: Mapping[str, Any]
     leaves_behind: Mapping[str, Any]
-    fate: Fate
+    fate: Prediction
     goes: bool
 
 
@@ -128,7 +128,7 @@ class RedrivePlanner:
         of_plugins: frozenset[str] = frozenset(),
     ) -> None:
         self._flow, self._wanted = flow, wanted
-        self._fates = Fates(flow, held, APART_US if rate is None else max(APART_US, 1_000_000 / rate))
+        self._fates = Predictor(flow, held, APART_US if rate is None else max(APART_US, 1_000_000 / rate))
         self._futures = Futures(flow, of_plugins)
         self._other_addresses = OtherAddresses(flow, self._future_of, of_plugins)
         self._counts_bytes = any(flow.settings(queue).max_length_bytes is not None for queue in flow.topology.queues)
@@ -143,7 +143,7 @@ class RedrivePlanner:
         address = address_of(message, self._wanted.to)
         fate = self._fate(message, address, headers)
         if exceeds_limit and fate.kind != Kind.NOT_SELECTED and Kind.EXCEEDS_LIMIT not in self._wanted.allowed:
-            fate = Fate(Kind.EXCEEDS_LIMIT, fate.queues, "its delivery count is near the delivery limit")
+            fate = Prediction(Kind.EXCEEDS_LIMIT, fate.queues, "its delivery count is near the delivery limit")
         goes = address is not None and (fate.kind == Kind.ARRIVES or fate.kind in self._wanted.allowed)
         return Planned(message, address, headers, left_behind(message, headers), fate, goes)
 
@@ -153,26 +153,28 @@ class RedrivePlanner:
             return None
         return self._other_addresses.instead_of(planned.address, planned.message, planned.headers)
 
-    def _fate(self, message: WaitingMessage, address: Address | None, headers: Mapping[str, Any]) -> Fate:
+    def _fate(self, message: WaitingMessage, address: Address | None, headers: Mapping[str, Any]) -> Prediction:
         if not self._wanted.only(message):
-            return Fate(Kind.NOT_SELECTED)
+            return Prediction(Kind.NOT_SELECTED)
         if address is None:
-            return Fate(Kind.UNKNOWN_ORIGIN, why="it has no x-death of its first death")
+            return Prediction(Kind.UNKNOWN_ORIGIN, why="it has no x-death of its first death")
         exchange = self._flow.topology.exchanges.get(address.exchange)
         if exchange is None:
-            return Fate(Kind.UNROUTABLE, why=f"there is no exchange '{address.exchange}'")
+            return Prediction(Kind.UNROUTABLE, why=f"there is no exchange '{address.exchange}'")
         if exchange.internal:
-            return Fate(
+            return Prediction(
                 Kind.REFUSED_PUBLISH, why=f"the exchange '{address.exchange}' is internal: clients cannot publish to it"
             )
         try:
             copy = published(address.exchange, address.routing_key, headers=headers or None, release=self._flow.release)
         except PublishRefusedError as error:
-            return Fate(Kind.REFUSED_PUBLISH, why=str(error))
+            return Prediction(Kind.REFUSED_PUBLISH, why=str(error))
         properties = _properties_size(copy, message) if self._counts_bytes else 0
         return self._foreseen(self._fates.of(copy, len(message.row.payload), properties), message, address, headers)
 
-    def _foreseen(self, fate: Fate, message: WaitingMessage, address: Address, headers: Mapping[str, Any]) -> Fate:
+    def _foreseen(
+        self, fate: Prediction, message: WaitingMessage, address: Address, headers: Mapping[str, Any]
+    ) -> Prediction:
         """Return the fate with what may follow; another one where that is a loss which the redrive brings about."""
         if fate.kind not in ARRIVING:
             return fate

@@ -19,7 +19,7 @@ from simulator.capture.connected import connected
 from simulator.capture.management_api import ManagementError, credentials, fetched, server_of
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.json_reading import read_json
-from simulator.redrive.fate import Held
+from simulator.redrive.prediction import Held
 
 _API = {"amqp": ("http", 15672), "amqps": ("https", 15671)}
 _AMQP_PORT = {"amqp": 5672, "amqps": 5671}

@@ -64,33 +64,37 @@ from dlx._lazy import lazy
 from simulator.extras import importing
 
 if TYPE_CHECKING:
-    from simulator.capture import CaptureError
-    from simulator.replay.engines.local import repair_table, replay_files, replay_table
-    from simulator.replay.engines.spark import replay, scan, ship
-    from simulator.replay.engines.spark_sessions import spark_session
-    from simulator.replay.results.summary import (
-        Finding,
-        LostMessages,
-        MatchesNothingError,
-        Summary,
-        UncheckedFinding,
-        findings,
-        hops,
-        lost_messages,
-        summarize,
-        unchecked_findings,
-    )
-    from simulator.replay.rows.assumptions import Assumptions
-    from simulator.replay.rows.tables import Database
-    from simulator.replay.rows.verdict_words import VERDICTS, Difference, Unchecked, Verdict
-    from simulator.whatif.local import what_if
-    from simulator.whatif.settings_given import SettingError
+    from simulator.capture import CaptureError as CaptureError
+    from simulator.replay.engines.local import repair_table as repair_table
+    from simulator.replay.engines.local import replay_files as replay_files
+    from simulator.replay.engines.local import replay_table as replay_table
+    from simulator.replay.engines.spark import replay as replay
+    from simulator.replay.engines.spark import scan as scan
+    from simulator.replay.engines.spark import ship as ship
+    from simulator.replay.engines.spark_sessions import spark_session as spark_session
+    from simulator.replay.results.summary import Finding as Finding
+    from simulator.replay.results.summary import LostMessages as LostMessages
+    from simulator.replay.results.summary import MatchesNothingError as MatchesNothingError
+    from simulator.replay.results.summary import Summary as Summary
+    from simulator.replay.results.summary import UncheckedFinding as UncheckedFinding
+    from simulator.replay.results.summary import findings as findings
+    from simulator.replay.results.summary import hops as hops
+    from simulator.replay.results.summary import lost_messages as lost_messages
+    from simulator.replay.results.summary import summarize as summarize
+    from simulator.replay.results.summary import unchecked_findings as unchecked_findings
+    from simulator.replay.rows.assumptions import Assumptions as Assumptions
+    from simulator.replay.rows.tables import Database as Database
+    from simulator.replay.rows.verdict_words import VERDICTS as VERDICTS
+    from simulator.replay.rows.verdict_words import Difference as Difference
+    from simulator.replay.rows.verdict_words import Unchecked as Unchecked
+    from simulator.replay.rows.verdict_words import Verdict as Verdict
+    from simulator.whatif.local import what_if as what_if
+    from simulator.whatif.settings_given import SettingError as SettingError
 else:
-    __getattr__, __dir__ = lazy(
+    __all__, __getattr__, __dir__ = lazy(
         __name__,
         {
             "simulator.capture": ("CaptureError",),
-            "simulator.replay.rows.assumptions": ("Assumptions",),
             "simulator.replay.engines.local": ("repair_table", "replay_files", "replay_table"),
             "simulator.replay.engines.spark": ("replay", "scan", "ship"),
             "simulator.replay.engines.spark_sessions": ("spark_session",),
@@ -106,6 +110,7 @@ else:
                 "summarize",
                 "unchecked_findings",
             ),
+            "simulator.replay.rows.assumptions": ("Assumptions",),
             "simulator.replay.rows.tables": ("Database",),
             "simulator.replay.rows.verdict_words": ("VERDICTS", "Difference", "Unchecked", "Verdict"),
             "simulator.whatif.local": ("what_if",),
@@ -113,32 +118,3 @@ else:
         },
         load=importing("replay"),
     )
-
-__all__ = [
-    "VERDICTS",
-    "Assumptions",
-    "CaptureError",
-    "Database",
-    "Difference",
-    "Finding",
-    "LostMessages",
-    "MatchesNothingError",
-    "SettingError",
-    "Summary",
-    "Unchecked",
-    "UncheckedFinding",
-    "Verdict",
-    "findings",
-    "hops",
-    "lost_messages",
-    "repair_table",
-    "replay",
-    "replay_files",
-    "replay_table",
-    "scan",
-    "ship",
-    "spark_session",
-    "summarize",
-    "unchecked_findings",
-    "what_if",
-]

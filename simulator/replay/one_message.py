@@ -7,7 +7,7 @@ come into full queues is counted from the whole log.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,7 @@ from dlx.releases import DEFAULT, Release, release
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from dlx.topology import Topology
 from simulator.definitions import Definitions
-from simulator.events import Event, Happened
+from simulator.events import Event, Happened, Outcome
 from simulator.replay.engines.local import replayed_message
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.rows.tables import LocalTable, rows, text
@@ -29,8 +29,11 @@ from simulator.time_spans import span
 
 NEAREST_MAX = 3
 _EVENTS = {event.value: event for event in Event}
-Fate = Literal["acknowledged", "rejected", "lost", "delivered", "published"]
-"""``lost``: it died, by the rules, where no dead letter reaches a queue. ``delivered``, ``published``: last seen so."""
+_FATES: dict[str, Outcome | Event] = {
+    Event.ACKED: Outcome.ACKNOWLEDGED,
+    Event.REJECTED: Event.REJECTED,
+    Event.PUBLISHED: Event.PUBLISHED,
+}
 
 
 class NoSuchMessageError(LookupError):
@@ -65,7 +68,8 @@ class SeenLife(msgspec.Struct, frozen=True, kw_only=True):
         message: its identity in the log.
         steps: what was seen and found, in order.
         verdict: the worst of its deliveries; ``None`` if it was never delivered.
-        fate: what is known of its end.
+        fate: its outcome, ``LOST`` if it died, by the rules, where no dead letter reaches a queue; where its outcome is
+            not known, how it was last seen: rejected, delivered or published.
         missing: what the log does not tell, in sentences.
         assumed: what was not checked, in sentences.
         events: the same as events, for pictures.
@@ -75,7 +79,7 @@ class SeenLife(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     steps: tuple[SeenStep, ...]
     verdict: str | None
-    fate: Fate
+    fate: Outcome | Event
     missing: tuple[str, ...]
     assumed: tuple[str, ...]
     events: tuple[Happened, ...]
@@ -83,7 +87,7 @@ class SeenLife(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_sound(self) -> bool:
         """Whether it is not lost, and every delivery is as predicted."""
-        return self.fate != "lost" and self.verdict not in ("differ", "unexplained")
+        return self.fate != Outcome.LOST and self.verdict not in ("differ", "unexplained")
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, without the events."""
@@ -160,8 +164,7 @@ class _SeenRows:
         last = self._rows[-1].row
         over = [end for end in last["dead_ends"] or () if end["certain"]]
         lost = any(last["time_us"] + end["after_ms"] * 1_000 < until_us for end in over)
-        fates: dict[str, Fate] = {"acked": "acknowledged", "rejected": "rejected", "published": "published"}
-        fate: Fate = "lost" if lost else fates.get(last["event"], "delivered")
+        fate = Outcome.LOST if lost else _FATES.get(last["event"], Event.DELIVERED)
         return SeenLife(
             release=self._rules.name,
             message=message,
@@ -173,13 +176,13 @@ class _SeenRows:
             events=tuple(self._events),
         )
 
-    def _missing(self, last: Mapping[str, Any], fate: Fate) -> Iterator[str]:
+    def _missing(self, last: Mapping[str, Any], fate: Outcome | Event) -> Iterator[str]:
         where = f"'{last['queue']}'" if last["queue"] else "the queues that it was routed to"
-        if fate not in ("acknowledged", "lost"):
+        if fate not in (Outcome.ACKNOWLEDGED, Outcome.LOST):
             yield f"what became of it in {where} after the last row"
         for end in last["dead_ends"] or ():
             after = "" if end["after_ms"] is None else f", {span(end['after_ms'] * 1_000)} later"
-            if fate == "lost" and end["certain"]:
+            if fate == Outcome.LOST and end["certain"]:
                 yield f"it was lost in '{end['queue']}'{after}: {end['why']}"
             else:
                 yield f"it is lost in '{end['queue']}' if it died there{after}: {end['why']}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -330,13 +331,7 @@ def published_properties(step: steps.Publish) -> dict[str, Any]:
     return properties
 
 
-_BODIES: dict[int, bytes] = {}
-
-
+@lru_cache(maxsize=64)
 def _body(size: int) -> bytes:
     """Return a body of that size. Bodies of one size are one object, so that a full queue costs little memory."""
-    if size not in _BODIES:
-        if len(_BODIES) > 64:
-            _BODIES.clear()
-        _BODIES[size] = bytes(size)
-    return _BODIES[size]
+    return bytes(size)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from simulator.bootstrap import DefinitionsSource
     from simulator.server.in_process import Server
 
-__all__ = ["serve"]
-
 
 def serve(
     release: str = DEFAULT,

@@ -12,10 +12,8 @@ from dlx._lazy import lazy
 from simulator.extras import importing
 
 if TYPE_CHECKING:
-    from simulator.spark_sources.registration import register
+    from simulator.spark_sources.registration import register as register
 else:
-    __getattr__, __dir__ = lazy(
+    __all__, __getattr__, __dir__ = lazy(
         __name__, {"simulator.spark_sources.registration": ("register",)}, load=importing("replay")
     )
-
-__all__ = ["register"]

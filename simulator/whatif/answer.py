@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from simulator.whatif.causes import ChangeCause
-from simulator.whatif.outcomes import Outcome
+from simulator.whatif.outcomes import Ends
 
 SHOWN_MAX = 12
 """Ways of change, and assumptions, that people are shown."""
@@ -34,14 +34,14 @@ class Totals(msgspec.Struct):
     endless: int = 0
 
     @classmethod
-    def of(cls, ends: Mapping[Outcome, int]) -> Totals:
+    def of(cls, ends: Mapping[Ends, int]) -> Totals:
         """Return the totals of messages, of which so many end in each way."""
         found = cls()
         for each, messages in ends.items():
             found._add(each, messages)
         return found
 
-    def _add(self, ends: Outcome, messages: int) -> None:
+    def _add(self, ends: Ends, messages: int) -> None:
         for into, copies in (
             (self.acknowledged, ends.acknowledged),
             (self.waiting, ends.waiting),

@@ -21,7 +21,7 @@ from simulator.whatif.consumer_actions import tells_requeues
 from simulator.whatif.coupling import Reaches, Unit, units
 from simulator.whatif.delivery_order import put_in_order
 from simulator.whatif.differences import differing_queues
-from simulator.whatif.outcomes import Fate, FourTimes, Outcome, told
+from simulator.whatif.outcomes import Ends, Fate, FourTimes, told
 from simulator.whatif.playback import (
     NO_WAITS,
     End,
@@ -65,7 +65,7 @@ class ComparedMessage(msgspec.Struct, frozen=True, gc=False):
     before: Fate
     after: Fate
     reproduced: bool
-    or_else: Outcome | None = None
+    or_else: Ends | None = None
 
     @property
     def changed(self) -> bool:
@@ -328,7 +328,7 @@ def _side_by_side(one: Iterator[Played], other: Iterator[Played]) -> Iterator[tu
                 yield found[0].pop(number), found[1].pop(number)
 
 
-def _case(first: FirstRun, after: Fate, or_else: Outcome) -> ComparedMessage:
+def _case(first: FirstRun, after: Fate, or_else: Ends) -> ComparedMessage:
     story, before = first.story, first.fate
     reproduced = reproduces(story, before)
     if or_else == after.ends:

@@ -33,7 +33,7 @@ from simulator.definitions import DefinitionsError
 from simulator.whatif.both_sides import ComparedMessage, Playbacks
 from simulator.whatif.coupling import message_of
 from simulator.whatif.differences import SideDifference, differences, object_like, taken_back, with_field
-from simulator.whatif.outcomes import Outcome
+from simulator.whatif.outcomes import Ends
 from simulator.whatif.playback import in_order
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
 from simulator.whatif.sides import PreparedSide, prepared
@@ -115,7 +115,7 @@ class _Experiments:
         self._laboratory = laboratory
         self._differences = laboratory.differences([case.story for case in played])
         self._firsts = [each.first for each in in_order(laboratory.playbacks.first(case.story for case in played))]
-        self._known: dict[int, list[Outcome]] = {}
+        self._known: dict[int, list[Ends]] = {}
 
     def causes(self, case: ComparedMessage) -> list[str]:
         """Return the differences that make the message end differently."""
@@ -125,12 +125,12 @@ class _Experiments:
         return self._bringing(case.after.ends, self._laboratory.only_with, case)
 
     def _bringing(
-        self, end: Outcome, broker_of: Callable[[SideDifference], PlaybackBroker | None], case: ComparedMessage
+        self, end: Ends, broker_of: Callable[[SideDifference], PlaybackBroker | None], case: ComparedMessage
     ) -> list[str]:
         """Return the differences whose brokers bring the message to that end."""
         return [each.what for each in self._differences if self._ends(broker_of(each), case) == end]
 
-    def _ends(self, broker: PlaybackBroker | None, case: ComparedMessage) -> Outcome | None:
+    def _ends(self, broker: PlaybackBroker | None, case: ComparedMessage) -> Ends | None:
         if broker is None:
             return None
         if id(broker) not in self._known:  # the laboratory keeps it

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dlx.bounded_cache import BoundedCache
 from dlx.message import Message, PublishRefusedError, published
 from dlx.message_flow import MessageFlow
 from dlx.routing import share_indexes
@@ -78,9 +79,8 @@ class Reaches:
                 for other, _ in others:
                     share_indexes(flow.topology, other.topology)
                 others.append((flow, AlikeKeys(flow, [alike for _, alike in others])))
-        self._known: dict[Any, Reach] = {}
+        self._known: BoundedCache[Hashable, Reach] = BoundedCache(KNOWN_MAX)
         self._numbers: dict[Hashable, int] = {}
-        self._reads: dict[tuple[str, str], bool] = {}
 
     def knows(self, vhost: str) -> bool:
         """Tell whether any side has the virtual host."""
@@ -101,15 +101,9 @@ class Reaches:
         headers = properties.get("headers")
         if not headers:
             return ""
-        read = [(name, value) for name, value in headers.items() if self._is_read(vhost, name)]
+        hosts = self._hosts.get(vhost, ())
+        read = [(name, value) for name, value in headers.items() if any(alike.reads(name) for _, alike in hosts)]
         return repr(read) if read else ""
-
-    def _is_read(self, vhost: str, header: str) -> bool:
-        if (vhost, header) not in self._reads:
-            if len(self._reads) >= KNOWN_MAX:
-                self._reads.clear()
-            self._reads[vhost, header] = any(alike.reads(header) for _, alike in self._hosts.get(vhost, ()))
-        return self._reads[vhost, header]
 
     def of(self, story: Story) -> Reach:
         """Return how far a message may come on any of the sides."""
@@ -124,8 +118,6 @@ class Reaches:
         """Return how far a message may come by one publish."""
         kind = self._kind(vhost, publication)
         if kind not in self._known:
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
             self._known[kind] = self._looked_up(vhost, publication)
         return self._known[kind]
 

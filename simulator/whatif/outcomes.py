@@ -16,7 +16,7 @@ TELLING = DEATHS | LOSSES | {Event.PUBLISHED, Event.ACKED, Event.NACKED}
 _PUBLISHED, _ACKED = Event.PUBLISHED, Event.ACKED  # Python 3.11 takes long to look them up
 
 
-class Outcome(msgspec.Struct, frozen=True, order=True, gc=False):
+class Ends(msgspec.Struct, frozen=True, order=True, gc=False):
     """Where the copies of a message ended; equal if the message ended the same way.
 
     Attributes:
@@ -52,7 +52,7 @@ class Fate(msgspec.Struct, frozen=True, gc=False):
         assumed: what the fate rests on that the log does not have, in sentences.
     """
 
-    ends: Outcome
+    ends: Ends
     deliveries: tuple[Shown, ...] = ()
     deaths: tuple[tuple[str, str], ...] = ()
     first_us: int = 0
@@ -94,7 +94,7 @@ class Fates(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.before if self.other is None else self.other
 
 
-def told(ends: Outcome) -> str:
+def told(ends: Ends) -> str:
     """Say where the copies of a message ended."""
     parts = [f"lost in '{queue}' ({reason}){_times(copies)}" for queue, reason, copies in ends.lost]
     parts += [f"refused by '{queue}'{_times(copies)}" for queue, copies in ends.refused]
@@ -162,7 +162,7 @@ class FateTally:
 
     def fate(self, later_us: int) -> Fate:
         """Return what became of it, with the times of the log, which the stage's are later than by so much."""
-        ends = Outcome(
+        ends = Ends(
             _sorted(self._acknowledged),
             _sorted(self.waiting),
             tuple(sorted([(*where, count) for where, count in self._lost.items()])) if self._lost else (),

@@ -29,7 +29,7 @@ from simulator.broker import commands as amqp
 from simulator.broker.replies import Got
 from simulator.capture.observe import shown_history
 from simulator.events import Event, Happened, copies_added
-from simulator.whatif.outcomes import TELLING, Fate, FateTally, Outcome
+from simulator.whatif.outcomes import TELLING, Ends, Fate, FateTally
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
 from simulator.whatif.stories import LAST, ConsumerAction, Publication, Shown, Story, StoryDelivery
 from simulator.whatif.time_constraints import NO_PLANNER, AnyPlanner
@@ -121,11 +121,11 @@ class FirstRun(NamedTuple):
     """A story, and what its first run found: nothing before it."""
 
     story: Story
-    fate: Fate = Fate(Outcome())
+    fate: Fate = Fate(Ends())
     stays: Stays = MappingProxyType({})
 
 
-_ENDLESS = Fate(Outcome(endless=True))
+_ENDLESS = Fate(Ends(endless=True))
 
 
 class Played(NamedTuple):

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from dlx.bounded_cache import BoundedCache
 from simulator.replay.rows.row_codec import LINEAGE, read_messages
 from simulator.whatif.both_sides import ComparedMessage, Plan, Playbacks
 from simulator.whatif.likeness import SINGLE, Likeness, MessageInLog
@@ -68,7 +69,7 @@ class SharedPlayer(PlainPlayer):
         self.likeness = Likeness(
             playbacks.reaches, playbacks.before.only_vhost, left, file_numbers, playbacks.log.end_us
         )
-        self._seconds: dict[Any, list[SharedSecondRun]] = {}
+        self._seconds: BoundedCache[Any, list[SharedSecondRun]] = BoundedCache(KNOWN_MAX)
         self._begin()
 
     def _begin(self) -> None:
@@ -116,9 +117,9 @@ class SharedPlayer(PlainPlayer):
         if play is None:
             yield from super().second(waiting)
             return
-        if len(self._seconds) > KNOWN_MAX:
-            self._seconds.clear()
-        known = self._seconds.setdefault(play.origin, [])
+        known = self._seconds.get(play.origin)
+        if known is None:
+            known = self._seconds[play.origin] = []
         found: dict[int, tuple[SharedSecondRun, list[int], list[FourTimes]]] = {}
         for place, times_us in enumerate(waiting.times_us):
             second, ends_us = self._second(known, play, times_us)

@@ -13,7 +13,7 @@ from simulator.whatif.both_sides import ComparedMessage, Playbacks
 from simulator.whatif.causes import WAYS_MAX, Causes, ChangeCause, Part
 from simulator.whatif.correlates import VALUES_MAX, Correlates
 from simulator.whatif.log import Captured, given_twice, not_looked_at
-from simulator.whatif.outcomes import Outcome, count, told
+from simulator.whatif.outcomes import Ends, count, told
 from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.stories import ConsumerAction, Named
@@ -32,8 +32,8 @@ LAST_SEEN_MAX = 10_000
 class Transition(NamedTuple):
     """How a message ends on both sides, and by which deaths."""
 
-    before: Outcome
-    after: Outcome
+    before: Ends
+    after: Ends
     path: str
     other_path: str
 
@@ -53,8 +53,8 @@ class BothOutcomes(NamedTuple):
 
     outcomes: tuple[tuple[ConsumerAction, bool], ...]
     reproduced: bool
-    before: Outcome
-    after: Outcome
+    before: Ends
+    after: Ends
     way: Transition | None
     assumed: tuple[str, ...]
     undecided: bool
@@ -93,7 +93,7 @@ class Tally:
 
     def __init__(self, cases: Iterable[WeightedCase] = ()) -> None:
         self.messages = self.reproduced = self.changed = self.assumed = 0
-        self.ends: tuple[Counter[Outcome], Counter[Outcome]] = Counter(), Counter()
+        self.ends: tuple[Counter[Ends], Counter[Ends]] = Counter(), Counter()
         self.took_ms: tuple[Counter[int], Counter[int]] = Counter(), Counter()
         self.ways: dict[Transition, tuple[int, list[Named]]] = {}
         self.ended: Counter[LastSeen] = Counter()

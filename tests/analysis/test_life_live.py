@@ -15,7 +15,7 @@ import pika
 import pytest
 
 from dlx.death_headers import stored_headers
-from simulator.analysis.life import Outcome, live
+from simulator.analysis.life import StatedOutcome, live
 from simulator.scenario.player import Player
 from simulator.scenario.steps import Publish
 from simulator.testing.brokers.running_server import RunningServer
@@ -62,7 +62,7 @@ OTHERS = topology(
     [("in", "known", "k"), ("other", "rest", "")],
 )
 
-Case = tuple[dict[str, Any], Publish, dict[str, list[Outcome]]]
+Case = tuple[dict[str, Any], Publish, dict[str, list[StatedOutcome]]]
 CASES: list[Case] = [
     (RETRY, Publish("shop", "order.eu"), {"orders": ["reject", "ack"]}),
     (RETRY, Publish("shop", "order.eu"), {"orders": ["reject", "reject", "reject"]}),

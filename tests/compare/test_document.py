@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simulator.cli.main import main
-from simulator.systems.compare import ADAPTERS, Fate, Outcome, read
+from simulator.systems.compare import ADAPTERS, MessageOutcome, SystemOutcome, read
 
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENT = (ROOT / "docs" / "how-to" / "compare.md").read_text(encoding="utf-8")
@@ -50,7 +50,7 @@ def test_every_field_is_described() -> None:
     scenario = read(json.loads(block("json")))
     for field in (*scenario.__struct_fields__, *scenario.messages[0].__struct_fields__):
         assert f"| `{field}` |" in DOCUMENT, field
-    for field in {*Outcome.__struct_fields__, *Fate.__struct_fields__} - {"message"}:
+    for field in {*SystemOutcome.__struct_encode_fields__, *MessageOutcome.__struct_encode_fields__} - {"message"}:
         assert f"`{field}`" in DOCUMENT, field
 
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.systems.compare import ADAPTERS, Fate, Outcome, compare, read
-from simulator.systems.compare.outcome import End
+from simulator.events import Outcome
+from simulator.systems.compare import ADAPTERS, MessageOutcome, SystemOutcome, compare, read
 
 ROOT = Path(__file__).parent.parent.parent
 SYSTEMS = [f"{system}:{version}" for system in ADAPTERS.built_in for version in ADAPTERS.load(system).VERSIONS]
@@ -26,33 +26,33 @@ SIMULATE: dict[str, Callable[[Any], dict[str, Any]]] = {
 }
 
 
-def outcome(system: str, *messages: dict[str, Any], **fields: Any) -> Outcome:
+def outcome(system: str, *messages: dict[str, Any], **fields: Any) -> SystemOutcome:
     document = {"dead_letter_queue": "dead", "until_ms": 900_000, "messages": list(messages)} | fields
     [found] = compare(read(document), [system])
     return found
 
 
-def fate(system: str, message: dict[str, Any], **fields: Any) -> Fate:
+def fate(system: str, message: dict[str, Any], **fields: Any) -> MessageOutcome:
     return outcome(system, {"name": "m"} | message, **fields).messages[0]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_what_succeeds_at_once_is_acknowledged(system: str) -> None:
     found = fate(system, {"at_ms": 7_000})
-    assert (found.end, found.attempts_ms, found.queue, found.died_in) == (End.ACKNOWLEDGED, [7_000], None, None)
+    assert (found.outcome, found.attempts_ms, found.queue, found.died_in) == (Outcome.ACKNOWLEDGED, [7_000], None, None)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_what_fails_less_than_the_limit_is_acknowledged(system: str) -> None:
     found = fate(system, {"fails": 2})
-    assert (found.end, len(found.attempts_ms)) == (End.ACKNOWLEDGED, 3)
+    assert (found.outcome, len(found.attempts_ms)) == (Outcome.ACKNOWLEDGED, 3)
 
 
 @pytest.mark.parametrize("attempts_max", [1, 4])
 @pytest.mark.parametrize("system", LIMITED)
 def test_what_always_fails_dies_after_its_attempts(system: str, attempts_max: int) -> None:
     found = fate(system, {"fails": "always"}, attempts_max=attempts_max)
-    assert (found.end, found.queue, len(found.attempts_ms)) == (End.DEAD_LETTERED, "dead", attempts_max)
+    assert (found.outcome, found.queue, len(found.attempts_ms)) == (Outcome.DEAD_LETTERED, "dead", attempts_max)
     assert found.died_ms is not None
     assert found.died_ms >= found.attempts_ms[-1]
 
@@ -60,7 +60,7 @@ def test_what_always_fails_dies_after_its_attempts(system: str, attempts_max: in
 @pytest.mark.parametrize("system", ["zaqar:mongodb", "zaqar:swift"])
 def test_a_released_claim_that_is_forgotten_never_kills(system: str) -> None:
     found = outcome(system, {"name": "m", "fails": "always"})
-    assert (found.messages[0].end, len(found.messages[0].attempts_ms)) == (End.QUEUED, 30)
+    assert (found.messages[0].outcome, len(found.messages[0].attempts_ms)) == (Outcome.WAITING, 30)
     assert found.notes == [
         "attempts_max: dlx itself stopped the consumer after it got m 30 times; under this system a consumer that goes "
         "on gets it again and again"
@@ -95,27 +95,27 @@ def test_parts_of_a_second_are_rounded_up_where_there_are_none() -> None:
 )
 def test_a_crash_is_seen_at_once_or_when_the_time_is_over(system: str, delays_ms: list[int]) -> None:
     found = fate(system, {"fails": "always", "how": "crash"})
-    assert (found.end, found.delays_ms) == (End.DEAD_LETTERED, delays_ms)
+    assert (found.outcome, found.delays_ms) == (Outcome.DEAD_LETTERED, delays_ms)
 
 
 @pytest.mark.parametrize("system", TIMED)
 def test_what_is_held_dies_after_its_attempts(system: str) -> None:
     found = fate(system, {"fails": "always", "how": "hold"})
-    assert (found.end, found.delays_ms) == (End.DEAD_LETTERED, [60_000, 60_000])
+    assert (found.outcome, found.delays_ms) == (Outcome.DEAD_LETTERED, [60_000, 60_000])
 
 
 def test_rabbitmq_4_3_does_not_count_a_timeout() -> None:
     found = fate("rabbitmq:4.3", {"fails": "always", "how": "hold"})
-    assert (found.end, set(found.delays_ms)) == (End.QUEUED, {60_000})
+    assert (found.outcome, set(found.delays_ms)) == (Outcome.WAITING, {60_000})
     assert len(found.attempts_ms) > 3
 
 
 @pytest.mark.parametrize("system", ["activemq", "rabbitmq:3.8"])
 def test_what_is_held_stays_where_nothing_ends_it(system: str) -> None:
     found = outcome(system, {"name": "m", "fails": "always", "how": "hold"}, {"name": "behind", "at_ms": 1_000})
-    assert [(each.end, each.queue, len(each.attempts_ms)) for each in found.messages] == [
-        (End.QUEUED, "orders", 1),
-        (End.QUEUED, "orders", 0),
+    assert [(each.outcome, each.queue, len(each.attempts_ms)) for each in found.messages] == [
+        (Outcome.WAITING, "orders", 1),
+        (Outcome.WAITING, "orders", 0),
     ]
     assert [note.partition(":")[0] for note in found.notes] == ["ack_timeout_ms"]
 
@@ -123,32 +123,37 @@ def test_what_is_held_stays_where_nothing_ends_it(system: str) -> None:
 @pytest.mark.parametrize(
     ("system", "end"),
     [
-        ("rabbitmq", End.LOST),
-        ("rabbitmq:3.10", End.LOST),
-        ("activemq", End.LOST),
-        ("ibm_mq", End.LOST),
-        ("zaqar", End.QUEUED),
-        ("ironmq", End.QUEUED),
+        ("rabbitmq", Outcome.LOST),
+        ("rabbitmq:3.10", Outcome.LOST),
+        ("activemq", Outcome.LOST),
+        ("ibm_mq", Outcome.LOST),
+        ("zaqar", Outcome.WAITING),
+        ("ironmq", Outcome.WAITING),
     ],
 )
-def test_without_dead_letter_queue_it_is_lost_or_never_dies(system: str, end: End) -> None:
+def test_without_dead_letter_queue_it_is_lost_or_never_dies(system: str, end: Outcome) -> None:
     found = outcome(system, {"name": "m", "fails": "always"}, dead_letter_queue=None, retry_delay_ms=1_000)
-    assert found.messages[0].end is end
-    assert found.lost == (["m"] if end is End.LOST else [])
+    assert found.messages[0].outcome is end
+    assert found.lost == (["m"] if end is Outcome.LOST else [])
 
 
 @pytest.mark.parametrize(
     ("system", "end"),
-    [("rabbitmq", End.DEAD_LETTERED), ("activemq", End.QUEUED), ("zaqar", End.LOST), ("ironmq", End.ACKNOWLEDGED)],
+    [
+        ("rabbitmq", Outcome.DEAD_LETTERED),
+        ("activemq", Outcome.WAITING),
+        ("zaqar", Outcome.LOST),
+        ("ironmq", Outcome.ACKNOWLEDGED),
+    ],
 )
-def test_what_expires_behind_a_consumer_that_hangs(system: str, end: End) -> None:
+def test_what_expires_behind_a_consumer_that_hangs(system: str, end: Outcome) -> None:
     messages = [
         {"name": "m", "fails": 2, "how": "hold"},
         {"name": "behind", "at_ms": 1_000, "time_to_live_ms": 60_000 if system == "zaqar" else 30_000},
     ]
     found = outcome(system, *messages).messages[1]
-    assert found.end is end
-    assert (found.reason == "expired") == (end in (End.DEAD_LETTERED, End.LOST))
+    assert found.outcome is end
+    assert (found.reason == "expired") == (end in (Outcome.DEAD_LETTERED, Outcome.LOST))
 
 
 def test_zaqar_cuts_the_name_of_a_dead_letter_queue_at_a_dot() -> None:
@@ -210,7 +215,7 @@ import sys
 sys.modules["simulator.systems.activemq"] = None
 from simulator.systems.compare import compare, read
 history = read({"messages": [{"name": "a"}], "until_ms": 1_000})
-print(*(outcome.messages[0].end for outcome in compare(history, ["rabbitmq", "zaqar", "ironmq", "ibm_mq"])))
+print(*(outcome.messages[0].outcome for outcome in compare(history, ["rabbitmq", "zaqar", "ironmq", "ibm_mq"])))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["acknowledged"] * 4
@@ -247,13 +252,13 @@ def test_every_message_comes_to_one_end_that_its_scenario_has(
     for message, each in zip(named, found.messages, strict=True):
         assert each.attempts_ms == sorted(each.attempts_ms)
         assert all(message["at_ms"] <= at_ms <= 300_000 for at_ms in each.attempts_ms)
-        assert (each.queue is None) == (each.end in (End.ACKNOWLEDGED, End.LOST))
-        if each.end is End.ACKNOWLEDGED:
+        assert (each.queue is None) == (each.outcome in (Outcome.ACKNOWLEDGED, Outcome.LOST))
+        if each.outcome is Outcome.ACKNOWLEDGED:
             assert len(each.attempts_ms) == message["fails"] + 1
-        if each.end is End.LOST:
+        if each.outcome is Outcome.LOST:
             assert each.reason
     left = SIMULATE[found.system](found.scenario)["queues"]
     remaining = sum(len(queue["messages"] if isinstance(queue, dict) else queue) for queue in left.values())
     gone = sum(each.queue is None for each in found.messages)
-    put = sum(each.end is End.ACKNOWLEDGED for each in found.messages) if found.system == "ibm_mq" else 0
+    put = sum(each.outcome is Outcome.ACKNOWLEDGED for each in found.messages) if found.system == "ibm_mq" else 0
     assert remaining == len(named) - gone + put

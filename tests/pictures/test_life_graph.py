@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.analysis.life import Outcome, live
+from simulator.analysis.life import StatedOutcome, live
 from simulator.pictures.graph import Graph
 from simulator.pictures.life_graph import life_graph
 from simulator.scenario.steps import Publish
@@ -12,7 +12,7 @@ from tests.testing.test_search import topology
 from tests.testing.test_trial import queue
 
 
-def way(document: object, publish: Publish, outcomes: dict[str, list[Outcome]]) -> Graph:
+def way(document: object, publish: Publish, outcomes: dict[str, list[StatedOutcome]]) -> Graph:
     graph = life_graph("life", live(document, publish, outcomes).events)  # type: ignore[arg-type]
     well_formed(graph)
     return graph

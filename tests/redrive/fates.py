@@ -24,11 +24,11 @@ import msgspec
 import pika
 
 from simulator.redrive.bring_back import Pace, bring_back
-from simulator.redrive.fate import Kind
 from simulator.redrive.how_to_peek import how_to_peek
 from simulator.redrive.journal import RedriveJournal
 from simulator.redrive.peek import peek
 from simulator.redrive.plan import Planned, RedriveOptions, RedrivePlanner
+from simulator.redrive.prediction import Kind
 from simulator.redrive.server import held_now, queue_on
 from simulator.redrive.waiting import Address, waiting
 from tests.live.servers import LiveServer, given

@@ -32,12 +32,12 @@ from dlx.message_flow import MessageFlow
 from simulator.analysis.walk import Place as Situation
 from simulator.analysis.walk import Walk
 from simulator.redrive.execute import Execution, RedriveSource
-from simulator.redrive.fate import Kind
 from simulator.redrive.groups import only
 from simulator.redrive.how_to_peek import how_to_peek
 from simulator.redrive.journal import RedriveJournal
 from simulator.redrive.peek import peek
 from simulator.redrive.plan import Planned, RedriveOptions, RedrivePlanner
+from simulator.redrive.prediction import Kind
 from simulator.redrive.server import held_now, queue_on
 from simulator.redrive.waiting import Address, WaitingMessage, waiting
 from simulator.scenario.steps import Publish

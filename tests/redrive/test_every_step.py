@@ -16,9 +16,9 @@ import pytest
 
 from simulator.redrive import execute
 from simulator.redrive.execute import Execution, RedriveSource
-from simulator.redrive.fate import Fate, Kind
 from simulator.redrive.journal import JournalTotals, RedriveJournal, RedriveRequest
 from simulator.redrive.plan import Planned
+from simulator.redrive.prediction import Kind, Prediction
 from simulator.redrive.waiting import Address, WaitingMessage
 from tests.redrive.dead_letters import DEAD, WORK
 from tests.redrive.in_memory import Wire
@@ -155,7 +155,7 @@ def planned(found: WaitingMessage) -> Planned:
     what = found.row.payload.decode()
     goes = not what.startswith("stays")
     to = what if what in (FULL, GONE) else WORK
-    fate = Fate(Kind.ARRIVES if goes else Kind.UNROUTABLE)
+    fate = Prediction(Kind.ARRIVES if goes else Kind.UNROUTABLE)
     return Planned(found, Address("", to), {}, {}, fate, goes)
 
 

@@ -16,8 +16,8 @@ from simulator.analysis.snapshot import Snapshot
 from simulator.capture.client_rows import delivered_row
 from simulator.cli.main import main
 from simulator.definitions import parse_definitions
-from simulator.redrive.fate import Kind
 from simulator.redrive.plan import RedriveOptions, RedrivePlanner
+from simulator.redrive.prediction import Kind
 from simulator.redrive.server import QueueOnServer, server_at
 from simulator.redrive.waiting import Address, waiting
 from simulator.server import serve

@@ -14,17 +14,17 @@ from simulator.whatif import tally as tally_module
 from simulator.whatif.both_sides import ComparedMessage, Comparison, Playbacks
 from simulator.whatif.causes import find_causes
 from simulator.whatif.correlates import Correlates
-from simulator.whatif.outcomes import Fate, Outcome
+from simulator.whatif.outcomes import Ends, Fate
 from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.sides import prepared, side_of
 from simulator.whatif.stories import Publication, Shown, Story, StoryDelivery
 from simulator.whatif.tally import Tally
 from tests.whatif.asking import shown_by
 
-WORK, LOST = Outcome(acknowledged=(("work", 1),)), Outcome(lost=(("work", "expired", 1),))
+WORK, LOST = Ends(acknowledged=(("work", 1),)), Ends(lost=(("work", "expired", 1),))
 
 
-def case(number: int, after: Outcome = WORK, **headers: str) -> ComparedMessage:
+def case(number: int, after: Ends = WORK, **headers: str) -> ComparedMessage:
     key = f"key.{number}"
     published = Publication(0, 0, "orders", "order" if headers else key, {"headers": headers}, b"")
     delivered = StoryDelivery(Shown("work", "orders", (key,), ""), 1, 1, "")

@@ -15,7 +15,7 @@ from simulator.analysis.upgrade.histories import order_of_deaths
 from simulator.analysis.upgrade.questions import MessagesConcerned, QueueAt, Upgrade, UpgradeChange, asks, change_of
 from simulator.scenario.steps import Publish
 
-Fate = frozenset[tuple[str, str]]
+CopyOutcomes = frozenset[tuple[str, str]]
 """The outcomes of a dead letter's copies, each with its queue."""
 
 ARRIVES = ("dead-lettered", "may be refused", "held")
@@ -42,13 +42,13 @@ class PathChange(NamedTuple):
     reason: str
     publish: Publish
     path: tuple[Hop, ...]
-    now: Fate
-    then: Fate
+    now: CopyOutcomes
+    then: CopyOutcomes
 
 
 def path_changes(upgrade: Upgrade) -> Iterator[PathChange]:
     """Yield the deaths whose dead letters go elsewhere, each by the shortest way; once for a queue and a reason."""
-    told: set[tuple[QueueAt, str, Fate]] = set()
+    told: set[tuple[QueueAt, str, CopyOutcomes]] = set()
     for vhost, walk in upgrade.walks.items():
         before, after = walk.flow, upgrade.after_flows[vhost]
         for place in walk.places[:PATHS_MAX]:
@@ -64,7 +64,7 @@ def path_changes(upgrade: Upgrade) -> Iterator[PathChange]:
                     yield PathChange(queue, death.reason, place.publish, place.path, now, then)
 
 
-def fate(flow: MessageFlow, publish: Publish, path: tuple[Hop, ...], queue: str, reason: str) -> Fate | None:
+def fate(flow: MessageFlow, publish: Publish, path: tuple[Hop, ...], queue: str, reason: str) -> CopyOutcomes | None:
     """Return what becomes of a message that dies in a queue after a path; ``None`` where it does not come there."""
     first = path[0].queue if path else queue
     states = flow.publish(message_of(publish, flow.release))
@@ -76,7 +76,7 @@ def fate(flow: MessageFlow, publish: Publish, path: tuple[Hop, ...], queue: str,
     return None if state is None or flow.why_not(state, reason) is not None else _fate(flow, state, reason)
 
 
-def _fate(flow: MessageFlow, state: State, reason: str) -> Fate:
+def _fate(flow: MessageFlow, state: State, reason: str) -> CopyOutcomes:
     return frozenset((copy.outcome, copy.queue or "") for copy in flow.copies(state, reason))
 
 
@@ -103,7 +103,7 @@ def _cause(upgrade: Upgrade, each: PathChange) -> str | None:
     """Return the row behind a change: the first that makes it alone, or without which it is gone."""
     rows = {row.name: row for row in differing_behaviours(upgrade.before, upgrade.after, MESSAGE_ROWS)}
 
-    def found(flows: dict[str, MessageFlow]) -> Fate | None:
+    def found(flows: dict[str, MessageFlow]) -> CopyOutcomes | None:
         return fate(flows[each.queue.vhost], each.publish, each.path, each.queue.name, each.reason)
 
     for row in sorted(rows.values(), key=lambda row: row.name == "death_history"):  # the order is what cycles go by
@@ -131,7 +131,7 @@ def _story(each: PathChange) -> str:
     return ", then ".join(f"{_DEATHS[reason]} '{queue}'" for queue, reason in deaths)
 
 
-def _ends(found: Fate) -> str:
+def _ends(found: CopyOutcomes) -> str:
     arrived = sorted(queue for outcome, queue in found if outcome in ARRIVES and queue)
     lost = sorted({(outcome, queue) for outcome, queue in found if outcome not in ARRIVES})
     parts = [f"goes to {' and '.join(map(_quoted, arrived))}"] if arrived else []
@@ -148,7 +148,7 @@ def _quoted(name: str) -> str:
 
 
 def _severity(each: PathChange) -> Severity:
-    def arrives(found: Fate) -> bool:
+    def arrives(found: CopyOutcomes) -> bool:
         return any(outcome in ARRIVES for outcome, _ in found)
 
     if arrives(each.now) and not arrives(each.then):

@@ -29,8 +29,6 @@ from simulator.broker.operations import reply_to
 from simulator.broker.state import NodeState, Pending, QueueState
 from simulator.events import Event
 
-_REMEMBERED = 1_000
-
 _ENDS: dict[CopyOutcome, Event] = {
     "dead-lettered": Event.DEAD_LETTERED,
     "no dead-letter exchange": Event.DROPPED,
@@ -101,8 +99,6 @@ def _letter(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> Dead
     found = queue.letters.get(key)
     if found is not None:
         return found[1]
-    if len(queue.letters) >= _REMEMBERED:
-        queue.letters.clear()
     flow, message = queue.vhost.flow(node.release), _leaving(copy.message, count)
     if copy.expiration_forgotten:
         message = without_expiration(message)

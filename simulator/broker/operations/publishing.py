@@ -30,7 +30,6 @@ from simulator.broker.state.clients import Publishing, Route
 from simulator.events import Event
 
 _PUBLISHED = Event.PUBLISHED  # Python 3.11 takes long to look it up
-_REMEMBERED = 1_000  # more, where each message differs, would keep much of the memory of a flood from coming back
 
 
 def publish(node: NodeState, command: Publish) -> None:
@@ -48,8 +47,6 @@ def publish(node: NodeState, command: Publish) -> None:
     if found is None or found.generation != vhost.generation:
         by_value = _by_value(command)
         found = _alike(channel, command, vhost, by_value) or _checked(node, channel, command)
-        if len(channel.publishes) >= _REMEMBERED:
-            channel.publishes.clear()
         if not vhost.routes_at_random:
             channel.publishes[key] = found
             if by_value is not None:

@@ -7,23 +7,16 @@ a start of the server next to nothing, where a dataclass takes half a millisecon
 print their fields: these would be half of the node.
 """
 
-from simulator.broker.state.clients import Channel, Connection, Consumer, Permissions, Unacked, User
-from simulator.broker.state.node import GlobalCounters, NodeState, Observer
-from simulator.broker.state.queues import Pending, QueueState
-from simulator.broker.state.virtual_hosts import Counters, VirtualHost
-
-__all__ = [
-    "Channel",
-    "Connection",
-    "Consumer",
-    "Counters",
-    "GlobalCounters",
-    "NodeState",
-    "Observer",
-    "Pending",
-    "Permissions",
-    "QueueState",
-    "Unacked",
-    "User",
-    "VirtualHost",
-]
+from simulator.broker.state.clients import Channel as Channel
+from simulator.broker.state.clients import Connection as Connection
+from simulator.broker.state.clients import Consumer as Consumer
+from simulator.broker.state.clients import Permissions as Permissions
+from simulator.broker.state.clients import Unacked as Unacked
+from simulator.broker.state.clients import User as User
+from simulator.broker.state.node import GlobalCounters as GlobalCounters
+from simulator.broker.state.node import NodeState as NodeState
+from simulator.broker.state.node import Observer as Observer
+from simulator.broker.state.queues import Pending as Pending
+from simulator.broker.state.queues import QueueState as QueueState
+from simulator.broker.state.virtual_hosts import Counters as Counters
+from simulator.broker.state.virtual_hosts import VirtualHost as VirtualHost

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dlx.bounded_cache import BoundedCache
 from dlx.message import Message
 from dlx.passwords import NO_PASSWORD, SHA256
 from simulator.broker.commands import ChannelId
@@ -137,7 +138,7 @@ class Channel:
     allowed_topics: dict[tuple[str, str, str], None] = field(default_factory=dict)
     permissions_changed: bool = False
     awake_us: int = 0
-    publishes: dict[Any, Any] = field(default_factory=dict)
+    publishes: BoundedCache[Any, Any] = field(default_factory=BoundedCache)
     timeout_due_us: int | None = None
 
     @property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dlx.bounded_cache import BoundedCache
 from dlx.dead_lettering import DeadLetter
 from dlx.message import Message
 from dlx.settings import Settings
@@ -84,7 +85,7 @@ class QueueState:
     deleted: bool = False
     crashed: bool = False
     policies_as_declared: bool = True
-    letters: dict[Any, tuple[Message, DeadLetter]] = field(default_factory=dict)
+    letters: BoundedCache[Any, tuple[Message, DeadLetter]] = field(default_factory=BoundedCache)
     counters: Counters = field(default_factory=Counters)
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import lru_cache
 from itertools import chain, combinations
 from typing import Any, NamedTuple
 
@@ -44,13 +45,19 @@ from simulator.replay.search.visible_state import CaptureRow, Visible, message_o
 NEARBY_HOPS = 5
 UNKNOWN_ROUTING = "it may use any of its bindings: its type is not known"
 ROUTED_QUEUES = "routed_queues"
-CONTENTS_MAX = 10_000
-"""Contents whose stream form is remembered."""
 _encode = msgspec.json.Encoder(order="deterministic", enc_hook=plain).encode
 
 
 def _may_be_timestamp(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**64
+
+
+@lru_cache(maxsize=10_000)
+def _kept_by_stream(content: str, release: Release) -> str:
+    """Return the content as a delivery from a stream shows it: what streams keep of it."""
+    properties, headers = map(msgspec.json.decode, read_content(content))
+    parts = (properties_kept(properties, release), headers_kept(headers, release))
+    return write_content(*(_encode(part).decode() for part in parts))
 
 
 class Nearest(NamedTuple):
@@ -84,7 +91,6 @@ class Explainer:
         self.counts = DeliveryCountCheck(flow)
         self.dead_ends = DeadEnds(flow)
         self._entries: dict[tuple[str, str], tuple[State, ...]] = {}
-        self._read_back: dict[str, str] = {}
         self._paths: dict[Any, list[StatePath]] = {}
         self._cut: set[Any] = set()
         self._nearest: dict[Any, tuple[StatePath, list[Difference]] | None] = {}
@@ -161,17 +167,8 @@ class Explainer:
         return published == delivered or self._content_shown(published, queue) == delivered
 
     def _content_shown(self, content: str, queue: str) -> str:
-        """Return the content as a delivery from that queue shows it: from a stream, only what it keeps."""
-        if not self.is_stream(queue):
-            return content
-        known = self._read_back.get(content)
-        if known is None:
-            if len(self._read_back) > CONTENTS_MAX:
-                self._read_back.clear()
-            properties, headers = map(msgspec.json.decode, read_content(content))
-            parts = (properties_kept(properties, self.release), headers_kept(headers, self.release))
-            known = self._read_back[content] = write_content(*(_encode(part).decode() for part in parts))
-        return known
+        """Return the content as a delivery from that queue shows it."""
+        return _kept_by_stream(content, self.release) if self.is_stream(queue) else content
 
     # -- what explains it --------------------------------------------------------
 

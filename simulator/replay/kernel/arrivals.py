@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dlx.bounded_cache import BoundedCache
 from dlx.deaths import MAXLEN, REASONS
 from dlx.message import PublishRefusedError
 from dlx.message_flow import MessageFlow, State
@@ -178,7 +179,7 @@ class ArrivalsCounter:
         self._explainers: dict[str, tuple[Explainer, Entrants] | None] = {}
         self._keys: dict[str, AlikeKeys] = {}
         self._signatures = Signatures(self._number_of_key_of)
-        self._known: dict[Any, int] = {}
+        self._known: BoundedCache[Any, int] = BoundedCache(REMEMBERED_MAX)
         self._numbers: dict[tuple[str, tuple[Entrant, ...]], int] = {}
         self._entering: list[tuple[str, tuple[Entrant, ...]]] = []
 
@@ -202,7 +203,7 @@ class ArrivalsCounter:
             rows = np.flatnonzero(entering == each)
             vhost, entrants = self._entering[each]
             found += _by_second(vhost, entrants, seconds[rows], of_each[rows], sizes[rows])
-        self._forget()
+        self._signatures.forget()
         return pa.RecordBatch.from_pylist(found, schema=ARRIVALS)
 
     def _number(self, number: int, content: str) -> int:
@@ -239,12 +240,6 @@ class ArrivalsCounter:
         if vhost not in self._keys:
             self._keys[vhost] = AlikeKeys(both[0].flow)
         return self._keys[vhost].number
-
-    def _forget(self) -> None:
-        """Keep memory bounded on logs in which little repeats."""
-        if len(self._known) > REMEMBERED_MAX:
-            self._known.clear()
-        self._signatures.forget()
 
     def _of(self, vhost: str) -> tuple[Explainer, Entrants] | None:
         if vhost not in self._explainers:

@@ -248,7 +248,7 @@ class _Batch:
         found = self._explained(group)
         shared = self._tells_nothing_of_its_own(group, found)
         if shared:
-            memory.remember(key, found)
+            memory.remembered[key] = found
         return found, shared
 
     def _explained(self, group: int) -> Found:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from dlx.bounded_cache import BoundedCache
 from dlx.message_flow import MessageFlow
 from dlx.releases import Release
 from dlx.topology import Topology
@@ -112,7 +113,7 @@ class Memory:
         self._keys: dict[str, AlikeKeys] = {}
         self.signatures = Signatures(self._number_of_key_of)
         self.clock = TimeCheck(self._assumptions, self._arrivals)
-        self.remembered: dict[bytes, Found] = {}
+        self.remembered: BoundedCache[bytes, Found] = BoundedCache(REMEMBERED_MAX)
         self._headers: Numbered[bytes] = Numbered()
         self.headers_number({})  # 0
         self._repeats: Numbered[tuple[int, ...]] = Numbered()
@@ -131,11 +132,6 @@ class Memory:
         if most > REMEMBERED_MAX:
             self._begin()
         self.signatures.forget()
-
-    def remember(self, key: bytes, found: Found) -> None:
-        """Take note of what was found out about rows, if there is room for it."""
-        if len(self.remembered) < REMEMBERED_MAX:
-            self.remembered[key] = found
 
     def explainer(self, vhost: str) -> Explainer | None:
         """Return the explainer of a virtual host, ``None`` if the definitions do not have it."""

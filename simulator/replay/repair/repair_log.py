@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
 
+from dlx.bounded_cache import BoundedCache
 from dlx.deaths import EXPIRED, REJECTED
 from dlx.delivery_counts import X_ACQUIRED_COUNT, X_DELIVERY_COUNT
 from dlx.message import Message
@@ -152,7 +153,7 @@ class Repairer:
         """Forget what searches found that ended too early."""
         self._explainer = Explainer(self._flow.topology, self._flow.release, self._flow, self._effort)
         self._unseen = UnseenRows(self._vhost, self._explainer, self._addresses)
-        self._either: dict[Change, Explainer] = {}
+        self._either: BoundedCache[Change, Explainer] = BoundedCache(EXPLAINERS_MAX)
 
     def suggestions(self, sequence: RowSequence, seen: Sequence[Seen]) -> list[Suggestion]:
         """Return what explains some of the bad deliveries of a sequence; ``seen`` are its rows."""
@@ -187,8 +188,6 @@ class Repairer:
     def either(self, change: Change) -> Explainer:
         """Return what explains deliveries by the definitions or by the changed ones."""
         if change not in self._either:
-            if len(self._either) >= EXPLAINERS_MAX:
-                self._either.clear()
             changed = self.changed(change)
             flow = EitherFlow(self._flow, changed, touched_queues(change, changed.topology))
             self._either[change] = Explainer(changed.topology, flow.release, flow, self._effort)

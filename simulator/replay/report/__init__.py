@@ -16,11 +16,14 @@ from simulator.definitions import Definitions
 from simulator.files import write_whole
 from simulator.replay.coverage.totals import Coverage
 from simulator.replay.repair.repair_report import NO_REPAIRS, Repairs
-from simulator.replay.report.aggregation import aggregate
-from simulator.replay.report.data import ReportData
-from simulator.replay.report.document import page
-from simulator.replay.report.grouping import QueueGroup, groups
-from simulator.replay.report.pictures import deaths_picture, flow_picture, paths_picture
+from simulator.replay.report.aggregation import aggregate as aggregate
+from simulator.replay.report.data import ReportData as ReportData
+from simulator.replay.report.document import page as page
+from simulator.replay.report.grouping import QueueGroup as QueueGroup
+from simulator.replay.report.grouping import groups as groups
+from simulator.replay.report.pictures import deaths_picture as deaths_picture
+from simulator.replay.report.pictures import flow_picture as flow_picture
+from simulator.replay.report.pictures import paths_picture as paths_picture
 from simulator.replay.results.counters import Balance
 from simulator.replay.results.summary import Summary
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
@@ -68,17 +71,3 @@ def write_report(
         replayed, definitions, rules, summary, files, captured, assumptions, balance, repairs, coverage
     )
     write_whole(path, report)
-
-
-__all__ = [
-    "QueueGroup",
-    "ReportData",
-    "aggregate",
-    "build_report",
-    "deaths_picture",
-    "flow_picture",
-    "groups",
-    "page",
-    "paths_picture",
-    "write_report",
-]

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dlx.bounded_cache import BoundedCache
 from dlx.key_classes import KeyClasses
 from dlx.message_flow import MessageFlow
 
@@ -81,10 +82,6 @@ def _numbered(values: npt.NDArray[np.signedinteger]) -> Ints:
 # Numbers for routing keys that nothing in a virtual host tells apart, as the keys of different orders mostly are.
 
 
-KEYS_MAX = 200_000
-"""Keys remembered; beyond that they are looked up again."""
-
-
 class AlikeKeys:
     """Numbers the routing keys of one virtual host under one release.
 
@@ -98,7 +95,7 @@ class AlikeKeys:
         self._classes: KeyClasses = next(known, None) or KeyClasses(flow.topology, flow.release)
         settings = (flow.settings(queue) for queue in flow.topology.queues)
         self._set = frozenset(each.dead_letter_routing_key for each in settings)
-        self._known: dict[str, int | None] = {}
+        self._known: BoundedCache[str, int | None] = BoundedCache(200_000)
 
     def reads(self, header: str) -> bool:
         """Tell whether the virtual host may look at that header of a message."""
@@ -111,8 +108,6 @@ class AlikeKeys:
         """
         if key in self._known:
             return self._known[key]
-        if len(self._known) >= KEYS_MAX:
-            self._known.clear()
         found = key if key in self._set else self._classes.key_class(key)
         number = self._known[key] = found if isinstance(found, int) else None
         return number

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Any
+from typing import Any, TypeVar
 
 from dlx import amqp_errors
 from dlx.amqp_errors import Refusal
+from dlx.bounded_cache import BoundedCache
 from dlx.releases import Release
 from simulator.broker import commands
 from simulator.broker.commands import (
@@ -25,7 +26,7 @@ from simulator.broker.commands import (
 )
 from simulator.server.amqp.frames import CONTENT_HEADER
 from simulator.server.amqp.methods import CONTENT_METHODS, INDEX, NAMES, decode_fields, decode_publish
-from simulator.server.amqp.outbox import ChannelOutput, CodecCache, Outbox
+from simulator.server.amqp.outbox import ChannelOutput, Outbox
 from simulator.server.amqp.properties import decode_properties
 from simulator.server.amqp.protocol_errors import (
     CannotDecodeError,
@@ -41,8 +42,27 @@ _BASIC = 60  # the only class whose methods have content
 _TAG_AND_BITS = Struct(">QB")
 _PUBLISH = INDEX.pack(60, 40)
 
-_properties = CodecCache(decode_properties)
-_publish_fields = CodecCache(decode_publish)
+LENGTH_MAX = 1024  # longer payloads are decoded every time: they rarely come back
+
+Value = TypeVar("Value")
+
+
+class DecodedCache(BoundedCache[bytes, Value]):
+    """Decodes by indexing, ``cache[payload]``: equal payloads give the same object as long as it is remembered."""
+
+    def __init__(self, decode: Callable[[bytes], Value]) -> None:
+        super().__init__()
+        self._decode: Callable[[bytes], Value] = decode
+
+    def __missing__(self, payload: bytes) -> Value:
+        value = self._decode(payload)
+        if len(payload) <= LENGTH_MAX:
+            self[payload] = value
+        return value
+
+
+_properties = DecodedCache(decode_properties)
+_publish_fields = DecodedCache(decode_publish)
 
 
 class Channel:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from struct import Struct
 from typing import Any
 
+from dlx.bounded_cache import BoundedCache
 from dlx.message import Message
 from dlx.releases import Release
 from simulator.broker import delivered_properties
 from simulator.server.amqp.frames import BODY, ENVELOPE, HEADER, METHOD, OVERHEAD
 from simulator.server.amqp.properties import encode_properties, short_string
 
-REMEMBERED_MAX = 4096
 BASIC = 60
 
 _METHOD = Struct(">BHLHH")  # envelope, class, method
@@ -29,26 +29,17 @@ class DeliveryEncoder:
 
     def __init__(self, release: Release) -> None:
         self._release = release
-        self._remembered: dict[int, tuple[Message, bytes, bytes]] = {}
-        self._with_added: dict[Any, tuple[Message, bytes, bytes]] = {}
+        self._remembered: BoundedCache[Any, tuple[Message, bytes, bytes]] = BoundedCache(4_096)
 
     def encoded(self, message: Message, added: Mapping[str, Any] | None) -> tuple[Message, bytes, bytes]:
         """Return the message, its exchange and routing key as two short strings, and its properties, encoded."""
-        if not added:
-            found = self._remembered.get(id(message))
-            return found or self._remember(self._remembered, id(message), message, None)
-        key = (id(message), *added.items())
+        key = (id(message), *added.items()) if added else id(message)
         try:
-            return self._with_added.get(key) or self._remember(self._with_added, key, message, added)
+            found = self._remembered.get(key)
         except TypeError:  # a value of these headers is a table
             return self._encode(message, added)
-
-    def _remember(
-        self, known: dict[Any, tuple[Message, bytes, bytes]], key: Any, message: Message, added: Any
-    ) -> tuple[Message, bytes, bytes]:
-        if len(known) >= REMEMBERED_MAX:
-            known.clear()
-        known[key] = found = self._encode(message, added)
+        if found is None:
+            found = self._remembered[key] = self._encode(message, added)
         return found
 
     def _encode(self, message: Message, added: Mapping[str, Any] | None) -> tuple[Message, bytes, bytes]:

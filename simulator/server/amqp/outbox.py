@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from simulator.broker import replies
 from simulator.broker.replies import Confirmed, Delivered, Got, Refused, Reply, Returned
@@ -11,34 +11,6 @@ from simulator.server.amqp.contents import DeliveryEncoder, content, delivery
 from simulator.server.amqp.frames import METHOD, frame
 from simulator.server.amqp.methods import INDICES, encode_method
 from simulator.server.amqp.properties import short_string
-
-# Remembers what was encoded or decoded: equal keys give the same object as long as it is remembered.
-
-
-Key = TypeVar("Key", bytes, str)
-Value = TypeVar("Value")
-
-REMEMBERED_MAX = 1024
-LENGTH_MAX = 1024  # longer keys are coded every time: they rarely come back
-
-
-class CodecCache(dict[Key, Value]):
-    """Encodes or decodes by indexing, ``cache[key]``. Forgets everything when it is full."""
-
-    def __init__(self, code: Callable[[Key], Value]) -> None:
-        super().__init__()
-        self._code: Callable[[Key], Value] = code
-
-    def __missing__(self, key: Key) -> Value:
-        value = self._code(key)
-        if len(key) <= LENGTH_MAX:
-            if len(self) >= REMEMBERED_MAX:
-                self.clear()
-            self[key] = value
-        return value
-
-
-_tags: CodecCache[str, bytes] = CodecCache(short_string)
 
 
 class ChannelOutput:
@@ -104,7 +76,7 @@ class Outbox:
         self._waiting.append(
             delivery(
                 reply.channel[1],
-                _tags[reply.consumer_tag],
+                short_string(reply.consumer_tag),
                 reply.delivery_tag,
                 reply.redelivered,
                 address,

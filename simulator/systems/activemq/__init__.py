@@ -23,6 +23,3 @@ def simulate(scenario: Mapping[str, Any], random: Random | None = None) -> dict[
     Raises ``ScenarioError`` with the field that is wrong and what would be right.
     """
     return Run(read(scenario), random).result()
-
-
-__all__ = ["simulate"]

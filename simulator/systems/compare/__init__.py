@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from simulator.systems.compare.comparing import ADAPTERS, compare
-from simulator.systems.compare.neutral_scenario import NeutralScenario, read
-from simulator.systems.compare.outcome import Fate, Outcome
-
-__all__ = ["ADAPTERS", "Fate", "NeutralScenario", "Outcome", "compare", "read"]
+from simulator.systems.compare.comparing import ADAPTERS as ADAPTERS
+from simulator.systems.compare.comparing import compare as compare
+from simulator.systems.compare.neutral_scenario import NeutralScenario as NeutralScenario
+from simulator.systems.compare.neutral_scenario import read as read
+from simulator.systems.compare.outcome import MessageOutcome as MessageOutcome
+from simulator.systems.compare.outcome import SystemOutcome as SystemOutcome

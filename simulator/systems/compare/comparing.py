@@ -11,7 +11,7 @@ from typing import Protocol
 
 from dlx.plugins import Registry
 from simulator.systems.compare.neutral_scenario import NeutralScenario
-from simulator.systems.compare.outcome import Outcome, Ran, fates, path
+from simulator.systems.compare.outcome import Ran, SystemOutcome, fates, path
 
 
 class Adapter(Protocol):
@@ -45,7 +45,7 @@ ADAPTERS = Registry(
 """The adapters by their system's name, the built-in ones first."""
 
 
-def compare(neutral: NeutralScenario, systems: Sequence[str]) -> list[Outcome]:
+def compare(neutral: NeutralScenario, systems: Sequence[str]) -> list[SystemOutcome]:
     """Run a scenario under each system, in virtual time.
 
     Args:
@@ -80,8 +80,10 @@ def _adapter(system: str) -> Adapter:
     return adapter
 
 
-def _outcome(neutral: NeutralScenario, system: str, version: str) -> Outcome:
+def _outcome(neutral: NeutralScenario, system: str, version: str) -> SystemOutcome:
     ran = _adapter(system).run(neutral, version)
     messages = fates(neutral, ran)
-    way = path(ran.events, {fate.message: fate.end for fate in messages})
-    return Outcome(system=system, version=version, messages=messages, notes=ran.notes, path=way, scenario=ran.scenario)
+    way = path(ran.events, {fate.message: fate.outcome for fate in messages})
+    return SystemOutcome(
+        system=system, version=version, messages=messages, notes=ran.notes, path=way, scenario=ran.scenario
+    )

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from simulator.events import DEATH_OUTCOMES, DEATHS, Event
+from simulator.events import DEATH_OUTCOMES, DEATHS, Event, Outcome
 from simulator.systems.compare.neutral_scenario import NeutralScenario
 
-PUBLISHED, ACKNOWLEDGED, LOST = "published", "acknowledged", "lost"
 _ARRIVALS = (Event.PUBLISHED, Event.ROUTED)
 
 
@@ -33,12 +31,12 @@ class Leg(msgspec.Struct, frozen=True, kw_only=True):
     times: int = 1
 
 
-def path(events: Sequence[Mapping[str, Any]], ends: Mapping[str, str]) -> list[Leg]:
+def path(events: Sequence[Mapping[str, Any]], ends: Mapping[str, Outcome]) -> list[Leg]:
     """Return the legs of all messages, in the order in which each was first gone.
 
     Args:
         events: what happened, in order, with the scenario's names for messages.
-        ends: where each message was in the end, by name: a value of ``End``.
+        ends: where each message was in the end, by name.
     """
     counted: Counter[Leg] = Counter()
     for name, end in ends.items():
@@ -46,15 +44,15 @@ def path(events: Sequence[Mapping[str, Any]], ends: Mapping[str, str]) -> list[L
     return [msgspec.structs.replace(leg, times=times) for leg, times in counted.items()]
 
 
-def _legs(events: Sequence[Mapping[str, Any]], end: str) -> list[Leg]:
+def _legs(events: Sequence[Mapping[str, Any]], end: Outcome) -> list[Leg]:
     """Return the legs of one message."""
     legs: list[Leg] = []
-    at, death = PUBLISHED, ""
+    at, death = str(Event.PUBLISHED), ""
     for event in events:
         queue = event.get("queue") or ""
         kind = event["event"]
-        if at == PUBLISHED and queue and (kind in _ARRIVALS or kind == Event.DEAD_LETTERED):
-            legs.append(Leg(source=PUBLISHED, target=queue, kind="way"))
+        if at == Event.PUBLISHED and queue and (kind in _ARRIVALS or kind == Event.DEAD_LETTERED):
+            legs.append(Leg(source=Event.PUBLISHED, target=queue, kind="way"))
             at = queue
         elif kind in DEATHS | DEATH_OUTCOMES:
             death = death or str(event.get("reason") or event["event"])
@@ -63,32 +61,23 @@ def _legs(events: Sequence[Mapping[str, Any]], end: str) -> list[Leg]:
             at, death = queue, ""
         elif kind == Event.REQUEUED and queue == at:
             legs.append(Leg(source=at, target=at, kind="again"))
-    if end == ACKNOWLEDGED:
-        legs.append(Leg(source=at, target=ACKNOWLEDGED, kind="way"))
-    elif end == LOST:
-        legs.append(Leg(source=at, target=LOST, kind="lost", why=death))
+    if end == Outcome.ACKNOWLEDGED:
+        legs.append(Leg(source=at, target=end, kind="way"))
+    elif end == Outcome.LOST:
+        legs.append(Leg(source=at, target=end, kind="lost", why=death))
     return legs
 
 
 _DEATHS = DEATHS | DEATH_OUTCOMES
 
 
-class End(StrEnum):
-    """Where a message was in the end."""
-
-    ACKNOWLEDGED = "acknowledged"
-    DEAD_LETTERED = "dead-lettered"
-    QUEUED = "still queued"
-    LOST = "lost"
-
-
-class Fate(msgspec.Struct, frozen=True, kw_only=True):
+class MessageOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What happened to one message in the end.
 
     Attributes:
         message: its name.
         attempts_ms: when it was delivered, milliseconds from the start.
-        end: where it was in the end.
+        outcome: what became of it; JSON has it as ``end``.
         queue: which queue it is in; ``None`` where it is gone.
         died_in, died_ms: the queue that it died in, and when; ``None`` where it did not.
         reason: why it died, in the words of the system, or the event of its death.
@@ -97,7 +86,7 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
 
     message: str
     attempts_ms: list[float]
-    end: End
+    outcome: Outcome = msgspec.field(name="end")
     queue: str | None = None
     died_in: str | None = None
     died_ms: float | None = None
@@ -105,12 +94,17 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     carries: dict[str, Any] = {}
 
     @property
+    def end(self) -> str:
+        """The outcome in the words of the comparison."""
+        return "still queued" if self.outcome is Outcome.WAITING else self.outcome.value
+
+    @property
     def delays_ms(self) -> list[float]:
         """The time between each delivery and the next."""
         return [after - before for before, after in zip(self.attempts_ms, self.attempts_ms[1:], strict=False)]
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class SystemOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What happened to the messages of a neutral scenario under one system.
 
     Attributes:
@@ -124,7 +118,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     system: str
     version: str
-    messages: list[Fate]
+    messages: list[MessageOutcome]
     notes: list[str]
     path: list[Leg]
     scenario: dict[str, Any]
@@ -132,7 +126,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lost(self) -> list[str]:
         """The messages that are gone, and were never acknowledged."""
-        return [fate.message for fate in self.messages if fate.end is End.LOST]
+        return [fate.message for fate in self.messages if fate.outcome is Outcome.LOST]
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -167,22 +161,22 @@ def deliveries(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [event for event in events if event["event"] == Event.DELIVERED]
 
 
-def fates(neutral: NeutralScenario, ran: Ran) -> list[Fate]:
+def fates(neutral: NeutralScenario, ran: Ran) -> list[MessageOutcome]:
     """Return what happened to each message in the end."""
     return [_fate(neutral, ran, message.name) for message in neutral.messages]
 
 
-def _fate(neutral: NeutralScenario, ran: Ran, name: str) -> Fate:
+def _fate(neutral: NeutralScenario, ran: Ran, name: str) -> MessageOutcome:
     left = ran.left.get(name)
-    end = _end(neutral, ran, name, left)
-    fate = Fate(
+    outcome = _outcome(neutral, ran, name, left)
+    fate = MessageOutcome(
         message=name,
         attempts_ms=[event["time_ms"] for event in ran.attempts if event["message"] == name],
-        end=end,
+        outcome=outcome,
         queue=left.queue if left else None,
     )
     deaths = [event for event in ran.events if event["message"] == name and event["event"] in _DEATHS]
-    if end not in (End.DEAD_LETTERED, End.LOST) or not deaths:
+    if outcome not in (Outcome.DEAD_LETTERED, Outcome.LOST) or not deaths:
         return fate
     # The last death: a message of a retry ladder dies more than once. One moment may have more than one event.
     last = deaths[-1]
@@ -197,7 +191,7 @@ def _fate(neutral: NeutralScenario, ran: Ran, name: str) -> Fate:
     )
 
 
-def _end(neutral: NeutralScenario, ran: Ran, name: str, left: Left | None) -> End:
+def _outcome(neutral: NeutralScenario, ran: Ran, name: str, left: Left | None) -> Outcome:
     if left is not None:
-        return End.DEAD_LETTERED if left.queue == neutral.dead_letter_queue else End.QUEUED
-    return End.ACKNOWLEDGED if name in ran.acknowledged else End.LOST
+        return Outcome.DEAD_LETTERED if left.queue == neutral.dead_letter_queue else Outcome.WAITING
+    return Outcome.ACKNOWLEDGED if name in ran.acknowledged else Outcome.LOST

@@ -6,6 +6,4 @@ message gets and what becomes of it, ``mqdlh`` is the header in front of it.
 
 from __future__ import annotations
 
-from simulator.systems.ibm_mq.simulation import simulate
-
-__all__ = ["simulate"]
+from simulator.systems.ibm_mq.simulation import simulate as simulate

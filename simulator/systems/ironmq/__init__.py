@@ -9,6 +9,4 @@ tests. Behaviour that neither describes is marked "not documented".
 
 from __future__ import annotations
 
-from simulator.systems.ironmq.simulation import simulate
-
-__all__ = ["simulate"]
+from simulator.systems.ironmq.simulation import simulate as simulate

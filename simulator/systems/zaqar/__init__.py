@@ -13,7 +13,5 @@ it and where it is known to be right.
 
 from __future__ import annotations
 
-from simulator.systems.zaqar.service import Zaqar
-from simulator.systems.zaqar.zaqar_scenario import simulate
-
-__all__ = ["Zaqar", "simulate"]
+from simulator.systems.zaqar.service import Zaqar as Zaqar
+from simulator.systems.zaqar.zaqar_scenario import simulate as simulate

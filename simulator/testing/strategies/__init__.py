@@ -35,19 +35,28 @@ from dlx._lazy import lazy
 from simulator.extras import importing
 
 if TYPE_CHECKING:
-    from simulator.testing.strategies.amqp import field_tables, field_values
-    from simulator.testing.strategies.argument import queue_arguments
-    from simulator.testing.strategies.history import histories
-    from simulator.testing.strategies.log import log_rows
-    from simulator.testing.strategies.message import death_histories, deaths, messages, properties, x_deaths
-    from simulator.testing.strategies.parts import bindings, exchanges, queues
+    from simulator.testing.strategies.amqp import field_tables as field_tables
+    from simulator.testing.strategies.amqp import field_values as field_values
+    from simulator.testing.strategies.argument import queue_arguments as queue_arguments
+    from simulator.testing.strategies.history import histories as histories
+    from simulator.testing.strategies.log import log_rows as log_rows
+    from simulator.testing.strategies.message import death_histories as death_histories
+    from simulator.testing.strategies.message import deaths as deaths
+    from simulator.testing.strategies.message import messages as messages
+    from simulator.testing.strategies.message import properties as properties
+    from simulator.testing.strategies.message import x_deaths as x_deaths
+    from simulator.testing.strategies.parts import bindings as bindings
+    from simulator.testing.strategies.parts import exchanges as exchanges
+    from simulator.testing.strategies.parts import queues as queues
     from simulator.testing.strategies.policy import policies as policies
-    from simulator.testing.strategies.retry import retry_plans
-    from simulator.testing.strategies.setting import settings
-    from simulator.testing.strategies.topology import definitions, definitions_document, topologies
+    from simulator.testing.strategies.retry import retry_plans as retry_plans
+    from simulator.testing.strategies.setting import settings as settings
+    from simulator.testing.strategies.topology import definitions as definitions
+    from simulator.testing.strategies.topology import definitions_document as definitions_document
+    from simulator.testing.strategies.topology import topologies as topologies
 else:
     # Modules are in the singular: a module of a strategy's own name would hide it.
-    __getattr__, __dir__ = lazy(
+    __all__, __getattr__, __dir__ = lazy(
         __name__,
         {
             "simulator.testing.strategies.amqp": ("field_tables", "field_values"),
@@ -63,25 +72,3 @@ else:
         },
         load=importing("testing"),
     )
-
-__all__ = [
-    "bindings",
-    "death_histories",
-    "deaths",
-    "definitions",
-    "definitions_document",
-    "exchanges",
-    "field_tables",
-    "field_values",
-    "histories",
-    "log_rows",
-    "messages",
-    "policies",
-    "properties",
-    "queue_arguments",
-    "queues",
-    "retry_plans",
-    "settings",
-    "topologies",
-    "x_deaths",
-]

@@ -26,8 +26,6 @@ from simulator.server.management.management_releases.fields import FieldRows
 from simulator.server.management.management_releases.limits import LimitCallRows
 from simulator.server.management.management_releases.requests import RequestRows
 
-__all__ = ["TABLE", "Api", "api_of"]
-
 
 @with_behaviours
 class Api(

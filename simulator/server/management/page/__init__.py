@@ -5,6 +5,5 @@ pages are whole without scripts; with the script, they follow what happens.
 ``pages`` has the addresses, ``frame`` what all have in common.
 """
 
-from simulator.server.management.page.pages import PAGE, PARTS
-
-__all__ = ["PAGE", "PARTS"]
+from simulator.server.management.page.pages import PAGE as PAGE
+from simulator.server.management.page.pages import PARTS as PARTS

@@ -61,7 +61,7 @@ _LOST = frozenset(
 _WORST_FIRST = list(Kind)
 
 
-class Fate(msgspec.Struct, frozen=True):
+class Prediction(msgspec.Struct, frozen=True):
     """What becomes of one message.
 
     Attributes:
@@ -93,7 +93,7 @@ class _Sized(NamedTuple):
     died_in: tuple[str, ...] = ()
 
 
-class Fates:
+class Predictor:
     """Predicts fates one after the other: what was brought back before fills the queues.
 
     Args:
@@ -106,18 +106,18 @@ class Fates:
         self._flow = flow
         self._held = HeldMeanwhile(held, apart_us)
 
-    def of(self, message: Message, body_bytes: int = 0, property_bytes: int = 0) -> Fate:
+    def of(self, message: Message, body_bytes: int = 0, property_bytes: int = 0) -> Prediction:
         """Return the fate of a message that is published now, and count it in the queues that keep it."""
         queues = self._flow.entries(message)
         if not queues:
             where = f"the exchange '{message.exchange}'" if message.exchange else "the default exchange"
-            return Fate(Kind.UNROUTABLE, why=f"{where} has no queue for {message.routing_key!r}")
+            return Prediction(Kind.UNROUTABLE, why=f"{where} has no queue for {message.routing_key!r}")
         states = [self._flow.state(queue, message) for queue in queues]
         fate = _worst(self._in(_Sized(state, body_bytes, property_bytes)) for state in states)
         self._held.next_publish(waits_us=STOP_US if fate.stops_publishers else 0)
         return fate
 
-    def _in(self, sized: _Sized, *, letter: bool = False) -> Fate:
+    def _in(self, sized: _Sized, *, letter: bool = False) -> Prediction:
         """Return what becomes of the copy in one queue, which it enters as a publish, or as a dead ``letter``."""
         state, settings = sized.state, self._flow.settings(sized.state.queue)
         full = self._full(sized, settings)
@@ -136,8 +136,8 @@ class Fates:
         if (cycle := self._cycle(state)) is not None:
             return cycle
         if pushes:
-            return Fate(Kind.PUSHES_OUT, (state.queue,), full)
-        return Fate(Kind.ARRIVES, (state.queue,), "" if ttl_ms is None else self._later(state, ttl_ms))
+            return Prediction(Kind.PUSHES_OUT, (state.queue,), full)
+        return Prediction(Kind.ARRIVES, (state.queue,), "" if ttl_ms is None else self._later(state, ttl_ms))
 
     def _full(self, sized: _Sized, settings: Settings) -> str:
         """Return by which limit the queue has no room for it; empty where it has."""
@@ -154,20 +154,20 @@ class Fates:
             return f"'{sized.state.queue}' has {held.bytes:,} bytes, and its max-length-bytes is {size:,}"
         return ""
 
-    def _refused(self, sized: _Sized, settings: Settings, why: str, *, letter: bool) -> Fate:
+    def _refused(self, sized: _Sized, settings: Settings, why: str, *, letter: bool) -> Prediction:
         """Return the fate of what a full queue turns away; some queues dead-letter that."""
         after = self._dies(sized, MAXLEN, why) if settings.dead_letters_refused else None
         if letter or (after is not None and after.kind == Kind.ENDLESS):
-            return after or Fate(Kind.LOST_AT_ONCE, why=f"{why}: it refuses dead letters, too")
+            return after or Prediction(Kind.LOST_AT_ONCE, why=f"{why}: it refuses dead letters, too")
         if after is None:
-            return Fate(Kind.REFUSED_WHEN_FULL, why=why, stops_publishers=settings.queue.type == QUORUM)
-        return Fate(Kind.REFUSED_WHEN_FULL, after.queues, f"{why}; a copy dies there: {after.why}")
+            return Prediction(Kind.REFUSED_WHEN_FULL, why=why, stops_publishers=settings.queue.type == QUORUM)
+        return Prediction(Kind.REFUSED_WHEN_FULL, after.queues, f"{why}; a copy dies there: {after.why}")
 
-    def _dies(self, sized: _Sized, reason: str, why: str) -> Fate:
+    def _dies(self, sized: _Sized, reason: str, why: str) -> Prediction:
         """Return the fate of a message that dies at once, and of its dead letters after that."""
         state = sized.state
         if sized.died_in.count(state.queue) == ROUNDS_MAX:  # older releases do not see some cycles: dlx/cycles.py
-            return Fate(Kind.ENDLESS, why=f"{why}; it comes to '{state.queue}' again and again")
+            return Prediction(Kind.ENDLESS, why=f"{why}; it comes to '{state.queue}' again and again")
         copies = self._flow.copies(state, reason)
         where = f"in '{state.queue}' {why}" if reason == EXPIRED else why
         died_in = (*sized.died_in, state.queue)
@@ -179,20 +179,20 @@ class Fates:
         lost = [copy.rule.text for copy in copies if copy.outcome in _LOST]
         lost += [fate.why for fate in ahead if fate.kind == Kind.LOST_AT_ONCE]
         if lost:
-            return Fate(Kind.LOST_AT_ONCE, queues, f"{where}; then {lost[0]}")
+            return Prediction(Kind.LOST_AT_ONCE, queues, f"{where}; then {lost[0]}")
         if not ahead:  # at-least-once dead-lettering keeps what it cannot deliver
-            return Fate(Kind.DIES_AT_ONCE, (), f"{where}; then {copies[0].rule.text}")
+            return Prediction(Kind.DIES_AT_ONCE, (), f"{where}; then {copies[0].rule.text}")
         again = [fate.why for fate in ahead if fate.kind == Kind.DIES_AT_ONCE]
         to = ", ".join(f"'{queue}'" for queue in queues)
-        return Fate(Kind.DIES_AT_ONCE, queues, f"{where}; then {again[0] if again else f'it comes to {to}'}")
+        return Prediction(Kind.DIES_AT_ONCE, queues, f"{where}; then {again[0] if again else f'it comes to {to}'}")
 
-    def _cycle(self, state: State) -> Fate | None:
+    def _cycle(self, state: State) -> Prediction | None:
         for reason in (EXPIRED, MAXLEN):
             if self._flow.why_not(state, reason) is None:
                 for copy in self._flow.copies(state, reason):
                     if copy.outcome == "cycle":
                         why = f"if it dies in '{state.queue}' ({reason}): {copy.rule}"
-                        return Fate(Kind.CYCLE, (state.queue,), why)
+                        return Prediction(Kind.CYCLE, (state.queue,), why)
         return None
 
     def _later(self, state: State, ttl_ms: int) -> str:
@@ -202,12 +202,12 @@ class Fates:
         return f"after {ttl_ms:,} ms in '{state.queue}' {f'it comes to {to}' if to else copies[0].rule.text}"
 
 
-def _worst(fates: Iterable[Fate]) -> Fate:
+def _worst(fates: Iterable[Prediction]) -> Prediction:
     """Return the fate of a message whose copies have these."""
     known = list(fates)
     worst = min(known, key=lambda fate: _WORST_FIRST.index(fate.kind))
     queues = tuple(dict.fromkeys(queue for fate in known for queue in fate.queues))
-    return Fate(worst.kind, queues, worst.why, any(fate.stops_publishers for fate in known))
+    return Prediction(worst.kind, queues, worst.why, any(fate.stops_publishers for fate in known))
 
 
 def _size(sized: _Sized, settings: Settings) -> int:
