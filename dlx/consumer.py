@@ -159,7 +159,7 @@ def death_history(source: MessageSource) -> DeathHistory:
 
     That is an object with a ``headers`` attribute (pika's ``BasicProperties``, an
     aio-pika or kombu message), a mapping with a ``headers`` entry, the headers
-    themselves, or the list in ``x-death``. ``None`` stands for no headers. Names and texts
+    themselves, or the list in ``x-death``. ``None`` means no headers. Names and texts
     may be ``str`` or ``bytes``.
 
     Raises:

@@ -169,12 +169,12 @@ class Consumers:
     )
     stream_consumer_arguments: frozenset[str] = changed(
         {"3.9": _ALL_39, "3.10": frozenset({"x-stream-offset", "x-credit"}), "4.0": _FILTERED}, before=frozenset(),
-        meaning="The consumer arguments that a stream knows and checks; it refuses those that only other types know.",
+        meaning="The consumer arguments that a stream knows and checks; it refuses those of other types.",
         evidence="live; rabbit_stream_queue.erl capabilities",
     )
     credit_read_by: frozenset[str] = changed(
         {"3.9": frozenset({"classic", "quorum"}), "4.0": frozenset()}, before=frozenset({"classic"}),
-        meaning="The queue types that read a consumer's x-credit, and crash if it is no table.",
+        meaning="The queue types that read a consumer's x-credit, and crash if it is not a table.",
         evidence="live; rabbit_queue_consumers.erl, rabbit_quorum_queue.erl parse_credit_args",
     )
     stream_refusals: Literal["stream queues queue", "stream queue"] = since(

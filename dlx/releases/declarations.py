@@ -1,4 +1,4 @@
-"""The rows about declarations: of which queues and exchanges, and with which arguments."""
+"""The rows about declarations: which queues and exchanges, and with which arguments."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Declarations:
     )
     queue_types_meaning_default: frozenset[str] = changed(
         {"3.13": frozenset({"undefined"}), "4.2": frozenset({"undefined", ""})}, before=_NONE,
-        meaning="Values of x-queue-type that stand for the virtual host's default type.",
+        meaning="Values of x-queue-type that mean the virtual host's default type.",
         evidence="live; rabbit_amqqueue.erl maybe_inject_default_queue_type_shortcut_into_args",
     )
     queue_type_argument: Literal["as declared", "where the default fits", "default or classic", "always"] = changed(
@@ -94,12 +94,12 @@ class Declarations:
     )
     quorum_queue_arguments: frozenset[str] = changed(
         {"3.9": _ALL_39, "3.10": _QUORUM_310, "4.3": _QUORUM_43}, before=_QUORUM_38,
-        meaning="The arguments that a quorum queue knows; it refuses those that only other types know.",
+        meaning="The arguments that a quorum queue knows; it refuses those of other types.",
         evidence="live; rabbit_quorum_queue.erl capabilities",
     )
     stream_queue_arguments: frozenset[str] = changed(
         {"3.9": _ALL_39, "3.10": _STREAM, "4.2": _STREAM | {"x-stream-filter-size-bytes"}}, before=_NONE,
-        meaning="The arguments that a stream knows; it refuses those that only other types know.",
+        meaning="The arguments that a stream knows; it refuses those of other types.",
         evidence="live; rabbit_stream_queue.erl capabilities",
     )
     queue_mode_checked: bool = since(

@@ -90,7 +90,7 @@ class Messages:
     )
     published_octets: Literal["as given", "low bits"] = since(
         "4.0", "low bits", before="as given",
-        meaning="What is shown of a priority or delivery mode that is no octet, as the management API publishes it.",
+        meaning="How a priority or delivery mode that is not an octet appears, as the management API can publish it.",
         evidence="live, asked directly; mc_amqpl.erl",
         undecided=("3.13",),
     )

@@ -73,7 +73,7 @@ class Protocol:
         },
         before=("PLAIN", "AMQPLAIN"),
         meaning=(
-            "The mechanisms by which a client may log in, in the order in which the server offers them. ANONYMOUS logs"
+            "The mechanisms that a client may log in with, in the order in which the server offers them. ANONYMOUS logs"
             " in as guest."
         ),
         evidence="live; rabbit_auth_mechanism_anonymous.erl (4.0 on)",

@@ -283,7 +283,7 @@ def _read(given: Given) -> Definitions:
     if isinstance(given, Definitions):
         return given
     if not isinstance(given, Mapping | str | os.PathLike):
-        raise TypeError(f"{given!r} is no definitions; expected an export as a mapping, its path, or Definitions")
+        raise TypeError(f"{given!r} are not definitions; expected an export as a mapping, its path, or Definitions")
     return Definitions(dict(given), "definitions") if isinstance(given, Mapping) else read_definitions(given)
 
 

@@ -507,7 +507,7 @@ class _Living:
         limited = [name for name in names if name and self._flow.settings(name).has_length_limit]
         if limited:
             named = ", ".join(f"'{name}'" for name in limited)
-            yield f"no other message is in {named}, so that no length limit is reached"
+            yield f"no other message is in {named}, so no length limit is reached"
 
     def _name_what_is_missing(self, held: Sequence[_Held]) -> None:
         if len(self._seen) >= EVENTS_MAX:
@@ -578,5 +578,5 @@ def _unused(queue: str, left: Sequence[str], stated: Sequence[str]) -> str:
     counted = [(outcome, len(list(alike))) for outcome, alike in groupby(left)]
     named = ",".join(outcome if times == 1 else f"{outcome}*{times}" for outcome, times in counted)
     if len(left) == len(stated):
-        return f"nothing that was stated of '{queue}' came to pass: {named}"
-    return f"the last that was stated of '{queue}' did not come to pass: {named}"
+        return f"none of the outcomes stated for '{queue}' happened: {named}"
+    return f"the last outcomes stated for '{queue}' did not happen: {named}"

@@ -212,7 +212,7 @@ def losses_at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
 
 
 def _told(place: Place, flow: MessageFlow) -> bool:
-    """Tell whether a full queue refuses the message where it is, and its publisher learns of it."""
+    """Return whether a full queue refuses the message where it is, and its publisher learns of it."""
     return place.hop is None and flow.settings(place.queue).dead_letters_refused
 
 
@@ -269,7 +269,7 @@ class _Unsure:
         }
 
     def about(self, loss: Loss) -> bool:
-        """Tell whether a refused object would take the dead letter, or may do so."""
+        """Return whether a refused object would take the dead letter, or may do so."""
         if loss.fate not in (UNROUTABLE, MISSING, HELD):
             return False
         flow = self._flows[loss.vhost]
@@ -331,7 +331,7 @@ class _Prover:
         return proof(definitions, release, loss.publish, loss.path, death, full, expires_ms, self._budget)
 
     def _holds(self, loss: Loss, history: History) -> bool:
-        """Tell whether what loses a copy on one way does so where the others go theirs; yes where that costs much."""
+        """Return whether what loses a copy on one way does so where the others go theirs; yes where that costs much."""
         definitions = self._slices.of(loss.publish)
         cost = _ACTIONS_PER_QUEUE * len(definitions.get("queues", ())) + steps.length(history)
         if cost > self._budget.actions:

@@ -61,7 +61,7 @@ def sliced(document: Mapping[str, Any], flow: MessageFlow, publish: Publish) -> 
 
 
 def whole_is_needed(topology: Topology) -> bool:
-    """Tell whether exchanges choose at random, or by headers that only a dead letter has."""
+    """Return whether exchanges choose at random, or by headers that only a dead letter has."""
     return bool(unclear_exchanges(topology))
 
 

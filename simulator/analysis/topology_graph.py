@@ -45,7 +45,7 @@ def topology_graph(snapshot: Snapshot, vhost: str | None = None) -> Graph:
         for each in snapshot.refused
     ]
     unchecked = [f"Not checked for losses: {each}." for each in found.unchecked]
-    unproven = [f"Not drawn, since no history of it was found: {_may_be(loss)}." for loss in found.unproven]
+    unproven = [f"Not drawn, since no history that leads to it was found: {_may_be(loss)}." for loss in found.unproven]
     return Graph(title, nodes, tuple(edges), (*refused, *unchecked, *unproven))
 
 

@@ -264,7 +264,7 @@ class Decoder:
             return int(data[1])
         back = _FROM_SCALARS.get(name)
         if back is None:
-            raise ValueError(f"expected a kind of value that is known, found {name!r:.80}")
+            raise ValueError(f"expected a known kind of value, found {name!r:.80}")
         return back(data[1])
 
     def made(self, of: type[_Record]) -> list[_Record]:
@@ -279,7 +279,7 @@ class Decoder:
             return _MAKERS[name]()
         kind = self._kinds.get(name)
         if kind is None:
-            raise ValueError(f"expected a kind of record that is known, found {name!r:.80}")
+            raise ValueError(f"expected a known kind of record, found {name!r:.80}")
         if issubclass(kind.of, msgspec.Struct):
             return kind.of(**dict.fromkeys(kind.fields))
         return object.__new__(kind.of)
@@ -444,10 +444,10 @@ def _checked(data: bytes) -> _Snapshot:
         head = msgspec.msgpack.decode(data, type=_Head)
     except (msgspec.DecodeError, RecursionError) as error:
         found = "a pickle, as older versions made" if data[:1] == _PICKLE and len(data) > 1 else "other bytes"
-        raise ValueError(f"no snapshot of this version: {expected}, found {found}") from error
+        raise ValueError(f"not a snapshot of this version: {expected}, found {found}") from error
     if (head.format, head.version) != (FORMAT, VERSION):
         raise ValueError(
-            f"no snapshot of this version: {expected}, found a {head.format[:80]!r} of version {head.version}"
+            f"not a snapshot of this version: {expected}, found a {head.format[:80]!r} of version {head.version}"
         )
     try:
         snapshot = msgspec.msgpack.decode(data, type=_Snapshot)
@@ -457,9 +457,9 @@ def _checked(data: bytes) -> _Snapshot:
         known = ", ".join(all_releases())
         raise ValueError(f"expected a snapshot of a release of {known}, found one of {snapshot.release[:80]!r}")
     if snapshot.layouts != _LAYOUTS:
-        raise ValueError(f"no snapshot of this version: {_difference(snapshot.layouts)}")
+        raise ValueError(f"not a snapshot of this version: {_difference(snapshot.layouts)}")
     if _checksum(snapshot.release, snapshot.content) != snapshot.checksum:
-        raise ValueError("a damaged snapshot: its checksum is another")
+        raise ValueError("a damaged snapshot: its checksum does not match")
     return snapshot
 
 

@@ -83,9 +83,9 @@ def _followed(graph: Graph, start: Node, *, back: bool) -> Iterator[Edge]:
 
 
 def at_most(graph: Graph, most: int, how_to_see: str) -> Graph:
-    """Return the graph with ``most`` nodes: what loses messages first, then what is connected with that.
+    """Return the graph with ``most`` nodes: first those that lose messages, then those connected with them.
 
-    A note says what was left out; ``how_to_see`` ends it.
+    A note says what was left out; it ends with ``how_to_see``.
     """
     if len(graph.nodes) <= most:
         return graph

@@ -35,8 +35,8 @@ VERDICTS = pa.schema(
         pa.field("verdict", pa.string(), False, {"doc": "agree, differs, or unreadable."}),
         pa.field("events", pa.int64(), False, {"doc": "How many events were seen."}),
         pa.field("at", pa.int64(), True, {"doc": "The first event that differs, from 0; null where none does."}),
-        pa.field("expected", pa.string(), True, {"doc": "That event by the rules, as JSON; null where there is none."}),
-        pa.field("seen", pa.string(), True, {"doc": "That event in the log, as JSON; null where there is none."}),
+        pa.field("expected", pa.string(), True, {"doc": "That event by the rules, as JSON; null if there is none."}),
+        pa.field("seen", pa.string(), True, {"doc": "That event in the log, as JSON; null if there is none."}),
         pa.field("problem", pa.string(), True, {"doc": "Why a line is unreadable, and what would be right."}),
     ]
 )

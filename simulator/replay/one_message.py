@@ -176,7 +176,7 @@ class _SeenRows:
     def _missing(self, last: Mapping[str, Any], fate: Fate) -> Iterator[str]:
         where = f"'{last['queue']}'" if last["queue"] else "the queues that it was routed to"
         if fate not in ("acknowledged", "lost"):
-            yield f"what became of it in {where} after the last row"
+            yield f"what happened to it in {where} after the last row"
         for end in last["dead_ends"] or ():
             after = "" if end["after_ms"] is None else f", {span(end['after_ms'] * 1_000)} later"
             if fate == "lost" and end["certain"]:

@@ -212,7 +212,7 @@ def run_replay(
     found = tuple(() if summary.explained else findings(replayed))
     repairs = NO_REPAIRS
     if not summary.explained:
-        progress("looking for what is behind them", summary.differ + summary.unexplained, None)
+        progress("looking for explanations", summary.differ + summary.unexplained, None)
         repairs = engine.repair(captured, replayed, definitions, rules)
     result = Result(
         summary=summary,

@@ -142,7 +142,7 @@ def test_a_capture_shows_the_last_delivery_of_each_message(capsys: pytest.Captur
     logs = sorted(Path("examples/captured-4.3").glob("trace.log*"))
     found = answer(capsys, str(logs[0]), "orders.work")
     assert found["messages"] > 0
-    assert "what became of the messages after their last delivery in the file" in found["unchecked"]
+    assert "what happened to the messages after their last delivery in the file" in found["unchecked"]
 
 
 def test_a_queue_without_deliveries_is_no_empty_answer(capsys: pytest.CaptureFixture[str]) -> None:

@@ -316,7 +316,7 @@ def test_a_stream_and_a_queue_into_itself_are_refused(
         (["--only", "id~["], "is no regular expression"),
         (["--allow", "cicle"], "did you mean 'cycle'?"),
         (["--allow", "not-asked-for"], "no fate 'not-asked-for' to allow"),
-        (["--to", "orders"], "'orders' needs a routing key behind it"),
+        (["--to", "orders"], "'orders' needs a routing key after it"),
     ],
 )
 def test_wrong_usage_is_explained(

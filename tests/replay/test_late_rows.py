@@ -63,7 +63,7 @@ def test_whatif_says_that_it_takes_late_rows_for_prompt(capsys: Any) -> None:
     definitions = str(BUSY / "definitions.json")
     options = ("--definitions", definitions, "--release", "4.3", "--set", "queue:retry.1.x-message-ttl=500")
     main(["whatif", str(BUSY / "trace.log.gz"), *options])
-    assert "all are taken for prompt, though some may come up to 5,196 ms late" in capsys.readouterr().out
+    assert "all are assumed to be on time, though some may come up to 5,196 ms late" in capsys.readouterr().out
 
 
 def other_ttl(queue: str, ttl_ms: int) -> Definitions:

@@ -45,7 +45,7 @@ def open_connection(node: NodeState, command: OpenConnection) -> None:
     if user is None or command.vhost not in user.permissions:
         raise amqp_errors.vhost_refused(command.vhost, command.user)
     if command.connection in node.connections:
-        raise ValueError(f"there is a connection {command.connection!r}: the identity of a connection must be its own")
+        raise ValueError(f"there is a connection {command.connection!r}: expected an identity of its own")
     node.connections[command.connection] = Connection(
         command.connection,
         vhost,

@@ -35,7 +35,7 @@ from simulator.json_values import NoFieldValueError, field_value
 
 Taken = Item | None
 """What the broker has of an item."""
-_LEFT_OUT = "an import leaves it out without a word"
+_LEFT_OUT = "an import leaves it out silently"
 
 
 def take_definitions(node: NodeState, command: TakeDefinitions) -> Iterator[None]:

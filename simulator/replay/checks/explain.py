@@ -93,13 +93,13 @@ class Explainer:
     # -- what was seen -----------------------------------------------------------
 
     def why_unknown(self, vhost: str, queue: str) -> str | None:
-        """Tell why nothing can be said about the queue; return ``None`` if the definitions have it."""
+        """Return why nothing can be said about the queue; return ``None`` if the definitions have it."""
         if queue in self.topology.queues:
             return None
         return f"queue '{queue}' of '{vhost}' is not in the definitions (exports omit exclusive queues)"
 
     def why_unknown_death(self, vhost: str, target: Target) -> str | None:
-        """Tell which queue the message died in that the definitions lack: nobody knows where it went from there."""
+        """Return which queue the message died in that the definitions lack: nobody knows where it went from there."""
         died = sorted({queue for queue, _ in target.death_counts()})
         return next((why for queue in died if (why := self.why_unknown(vhost, queue))), None)
 
@@ -192,7 +192,7 @@ class Explainer:
         return self._graph.first_path(roots, target, constraints)
 
     def may_have_more(self, roots: tuple[State, ...], target: Target, constraints: ConsumerConstraints) -> bool:
-        """Tell whether the search for these ``paths`` came to a limit."""
+        """Return whether the search for these ``paths`` came to a limit."""
         return (tuple(root.number for root in roots), target, constraints) in self._cut
 
     def path_times(self, source: Source, found: Found, row: Row, back: int) -> PathTimes:
@@ -202,7 +202,7 @@ class Explainer:
         return PathTimes(source=back, hops=hops, last=last_times(self.flow, found), kept=kept)
 
     def may_delay(self, exchange: str) -> bool:
-        """Tell whether the exchange may keep messages for a while, or lead to one that does."""
+        """Return whether the exchange may keep messages for a while, or lead to one that does."""
         return exchange in self._delaying
 
     def unchecked(self, source: Source, hops: tuple[Hop, ...]) -> tuple[Unchecked, ...]:

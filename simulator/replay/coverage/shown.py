@@ -284,7 +284,7 @@ class _Reading:
 def _explains(
     other: Explainer, sources: Sequence[Source], target: Target, row: Row, constraints: ConsumerConstraints
 ) -> bool:
-    """Tell whether a path leads from one of the sources to the delivery; yes, if the search was cut short."""
+    """Return whether a path leads from one of the sources to the delivery; yes, if the search was cut short."""
     for source in sources:
         roots = _roots(other, source)
         for found in other.paths(roots, target, constraints):

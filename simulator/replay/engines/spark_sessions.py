@@ -61,7 +61,7 @@ def _classic(master: str, app_name: str, jvm_stderr: IO[bytes] | None) -> SparkS
 
 
 def is_local(master: str) -> bool:
-    """Tell whether the workers share this process's machine and environment."""
+    """Return whether the workers share this process's machine and environment."""
     return master.startswith("local")
 
 

@@ -271,7 +271,7 @@ class _Batch:
         return np.array(steps, dtype=np.int32).T
 
     def _tells_nothing_of_its_own(self, group: int, found: Found) -> bool:
-        """Tell whether those alike share what was found out about a message."""
+        """Return whether those alike share what was found out about a message."""
         verdicts, _, dead_ends, _ = found.tolist()
         varied, several = bool(self._varied[group]), bool(self._several[group])
         if any(self._tells_values(number, varied, several) for number in verdicts):
@@ -279,14 +279,14 @@ class _Batch:
         return not (varied and self._names_values(group, set(dead_ends)))
 
     def _tells_values(self, number: int, varied: bool, several: bool) -> bool:
-        """Tell whether a verdict shows values that another message of the same pattern does not have."""
+        """Return whether a verdict shows values that another message of the same pattern does not have."""
         verdict = self._memory.verdict(number)
         fields = [] if verdict is None else [difference.field for difference in verdict.differences]
         shows_content = any(field.startswith(("properties.", "headers.")) for field in fields)
         return bool(varied and fields) or (several and shows_content)
 
     def _names_values(self, group: int, dead_ends: set[int]) -> bool:
-        """Tell whether dead ends name keys that templates leave out."""
+        """Return whether dead ends name keys that templates leave out."""
         why = {end.why for number in dead_ends for end in self._memory.dead_ends.values[number]}
         values = {value for each in self._memory.signatures.values(self._numbers[self._rows(group)]) for value in each}
         return any(value in text for text in why for value in values)
@@ -349,7 +349,7 @@ class _Batch:
         return self._memory.signatures.example(int(self._templates[row])).queue or ""
 
     def begins_with(self, key: str) -> bool:
-        """Tell whether the batch begins with rows of that message."""
+        """Return whether the batch begins with rows of that message."""
         return bool(self._keys[0].as_py() == key)
 
     def columns(self) -> _Columns:
@@ -421,7 +421,7 @@ def _starts(keys: Any) -> Ints:
 
 
 def _changes(contents: Any, starts: Ints) -> npt.NDArray[np.bool_]:
-    """Tell which rows have another content than the row of the same message before them."""
+    """Return which rows have another content than the row of the same message before them."""
     changed = np.zeros(len(contents), dtype=bool)
     if pa.types.is_dictionary(contents.type):
         contents = contents.indices

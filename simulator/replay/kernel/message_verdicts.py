@@ -350,7 +350,7 @@ class Lineage:
         return Verdict("agree", "", best.hops, *new, unchecked=unchecked)
 
     def _may_carry(self, source: Source, found: Found) -> bool:
-        """Tell whether a dead letter may have brought its delivery count into the queue."""
+        """Return whether a dead letter may have brought its delivery count into the queue."""
         return self._explainer.counts.may_carry(found.hops, before=source.may_carry)
 
     def _miscounted(self, row: Row, chosen: _Candidate) -> list[Difference]:
@@ -453,7 +453,7 @@ class Lineage:
         return Explained(verdict, observed, nearest.source, times=times)
 
     def _is_far(self, nearest: Nearest, ruled_out: str | None) -> bool:
-        """Tell whether the nearest explanation explains nothing: another way fits, or its deaths are missing."""
+        """Return whether the nearest explanation explains nothing: another way fits, or its deaths are missing."""
         if len(nearest.differences) <= SLIGHT:
             return False
         fields = {difference.field for difference in nearest.differences}

@@ -77,7 +77,7 @@ class EitherFlow(MessageFlow):
         return tuple(self.state(queue, message) for queue in queues)
 
     def why_not(self, state: State, reason: str) -> str | None:
-        """Tell why neither lets the message die there for that reason; ``None`` when one does."""
+        """Return why neither lets the message die there for that reason; ``None`` when one does."""
         if state.queue not in self._one.topology.queues:
             return self._other.why_not(state, reason)
         why = self._one.why_not(state, reason)
@@ -294,7 +294,7 @@ class VhostLog:
                         yield (number, at), Hypothesis(costs.LOG_CUT, self.vhost)
 
     def _may_begin_before(self, number: int, at: int, hypothesis: Hypothesis) -> bool:
-        """Tell whether the message may have been published before the log began.
+        """Return whether the message may have been published before the log began.
 
         It begins with a delivery, and no message with a publish was delivered from that queue before.
         """

@@ -155,7 +155,7 @@ def say_unseen_publish(hypothesis: Hypothesis) -> str:
     if hypothesis.kind == FORGED_HEADERS:
         return (
             f"A client published the message again to {to}, {_changed(hypothesis)}, and the trace does not show it, or"
-            " the log lacks rows of its way: check for lost rows first, then which consumers republish what they get."
+            " the log lacks rows of its path: check for lost rows first, then which consumers republish what they get."
         )
     return (
         f"A publish to {to} that the trace does not show put a copy into '{hypothesis.queue}':"

@@ -105,7 +105,7 @@ def _life(vhost: str, message: str, own: list[dict[str, Any]], until_us: int) ->
 
 
 def _left_out(count: int) -> MessageStep:
-    return MessageStep(None, "gap", f"{plural(count, 'further row')} of the log not told.")
+    return MessageStep(None, "gap", f"{plural(count, 'further row')} of the log not shown.")
 
 
 def _steps(row: dict[str, Any], before: list[dict[str, Any]]) -> Iterator[MessageStep]:
@@ -199,7 +199,7 @@ def _is_over(end: dict[str, Any], last: dict[str, Any], until_us: int) -> bool:
 
 
 def _end(row: dict[str, Any], until_us: int) -> tuple[Ending, str, str]:
-    """Tell whether the message is lost if nothing follows its last row, in which queue, and why."""
+    """Return whether the message is lost if nothing follows its last row, in which queue, and why."""
     ends = row["dead_ends"] or ()
     for end in ends:
         if _is_over(end, row, until_us):

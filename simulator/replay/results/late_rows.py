@@ -102,7 +102,7 @@ def _late_us(clocks: Mapping[str, BrokerClock], row: Row) -> int:
 
 
 def _is_mixed(early: list[Row], waited: Row | None, *, several: bool) -> bool:
-    """Tell whether many messages of a queue waited long enough, some of them before and some after one that did not.
+    """Return whether many messages of a queue waited long enough, some of them before and some after one that did not.
 
     The latter does not matter where ``several`` queues have such messages.
     """

@@ -183,7 +183,7 @@ def _rank(setting: Setting) -> tuple[bool, bool]:
 
 
 def _matters(key: str, settings: Settings) -> bool:
-    """Tell whether a setting has any effect beside the others."""
+    """Return whether a setting has any effect beside the others."""
     without_limit = key in _NEEDS_LIMIT and not settings.has_length_limit
     return not without_limit and not (key in _NEEDS_EXCHANGE and not settings.dead_letters)
 

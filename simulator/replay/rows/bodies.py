@@ -19,7 +19,7 @@ BODY = "body"
 BODY_SQL = "CASE WHEN message_id IS NOT NULL THEN xxhash64(payload) END"
 """What a captured row makes it, in Spark's SQL. Only bodies of one replay are compared."""
 PAYLOAD = "payload"
-SEVERAL = "publishes of this message had several bodies, and the log does not tell which of them this copy has"
+SEVERAL = "publishes of this message had several bodies, and the log does not show which of them this copy has"
 
 
 def body_sql(columns: Sequence[str]) -> str:

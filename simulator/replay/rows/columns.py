@@ -101,7 +101,7 @@ class AlikeKeys:
         self._known: dict[str, int | None] = {}
 
     def reads(self, header: str) -> bool:
-        """Tell whether the virtual host may look at that header of a message."""
+        """Return whether the virtual host may look at that header of a message."""
         return header in ("CC", "BCC") or self._classes.matters(header)
 
     def number(self, key: str) -> int | None:

@@ -103,7 +103,7 @@ class DeadEnds:
         return [DeadEnd(state.queue, str(copy.rule), after_ms, certain, way) for copy in copies[:1]]
 
     def _dead_letters(self, state: State, reason: str) -> bool:
-        """Tell whether a message can die there for that reason, and its queue sends dead letters."""
+        """Return whether a message can die there for that reason, and its queue sends dead letters."""
         return self._flow.why_not(state, reason) is None and self._flow.settings(state.queue).dead_letters
 
 

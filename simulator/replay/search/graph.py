@@ -62,7 +62,7 @@ class ConsumerConstraints(NamedTuple):
     settled_in: frozenset[str] = frozenset()
 
     def why_not(self, queue: str, reason: str) -> str | None:
-        """Tell why no consumer can have caused the death; return ``None`` if one can."""
+        """Return why no consumer can have caused the death; return ``None`` if one can."""
         if reason == REJECTED and queue not in self.delivered_in:
             return f"{reason} in '{queue}': the message was not delivered there before"
         if reason == REJECTED and queue in self.settled_in:
@@ -136,7 +136,7 @@ class Graph:
         self._addresses: dict[int, Mapping[Kind, Address]] = {}
 
     def why_not(self, state: State, reason: str, constraints: ConsumerConstraints) -> str | None:
-        """Tell why the message cannot die there for that reason; return ``None`` if it can."""
+        """Return why the message cannot die there for that reason; return ``None`` if it can."""
         return self.flow.why_not(state, reason) or constraints.why_not(state.queue, reason)
 
     def paths(self, roots: Iterable[State], target: Target, constraints: ConsumerConstraints | None) -> list[Found]:
@@ -234,7 +234,7 @@ class Graph:
                 return why
             reached = dict(self.flow.hops(state, hop.reason)).get(hop)
             if reached is None and hop in dict(self.flow.cycles(state, hop.reason)):
-                dropped = f"the cycle rule drops what would return to '{hop.to_queue}'"
+                dropped = f"the cycle rule drops a message that would return to '{hop.to_queue}'"
                 return f"{hop.reason} in '{hop.queue}': {dropped}"
             state = reached
         return None
@@ -287,7 +287,7 @@ class Graph:
                     yield reached, _Trail(hop, state, trail)
 
     def _died_there(self, state: State, addresses: Mapping[Kind, Address]) -> bool:
-        """Tell whether the deaths of the state have these addresses: later deaths of a kind do not change them."""
+        """Return whether the deaths of the state have these addresses: later deaths of a kind do not change them."""
         kept = self._addresses.get(state.number)
         if kept is None:
             kept = self._addresses[state.number] = addresses_in(_deaths_kept(state))

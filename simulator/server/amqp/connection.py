@@ -450,7 +450,7 @@ class ServerProperties:
         },
         before="Erlang/OTP 23.2.6",
         meaning="The Erlang/OTP that the server runs on. Each release runs on several.",
-        evidence="live for 3.8, 3.10, 4.0 and 4.3; one of those that each of the others supports",
+        evidence="live for 3.8, 3.10, 4.0 and 4.3; elsewhere one that the release supports",
     )
 
 

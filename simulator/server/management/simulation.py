@@ -132,7 +132,7 @@ def _duration_us(document: dict[str, Any]) -> int:
     except (ValueError, OverflowError) as error:
         raise bad_request(str(error)) from error
     if duration > _SECONDS_MAX * 1_000_000:
-        raise bad_request("a hundred years is the most that time is moved at once")
+        raise bad_request("time moves by at most a hundred years at once")
     return duration
 
 

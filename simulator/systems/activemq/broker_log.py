@@ -238,7 +238,7 @@ class _Reading:
             return
         self.checked.looked_at["deliveries by the plugin"] += 1
         if not isinstance(self._verdict(died), Again):
-            text = "it is sent again instead of a dead letter; no policy of the redelivery plugin allows another time"
+            text = "it is sent again instead of dying; no policy of the redelivery plugin allows another attempt"
             self._find(died, text)
 
     def _nothing_followed(self, died: Logged) -> None:
@@ -248,7 +248,7 @@ class _Reading:
         if strategy is None:
             return
         if self._skipped > died.line:
-            self.checked.not_checked["messages without a dead letter: a line that cannot be read may be it"] += 1
+            self.checked.not_checked["messages without a dead letter: an unreadable line may be the dead letter"] += 1
             return
         self.checked.looked_at["messages without a dead letter"] += 1
         if self._prevented(died, strategy) is None and not self._may_be_known(died, strategy):
@@ -260,7 +260,7 @@ class _Reading:
         if isinstance(verdict, Lost):
             return verdict.reason
         if isinstance(verdict, Again):
-            return "the redelivery plugin has it delivered again"
+            return "the redelivery plugin delivers it again"
         return refusal(strategy, died.message, self._now_ms(died), duplicate=False)
 
     def _may_be_known(self, died: Logged, strategy: Strategy) -> bool:
@@ -299,7 +299,7 @@ class _Reading:
         self.checked.looked_at["times to live"] += 1
         lives_ms = logged.message.expiration_ms and logged.message.expiration_ms - self._now_ms(logged)
         if not strategy.expiration_ms - _LATE_MS <= lives_ms <= strategy.expiration_ms:
-            text = f"its dead letter lives for {lives_ms} ms; the strategy says {strategy.expiration_ms} (0 for ever)"
+            text = f"its dead letter lives for {lives_ms} ms; the strategy says {strategy.expiration_ms} (0: forever)"
             self._find(logged, text)
 
     def _strategy(self, source: Destination) -> Strategy | None:

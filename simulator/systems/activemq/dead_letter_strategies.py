@@ -86,7 +86,7 @@ Strategy = Shared | Individual | Discarding
 
 
 def keeps_nothing(strategy: Strategy) -> str | None:
-    """Tell why a strategy makes no dead letters at all; return ``None`` if it makes some."""
+    """Return why a strategy makes no dead letters at all; return ``None`` if it makes some."""
     if isinstance(strategy, Discarding):
         return "the strategy discards all dead letters"
     if isinstance(strategy, Shared) and strategy.dead_letter_queue == NOWHERE:
@@ -95,7 +95,7 @@ def keeps_nothing(strategy: Strategy) -> str | None:
 
 
 def refusal(strategy: Strategy, message: Message, now_ms: int, *, duplicate: bool) -> str | None:
-    """Tell why a message gets no dead letter; return ``None`` if it gets one.
+    """Return why a message gets no dead letter; return ``None`` if it gets one.
 
     ``duplicate``: whether the audit knows the message. The audit is asked, and notes the
     message, before anything else is looked at.

@@ -78,7 +78,7 @@ def _change(raw: Any) -> Change:
 
 def _tokens(pointer: Any) -> list[str]:
     if not isinstance(pointer, str):
-        raise TypeError(f"the path {pointer!r} is no text")
+        raise TypeError(f"the path {pointer!r} is not text")
     if not pointer.startswith("/"):
         raise _invalid(f'Pointer `{pointer}` does not start with "/".')
     if re.search(r"/\s*?/", pointer[1:]):

@@ -15,7 +15,7 @@ class Limits:
 
     limits_of_nobody: Literal["crashes", "not found"] = since(
         "3.12", "not found", before="crashes",
-        meaning="How the DELETE of a limit is answered where there is no such virtual host or user.",
+        meaning="How the DELETE of a limit is answered if the virtual host or user does not exist.",
         evidence="four live; rabbit_mgmt_wm_limit.erl, rabbit_mgmt_wm_user_limit.erl delete_resource",
     )
     vhost_limits_cleared: list[Any] | dict[str, Any] = since(

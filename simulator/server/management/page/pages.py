@@ -68,7 +68,7 @@ async def _events(node: Node) -> AsyncIterator[str]:
 
 
 def _runs(node: Node) -> bool:
-    """Tell whether time passes by itself: then the page's clock and ages change, too."""
+    """Return whether time passes by itself: then the page's clock and ages change, too."""
     return not isinstance(node.clock, VirtualClock) or node.clock.rate > 0
 
 
