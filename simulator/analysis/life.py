@@ -31,7 +31,7 @@ from simulator.scenario.player import START_US, Player, Seen
 from simulator.scenario.steps import AnyStep, History, Publish
 from simulator.time_spans import span
 
-# Says by which rule an event happened to a message, whose setting decided it, and how the rule is known.
+# Names the rule behind each event of a message, whose setting decided it, and how the rule is known.
 #
 # The rules themselves are asked of ``dlx.message_flow``.
 
@@ -44,7 +44,7 @@ REASONS: dict[Event, str] = {
     Event.LENGTH_DROPPED: deaths.MAXLEN,
     Event.LIMIT_DROPPED: deaths.DELIVERY_LIMIT,
 }
-"""The reason of each event by which a copy dies."""
+"""The reason of each event in which a copy dies."""
 _ROUTED_BY = {"topic": "dlx.binding_index", "headers": "dlx.binding_index"}
 
 
@@ -91,7 +91,7 @@ class Reasons:
         return Reason()
 
     def not_sent(self, event: Happened, message: Message) -> list[LetterCopy]:
-        """Return the copies of a dead letter that reached no queue, though others did: RabbitMQ tells nobody."""
+        """Return the copies of a dead letter that reached no queue, though others did: RabbitMQ does not report it."""
         if event.event != Event.DEAD_LETTERED or event.queue is None or event.queue not in self._flow.topology.queues:
             return []
         copies = self._flow.copies(self._flow.state(event.queue, message), event.reason or deaths.REJECTED)
@@ -158,7 +158,7 @@ def _way_to(visit: Visit) -> Iterator[Visit]:
 
 
 def _way(visit: Visit, queue: str | None) -> str:
-    """Tell by what a message came to the exchange, and by which bindings it leaves it for the queue."""
+    """Say how a message came to the exchange, and which bindings lead it to the queue."""
     exchange = visit.exchange
     named = f"{exchange.type} exchange '{exchange.name}'" if exchange.name else "the default exchange"
     if visit.is_alternate and visit.before is not None:
@@ -187,7 +187,7 @@ def _binding(binding: Binding) -> str:
 
 
 Outcome = Literal["ack", "reject", "requeue", "nack", "crash", "expire"]
-"""What becomes of a message in a queue: its consumer does it, or, with ``expire``, nobody consumes and time passes."""
+"""What happens to a message in a queue: its consumer does it, or, with ``expire``, none takes it and time passes."""
 
 OUTCOMES: dict[str, Outcome] = {
     "ack": "ack",
@@ -271,7 +271,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_lost(self) -> bool:
-        """Whether a copy of the message is gone although nobody acknowledged it."""
+        """Whether a copy of the message is gone although no consumer acknowledged it."""
         return self.fate in ("lost", "unroutable", "refused")
 
     def as_json(self) -> dict[str, Any]:
@@ -405,7 +405,7 @@ class _Living:
             yield LifeStep(at_ms=at_ms, event=kind, queue=queue, text=text, because=because, source=source)
 
     def _by_way_of(self, event: Happened, message: Message) -> str:
-        """Tell the exchange and the keys of a dead letter."""
+        """Name the exchange and the keys of a dead letter."""
         if event.event != Event.DEAD_LETTERED or event.queue is None or event.queue not in self._host.queues:
             return ""
         sent = self._flow.sent_on(event.queue, message)
@@ -488,7 +488,7 @@ class _Living:
                 return all(event.queue in queues for event in own[:1])
         return False
 
-    # What is told at the end
+    # The end of the answer
 
     def _fate(self, events: Sequence[Happened], held: Sequence[_Held]) -> Fate:
         if not events:

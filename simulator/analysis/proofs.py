@@ -28,7 +28,7 @@ PLAYED_MAX = 3_000
 EVENTS_MAX = 5_000
 
 Death = tuple[str, str]
-"""A queue, and the reason of a death in it; an empty reason stands for the end of the queue itself."""
+"""A queue, and the reason of a death in it; an empty reason means the end of the queue itself."""
 
 
 class Budget:

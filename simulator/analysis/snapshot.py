@@ -1,6 +1,6 @@
-"""Definitions under one release, as the state of a server: what questions are asked of.
+"""Definitions under one release, as the state of a server that questions are about.
 
-What a server exports, it has. What an import into the release would refuse is there all the same, and told.
+What a server exports, it has. What an import into the release would refuse is there as well, and reported.
 """
 
 from __future__ import annotations
@@ -213,6 +213,6 @@ def _keys_of_plugins(policy: Mapping[str, Any]) -> list[str]:
 
 
 def _without(policy: Mapping[str, Any], told: NotImported) -> bool:
-    """Return whether a policy was kept but for the keys of plugins."""
+    """Return whether a policy was kept except for the keys of plugins."""
     gone = policy["definition"].keys() - (told.taken or {}).get("definition", {}).keys()
     return told.taken is not None and gone <= set(_keys_of_plugins(policy))

@@ -23,12 +23,12 @@ from simulator.time_spans import span
 
 KEYS_SHOWN = 3
 NODES_SHOWN = 60
-"""Boxes of a picture, unless somebody asks for more."""
+"""Boxes of a picture, unless the caller asks for more."""
 _STOCK = {exchange.name for exchange in STOCK_EXCHANGES}
 
 
 def topology_graph(snapshot: Snapshot, vhost: str | None = None) -> Graph:
-    """Return the graph of all virtual hosts, or of one. Raises ``DefinitionsError`` if there is no such one."""
+    """Return the graph of all virtual hosts, or of one. Raises ``DefinitionsError`` if it does not exist."""
     if vhost is not None:
         snapshot.definitions.topology(vhost)
     found = find_losses(snapshot)

@@ -65,7 +65,7 @@ from simulator.events import Event, Happened
 
 # Objects that refer to each other, in circles and long chains, as plain data and back.
 #
-# Every list, dictionary and record has a number and stands for itself in one flat list;
+# Every list, dictionary and record has a number and a place in one flat list;
 # where it is referred to, its number stands. So nothing is nested, what was one object is
 # one object again, and no class is named: records go by names of our own (``Kind``).
 #
@@ -122,7 +122,7 @@ def _random(state: list[Any]) -> Random:
     return random
 
 
-# Values that are no containers, by their class: the name in the data, and the way there and back.
+# Values that are not containers, by their class: the name in the data, and the way there and back.
 _Way = Callable[[Any], Any]
 _SCALARS: dict[type, tuple[str, _Way, _Way]] = {
     SignedByte: ("signed byte", _number, SignedByte),
@@ -229,7 +229,7 @@ _CONTAINERS: dict[type, str] = {list: _LIST, set: _SET, deque: _DEQUE}
 def _text(value: str) -> Any:
     try:
         value.encode()
-    except UnicodeEncodeError:  # bytes that were no UTF-8, in a place for text
+    except UnicodeEncodeError:  # bytes that were not UTF-8, in a place for text
         return [_TEXT, value.encode(errors="surrogatepass")]
     return value
 
@@ -248,7 +248,7 @@ class Decoder:
             self._fill(found, name, held)
 
     def decode(self, data: Any) -> Any:
-        """Return the value that ``data`` stands for."""
+        """Return the value that ``data`` encodes."""
         if type(data) is not list:
             return data
         name = data[0]

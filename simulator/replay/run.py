@@ -41,7 +41,7 @@ from simulator.replay.rows.topologies import topologies
 from simulator.replay.rows.verdict_words import What
 
 Progress = Callable[[str, int, int | None], None]
-"""Is told what is done now, how many rows are done or at hand, and of how many, where that is known."""
+"""Called with the current stage, how many rows are done or at hand, and of how many, if known."""
 SHOWN = 20
 """Rejected records that are named one by one."""
 REJECTED = "rejected.jsonl"

@@ -19,7 +19,7 @@ OWN_COUNT = Fix(
 
 @asks("client_deaths_continued")
 def republished(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
-    """The counts of a message that a client publishes again with its headers begin anew, or continue."""
+    """The counts of a message that a client publishes again with its headers begin again, or continue."""
     text = "A client takes a dead letter from {names} and publishes it again with its headers: "
     if upgrade.after.client_deaths_continued:
         text += (
@@ -122,7 +122,7 @@ def _records(value: str, queue_type: str) -> str:
 
 
 _TOLD_APART = 3
-"""So many different deaths are listed in another order; the newest stands first, and two have but one order then."""
+"""This many different deaths are listed in another order; the newest comes first, so two have only one order."""
 
 
 def _deep(upgrade: Upgrade) -> Iterator[tuple[str, str]]:

@@ -34,7 +34,7 @@ def _change(queue: QueueAt, text: str, kind: Kind, severity: Severity = "note", 
 
 @asks("consumer_timeout_enforced_by")
 def consumer_timeout(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
-    """Deliveries that are not acknowledged in time are taken back by another one than before, or by nobody."""
+    """Deliveries that are not acknowledged in time are taken back by another process than before, or by none."""
     timed = upgrade.after if upgrade.after.consumer_timeout_ms else upgrade.before
     span = f"{_span(timed.consumer_timeout_ms or 0)}, unless {CONSUMER_TIMEOUT} or rabbitmq.conf says otherwise"
     fix = Fix(True, "let consumers acknowledge in time, subscribe again after a basic.cancel, and open closed channels")

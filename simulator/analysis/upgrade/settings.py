@@ -40,7 +40,7 @@ _NOT_SET = "not set"
 
 @asks("quorum_default_delivery_limit", "quorum_negative_delivery_limit", "quorum_non_integer_delivery_limit")
 def delivery_limit(upgrade: Upgrade, row: Row) -> Iterator[Change]:
-    """A quorum queue gets a delivery limit that nobody set, or another one than before."""
+    """A quorum queue gets a delivery limit that was not set, or a different one."""
     for each in setting_changes(upgrade, row):
         if each.key != DELIVERY_LIMIT:
             continue
@@ -109,7 +109,7 @@ def what_counts(upgrade: Upgrade, _row: Row) -> Iterator[Change]:
     failures = upgrade.after.quorum_delivery_limit_counts == "failures"
     for queue, now, then in upgrade.queues(QUORUM):
         if now.delivery_limit is None or then.delivery_limit is None:
-            continue  # where the limit is a new one, that is told
+            continue  # where the limit is new, that is reported
         if failures:
             text = (
                 f"Messages that consumers of '{queue.name}' return by basic.nack no longer count towards its delivery"

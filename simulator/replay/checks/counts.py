@@ -65,8 +65,8 @@ class DeliveryCounts:
     def may_come_flagged(self, row: Row, *, may_carry: bool) -> bool:
         """Return whether the first delivery of a copy may have the flag of a redelivery.
 
-        It has where failed deliveries came along with a dead letter, which a classic queue does not show. A nack is
-        none, a reject is one, and ``x-death`` calls both rejected.
+        It has where failed deliveries came along with a dead letter, which a classic queue does not show. A nack
+        does not fail a delivery, a reject does, and ``x-death`` calls both rejected.
         """
         if self.is_quorum(row.queue or ""):
             return may_carry and not self.is_uncounted(row)
@@ -120,7 +120,7 @@ class DeliveryCounts:
         return f"{allowed[0]} to {allowed[-1]}{by}" if allowed else f"{_json(own)}{by}"
 
     def why_unproved(self, queue: str, reached: int | None) -> Unchecked | None:
-        """Tell what is unchecked of a death by the delivery limit; ``None`` if the log shows the limit reached.
+        """Return what is unchecked of a death by the delivery limit; ``None`` if the log shows the limit reached.
 
         ``reached`` is the count that the last delivery before the death showed, ``None`` if none was seen.
         """
@@ -189,7 +189,7 @@ class CountGrowth:
         may_carry: bool,
         in_order: bool,
     ) -> Grown:
-        """Take a delivery from a quorum queue, of one of so many ``copies`` at most.
+        """Take a delivery from a quorum queue, of one of at most ``copies`` copies.
 
         ``client`` are the headers of the message itself. ``may_carry``: a dead letter may have brought its count
         into the queue. ``in_order``: the rows have the order in which the broker delivered.

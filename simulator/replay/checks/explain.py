@@ -99,7 +99,7 @@ class Explainer:
         return f"queue '{queue}' of '{vhost}' is not in the definitions (exports omit exclusive queues)"
 
     def why_unknown_death(self, vhost: str, target: Target) -> str | None:
-        """Return which queue the message died in that the definitions lack: nobody knows where it went from there."""
+        """Return which queue the message died in that the definitions lack: it is unknown where it went from there."""
         died = sorted({queue for queue, _ in target.death_counts()})
         return next((why for queue in died if (why := self.why_unknown(vhost, queue))), None)
 
@@ -115,7 +115,7 @@ class Explainer:
     def misrouted(self, row: Row, roots: tuple[State, ...]) -> tuple[Difference, ...]:
         """Return how the queues to which the broker routed the publish in ``row`` differ from those of ``roots``.
 
-        Nothing is said of queues that the definitions lack, nor of an exchange of which nobody knows where it routes.
+        Nothing is said of queues that the definitions lack, nor of an exchange whose routing is unknown.
         """
         exchange = row.visible.exchange
         if row.routed_queues is None or exchange in self.unknown_routing:
@@ -223,7 +223,7 @@ class Explainer:
         return tuple(found)
 
     def _why_not_deleted(self, queue: str) -> Unchecked | None:
-        """Tell what is unchecked of a stay in a queue that may have been deleted meanwhile; ``None`` if it was not."""
+        """Return what is unchecked of a stay in a queue that may have been deleted meanwhile; ``None`` if not."""
         settings = self.flow.settings(queue)
         expires_ms, ttl_ms = settings.expires_ms, settings.message_ttl_ms
         if expires_ms is None or (ttl_ms is not None and ttl_ms <= expires_ms):
@@ -271,7 +271,7 @@ class Explainer:
     def ruled_out(
         self, sources: Sequence[Source], target: Target, content: str, constraints: ConsumerConstraints
     ) -> str | None:
-        """Return why the path that would explain the delivery is ruled out; ``None`` if there is no such path."""
+        """Return why the path that would explain the delivery is ruled out; ``None`` if no path would."""
         for source in sources:
             if self.same_content(source.content, content, target.queue):
                 for found in self.paths(source.roots, target, None):

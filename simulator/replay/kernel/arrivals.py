@@ -32,7 +32,7 @@ from simulator.replay.search.visible_state import Row
 
 
 SITUATIONS_MAX = 500
-"""Situations of one message that are looked at; for a message with more there is no bound."""
+"""Situations of one message to examine; for a message with more there is no bound."""
 
 
 class Entrant(NamedTuple):

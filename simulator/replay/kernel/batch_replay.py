@@ -4,9 +4,9 @@ The rows of a message must follow each other, in order, within one partition
 (``simulator.replay.engines.spark`` sees to it). Each row is reduced to one string, its
 signature, of which a real log has few; a message is then a short sequence of
 signature numbers, and messages with equal sequences have equal verdicts. So columns
-tell which messages of a batch are alike (``simulator.replay.rows.columns``), Python looks up one
+show which messages of a batch are alike (``simulator.replay.rows.columns``), Python looks up one
 of each kind, and the rules run once per sequence.
-Times are no part of it: ``simulator.replay.checks.times`` judges those of all rows at once,
+Times are not part of it: ``simulator.replay.checks.times`` judges those of all rows at once,
 and where they refute a verdict, the sequence is looked up again without it.
 """
 
@@ -48,7 +48,7 @@ TEMPLATE, HEADERS, REPEATS, REFUSED = range(4)
 class Kernel:
     """Replays the batches of a log, partition by partition, and keeps what it has worked out.
 
-    ``details``: whether it tells, too, which rules deliveries are the first to show, which behaviours explain what
+    ``details``: whether it also finds which rules deliveries are the first to show, which behaviours explain what
     differs, and how copies may be lost. Where little repeats that takes longer than the verdicts.
     """
 
@@ -150,7 +150,7 @@ class _Batch:
             self._tell_bodies(self._rows(group), Bodies())
 
     def _vary(self, column: Any) -> npt.NDArray[np.bool_]:
-        """Tell of which messages a column has several values."""
+        """Return which messages have several values in a column."""
         varied: npt.NDArray[np.bool_] = np.logical_or.reduceat(_changes(column, self._starts), self._starts)
         return varied
 
@@ -395,7 +395,7 @@ def _finished(columns: _Columns, *, goes_on: bool) -> pa.RecordBatch:
 
 
 def _after(refused: int) -> Fits:
-    """Return what takes the first explanation after so many."""
+    """Return a function that takes the first explanation after that many."""
     return lambda number, _times: number >= refused
 
 

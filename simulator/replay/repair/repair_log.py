@@ -42,7 +42,7 @@ _Led = tuple[tuple[Hop, State], ...]
 
 
 class EitherFlow(MessageFlow):
-    """Answers for a time in which one of two definitions was in force, and nobody knows which.
+    """Answers for a time in which one of two definitions was in force, and it is unknown which.
 
     A message may go one step under the one, and the next step under the other. The states are
     those of ``one``, so that what it remembers serves many changes; ``other`` has states of its own.
@@ -221,7 +221,7 @@ class Repairer:
         return queue is not None and f"x-{part.key}" in queue.arguments
 
 
-# The sequences of one virtual host: what a log tells beyond one message.
+# The sequences of one virtual host: what a log shows beyond one message.
 
 
 COMPARED_MAX = 500
@@ -262,7 +262,7 @@ class VhostLog:
 
     @property
     def counts(self) -> list[int]:
-        """How many messages each sequence stands for."""
+        """How many messages have each sequence."""
         return [sequence.count for sequence in self.sequences]
 
     @cached_property

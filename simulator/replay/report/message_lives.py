@@ -1,4 +1,4 @@
-"""Chooses the messages whose lives a report holds, and tells each, row by row: a bounded number of a log of any size.
+"""Chooses the messages whose lives a report holds, and writes each, row by row: a bounded number of a log of any size.
 
 Those come first that are lost, or may be; then those with a delivery that is not as
 predicted, those that died, and the first of the others.
@@ -23,7 +23,7 @@ STEPS_MAX = 60
 """Rows of all messages, and of one, that are kept."""
 NAME_MAX = 200
 FIELDS_TOLD = 3
-"""Fields of a delivery that are not as predicted, and are told."""
+"""Fields of a delivery that are not as predicted, and are shown."""
 _ALIKE_MAX = 200
 _ENDING = "last AND size(dead_ends) > 0"
 _UNLIKE = "verdict IN ('differ', 'unexplained')"
@@ -109,7 +109,7 @@ def _left_out(count: int) -> MessageStep:
 
 
 def _steps(row: dict[str, Any], before: list[dict[str, Any]]) -> Iterator[MessageStep]:
-    """Yield what a row tells: the deaths behind a delivery, which the log does not have, then the row itself."""
+    """Yield what a row shows: the deaths behind a delivery, which the log does not have, then the row itself."""
     at_us, line = row["time_us"], f"{row['file']}:{row['line']}"
     queue = _short(row["queue"] or "")
     if row["event"] == Event.PUBLISHED:

@@ -382,7 +382,7 @@ def losses_section(data: ReportData) -> Html:
 
 
 def _lost(data: ReportData, several: bool) -> Iterator[Html]:
-    """Yield lines for each queue and rule by which messages are lost, or may be."""
+    """Yield lines for each queue and rule that loses messages, or may lose them."""
     for each in data.lost:
         queue = element("code", _named(each.vhost, each.queue, several))
         because = _because(each)
@@ -531,7 +531,7 @@ def unchecked_section(data: ReportData) -> Html:
 
 
 def untested_list(summary: Summary) -> Html:
-    """Return the settings by queue; empty if there are none, or nobody looked for them."""
+    """Return the settings by queue; empty if there are none, or they were not searched for."""
     if not summary.untested:
         return Html("")
     note = (

@@ -1,7 +1,7 @@
-"""The bodies of a message's deliveries, held against those of its publishes: no rule changes a body.
+"""The bodies of a message's deliveries, compared with those of its publishes: no rule changes a body.
 
 A body is a number here, a hash of the payload as far as the log holds it. Messages without ``message_id`` have none:
-they are told apart by their payload, so that another body is another message.
+their payload identifies them, so that another body is another message.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def alike_within(groups: Ints, values: Ints) -> Ints:
 
 
 def places_of(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-    """Return the places that lie from each start on, so many each, and the place of each of them behind its start."""
+    """Return the places from each start on, that many each, and the distance of each of them from its start."""
     behind = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     return np.repeat(starts, lengths) + behind, behind
 
@@ -78,7 +78,7 @@ def _numbered(values: npt.NDArray[np.signedinteger]) -> Ints:
     return found
 
 
-# Numbers for routing keys that nothing in a virtual host tells apart, as the keys of different orders mostly are.
+# Numbers for routing keys that nothing in a virtual host distinguishes, as the keys of different orders mostly are.
 
 
 KEYS_MAX = 200_000

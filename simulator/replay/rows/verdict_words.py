@@ -55,7 +55,7 @@ MEANINGS: dict[What, str] = {
     " began, in a gap of the log, or past the trace",
     "shared-rows": "equal rows of one moment in two of the logs: they may be the same rows, and count twice",
 }
-"""What each word stands for, in the order in which reports list them."""
+"""What each word means, in the order in which reports list them."""
 
 
 class Unchecked(msgspec.Struct, frozen=True, order=True):

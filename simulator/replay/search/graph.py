@@ -224,7 +224,7 @@ class Graph:
     def why_ruled_out(
         self, roots: Iterable[State], hops: tuple[Hop, ...], constraints: ConsumerConstraints
     ) -> str | None:
-        """Tell what rules out the first impossible hop of a path; return ``None`` if nothing does."""
+        """Return what rules out the first impossible hop of a path; ``None`` if nothing does."""
         state = next((root for root in roots if hops and root.queue == hops[0].queue), None)
         for hop in hops:
             if state is None:
@@ -333,7 +333,7 @@ def with_stand_ins(topology: Topology) -> Topology:
 
 
 def unknown_routing(topology: Topology, release: Release) -> frozenset[str]:
-    """Return the exchanges of which nobody knows where they route, and those that lead to one."""
+    """Return the exchanges whose routing is unknown, and those that lead to one."""
     known = {name for name, exchange in topology.exchanges.items() if _kind(exchange) in EXCHANGE_TYPES}
     return _leading_to({*topology.exchanges, *topology.bindings} - known, topology, release)
 
@@ -361,6 +361,6 @@ def _onward_exchanges(name: str, topology: Topology, release: Release) -> set[st
 
 
 def _kind(exchange: Exchange) -> str:
-    """Return the type by which an exchange routes: a delayed one routes as the type it names."""
+    """Return the type that an exchange routes as: a delayed one routes as the type it names."""
     kind: str = exchange.arguments.get("x-delayed-type", exchange.type)
     return kind

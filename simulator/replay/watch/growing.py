@@ -23,7 +23,7 @@ SUFFIXES = (".json", ".jsonl", ".ndjson", ".log", ".parquet")
 CHUNK_BYTES = 4 * 1024 * 1024
 """How much of a file is read at a time; a longer line is read whole."""
 HEAD_BYTES = 256
-"""The beginning of a file by which it is known again."""
+"""The beginning of a file, which identifies it."""
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class GrowingFile:
     def added(self) -> Added | None:
         """Return what was added, at most ``CHUNK_BYTES`` or one batch of it; ``None`` if nothing was.
 
-        Raises ``CaptureError`` if the file is no log, has gone, has shrunk, or begins with other bytes than before.
+        Raises ``CaptureError`` if the file is not a log, has gone, has shrunk, or begins with other bytes than before.
         """
         try:
             with Path(self.path).open("rb") as stream:

@@ -77,7 +77,7 @@ _HISTORIES = (
 
 # ``/api/clock``, which RabbitMQ does not have: tell the time, and move a virtual clock on.
 #
-# ``GET /api/clock`` tells the time, ``POST /api/clock/advance`` moves a virtual clock on:
+# ``GET /api/clock`` returns the time, ``POST /api/clock/advance`` moves a virtual clock on:
 # by ``{"hours": 1, "minutes": 30, "seconds": 5, "milliseconds": 250}``, or with
 # ``{"to_next_deadline": true}`` to when something next happens by itself.
 

@@ -65,7 +65,7 @@ class Shared(_Strategy, frozen=True, kw_only=True, tag="shared", rename="camel")
 class Individual(_Strategy, frozen=True, kw_only=True, tag="individual", rename="camel"):
     """A destination for each: its name between a prefix and a suffix.
 
-    ``use_queue_for_...``: false makes the dead letter go to a topic, where it is lost if nobody listens.
+    ``use_queue_for_...``: false makes the dead letter go to a topic, where it is lost without a subscriber.
     ``destination_per_durable_subscriber`` puts ``.clientId:subscription`` before the suffix.
     """
 
@@ -98,7 +98,7 @@ def refusal(strategy: Strategy, message: Message, now_ms: int, *, duplicate: boo
     """Return why a message gets no dead letter; return ``None`` if it gets one.
 
     ``duplicate``: whether the audit knows the message. The audit is asked, and notes the
-    message, before anything else is looked at.
+    message, before anything else is checked.
     """
     nothing = keeps_nothing(strategy)
     if nothing is not None:

@@ -183,7 +183,7 @@ def _only_source(
 
 
 def _may_come_to(queue: Destination, strategy: Strategy) -> bool:
-    """Return whether a strategy may send dead letters to a queue; of an individual one, nobody looks for which."""
+    """Return whether a strategy may send dead letters to a queue; an individual one counts for any queue."""
     return isinstance(strategy, Individual) or (
         keeps_nothing(strategy) is None
         and not isinstance(strategy, Discarding)

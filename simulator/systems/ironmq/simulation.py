@@ -1,4 +1,4 @@
-"""Runs a scenario in virtual time and tells what happened."""
+"""Runs a scenario in virtual time and returns what happened."""
 
 from __future__ import annotations
 

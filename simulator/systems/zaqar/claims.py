@@ -58,7 +58,7 @@ def moved(taken: Message, before: Message, rule: DeadLettering, now_s: int, prof
 
 
 def target(rule: DeadLettering, profile: Profile) -> str:
-    """Return the name of the dead-letter queue. Raises ``Uncountable`` if it is no name."""
+    """Return the name of the dead-letter queue. Raises ``Uncountable`` if it is not a name."""
     if rule.target is None and not profile.any_name:
         return ""
     if not isinstance(rule.target, str) and not profile.any_name:

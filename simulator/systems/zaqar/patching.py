@@ -30,7 +30,7 @@ class Change(msgspec.Struct, frozen=True):
 def read_changes(document: Sequence[Any]) -> list[Change]:
     """Read the operations of a patch.
 
-    Raises ``Invalid``, and ``TypeError`` for a path that is no text and for braces in a text that would be refused.
+    Raises ``Invalid``, and ``TypeError`` for a path that is not text and for braces in a text that would be refused.
     """
     return [_change(raw) for raw in document]
 

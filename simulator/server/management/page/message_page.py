@@ -188,7 +188,7 @@ def _field(name: str, value: object) -> Iterator[Html]:
 
 
 def _body(history: MessageHistory, request: Request) -> Iterator[Html]:
-    """Yield the body, as a copy in one of its queues has it: nobody keeps the bodies of what is gone."""
+    """Yield the body, as a copy in one of its queues has it: bodies of messages that are gone are not kept."""
     host = request.broker.vhosts.get(history.vhost)
     for name in history.queues:
         queue = None if host is None else host.queues.get(name)

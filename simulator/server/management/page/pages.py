@@ -31,13 +31,13 @@ from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource
 from simulator.server.node import Node
 
-# Tells the script of the page, as server-sent events, when the page may have changed.
+# Notifies the script of the page, by server-sent events, when the page may have changed.
 
 
 BETWEEN_S, QUIET_S = 0.5, 5.0
-"""At least and at most so many seconds of wall time lie between two messages to the script."""
+"""The least and the most seconds of wall time between two messages to the script."""
 FOLLOWERS_MAX = 100
-"""Pages that are told of changes; the script of any other asks every few seconds."""
+"""Pages that are notified of changes; the script of any other asks every few seconds."""
 _HEADERS = {"Cache-Control": "no-store"}
 
 

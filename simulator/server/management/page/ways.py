@@ -18,7 +18,7 @@ from simulator.server.management.request import Request
 _TARGETS_SHOWN, _COPIES_SHOWN = 5, 20
 _QUEUES_DRAWN = 12
 _GONE = frozenset({"cycle", "lost in a stream", "unroutable", "dead-letter exchange missing", "queue crashes"})
-"""Outcomes of a copy that nobody asked for. Without a dead-letter exchange, dropping what is dead is what was asked."""
+"""Unintended outcomes of a copy. Without a dead-letter exchange, dropping dead messages is intended."""
 
 
 def in_short(queue: QueueState, request: Request) -> Html:
