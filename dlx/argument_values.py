@@ -172,9 +172,9 @@ _IN_WORDS = {
     "routing_key_but_no_dlx_defined": "it needs an x-dead-letter-exchange",
     "invalid_dlx_strategy": f"expected {' or '.join(STRATEGIES)}",
     "invalid_overflow": f"expected {' or '.join(OVERFLOWS)}",
-    "invalid_queue_locator_arg": "there is no such leader locator",
+    "invalid_queue_locator_arg": "unknown leader locator",
     "invalid_queue_mode": "expected default or lazy",
-    "invalid_queue_type": "there is no such queue type",
+    "invalid_queue_type": "unknown queue type",
     "invalid_max_age": "expected a number above 0 and one of the units Y, M, D, h, m and s, such as 7D",
 }
 

@@ -148,8 +148,7 @@ class Consumers:
         },
         before=_FAILOVER,
         meaning=(
-            "The consumer arguments that a classic queue knows and checks; it refuses those that only other types"
-            " know."
+            "The consumer arguments that a classic queue knows and checks; it refuses those of other types."
         ),
         evidence="live; rabbit_classic_queue.erl capabilities",
     )
@@ -162,8 +161,7 @@ class Consumers:
         },
         before=_FAILOVER,
         meaning=(
-            "The consumer arguments that a quorum queue knows and checks; it refuses those that only other types"
-            " know."
+            "The consumer arguments that a quorum queue knows and checks; it refuses those of other types."
         ),
         evidence="live; 4.1 and 4.2 by source: rabbit_quorum_queue.erl capabilities",
     )

@@ -66,8 +66,7 @@ class Declarations:
     server_named_queues: Literal["all types", "classic or internal error", "classic"] = changed(
         {"3.9": "classic or internal error", "4.3": "classic"}, before="all types",
         meaning=(
-            "The queue types for which the server makes up a name, and how it answers for a type that it does not"
-            " know."
+            "The queue types for which the server makes up a name, and how it answers for an unknown type."
         ),
         evidence="live; rabbit_amqqueue.erl is_server_named_allowed",
     )

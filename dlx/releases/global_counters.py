@@ -20,6 +20,6 @@ class GlobalCounters:
     )
     alarms_in_metrics: bool = since(
         "3.10", True, before=False, undecided=("3.9",),
-        meaning="The metrics for Prometheus tell whether there is an alarm of memory or disk space.",
+        meaning="The metrics for Prometheus show whether there is a memory or disk alarm.",
         evidence="live",
     )

@@ -65,7 +65,7 @@ class Messages:
         meaning=(
             "Whether a death records the expiration that the message had, as original-expiration: always; not in a"
             " quorum queue; or not in a classic queue where the message arrived behind another ready one of its"
-            " priority, unless it was published with BCC keys. A server from which much is consumed keeps more in"
+            " priority, unless it was published with BCC keys. A server with many deliveries keeps more in"
             " memory, and records more."
         ),
         evidence=(
@@ -85,7 +85,7 @@ class Messages:
     )
     stream_takes_dead_letters: bool = since(
         "3.12", True, before=False,
-        meaning="A stream receives at-most-once dead letters; otherwise they are lost without a word.",
+        meaning="A stream receives at-most-once dead letters; otherwise they are lost silently.",
         evidence="live; release notes of 3.12.0",
     )
     published_octets: Literal["as given", "low bits"] = since(

@@ -86,7 +86,7 @@ class Protocol:
     amqplain_password_that_is_no_text: Literal["drops the connection", "refused"] = since(
         "3.10", "refused", before="drops the connection",
         meaning=(
-            "How AMQPLAIN answers a password that is a number, say, from a user that exists: it refuses the login, or"
+            "How AMQPLAIN answers a password that is, say, a number, for an existing user: it refuses the login, or"
             " fails and drops the connection."
         ),
         evidence="3.8, 3.10, 4.0 and 4.3 live",

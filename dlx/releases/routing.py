@@ -12,7 +12,7 @@ class Routing:
 
     headers_match_with_x: bool = since(
         "3.10", True, before=False,
-        meaning="x-match takes all-with-x and any-with-x, which look at x- arguments too.",
+        meaning="x-match takes all-with-x and any-with-x, which compare x- arguments too.",
         evidence="live; rabbit_exchange_type_headers.erl",
     )
     headers_match_numbers: Literal["by value", "by type and value"] = since(

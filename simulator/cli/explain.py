@@ -62,7 +62,7 @@ _EXAMPLES = (
     "outcomes",
     multiple=True,
     metavar="QUEUE=OUTCOME,...",
-    help="What becomes of it in a queue, the first time, the second time, ...; repeatable: once for each queue.",
+    help="What happens to it in a queue, the first time, the second time, ...; repeatable: once per queue.",
 )
 @click.option(
     "--definitions",

@@ -102,7 +102,7 @@ def _over(command: Function) -> Function:
         "--over",
         type=_GivenURL(),
         metavar="URL",
-        help="Management URL of a server: what SOURCE defines replaces what is there, and the rest stays as it is.",
+        help="Management URL of a server: the objects in SOURCE replace those of the server, and the rest stays.",
     )(command)
 
 

@@ -429,7 +429,7 @@ def _repair_lines(repair: Repair) -> list[str]:
     first, *others = repair.likely
     lines = [f"{repair.deliveries:>8,}  {'either: ' if others else ''}{first.text}"]
     lines += [f"{'':8}  or: {other.text}" for other in others]
-    return [*lines, f"{'':8}  The trace cannot tell which."] if others else lines
+    return [*lines, f"{'':8}  The trace does not show which."] if others else lines
 
 
 def _shown_row(row: ShownRow) -> str:

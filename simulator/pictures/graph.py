@@ -97,7 +97,7 @@ def at_most(graph: Graph, most: int, how_to_see: str) -> Graph:
     left = [node for node in graph.nodes if node not in set(kept)]
     counts = [f"{sum(node.kind == kind for node in left):,} {kind}s" for kind in ("queue", "exchange")]
     losing = sum(node not in set(kept) for node in graph.losing)
-    more = f", {losing:,} of which lose messages" if losing else "; none of them loses messages"
+    more = f", and {losing:,} of them lose messages" if losing else "; none of them loses messages"
     note = f"Left out: {' and '.join(counts)}{more}. {how_to_see}"
     found = _part(graph, kept, [e for e in graph.edges if e.source in set(kept) and e.target in set(kept)])
     return msgspec.structs.replace(found, notes=(note, *graph.notes))

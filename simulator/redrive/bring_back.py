@@ -170,7 +170,7 @@ def _told(server: Server, on_server: QueueOnServer, which: str) -> str:
     limit = settings.values[DELIVERY_LIMIT]
     return (
         f"nothing was moved: {which} of '{settings.queue.name}' would exceed its delivery limit {limit.value}"
-        f" ({limit.origin}) by being given back, as messages are that stay, and those on their way when a redrive is"
+        f" ({limit.origin}) when given back, as are messages that stay, and those on their way when a redrive is"
         f" killed; {how_to_raise(settings, server.vhost, on_server.policy)}. --allow exceeds-limit goes on all the same"
     )
 

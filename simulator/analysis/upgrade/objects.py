@@ -91,7 +91,7 @@ def refused_objects(upgrade: Upgrade, row: Row) -> Iterator[Change]:
             yield Change(
                 severity="warning",
                 about=ObjectName(kind, vhost, item["name"]),
-                message=f"{upgrade.after.name} refuses to declare {kind} '{item['name']}' as it is, which"
+                message=f"{upgrade.after.name} refuses to declare {kind} '{item['name']}', which"
                 f" {upgrade.before.name} does: {then}. Clients that declare it on start fail, and so does an import.",
                 fix=Fix(
                     False,

@@ -159,7 +159,7 @@ def _severity(each: PathChange) -> Severity:
 def _fix(upgrade: Upgrade, each: PathChange, targets: tuple[str, ...]) -> Fix:
     settings = upgrade.before_flows[each.queue.vhost].settings(each.queue.name)
     if _severity(each) == "note":
-        return Fix(True, "nothing has to be done before the upgrade; watch the queues that now get these messages")
+        return Fix(True, "nothing to do before the upgrade; watch the queues that now get these messages")
     key = DEAD_LETTER_ROUTING_KEY if DEAD_LETTER_ROUTING_KEY in settings.values else DEAD_LETTER_EXCHANGE
     where = f"lead what {_DEATHS[each.reason]} '{each.queue.name}'"
     names = " or ".join(map(_quoted, targets))

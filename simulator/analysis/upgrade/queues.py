@@ -102,7 +102,7 @@ def _ladder(upgrade: Upgrade, queue: QueueAt, wait: str) -> Change:
         f" releases; from 4.3 on the quorum queue '{queue.name}' can keep a returned message back by itself."
     )
     how = (
-        f"nothing has to be done. After the upgrade, a policy for '{queue.name}' with delayed-retry-type all,"
+        f"nothing to do before the upgrade. After it, a policy for '{queue.name}' with delayed-retry-type all,"
         f" delayed-retry-min {ttl} and delayed-retry-max {ttl} does without '{wait}': consumers then return a message"
         " by basic.reject with requeue=true"
     )

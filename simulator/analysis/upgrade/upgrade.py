@@ -98,7 +98,7 @@ def asks(*rows: str) -> Callable[[Question], Question]:
     return add
 
 
-NOTHING_TO_DO = Fix(True, "nothing has to be done before the upgrade")
+NOTHING_TO_DO = Fix(True, "nothing to do before the upgrade")
 
 
 def named(names: Iterable[str], most: int = 4) -> str:

@@ -228,7 +228,9 @@ class Explainer:
         expires_ms, ttl_ms = settings.expires_ms, settings.message_ttl_ms
         if expires_ms is None or (ttl_ms is not None and ttl_ms <= expires_ms):
             return None
-        return Unchecked("expires", queue, f"{settings.values[EXPIRES]}; the log does not show who used the queue")
+        return Unchecked(
+            "expires", queue, f"{settings.values[EXPIRES]}; the log does not show whether the queue was used"
+        )
 
     def nearest(
         self, sources: Sequence[Source], target: Target, content: str, constraints: ConsumerConstraints

@@ -494,7 +494,7 @@ def _repair(repair: Repair) -> Html:
         "div",
         element("h3", title),
         *texts,
-        element("p", "The trace cannot tell which.", class_="note") if several else "",
+        element("p", "The trace does not show which.", class_="note") if several else "",
         details(f"Example: message {repair.message}", _rows(repair.rows)),
         class_="cause",
     )

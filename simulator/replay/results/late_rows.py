@@ -1,10 +1,10 @@
 """Finds from a first replay whether rows were written late, and when.
 
-A replay at first assumes that rows are on time. If no delivery differs by time, they are. Otherwise some may be
-late, which shows in two ways: a death is later in the rows than ``x-death`` says, or a queue, in which many messages waited for
-their TTL, seems to have let go of some too early, before and after others that waited, or as several queues did. Where
-definitions are wrong, all messages of a queue are too early, or all until a moment. What the broker's clock rules out
-(``BrokerClock``) is not lateness either.
+A replay at first assumes that rows are on time. If no delivery differs by time, they are. Otherwise some may be late,
+which shows in two ways: a death is later in the rows than ``x-death`` says, or a queue, in which many messages waited
+for their TTL, seems to have let go of some too early, before and after others that waited, or as several queues did.
+Where definitions are wrong, all messages of a queue are too early, or all until a moment. What the broker's clock
+rules out (``BrokerClock``) is not lateness either.
 """
 
 from __future__ import annotations

@@ -39,13 +39,13 @@ MEANINGS: dict[What, str] = {
     "message-ttl": "a death by expiry whose TTL the times of the log do not test, or that came long after the TTL,"
     " or a delivery after the TTL that may still be right",
     "delivery-limit": "a death by the delivery limit before the log shows that limit reached",
-    "delivery-count": "a count of returns to a quorum queue that the deliveries before it do not account for, or of"
-    " which the log does not tell whose copy it belongs to",
+    "delivery-count": "a count of returns to a quorum queue that the deliveries before it do not account for, or"
+    " one where the log does not show which copy it belongs to",
     "max-length": "a death by the length limit with fewer messages in the log than the limit",
     "expires": "a death by expiry in a queue that RabbitMQ deletes earlier than that if it is unused",
     "rejection": "a rejection that no earlier delivery of the message shows: the log lacks that delivery",
-    "redelivered": "a delivery flagged as a redelivery of which the log has no first one, or flagged as the first once"
-    " more where the log does not show how many copies came",
+    "redelivered": "a delivery flagged as a redelivery without a first one in the log, or flagged as first again"
+    " where the log does not show how many copies came",
     "stream-offset": "a delivery from a stream: its offset, as the log does not show where the consumer began",
     "payload": "the body of a message that was published with several under one message_id",
     "routing": "a way through an exchange whose routing is not known: of a plugin's type, or not exported",

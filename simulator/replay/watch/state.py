@@ -102,7 +102,7 @@ class State:
         except sqlite3.DatabaseError as error:
             self._database.close()
             raise CaptureError(
-                os.fspath(folder), f"no state of `dlx watch`, or in use by another one: {error}"
+                os.fspath(folder), f"not the state of a `dlx watch`, or in use by another: {error}"
             ) from error
         self._database.execute("PRAGMA synchronous=NORMAL")
         self._database.executescript(_TABLES)

@@ -52,7 +52,7 @@ def _sentences(broker: Element) -> Iterator[str]:
     for element in broker.all():
         for text in element.attributes.values():
             if "${" in text and not element.filled_in:
-                yield f"line {element.line}: nothing in this file fills in '{text}', which is taken as it is written"
+                yield f"line {element.line}: nothing in this file fills in '{text}', so it counts as written"
     for entry in broker.everywhere("policyEntry"):
         for name, instead in _POLICY_SWITCHES.items():
             if entry.attributes.get(name, "").strip() in ("true", "1"):

@@ -52,8 +52,8 @@ _EBCDIC = "Python has no codec for this EBCDIC; 37 and 500 agree with it in the 
 _NO_CODEC: Mapping[int, str] = {
     0: "MQCCSI_Q_MGR means the character set of the queue manager; give its number",
     -1: "MQCCSI_EMBEDDED says that the data names its character set; an MQDLH has a character set of its own",
-    -2: "MQCCSI_INHERIT stands for the character set of what is in front, the queue manager's for an MQMD; "
-    "give that one's number",
+    -2: "MQCCSI_INHERIT means the character set of the structure before it, the queue manager's for an MQMD; "
+    "give its number",
     **dict.fromkeys((277, 278, 280, 284, 285, 297, 871, 1047), _EBCDIC),
     **dict.fromkeys(range(1141, 1150), _EBCDIC),
 }

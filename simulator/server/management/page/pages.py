@@ -114,7 +114,7 @@ def front_page(request: Request) -> Response:
     found = causes(request)
     vhosts = access.visible_vhosts(request)
     if not vhosts:
-        told = element("p", f"{request.user.name} may enter no virtual host, and sees no queue and no message.")
+        told = element("p", f"{request.user.name} has access to no virtual host, and sees no queue and no message.")
         return framed(request, "Queues and losses", part("none", element("h1", "Nothing to see"), told))
     lists = queue_lists(vhosts, lost_by_queue(found or ()), request)
     return framed(request, "Queues and losses", _losses(found, len(vhosts) > 1, request), *lists)
@@ -150,7 +150,7 @@ def search_page(request: Request, wanted: str) -> Response:
     if len(hits) == 1:
         return Response(status_code=303, headers={"Location": f"./{hits[0]}"})
     title = element("h1", f"“{wanted}”")
-    none = "" if hits else element("p", "Neither a queue nor a message whose history is kept is called so.")
+    none = "" if hits else element("p", "No queue and no message with a history has that name.")
     links = (element("li", queue_link(vhost, name), " of ", code(vhost)) for vhost, name in queues)
     found = element("ul", *links) if queues else ""
     table = listed("Messages", _HEADS, [_row(each) for each in messages]) if messages else ""

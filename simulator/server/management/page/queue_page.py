@@ -100,7 +100,7 @@ def _messages(queue: QueueState, request: Request) -> Html:
         return part("messages", title, element("p", "None.", class_="muted"))
     more = queue.messages - len(rows)
     rest = element("p", f"{plural(more, 'more message')} not shown.", class_="muted") if more > 0 else ""
-    note = element("p", "Looking takes nothing from the queue.", class_="muted")
+    note = element("p", "Viewing takes nothing from the queue.", class_="muted")
     return part("messages", title, note, listed("Messages", _MESSAGE_HEADS, rows), rest)
 
 

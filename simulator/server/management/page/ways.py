@@ -85,7 +85,7 @@ def by_reason(queue: QueueState, message: Message, request: Request) -> Html:
         rows.append(element("tr", element("td", element("b", death.reason), why), element("td", told)))
     if not rows:
         return element("p", "Nothing dies here: a stream keeps what it has.", class_="muted")
-    return listed("What becomes of a dead message", (("If it is", ""), ("then", "")), rows)
+    return listed("What happens to a dead message", (("If it is", ""), ("then", "")), rows)
 
 
 def _copy(queue: QueueState, outcome: str, target: str | None, rule: str) -> Html:
