@@ -60,8 +60,8 @@ def test_metrics_tell_node_release_and_counters() -> None:
     ("text", "says"),
     [
         ("<html>no metrics</html>", "not Prometheus' text"),
-        ("", "does not tell which node"),
-        (TEXT.replace("rabbitmq_identity_info{", "other_info{"), "does not tell which node"),
+        ("", "does not name the node"),
+        (TEXT.replace("rabbitmq_identity_info{", "other_info{"), "does not name the node"),
         (TEXT.replace("_expired_total", "_elapsed_total").replace("4.0.5", "3.8.9"), "RabbitMQ 3.8.9 does not count"),
     ],
 )

@@ -343,7 +343,7 @@ def test_only_a_channel_can_be_wrapped_and_only_once(connection: pika.BlockingCo
         with pytest.raises(TypeError, match=r"channel: expected a channel of pika, .* got a string"):
             recorder.wrap("orders")
         channel = recorder.wrap(connection.channel())
-        with pytest.raises(ValueError, match="channel: expected one that is not recorded yet"):
+        with pytest.raises(ValueError, match="channel: expected one without a recorder"):
             recorder.wrap(channel)
 
 

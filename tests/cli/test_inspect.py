@@ -156,5 +156,5 @@ def test_a_look_that_would_kill_is_refused(capsys: pytest.CaptureFixture[str]) -
         declare(place, "quorum", delivery_limit=0)
         let_die(place, 1)
         assert main(["inspect", *given(place)]) == 65
-        assert "its delivery limit 0 counts that" in capsys.readouterr().err
+        assert "the delivery limit 0 counts that" in capsys.readouterr().err
         assert [properties.message_id for _, properties, _ in place.waiting()] == ["m0"]

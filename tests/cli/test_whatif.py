@@ -119,10 +119,10 @@ def test_bad_input_is_told(options: list[str], status: int, said: str, capsys: C
 
 
 TYPED = [
-    ("4.3", "quorum", "two", "takes it all the same, and the limit is 20 by server default"),
-    ("4.3", "quorum", "2.5", "takes it all the same, and the limit is 20 by server default"),
-    ("4.0", "quorum", "2.5", "takes it all the same, and the limit is 2 by argument"),
-    ("4.0", "quorum", "true", "takes it all the same, and there is no limit"),
+    ("4.3", "quorum", "two", "takes it anyway, and the limit is 20 by server default"),
+    ("4.3", "quorum", "2.5", "takes it anyway, and the limit is 20 by server default"),
+    ("4.0", "quorum", "2.5", "takes it anyway, and the limit is 2 by argument"),
+    ("4.0", "quorum", "true", "takes it anyway, and there is no limit"),
     ("3.8", "classic", "two", "takes it and ignores it: classic queues have none"),
 ]
 

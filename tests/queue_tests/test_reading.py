@@ -93,7 +93,12 @@ def test_a_release_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
         ("definitions:", "definition:", 2, "unknown field 'definition'; did you mean 'definitions'?"),
         ("queues: {orders: 1}", "at: 5 minutes", 8, "'5 minutes' is not a time; expected milliseconds or text"),
         ("queues: {orders: 1}", "releases: '>=3.14'", 8, "there is no release '3.14'; did you mean"),
-        ("queues: {orders: 1}", "releases: newest", 8, "'newest' is no condition on releases; expected such as '4.3'"),
+        (
+            "queues: {orders: 1}",
+            "releases: newest",
+            8,
+            "'newest' is not a condition on releases; expected one such as '4.3'",
+        ),
         ("- do: expect", "- do: until\n        at: 5", 4, None),
         ("    steps:", "    each: {n: 1}\n    steps:", 5, "each: expected rows"),
         ("name: one", "name: $n\n    each: {m: [1]}", 5, "no $n in `each`; there are 'm' (write $$ for a dollar)"),

@@ -86,7 +86,7 @@ def test_a_ttl_that_lateness_may_explain_is_unchecked() -> None:
     """Some rows are too prompt for it: those tell."""
     found = delivered(BUSY / "trace.log.gz", other_ttl("retry.1", 350), "4.3")
     assert {each["field"] for row in found for each in row["differences"]} <= {"time in 'retry.1'"}
-    hidden = [row for row in found if "too late to tell" in " ".join(each["why"] for each in row["unchecked"])]
+    hidden = [row for row in found if "too late to show it" in " ".join(each["why"] for each in row["unchecked"])]
     assert "retry.1" in {each["name"] for row in hidden for each in row["unchecked"]}
 
 

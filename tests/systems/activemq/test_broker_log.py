@@ -93,7 +93,7 @@ def test_what_is_sent_again_needs_a_policy_of_the_plugin() -> None:
     died = next(line for line in LINES if "Sending to DLQ" in line and "destination = queue://AGAIN.q" in line)
     again = died.replace("Sending to DLQ", "Sending message").replace("redeliveryCounter = 1", "redeliveryCounter = 2")
     (found,) = checked([died, again]).found
-    assert "no policy of the redelivery plugin allows another time" in found.problem
+    assert "no policy of the redelivery plugin allows another attempt" in found.problem
     allowed = [died.replace("redeliveryCounter = 1", "redeliveryCounter = 0"), died.replace("to DLQ", "message")]
     assert checked(allowed).found == []
 
