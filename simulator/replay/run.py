@@ -55,7 +55,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The results of a replay.
 
     Attributes:
-        summary, findings: what came of it.
+        summary, findings: its results.
         unchecked: what was not judged, the most frequent first.
         files, rejected: what was in the logs.
         out: where its files are; ``None`` if none were kept.
@@ -118,7 +118,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(logs: Sequence[Path], work: Path, progress: Progress = _silent) -> Prepared:
     """Prepare logs for a replay: take captures where they are, and convert other logs into ``work``.
 
-    Raises ``CaptureError`` for a log that cannot be used, or is there twice.
+    Raises ``CaptureError`` for a log that cannot be used, or is given twice.
     """
     captures = [log for log in logs if _is_parquet(log)]
     others = [log for log in logs if log not in captures]
@@ -178,7 +178,7 @@ def run_replay(
     ``counters``, read before and after the log, are balanced with what the replay reconstructs.
 
     ``work`` is a folder from ``workplace(out)``. Raises ``MatchesNothingError`` for
-    definitions that fit nothing of the log, and ``UnknownReleaseError``.
+    definitions that match nothing in the log, and ``UnknownReleaseError``.
     """
 
     def done(share: float) -> None:
