@@ -199,7 +199,7 @@ def test_the_default_limit_drops_messages_and_a_policy_keeps_them() -> None:
 @pytest.mark.parametrize(("before", "taken"), [("3.8", False), ("3.10", False), ("3.13", False)])
 def test_the_fix_says_whether_no_limit_can_be_set_before_the_upgrade(before: str, taken: bool) -> None:
     found = changes(topology(queue("orders", "quorum")), before, "4.0")["quorum_default_delivery_limit", "orders"]
-    assert ("policies take delivery-limit -1, for none, only from 4.0 on" in found.fix.text) != taken
+    assert ("Policies take delivery-limit -1, for none, only from 4.0 on" in found.fix.text) != taken
     unlimited = Policy(name="p", pattern="^orders$", definition={"delivery-limit": -1}, apply_to="queues")
     with pytest.raises(OperatorError):
         Trial(topology(queue("orders", "quorum")), release=before).set_policy(unlimited)

@@ -100,7 +100,7 @@ def _limit_fix(upgrade: Upgrade, each: SettingChange) -> Fix:
     unlimited = Policy(name="limits", pattern=".*", definition={DELIVERY_LIMIT: -1}, apply_to="queues")
     if upgrade.refused_policy(unlimited, upgrade.before, operator=False) is None:
         return Fix(True, f"{safe}, and also delivery-limit -1 for none")
-    return Fix(True, f"{safe}. policies take delivery-limit -1, for none, only from 4.0 on")
+    return Fix(True, f"{safe}. Policies take delivery-limit -1, for none, only from 4.0 on")
 
 
 @asks("quorum_delivery_limit_counts")
