@@ -161,7 +161,7 @@ def test_what_was_left_is_found_whatever_its_file_is_called_now(tmp_path: Path, 
 
 def test_what_was_left_cannot_be_part_of_the_log(capsys: Capture) -> None:
     assert main([*ASKED[:-1], str(OWN / "trace.log.gz")]) == 65
-    assert "trace.log.gz: a file of this name is in the log, and in what was left" in capsys.readouterr().err
+    assert "trace.log.gz: a file of this name is in the log and in --left" in capsys.readouterr().err
 
 
 def test_a_queue_that_keeps_nothing_is_a_question_of_who_waits(capsys: Capture) -> None:
