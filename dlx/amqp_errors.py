@@ -70,7 +70,7 @@ class Refusal(Exception):
 
     @property
     def uncut(self) -> str:
-        """The whole of a ``text`` that had to be cut, which is told to whoever asks by HTTP; empty for any other."""
+        """The whole of a ``text`` that had to be cut, which the HTTP API shows in full; empty for any other."""
         return "" if self.text == self._whole else self._whole
 
     @property
@@ -131,7 +131,7 @@ def internal_error(reason: Any = None) -> Refusal:
 
 
 def resource(kind: str, name: str, vhost: str) -> str:
-    """Return the words by which RabbitMQ names a queue or exchange: ``queue 'q' in vhost '/'``."""
+    """Return the words that RabbitMQ uses for a queue or exchange: ``queue 'q' in vhost '/'``."""
     return f"{kind} '{name}' in vhost '{vhost}'"
 
 
@@ -449,7 +449,7 @@ def vhost_refused(vhost: str, user: str) -> Refusal:
 
 
 def login_refused(mechanism: str) -> Refusal:
-    """Refuse connection.start-ok with a wrong user or password; only clients that want to be told get this."""
+    """Refuse connection.start-ok with a wrong user or password; only clients that ask for the reason get this."""
     return Refusal(
         403,
         f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile.",

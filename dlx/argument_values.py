@@ -1,7 +1,7 @@
 """Check the values that queues and consumers have in their arguments.
 
 Each check takes the value, all arguments and the release. It returns ``None`` for a good
-value, otherwise the Erlang term by which RabbitMQ's error text says what is wrong. It
+value, otherwise the Erlang term with which RabbitMQ's error text says what is wrong. It
 raises ``Refusal`` where the check itself fails on a server with an internal error.
 
 Source: rabbit_amqqueue.erl declare_args, consume_args and the checks there.
@@ -28,7 +28,7 @@ _AGE = re.compile(r"([0-9]*)([^\n]*)")
 _DAY_MS = 24 * 3_600_000
 _AGE_UNITS_MS = {"Y": 365 * _DAY_MS, "M": 30 * _DAY_MS, "D": _DAY_MS, "h": 3_600_000, "m": 60_000, "s": 1_000}
 LOCATION_STRATEGIES = ("min-masters", "client-local", "random")
-"""The strategies by which a node is chosen for a classic queue, where a master locator is a strategy."""
+"""The strategies to choose a node for a classic queue, where a master locator is a strategy."""
 _NAMED_OFFSETS = ("first", "last", "next")
 _NAMED_OFFSETS_IN_BYTES = tuple(name.encode() for name in _NAMED_OFFSETS)
 _MAX_PRIORITY = 255
@@ -169,12 +169,12 @@ _IN_WORDS = {
     "value_too_large": "{} ms is more than ten years",
     "max_value_exceeded": f"{{}} is more than {_MAX_PRIORITY}",
     "unacceptable_type": "{} does not fit",
-    "routing_key_but_no_dlx_defined": "there is no x-dead-letter-exchange beside it",
+    "routing_key_but_no_dlx_defined": "it needs an x-dead-letter-exchange",
     "invalid_dlx_strategy": f"expected {' or '.join(STRATEGIES)}",
     "invalid_overflow": f"expected {' or '.join(OVERFLOWS)}",
-    "invalid_queue_locator_arg": "there is no such leader locator",
+    "invalid_queue_locator_arg": "unknown leader locator",
     "invalid_queue_mode": "expected default or lazy",
-    "invalid_queue_type": "there is no such queue type",
+    "invalid_queue_type": "unknown queue type",
     "invalid_max_age": "expected a number above 0 and one of the units Y, M, D, h, m and s, such as 7D",
 }
 

@@ -1,7 +1,7 @@
 """Find the bindings of one exchange that a message meets, without trying each of them.
 
-One index for each exchange, by its type; a topology makes it when the first message comes, and whoever adds
-or removes a binding of a topology that lives on tells the index. Bindings are found in the order in which
+One index for each exchange, by its type; a topology makes it when the first message comes, and code that
+adds or removes a binding of a living topology updates the index. Bindings are found in the order in which
 they were added. The second half of this file says what a match is.
 
 Source: rabbit_exchange_type_*.erl.
@@ -29,7 +29,7 @@ Numbered = dict[int, Binding]
 
 
 def first(_count: int) -> int:
-    """Choose the first, where nobody chooses."""
+    """Choose the first, where no caller chooses."""
     return 0
 
 
@@ -233,7 +233,7 @@ def _routing_headers(message: Message, release: Release) -> Mapping[str, object]
     return {**(message.headers or {}), **added}
 
 
-# Tell whether a message meets a binding: topic patterns and headers, one binding at a time.
+# Return whether a message meets a binding: topic patterns and headers, one binding at a time.
 #
 # This is the definition; the indexes above find the same bindings without trying all of them.
 #
@@ -249,7 +249,7 @@ def words(key: str) -> list[str]:
 
 
 def topic_matches(pattern: list[str], key: list[str]) -> bool:
-    """Tell whether the binding key's words match: ``*`` is one word, ``#`` any number, none included."""
+    """Return whether the binding key's words match: ``*`` is one word, ``#`` any number, none included."""
     # Positions in the pattern that the words read so far can have led to.
     positions = _past_hashes(pattern, {0})
     for word in key:
@@ -300,19 +300,19 @@ class HeaderMatch(NamedTuple):
         return self.compared_with_x if release.headers_match_with_x else self.compared
 
     def met_by(self, headers: Mapping[str, Any], release: Release) -> bool:
-        """Tell whether headers meet it. ``all`` of nothing is met, ``any`` of nothing is not."""
+        """Return whether headers meet it. ``all`` of nothing is met, ``any`` of nothing is not."""
         compared = self.fields(release)
         results = (name in headers and _value_matches(compared[name], headers[name], release) for name in compared)
         return any(results) if self.any_suffices else all(results)
 
 
 def headers_match(arguments: Mapping[str, Any], headers: Mapping[str, Any], release: Release) -> bool:
-    """Tell whether a headers binding with these arguments matches."""
+    """Return whether a headers binding with these arguments matches."""
     return HeaderMatch.by(arguments).met_by(headers, release)
 
 
 def _value_matches(wanted: Any, value: Any, release: Release) -> bool:
-    """Tell whether a binding argument matches a header; at the outermost level, types hardly count."""
+    """Return whether a binding argument matches a header; at the outermost level, types hardly count."""
     if wanted is None:  # a void argument asks for presence
         return True
     one, other = _untyped(wanted, "seconds"), _untyped(value, release.headers_match_message_timestamps)

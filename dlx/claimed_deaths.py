@@ -1,11 +1,11 @@
 """Read the history that a client claims in ``x-death``, as 3.13 does: it takes it over at the publish.
 
-Entries that lack a field, or have no time, are passed over, and a header that is not an
+Entries that lack a field, or have no time, are skipped, and a header that is not an
 array is ignored. A whole entry is taken as it is: its reason and its original expiration
 are read at the publish, the other fields written to each consumer, whatever they are. So
 a field of a wrong type makes the server fail then, and the connection ends with 541.
 
-Not told here: a reason may be any text that Erlang's machine has met before.
+Not modelled here: a reason may be any text that Erlang's machine has met before.
 
 Source: mc_amqpl.erl headers_to_deaths, recover_deaths, death_table (3.13.7).
 """
@@ -79,7 +79,7 @@ def _death(entry: Entry) -> Death:
 
 
 def _expiration(entry: Entry) -> str | None:
-    """Return the original expiration as the server shows it; ``None`` if there is none that is a whole number."""
+    """Return the original expiration as the server shows it; ``None`` if it is not a whole number."""
     value = entry.get("original-expiration")
     text = _text(value) if _is_text(value) else ""
     return str(int(text)) if _WHOLE_NUMBER.fullmatch(text) else None

@@ -5,7 +5,7 @@
 
 Nothing here raises on what a message carries: a header that is missing, of the
 wrong type or forged is read as far as it makes sense, and ``DeathHistory.malformed``
-names the parts that were passed over. Every release's form of the header is read.
+names the skipped parts. Every release's form of the header is read.
 
 The header has a limit: from 4.0 a message that is published again starts a new
 history at its next death, and until then shows whatever its publisher put there.
@@ -68,7 +68,7 @@ class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
     headers of that name if the message has them, otherwise from ``x-death``.
     ``delivery_count`` and ``acquired_count`` are the headers that quorum queues
     add, ``None`` without them; ``attempts_before`` is what ``ATTEMPTS_HEADER`` says.
-    ``malformed`` names the parts that were passed over, for a log line.
+    ``malformed`` names the skipped parts, for a log line.
     """
 
     deaths: tuple[Death, ...] = ()
@@ -118,10 +118,9 @@ class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
 
         Every release counts rejections, and a delivery limit that was exceeded is one
         failure at least. Only a quorum queue counts requeues and crashes of a consumer
-        (``x-delivery-count``). From 4.0 a dead letter brings that count along, rejections
-        included: then the greater of both counts holds, which misses some requeues, and the
-        header counts for nothing once the message has failed in another queue, which may
-        have written it.
+        (``x-delivery-count``). From 4.0 a dead letter carries that count along,
+        rejections included: then the greater of both counts holds, which misses some requeues, and the
+        header is ignored once the message has failed in another queue, which may have written it.
 
         Args:
             queue: the queue whose attempts count; ``None``: all, as on a ladder with a queue for each attempt.
@@ -159,7 +158,7 @@ def death_history(source: MessageSource) -> DeathHistory:
 
     That is an object with a ``headers`` attribute (pika's ``BasicProperties``, an
     aio-pika or kombu message), a mapping with a ``headers`` entry, the headers
-    themselves, or the list in ``x-death``. ``None`` stands for no headers. Names and texts
+    themselves, or the list in ``x-death``. ``None`` means no headers. Names and texts
     may be ``str`` or ``bytes``.
 
     Raises:

@@ -1,11 +1,11 @@
-"""Tell when a dead letter is dropped as a cycle.
+"""Decide when a dead letter is dropped as a cycle.
 
 A dead letter is not put into a queue that it already died in, if no client
 rejected it on the way: walking the deaths from the newest, the first one in the
 target queue closes a cycle, and the cycle is automatic if no entry up to there
 was ``rejected``. A death that is itself a rejection is never checked. The rule
 is the same in every release; the order of the deaths it walks is not, which is
-why until 3.12 some loops spin for ever (``death_order`` in ``dlx.releases``).
+why until 3.12 some loops spin forever (``death_order`` in ``dlx.releases``).
 
 Source: rabbit_dead_letter.erl is_cycle (3.10.8), mc.erl is_cycle_v2 (3.13.7 on).
 """
@@ -19,11 +19,11 @@ from dlx.deaths import REJECTED
 
 
 def is_cycle(queue: str, reason: str, deaths: Sequence[tuple[Any, ...] | None]) -> bool:
-    """Tell whether the dead letter must not enter ``queue``.
+    """Return whether the dead letter must not enter ``queue``.
 
     ``deaths`` are the deaths in the history's own order, the current one included:
     tuples that begin with queue and reason, such as ``dlx.recorded_deaths`` reads.
-    ``None`` stands for an element that is not a table, which only a client can have put there.
+    ``None`` is an element that is not a table, which only a client can have put there.
     """
     if reason == REJECTED:
         return False

@@ -4,7 +4,7 @@ In order: the dead-letter exchange is looked up by name at the moment of death;
 the death is recorded with the exchange and keys the message had; ``expiration``
 is dropped; exchange and, with a dead-letter routing key, the keys are replaced;
 the result is routed; and each queue that would close an automatic cycle is left
-out. RabbitMQ tells nobody of any of this: a dead letter that reaches no queue is gone,
+out. RabbitMQ reports none of this to clients: a dead letter that reaches no queue is gone,
 and only the outcome here says so.
 
 ``dlx.message_flow`` asks this for every message and queue of a topology.
@@ -79,7 +79,7 @@ def dead_letter(
 
 
 def forwarded(message: Message, reason: str, settings: Settings, topology: Topology, release: Release) -> DeadLetter:
-    """Return the dead letter of a message whose history tells of the death already.
+    """Return the dead letter of a message whose history has the death already.
 
     At-least-once dead-lettering records a death once and sends the message until every queue has it.
     """

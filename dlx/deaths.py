@@ -1,6 +1,6 @@
 """Read and write the deaths of a message: the entries of ``x-death``.
 
-An entry stands for all deaths of a message in one queue for one reason. A death
+An entry covers all deaths of a message in one queue for one reason. A death
 that matches an entry only raises its ``count`` and moves it to the front: time,
 exchange, routing keys and original expiration stay those of the first.
 """

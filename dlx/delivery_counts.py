@@ -50,7 +50,7 @@ def failures(before: int | None, how: Return, release: Release) -> int | None:
 
 
 def limit_exceeded(counts: Counts, limit: int | None, release: Release) -> bool:
-    """Tell whether the return just counted is one too many; a limit of L allows L + 1 deliveries."""
+    """Return whether the return just counted is one too many; a limit of L allows L + 1 deliveries."""
     if limit is None:
         return False
     counted = counts.delivery if release.quorum_delivery_limit_counts == "failures" else counts.acquired

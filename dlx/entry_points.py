@@ -27,7 +27,7 @@ def other_simulator() -> str | None:
 def hidden_text(found: str) -> str:
     """Say that another package hides ours, and what to do about it."""
     return (
-        f"dlx does not work here: 'import simulator' finds {found}, and dlx needs its own package of that name"
+        f"dlx cannot run here: 'import simulator' finds {found}, and dlx needs its own package of that name"
         f" ({OURS.parent}). Rename the other package or take it off Python's path"
     )
 

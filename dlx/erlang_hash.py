@@ -17,7 +17,7 @@ from dlx.erlang_printing import Atom, field_term
 
 _WORD = 0xFFFFFFFF
 _GOLDEN = 0x9E3779B9
-# What is mixed in with each kind of term is a multiple of the golden number.
+# Each kind of term is mixed in with a multiple of the golden number.
 _LIST_END, _ATOM, _STRING, _TUPLE, _NEGATIVE, _POSITIVE, _FLOAT, _BINARY = 2, 3, 4, 9, 10, 11, 12, 13
 _EMPTY_LIST = 3468870702
 

@@ -193,7 +193,7 @@ def _placed(digits: str, place: int) -> str:
 
 
 def _is_atomic(term: Any, flat: str) -> bool:
-    """Tell whether the term stays on one line and may share it with the item before it."""
+    """Return whether the term stays on one line and may share it with the item before it."""
     if isinstance(term, bytes):
         return flat.startswith('<<"') or not term
     return not isinstance(term, list | tuple | dict) or not term or flat.startswith('"')

@@ -2,8 +2,8 @@
 
 Most values need nothing: ``str`` is a longstr, ``int`` a signedint (a long where
 32 bits do not hold it), and ``bool``, ``float``, ``datetime``, ``Decimal``, ``list``,
-``dict`` and ``None`` are what they look like. The classes here stand for the types
-that Python has no word for, so that a consumer gets exactly what a client sent:
+``dict`` and ``None`` are what they look like. The classes here are the types that
+Python does not have, so that a consumer gets exactly what a client sent:
 they are integers, floats and bytes in every other respect. Plain ``bytes`` are a
 longstr that is not UTF-8.
 
@@ -91,7 +91,7 @@ class Binary(bytes):
 
 
 class DeepTable(bytes):
-    """``F``: a table nested too deep to be looked at; it is handed on as it came."""
+    """``F``: a table nested too deep to be read; it is passed on unchanged."""
 
 
 class DeepArray(bytes):
@@ -99,7 +99,7 @@ class DeepArray(bytes):
 
 
 def timestamp(seconds: int) -> datetime | Timestamp:
-    """Return a timestamp of so many seconds since 1970."""
+    """Return a timestamp of that many seconds since 1970."""
     return _EPOCH + timedelta(seconds=seconds) if seconds <= _DATETIME_MAX else Timestamp(seconds)
 
 
@@ -153,7 +153,7 @@ def type_name(value: Any) -> str:
 
 
 def same_on_wire(one: Any, other: Any) -> bool:
-    """Tell whether two values are the same, types included; tables also in the order of their fields."""
+    """Return whether two values are the same, types included; tables also in the order of their fields."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         fields = zip(one.items(), other.items(), strict=False)
         return len(one) == len(other) and all(a[0] == b[0] and same_on_wire(a[1], b[1]) for a, b in fields)
@@ -173,4 +173,4 @@ def plain(value: Any) -> Any:
         return float(value)
     if isinstance(value, bytes):
         return bytes(value)
-    raise TypeError(f"no field value: {value!r}")
+    raise TypeError(f"not a field value: {value!r}")

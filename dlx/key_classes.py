@@ -1,11 +1,11 @@
-"""Tell which messages no exchange of a topology tells apart.
+"""Find the messages that no exchange of a topology can tell apart.
 
-Most routing keys differ only in parts that no binding looks at, such as an order's number, or meet bindings that
+Most routing keys differ only in parts that no binding reads, such as an order's number, or meet bindings that
 lead to the same places. Two publishes to one exchange with the same class are led from there to the same queues and
 exchanges, by patterns with the same wildcards, and after any deaths in the same queues for the same reasons their
 dead letters are, too. So what is known of the way of one holds for the other.
 
-A class says nothing of what deliveries show: there the keys themselves stand, in ``x-death`` as well.
+A class says nothing about what deliveries show: they have the keys themselves, in ``x-death`` as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KeyClass = int | str
 """A number for keys that lead to the same places everywhere; the key itself where it is a class of its own."""
 
 FEW = 5
-"""So many indexes are looked into one by one: those with which the topology routes."""
+"""Up to this many indexes are searched one by one, as the topology itself does when it routes."""
 Led = tuple[str, str, str, bool, bool]
 """From which exchange a binding leads to what, and whether its pattern has a ``*`` or a ``#``."""
 
@@ -49,7 +49,7 @@ class KeyClasses:
         self.every_key_matters = hashes or any(name == X_DEATH and value is not None for name, value in wanted)
 
     def are_those_of(self, topology: Topology, release: Release) -> bool:
-        """Tell whether another topology routes the same, so that it has the same classes."""
+        """Return whether another topology routes the same, so that it has the same classes."""
         mine = self._topology
         if self._release != release or mine.queues.keys() != topology.queues.keys():
             return False
@@ -81,7 +81,7 @@ class KeyClasses:
         return tuple(sorted(kept))
 
     def matters(self, header: str) -> bool:
-        """Tell whether messages with other values of that header may fare differently."""
+        """Return whether messages with other values of that header may fare differently."""
         return header in self.compared or header.startswith("x-")
 
 

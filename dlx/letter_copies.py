@@ -1,4 +1,4 @@
-"""Tell what becomes of each copy of a dead letter, and by which rule.
+"""Decide what happens to each copy of a dead letter, and by which rule.
 
 A dead letter is copied to each queue that it is routed to. The cycle rule leaves some
 out, streams of older releases drop theirs, and a full queue may refuse its copy. If no
@@ -51,7 +51,7 @@ class LetterCopy(msgspec.Struct, frozen=True):
 
 
 def letter_copies(letter: DeadLetter, settings: Settings, settings_of: Callable[[str], Settings]) -> list[LetterCopy]:
-    """Return the copies of a dead letter, those that reach a queue first.
+    """Return the copies of a dead letter, first those that reach a queue.
 
     ``settings`` are those of the queue it comes from; ``settings_of`` returns those of a queue that it goes to.
     """
@@ -82,7 +82,7 @@ def _copies(letter: DeadLetter, settings: Settings, settings_of: Callable[[str],
 
 
 def _refusal(target: Settings, *, held: bool) -> DeathRule | None:
-    """Return the rule by which the queue refuses dead letters when it is full; ``None`` if it takes them all.
+    """Return the rule that makes the queue refuse dead letters when it is full; ``None`` if it takes them all.
 
     The worker of at-least-once dead-lettering publishes them, so that any type of queue may refuse.
     """

@@ -39,10 +39,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
 
     ``delivery_count`` is the count of failed deliveries that a dead letter brings
     along, ``None`` where it brings no count. ``writable`` is false where a client has
-    claimed deaths that no channel can write: whoever gets the message loses its connection.
+    claimed deaths that no channel can write: a client that gets the message loses its connection.
 
-    ``expiration_padding`` is by how many bytes the expiration was longer as it was sent,
-    such as the two of "+0" in "+060000", where the release keeps the number alone.
+    ``expiration_padding`` is how many bytes longer the expiration was when the client
+    sent it, such as the two of "+0" in "+060000", where the release keeps the number alone.
     """
 
     exchange: str

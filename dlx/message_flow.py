@@ -78,7 +78,7 @@ class SentOn(NamedTuple):
 
 
 class _Death:
-    """The outcome of one state's death for one reason; the copies are worked out when somebody asks."""
+    """The outcome of one state's death for one reason; the copies are computed on first use."""
 
     __slots__ = ("copies", "crash", "cycles", "hops", "letter")
 
@@ -146,11 +146,11 @@ class MessageFlow:
         return known
 
     def is_stream(self, queue: str) -> bool:
-        """Tell whether the queue is a stream."""
+        """Return whether the queue is a stream."""
         return self.topology.queues[queue].type == STREAM
 
     def why_impossible(self, queue: str, reason: str, *, has_expiration: bool = False) -> str | None:
-        """Tell why no message can die in the queue for that reason; ``None`` when one can.
+        """Return why no message can die in the queue for that reason; ``None`` when one can.
 
         ``has_expiration``: the message itself carries an expiration.
         """
@@ -161,7 +161,7 @@ class MessageFlow:
         return self._impossible[key]
 
     def why_never_routed(self, queue: str) -> str | None:
-        """Tell why no dead letter of the queue can reach any queue; ``None`` when one may, or none is sent.
+        """Return why no dead letter of the queue can reach any queue; ``None`` when one may, or none is sent.
 
         The answer holds for every message: it leaves out whatever a message's own keys and headers decide.
         """
@@ -190,7 +190,7 @@ class MessageFlow:
         return self._targets[address]
 
     def routes_by_key(self, exchange: str) -> bool:
-        """Tell whether nothing but its keys decides where a message goes from the exchange."""
+        """Return whether nothing but its keys decides where a message goes from the exchange."""
         return all(self.topology.exchanges[name].type in BY_KEY for name in self.passed({exchange}))
 
     def _entered(self, exchange: str, key: str | None) -> frozenset[str]:
@@ -254,7 +254,7 @@ class MessageFlow:
         return dead_letter(message, reason, self.settings(queue), self.topology, self.release, time_s=time_s)
 
     def forwarded(self, queue: str, message: Message, reason: str) -> DeadLetter:
-        """Return the dead letter of a message whose history tells of its death in the queue already."""
+        """Return the dead letter of a message whose history has its death in the queue already."""
         return forwarded(message, reason, self.settings(queue), self.topology, self.release)
 
     def situation(self, queue: str, message: Message) -> Hashable:
@@ -331,7 +331,7 @@ class MessageFlow:
         return tuple(possible_death(reason, settings, self.release, expiration) for reason in REASONS)
 
     def why_not(self, state: State, reason: str) -> str | None:
-        """Tell why the settings do not let the message die there for that reason; ``None`` when they do."""
+        """Return why the settings do not let the message die there for that reason; ``None`` when they do."""
         return self.why_impossible(state.queue, reason, has_expiration=state.message.expiration is not None)
 
     def hops(self, state: State, reason: str) -> tuple[tuple[Hop, State], ...]:

@@ -98,7 +98,7 @@ def invalid_permission_pattern(pattern: str | list[int], error: tuple[list[int],
     """
     shown = pattern.encode() if isinstance(pattern, str) else pattern
     words, at = error
-    plain = f"{pattern if isinstance(pattern, str) else ''.join(map(chr, pattern))!r} is no regular expression: "
+    plain = f"{pattern if isinstance(pattern, str) else ''.join(map(chr, pattern))!r} is not a regular expression: "
     plain += f"{''.join(map(chr, words))} at character {at}"
     return _only_term((Atom("invalid_regexp"), shown, error), plain)
 
@@ -193,12 +193,12 @@ def unforeseen_case(value: Any) -> UnforeseenError:
 
 def bad_argument() -> UnforeseenError:
     """Refuse a value that one of Erlang's own functions does not take."""
-    return _unforeseen(Atom("badarg"), "a field is of a wrong type")
+    return _unforeseen(Atom("badarg"), "a field has the wrong type")
 
 
 def wrong_type() -> UnforeseenError:
     """Refuse an imported value of a type that no clause of RabbitMQ's function takes."""
-    return _unforeseen(Atom("function_clause"), "a field is not there, or of a wrong type")
+    return _unforeseen(Atom("function_clause"), "a field is missing, or has the wrong type")
 
 
 def unreadable_argument(problem: str) -> OperatorError:

@@ -24,7 +24,7 @@ class Member(msgspec.Struct, frozen=True):
 def wrong_members(value: Any, members: Sequence[Member], what: Any) -> list[str]:
     """Return what is wrong with an object: unknown members, then the known ones, the last of them first.
 
-    ``what`` is the name by which the texts call the object. An empty list counts as an empty object.
+    ``what`` is the name of the object in the texts. An empty list counts as an empty object.
     """
     if not isinstance(value, Mapping | list):
         return [said(f"{what} not a list {{}}", value)]

@@ -143,7 +143,7 @@ def compiled(pattern: str, library: Library) -> Compiled:
 
 
 def _is_brief(written: str) -> bool:
-    """Tell whether the pattern has at most two repetitions, each of one character, and no extension like ``(?R)``."""
+    """Return whether the pattern has at most two repetitions, each of one character, and no extension like ``(?R)``."""
     return len(_REPETITION.findall(written)) <= 2 and not _LENGTHY.search(written)
 
 

@@ -103,7 +103,7 @@ def check_topic(
 ) -> None:
     """Raise ``Refusal`` 403 unless the topic permission (write, read) covers the routing key.
 
-    ``{username}`` and ``{vhost}`` in it stand for the user and the virtual host.
+    ``{username}`` and ``{vhost}`` in it mean the user and the virtual host.
     """
     pattern = granted[0] if what == "write" else granted[1]
     for key, value in (("username", user), ("vhost", vhost)):

@@ -21,7 +21,7 @@ class PluginError(RuntimeError):
 
 
 class Registry(Mapping[str, str]):
-    """Names, each with the object that it stands for, as ``module`` or ``module:attribute``: the built-in ones first.
+    """Names, each with the object that it names, as ``module`` or ``module:attribute``: the built-in ones first.
 
     Built-in objects keep their names, whatever a plugin calls its own.
 

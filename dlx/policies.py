@@ -1,4 +1,4 @@
-"""Choose the policy that applies to a queue or exchange, and tell why the others do not.
+"""Choose the policy that applies to a queue or exchange, and say why the others do not.
 
 One policy and one operator policy apply to an object: of those whose pattern is
 found in its name, whose ``apply-to`` covers it and whose keys its type supports,
@@ -34,7 +34,7 @@ class SkippedPolicy(msgspec.Struct, frozen=True):
 class PolicyChoice(msgspec.Struct, frozen=True):
     """The policy that applies to ``target``, chosen of ``policies``.
 
-    Why the others do not apply is worked out when somebody asks: a virtual host may have thousands of queues.
+    Why the others do not apply is computed on first use: a virtual host may have thousands of queues.
     """
 
     policy: Policy | None
@@ -103,7 +103,7 @@ def _precedence(policy: Policy) -> tuple[float, str]:
 
 
 def why_not(policy: Policy, target: Queue | Exchange, release: Release, *, at_declaration: bool = False) -> str | None:
-    """Tell why the policy cannot apply to the target, whatever its priority; ``None`` when it can."""
+    """Return why the policy cannot apply to the target, whatever its priority; ``None`` when it can."""
     if not pattern_found(policy.pattern, target.name, release.regex_library):
         return f"pattern {policy.pattern!r} is not found in the name"
     if policy.apply_to not in _selectors(target, release):
@@ -134,7 +134,7 @@ def unsupported_keys(queue: Queue, release: Release) -> frozenset[str]:
 
 
 def pattern_found(pattern: str, name: str, library: Library | None = None) -> bool:
-    """Tell whether the regular expression is found anywhere in the name; a broken one is never found.
+    """Return whether the regular expression is found anywhere in the name; a broken one is never found.
 
     ``library`` is that of the release, ``release.regex_library``; without it, one of the libraries finding it will do.
     """

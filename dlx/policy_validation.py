@@ -56,7 +56,7 @@ def check_policy(
 
 
 def check_policy_parameter(name: str, value: Any, *, operator: bool, release: Release) -> None:
-    """Raise ``PolicyRefusedError`` for the value of a runtime parameter that is no policy which the release takes."""
+    """Raise ``PolicyRefusedError`` for the value of a runtime parameter that the release does not take as a policy."""
     members = (
         Member("priority", lambda priority: wrong_number("priority", priority, is_number), mandatory=True),
         Member("pattern", lambda pattern: _wrong_pattern(pattern, release), mandatory=True),

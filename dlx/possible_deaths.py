@@ -1,4 +1,4 @@
-"""Tell which deaths a queue's settings allow a message, before anybody asks whether they happened.
+"""Decide which deaths a queue's settings allow a message, whether or not they happened.
 
 A consumer is free to reject; the rest needs a setting: ``expired`` a TTL,
 ``maxlen`` a length limit that drops, ``delivery_limit`` a limit on a quorum queue.
@@ -16,7 +16,7 @@ from dlx.topology import QUORUM, STREAM
 
 
 def why_impossible(reason: str, settings: Settings, release: Release, *, has_expiration: bool = False) -> str | None:
-    """Tell why no message can die in the queue for that reason; ``None`` when it can.
+    """Return why no message can die in the queue for that reason; ``None`` when it can.
 
     ``has_expiration``: the message itself carries an expiration.
     """
@@ -40,7 +40,7 @@ def why_impossible(reason: str, settings: Settings, release: Release, *, has_exp
         if settings.delivery_limit is None:
             return f"delivery_limit in {queue}: the queue has none"
     else:
-        return f"no queue knows the reason {reason!r}: there are {', '.join(REASONS)}"
+        return f"no queue has the reason {reason!r}: there are {', '.join(REASONS)}"
     return None
 
 
@@ -64,7 +64,7 @@ class PossibleDeath(msgspec.Struct, frozen=True):
 
 
 def possible_death(reason: str, settings: Settings, release: Release, expiration: str | None = None) -> PossibleDeath:
-    """Tell whether a message can die for that reason in the queue of the settings, and what decides that.
+    """Return whether a message can die for that reason in the queue of the settings, and what decides that.
 
     ``expiration`` is the message's own time to live, in ms as a string.
     """
@@ -83,7 +83,7 @@ def possible_death(reason: str, settings: Settings, release: Release, expiration
 
 
 def _is_shorter(expiration: str | None, ttl_ms: int | None) -> bool:
-    """Tell whether a message's own time to live ends before its queue's."""
+    """Return whether a message's own time to live ends before its queue's."""
     return expiration is not None and expiration.isdecimal() and ttl_ms is not None and int(expiration) < ttl_ms
 
 

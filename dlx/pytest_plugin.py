@@ -29,7 +29,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     hidden = next((init for place in places if (init := _package_in(place)).is_file()), None)
     if hidden is None or hidden.resolve() == OURS.resolve():
         return []
-    return [f"dlx: its package simulator hides {hidden.parent}; rename that one; {_WITHOUT}"]
+    return [f"dlx: its package simulator hides {hidden.parent}; rename that package; {_WITHOUT}"]
 
 
 def _package_in(place: Path) -> Path:

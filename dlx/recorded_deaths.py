@@ -20,7 +20,7 @@ class RecordedDeath(NamedTuple):
 
     A client may have forged ``queue`` and ``reason``, which then have any type. An entry
     without a count counts once, one whose count is not a whole number counts 0.
-    ``has_count`` tells whether the entry has one.
+    ``has_count`` is whether the entry has one.
     """
 
     queue: Any
@@ -30,7 +30,7 @@ class RecordedDeath(NamedTuple):
 
 
 def recorded_deaths(message: Message, release: Release) -> tuple[RecordedDeath | None, ...]:
-    """Return the entries in the history's own order; ``None`` stands for an element that is not a table."""
+    """Return the entries in the history's own order; ``None`` is an element that is not a table."""
     if message.deaths is not None:
         return tuple([RecordedDeath(death.queue, death.reason, death.count) for death in message.deaths])
     if release.client_deaths_continued or message.first_death is not None:

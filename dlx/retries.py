@@ -5,13 +5,13 @@
         case dlx.Retry(): channel.basic_reject(method.delivery_tag, requeue=False)
         case dlx.Park(to=queue): ...
 
-A plan decides and does nothing: the consumer gets the message to where the decision
+A plan decides and does nothing: the consumer sends the message where the decision
 says. Rejecting it is the safest way, if the queue's dead-letter exchange leads there.
 A consumer that publishes it instead must take ``republish_headers`` along: from 4.0
 on, the broker starts counting from zero.
 
 Decisions follow from their arguments alone. There is no clock and no chance here:
-an age limit is given the time, and jitter comes from the message's identity.
+the caller passes the time for an age limit, and jitter comes from the message's identity.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ Decision = Retry | Park | GiveUp
 
 
 class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Says how often an attempt is repeated, when, and what becomes of the message then.
+    """Says how often an attempt is repeated, when, and what happens to the message then.
 
     Attributes:
         delays_ms: the wait before each retry; the last one holds for all further ones. One number is a fixed delay,
@@ -80,8 +80,8 @@ class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
         attempts_max: how many attempts there are altogether; ``None``: one more than delays.
         wait_queues: the queue for each delay; empty where the queue's dead-letter exchange takes care of it.
         parking: the queue for messages that have failed for good; ``None``: the decision is to give up.
-        age_max_ms: no retry for a message whose first death is longer ago; ``decide`` is given the time then.
-        jitter: the share of each delay, 0 to 1, by which it is shortened at most, so that messages that failed
+        age_max_ms: no retry for a message whose first death is longer ago; ``decide`` then needs the time.
+        jitter: the largest share of a delay, 0 to 1, to shorten it by, so that messages that failed
             together are not tried together. A wait queue's own TTL cuts off any longer delay.
         queue: the queue whose failures count; ``None``: those of all queues (``DeathHistory.failures``).
         release: the broker's release, such as ``3.13``, where it is known: until 3.13 requeues are counted better.
@@ -142,8 +142,8 @@ class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
 
         Args:
             history: the deaths of the message, as it was delivered to this attempt.
-            now: the time, with a time zone; asked for only by a plan with ``age_max_ms``.
-            identity: a value that identifies the message, such as its ``message_id``; asked for only by a plan with
+            now: the time, with a time zone; needed only by a plan with ``age_max_ms``.
+            identity: a value that identifies the message, such as its ``message_id``; needed only by a plan with
                 jitter that decides on a retry.
 
         Raises:
@@ -162,7 +162,7 @@ class RetryPlan(msgspec.Struct, frozen=True, kw_only=True):
         return GiveUp(attempt=attempt, reason=over)
 
     def _why_over(self, attempt: int, history: DeathHistory, now: datetime | None) -> str | None:
-        """Tell why there is no further attempt; ``None`` when there is one."""
+        """Return why there is no further attempt; ``None`` when there is one."""
         too_old = self._is_too_old(history, now)
         if attempt >= self.attempts:
             return f"attempt {attempt} of {self.attempts} failed"
@@ -231,7 +231,7 @@ def republish_headers(source: MessageSource, *, attempts: int) -> dict[str, Any]
 
 
 def _counts_carried(name: str | None) -> bool:
-    """Tell whether a dead letter may bring its delivery count along; without a release, it may."""
+    """Return whether a dead letter may carry its delivery count along; without a release, it may."""
     if name is None:
         return True
     from dlx.releases import release  # the table is only needed here

@@ -77,7 +77,7 @@ class ExchangeVisit(NamedTuple):
 
 
 def visits(message: Message, topology: Topology, release: Release, choose: Choose = first) -> Iterator[ExchangeVisit]:
-    """Yield the exchanges that the message comes to, in their order: ``route`` tells the queues behind them."""
+    """Yield the exchanges that the message comes to, in their order: ``route`` returns the queues behind them."""
     first = topology.exchanges.get(message.exchange)
     waiting: deque[tuple[Exchange, ExchangeVisit | None, bool]] = deque([] if first is None else [(first, None, False)])
     seen = {message.exchange}
@@ -136,7 +136,7 @@ def share_indexes(topology: Topology, other: Topology) -> None:
 def headers_looked_at(topology: Topology) -> frozenset[str]:
     """Return the headers that headers exchanges of the topology compare; routing depends on no others.
 
-    ``x-death`` is not among them: it tells how often and when a message died.
+    ``x-death`` is not among them: it says how often and when a message died.
     """
     names: set[str] = set()
     for source, bindings in topology.bindings.items():

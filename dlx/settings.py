@@ -195,7 +195,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         Quorum queues refuse publishers alone, among them the workers of at-least-once
         dead-lettering. Source: rabbit_amqqueue_process.erl maybe_deliver_or_enqueue;
-        rabbit_quorum_queue.erl deliver, which has nobody to block for dead letters.
+        rabbit_quorum_queue.erl deliver, which has no publisher to block for dead letters.
         """
         return self.refuses_when_full and self.queue.type == CLASSIC
 
@@ -389,7 +389,7 @@ def _why_ignored(key: str, queue: Queue, release: Release) -> str | None:
 
 
 def expires_messages(queue_type: str, release: Release) -> bool:
-    """Tell whether queues of that type apply a time to live: the queue's own or a message's expiration."""
+    """Return whether queues of that type apply a time to live: the queue's own or a message's expiration."""
     return queue_type == CLASSIC or (queue_type == QUORUM and release.quorum_message_ttl)
 
 

@@ -2,7 +2,7 @@
 
 A stream stores messages in AMQP 1.0 form. Fields without a place there are gone when an
 AMQP 0-9-1 consumer reads the message: ``cluster_id``, BCC keys, arrays and tables in
-headers except those that have a place of their own. Byte arrays come back as text, and
+headers, except those with a place of their own. Byte arrays come back as text, and
 a dead letter has the expiration again that its death took away, there and in its deaths
 cut to 32 bits.
 
@@ -40,8 +40,8 @@ def read_from_stream(message: Message, release: Release) -> Message:
 def can_keep(message: Message, release: Release) -> bool:
     """Return whether a stream can keep the message.
 
-    A decimal among the headers that it keeps makes the server fail, and in AMQP 1.0 form a priority that is no octet,
-    as the management API may publish it.
+    A decimal among the headers that it keeps makes the server fail, and in AMQP 1.0 form a priority that is not an
+    octet, as the management API may publish it.
     """
     priority = message.properties.get("priority") or 0
     if release.headers_kept_in_stream != "scalar headers" and priority not in range(256):

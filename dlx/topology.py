@@ -59,7 +59,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     arguments: Arguments = {}
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether the other is the same binding: the types of arguments count, and their order does not."""
+        """Return whether the other is the same binding: the types of arguments count, and their order does not."""
         if not isinstance(other, Binding):
             return NotImplemented
         if (self.source, self.destination, self.destination_type, self.routing_key) != (
@@ -103,7 +103,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
     def indexes(self) -> dict[str, BindingIndex]:
         """The bindings of exchanges that have routed a message, by exchange: ``dlx.routing`` makes them.
 
-        They are no part of the value: a changed copy has none. Who changes ``bindings`` in place changes these, too.
+        They are not part of the value: a changed copy has none. Code that changes ``bindings`` changes these, too.
         """
         return {}
 

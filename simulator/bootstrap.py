@@ -82,7 +82,7 @@ def import_definitions(
 ) -> None:
     """Give a broker what the server has that exported these definitions.
 
-    Definitions of one virtual host create it. Where they give nobody permissions, administrators get them all.
+    Definitions of one virtual host create it. If they give no user permissions, administrators get them all.
 
     Args:
         broker: a new broker.
@@ -118,7 +118,7 @@ def _read(source: DefinitionsSource | Definitions) -> Definitions:
 def take_definitions(
     broker: Broker, document: Mapping[str, Any], only_vhost: str | None, now_us: int
 ) -> list[NotImported]:
-    """Give a broker what a server has, with stand-ins for what its export does not tell.
+    """Give a broker what a server has, with stand-ins for what its export leaves out.
 
     ``only_vhost`` is the virtual host of an export of one. Returns what an import would not take, though the broker
     may have it.

@@ -1,7 +1,7 @@
-"""Time, as a broker is told it: wall time, or virtual time that stands still until it is moved.
+"""Time, as a broker gets it: wall time, or virtual time that stands still until it is moved.
 
-The broker itself has no clock: every command comes with the time. Whoever drives it
-asks a clock here. All times are microseconds since 1970.
+The broker itself has no clock: every command comes with the time. The driver of a
+broker asks a clock here. All times are microseconds since 1970.
 """
 
 from __future__ import annotations

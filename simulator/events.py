@@ -96,7 +96,7 @@ DEATHS = frozenset({Event.REJECTED, Event.EXPIRED, Event.LENGTH_DROPPED, Event.L
 DEATH_OUTCOMES = frozenset({Event.DEAD_LETTERED, Event.CYCLE_DROPPED, Event.DROPPED, Event.UNROUTABLE})
 """They say what became of a copy that died."""
 LOSSES = frozenset({Event.CYCLE_DROPPED, Event.DROPPED, Event.UNROUTABLE, Event.PURGED})
-"""A copy is gone although nobody acknowledged it."""
+"""A copy is gone although no consumer acknowledged it."""
 REFUSALS = frozenset({Event.NACKED, Event.DEFERRED})
 """A full queue did not let a copy in."""
 # Sets, and names of their own: Python 3.11 takes long to look up a member of an enumeration.
@@ -107,7 +107,7 @@ _REQUEUED = Event.REQUEUED
 
 
 def follows(event: Happened, before: Happened | None) -> bool:
-    """Tell whether ``event`` is the outcome of the death, or of the refusal, that happened just ``before``.
+    """Return whether ``event`` is the outcome of the death, or of the refusal, that happened just ``before``.
 
     A queue with reject-publish-dlx dead-letters a copy that it refuses.
     """
@@ -117,7 +117,7 @@ def follows(event: Happened, before: Happened | None) -> bool:
 
 
 def sender_knows(event: Happened, before: Happened | None) -> bool:
-    """Tell whether ``event`` is the outcome of a refused copy whose sender was told of the refusal.
+    """Return whether ``event`` is the outcome of a refused copy whose sender heard of the refusal.
 
     A publisher gets a basic.nack; the queue that holds an at-least-once dead letter sends it again.
     """
@@ -127,7 +127,7 @@ def sender_knows(event: Happened, before: Happened | None) -> bool:
 
 
 def silent_loss(event: Happened, before: Happened | None) -> bool:
-    """Tell whether ``event`` lost a copy of a message, and whoever had sent it was not told.
+    """Return whether ``event`` lost a copy of a message without its sender hearing of it.
 
     ``before`` is the event just before, of any message or of this one. A publish that no
     queue takes is not one of them, since its publisher can know.
@@ -152,7 +152,7 @@ def copies_added(event: Happened, before: Happened | None) -> int:
 
 
 def silent_losses(events: Sequence[Happened]) -> list[Happened]:
-    """Return the events of one message that lost a copy of it although its sender was not told, the oldest first."""
+    """Return the events of one message that lost a copy of it without its sender hearing of it, the oldest first."""
     return [event for event, before in zip(events, (None, *events), strict=False) if silent_loss(event, before)]
 
 

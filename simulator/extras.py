@@ -1,4 +1,4 @@
-"""Names the extra that brings a library that the base installation lacks, and tells how to get it."""
+"""Names the extra that brings a library that the base installation lacks, and says how to get it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ExtraMissingError(ModuleNotFoundError):
 def missing(error: ModuleNotFoundError, extra: str | None = None) -> str | None:
     """Say what to install for the library that was not found; ``None`` when no extra has it.
 
-    ``extra`` is the one that all of what was asked for needs, such as ``replay`` for ``dlx replay``.
+    ``extra`` is the one that the whole command needs, such as ``replay`` for ``dlx replay``.
     """
     if isinstance(error, ExtraMissingError):
         return str(error)

@@ -48,9 +48,9 @@ class NestedTooDeeplyError(msgspec.DecodeError):
 
 
 def why_not_utf8(data: bytes) -> str | None:
-    """Return what is wrong with the encoding of a text, as its first bytes tell, and how to mend it; or ``None``."""
+    """Return what is wrong with the encoding of a text, going by its first bytes, and how to mend it; or ``None``."""
     if data.startswith(_UTF16_MARKS):
-        return "text in UTF-16; expected UTF-8: `iconv -f UTF-16 -t UTF-8 FILE` makes it that"
+        return "text in UTF-16; expected UTF-8: `iconv -f UTF-16 -t UTF-8 FILE` converts it"
     return None
 
 
@@ -133,7 +133,7 @@ _IN_JSON = {"surrogate": b"\\ufffd", "apostrophe": b"'", "backslash": b"\\\\", "
 
 
 def _may_have_equal_keys(data: bytes, document: Any) -> bool:
-    """Tell whether an object may have had a key twice: then fewer colons are left when it is written again."""
+    """Return whether an object may have had a key twice: then fewer colons are left when it is written again."""
     return b"\\u003" in data or data.count(b":") != msgspec.json.encode(document).count(b":")
 
 

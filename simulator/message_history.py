@@ -1,4 +1,4 @@
-"""The history of each message: what happened to it and why, kept by message and told in sentences.
+"""The history of each message: what happened to it and why, kept by message and written in sentences.
 
 ``MessageHistories`` keeps the histories of the last messages; ``RecordingBroker`` is a
 broker that records them. One history covers every copy of a message and its dead
@@ -74,7 +74,7 @@ class MessageHistory(msgspec.Struct, kw_only=True):
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The queues that hold a copy, as far as the events tell; a queue that holds two copies is there twice."""
+        """The queues that hold a copy, as far as the events show; a queue that holds two copies is there twice."""
         holding: Counter[str] = Counter()
         before = None
         for event in self.events:
@@ -95,7 +95,7 @@ class MessageHistory(msgspec.Struct, kw_only=True):
         return _sentence(lost[-1]) if lost else None
 
     def sentences(self) -> list[str]:
-        """Tell the history in sentences, each with the time since the one before, and say where the message is now."""
+        """Return the history in sentences, each with the time since the one before, and where the message is now."""
         return [*self.story(), self._outcome()]
 
     def _repr_html_(self) -> str:
@@ -105,7 +105,7 @@ class MessageHistory(msgspec.Struct, kw_only=True):
         return life_fragment(self.events, self.sentences())
 
     def story(self) -> list[str]:
-        """Tell the history in sentences, without where the message is now."""
+        """Return the history in sentences, without where the message is now."""
         told, before = [], None
         for event in self.events:
             told.append(f"{_when(event.time_us, before)} {what_happened(event)}.")
@@ -132,7 +132,7 @@ class MessageHistory(msgspec.Struct, kw_only=True):
 
 
 class LostCopies(NamedTuple):
-    """A message of which copies were lost, and the events that lost them, the oldest first."""
+    """A message with lost copies, and the events that lost them, the oldest first."""
 
     uid: int
     vhost: str
@@ -205,7 +205,7 @@ class MessageHistories:
         return None if kept is None else self._history(uid, kept)
 
     def explain(self, uid: int) -> list[str]:
-        """Tell the history of one message in sentences; return an empty list if there is no history."""
+        """Return the history of one message in sentences; return an empty list if there is no history."""
         history = self.get(uid)
         return [] if history is None else history.sentences()
 
@@ -244,7 +244,7 @@ class MessageHistories:
                 yield history
 
     def lost(self) -> list[LostCopies]:
-        """Return the messages of which copies were lost, the newest first. Only what is new since then is looked at."""
+        """Return the messages with lost copies, the newest first. Only events since the last call are read."""
         before, self._lost = self._lost, {}
         for uid, kept in reversed(self._kept.items()):
             known = before.get(uid)
@@ -327,7 +327,7 @@ class RecordingBroker(Broker):
 
     @classmethod
     def over(cls, state: NodeState) -> Self:
-        """Return a broker that goes on with a state, which must be no other broker's from then on, and records."""
+        """Return a broker that goes on with a state, which no other broker may use from then on, and records."""
         recording = super().over(state)
         recording.histories = MessageHistories()
         return recording
@@ -360,14 +360,14 @@ class RecordingBroker(Broker):
         return Broker.over(state) if saved is None else cls.restore(snapshot)
 
     def explain(self, uid: int) -> list[str]:
-        """Tell the history of one message and where it is now; return an empty list if there is no history."""
+        """Return the history of one message and where it is now; return an empty list if there is no history."""
         history = self.histories.get(uid)
         if history is None:
             return []
         if not history.omitted:
             found = locations(self, uid, history.vhost, history.queues)
             return [*history.story(), *found] if found else history.sentences()
-        host = self.vhosts.get(history.vhost)  # a copy may be where no event that was kept tells
+        host = self.vhosts.get(history.vhost)  # a copy may be where no event that was kept shows it
         found = [] if host is None else locations(self, uid, history.vhost, host.queues)
         return [*history.story(), *(found or [_GONE])]
 
@@ -378,7 +378,7 @@ def _sentence(event: Happened) -> str:
 
 
 def what_happened(event: Happened) -> str:
-    """Tell one event in words, without its time: a clause that begins with a small letter."""
+    """Return one event in words, without its time: a clause that begins with a small letter."""
     sentence = _SENTENCES.get(event.event)
     if event.event == Event.UNROUTABLE:
         sentence = _UNBOUND if event.queue is None else _UNBOUND_LETTER

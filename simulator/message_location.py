@@ -1,4 +1,4 @@
-"""Tells where the copies of a message are now: ready at which place, with which consumer, or held, and why."""
+"""Says where the copies of a message are now: ready at which place, with which consumer, or held, and why."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _unacknowledged(channel: Channel, queue: QueueState, uid: int) -> Iterator[s
         yield f"It is in the queue '{queue.name}', not yet acknowledged by {who} {where}."
     for _, unacked in channel.uncommitted():
         if ours(unacked):
-            yield f"It is in the queue '{queue.name}', settled in a transaction {where} that is not committed."
+            yield f"It is in the queue '{queue.name}', settled in an uncommitted transaction {where}."
 
 
 def _why_held(broker: Broker, queue: QueueState, pending: Pending) -> str:

@@ -1,4 +1,4 @@
-"""Tells time spans to people."""
+"""Writes time spans for people."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ class ConsumerRows:
         },
         before=_FAILOVER,
         meaning=(
-            "The consumer arguments that a classic queue knows and checks; it refuses those that only other types know."
+            "The consumer arguments that a classic queue knows and checks; it refuses those of other types."
         ),
         evidence="live; rabbit_classic_queue.erl capabilities",
     )
@@ -192,20 +192,18 @@ class ConsumerRows:
         },
         before=_FAILOVER,
         meaning=(
-            "The consumer arguments that a quorum queue knows and checks; it refuses those that only other types know."
+            "The consumer arguments that a quorum queue knows and checks; it refuses those of other types."
         ),
         evidence="live; 4.1 and 4.2 by source: rabbit_quorum_queue.erl capabilities",
     )
     stream_consumer_arguments: frozenset[str] = changed(
-        {"3.9": _ALL_39, "3.10": frozenset({"x-stream-offset", "x-credit"}), "4.0": _FILTERED},
-        before=frozenset(),
-        meaning="The consumer arguments that a stream knows and checks; it refuses those that only other types know.",
+        {"3.9": _ALL_39, "3.10": frozenset({"x-stream-offset", "x-credit"}), "4.0": _FILTERED}, before=frozenset(),
+        meaning="The consumer arguments that a stream knows and checks; it refuses those of other types.",
         evidence="live; rabbit_stream_queue.erl capabilities",
     )
     credit_read_by: frozenset[str] = changed(
-        {"3.9": frozenset({"classic", "quorum"}), "4.0": frozenset()},
-        before=frozenset({"classic"}),
-        meaning="The queue types that read a consumer's x-credit, and crash if it is no table.",
+        {"3.9": frozenset({"classic", "quorum"}), "4.0": frozenset()}, before=frozenset({"classic"}),
+        meaning="The queue types that read a consumer's x-credit, and crash if it is not a table.",
         evidence="live; rabbit_queue_consumers.erl, rabbit_quorum_queue.erl parse_credit_args",
     )
     stream_refusals: Literal["stream queues queue", "stream queue"] = since(

@@ -1,4 +1,4 @@
-"""The rows about declarations: of which queues and exchanges, and with which arguments."""
+"""The rows about declarations: which queues and exchanges, and with which arguments."""
 
 from __future__ import annotations
 
@@ -44,9 +44,8 @@ class DeclarationRows:
         evidence="live; rabbit_queue_type.erl",
     )
     queue_types_meaning_default: frozenset[str] = changed(
-        {"3.13": frozenset({"undefined"}), "4.2": frozenset({"undefined", ""})},
-        before=_NONE,
-        meaning="Values of x-queue-type that stand for the virtual host's default type.",
+        {"3.13": frozenset({"undefined"}), "4.2": frozenset({"undefined", ""})}, before=_NONE,
+        meaning="Values of x-queue-type that mean the virtual host's default type.",
         evidence="live; rabbit_amqqueue.erl maybe_inject_default_queue_type_shortcut_into_args",
     )
     queue_type_argument: Literal["as declared", "where the default fits", "default or classic", "always"] = changed(
@@ -73,7 +72,7 @@ class DeclarationRows:
         {"3.9": "classic or internal error", "4.3": "classic"},
         before="all types",
         meaning=(
-            "The queue types for which the server makes up a name, and how it answers for a type that it does not know."
+            "The queue types for which the server makes up a name, and how it answers for an unknown type."
         ),
         evidence="live; rabbit_amqqueue.erl is_server_named_allowed",
     )
@@ -103,15 +102,13 @@ class DeclarationRows:
         evidence="live; rabbit_classic_queue.erl capabilities",
     )
     quorum_queue_arguments: frozenset[str] = changed(
-        {"3.9": _ALL_39, "3.10": _QUORUM_310, "4.3": _QUORUM_43},
-        before=_QUORUM_38,
-        meaning="The arguments that a quorum queue knows; it refuses those that only other types know.",
+        {"3.9": _ALL_39, "3.10": _QUORUM_310, "4.3": _QUORUM_43}, before=_QUORUM_38,
+        meaning="The arguments that a quorum queue knows; it refuses those of other types.",
         evidence="live; rabbit_quorum_queue.erl capabilities",
     )
     stream_queue_arguments: frozenset[str] = changed(
-        {"3.9": _ALL_39, "3.10": _STREAM, "4.2": _STREAM | {"x-stream-filter-size-bytes"}},
-        before=_NONE,
-        meaning="The arguments that a stream knows; it refuses those that only other types know.",
+        {"3.9": _ALL_39, "3.10": _STREAM, "4.2": _STREAM | {"x-stream-filter-size-bytes"}}, before=_NONE,
+        meaning="The arguments that a stream knows; it refuses those of other types.",
         evidence="live; rabbit_stream_queue.erl capabilities",
     )
     queue_mode_checked: bool = since(

@@ -22,10 +22,7 @@ class GlobalCounterRows:
         evidence="live; rabbit_global_counters.erl boot_step (3.9.0, 3.10.8, 3.13.7, 4.0.5, 4.1.8)",
     )
     alarms_in_metrics: bool = since(
-        "3.10",
-        True,
-        before=False,
-        undecided=("3.9",),
-        meaning="The metrics for Prometheus tell whether there is an alarm of memory or disk space.",
+        "3.10", True, before=False, undecided=("3.9",),
+        meaning="The metrics for Prometheus show whether there is a memory or disk alarm.",
         evidence="live",
     )

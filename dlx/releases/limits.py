@@ -29,8 +29,8 @@ class LimitRows:
         "by every declaration",
         before="by the channel",
         meaning=(
-            "Where the queue limit of a virtual host is looked at: in queue.declare, before the dead-letter exchange"
-            " and the arguments; or wherever a queue is created, behind them, so that an import leaves out what"
+            "Where the server checks the queue limit of a virtual host: in queue.declare, before the dead-letter"
+            " exchange and the arguments; or wherever a queue is created, after them, so that an import leaves out what"
             " exceeds a limit that it has just set."
         ),
         evidence="rabbit_channel.erl check_vhost_queue_limit (3.12.14); rabbit_queue_type.erl declare (3.13.7)",

@@ -79,7 +79,7 @@ class MessageRows:
         meaning=(
             "Whether a death records the expiration that the message had, as original-expiration: always; not in a"
             " quorum queue; or not in a classic queue where the message arrived behind another ready one of its"
-            " priority, unless it was published with BCC keys. A server from which much is consumed keeps more in"
+            " priority, unless it was published with BCC keys. A server with many deliveries keeps more in"
             " memory, and records more."
         ),
         evidence=(
@@ -102,17 +102,13 @@ class MessageRows:
         evidence="live; mc_amqpl.erl protocol_state",
     )
     stream_takes_dead_letters: bool = since(
-        "3.12",
-        True,
-        before=False,
-        meaning="A stream receives at-most-once dead letters; otherwise they are lost without a word.",
+        "3.12", True, before=False,
+        meaning="A stream receives at-most-once dead letters; otherwise they are lost silently.",
         evidence="live; release notes of 3.12.0",
     )
     published_octets: Literal["as given", "low bits"] = since(
-        "4.0",
-        "low bits",
-        before="as given",
-        meaning="What is shown of a priority or delivery mode that is no octet, as the management API publishes it.",
+        "4.0", "low bits", before="as given",
+        meaning="How a priority or delivery mode that is not an octet appears, as the management API can publish it.",
         evidence="live, asked directly; mc_amqpl.erl",
         undecided=("3.13",),
     )

@@ -95,8 +95,8 @@ class PolicySelectionRows:
         before=False,
         meaning=(
             "A queue that is declared after a policy which its type does not support skips it at once. Otherwise it"
-            " has that policy until any policy of its virtual host changes. Definitions do not tell which"
-            " came first: of those that a broker is started with, or that are only looked at, such a policy is skipped"
+            " has that policy until any policy of its virtual host changes. Definitions do not show which"
+            " came first: if a broker starts with them, or a command only reads them, such a policy is skipped"
             " in every release."
         ),
         evidence="live; rabbit_policy.erl set, rabbit_amqqueue.erl is_policy_applicable (3.8.9, 3.9.15)",

@@ -90,7 +90,7 @@ class ProtocolRows:
         },
         before=("PLAIN", "AMQPLAIN"),
         meaning=(
-            "The mechanisms by which a client may log in, in the order in which the server offers them. ANONYMOUS logs"
+            "The mechanisms that a client may log in with, in the order in which the server offers them. ANONYMOUS logs"
             " in as guest."
         ),
         evidence="live; rabbit_auth_mechanism_anonymous.erl (4.0 on)",
@@ -107,7 +107,7 @@ class ProtocolRows:
         "refused",
         before="drops the connection",
         meaning=(
-            "How AMQPLAIN answers a password that is a number, say, from a user that exists: it refuses the login, or"
+            "How AMQPLAIN answers a password that is, say, a number, for an existing user: it refuses the login, or"
             " fails and drops the connection."
         ),
         evidence="3.8, 3.10, 4.0 and 4.3 live",

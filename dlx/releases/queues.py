@@ -35,8 +35,8 @@ class QueueRows:
         False,
         before=True,
         meaning=(
-            "When messages come back to a quorum queue, those that a length limit pushes out are dead-lettered before"
-            " those that exceeded their delivery limit."
+            "When messages come back to a quorum queue, the ones that a length limit pushes out are dead-lettered"
+            " before the ones that exceeded their delivery limit."
         ),
         evidence="live; 4.1 and 4.2 by source: rabbit_fifo.erl apply return, evaluate_limit (4.2.1 on)",
     )
@@ -147,7 +147,7 @@ class QueueRows:
         before="returned",
         meaning=(
             "How tx.commit treats a message whose queue was deleted after the publish: it returns it as unroutable;"
-            " it fails for a classic queue, loses the message without a word for a quorum queue, and ends the"
+            " it fails for a classic queue, loses the message silently for a quorum queue, and ends the"
             " connection for a stream; or it ends the connection."
         ),
         evidence="live; rabbit_channel.erl deliver_to_queues",

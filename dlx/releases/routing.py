@@ -11,10 +11,8 @@ class RoutingRows:
     """Which bindings a message meets."""
 
     headers_match_with_x: bool = since(
-        "3.10",
-        True,
-        before=False,
-        meaning="x-match takes all-with-x and any-with-x, which look at x- arguments too.",
+        "3.10", True, before=False,
+        meaning="x-match takes all-with-x and any-with-x, which compare x- arguments too.",
         evidence="live; rabbit_exchange_type_headers.erl",
     )
     headers_match_numbers: Literal["by value", "by type and value"] = since(

@@ -11,7 +11,7 @@ A subject is a class whose body holds rows, each a behaviour under its name and 
 
 Read on the class, the name is the row; read on a release derived from the class, it is
 the value in that release. A change is dated by the first release in which it was found,
-or by an exact version such as ``4.3.5`` where the evidence tells it.
+or by an exact version such as ``4.3.5`` where the evidence shows it.
 """
 
 from __future__ import annotations

@@ -38,10 +38,8 @@ class SettingRows:
         evidence="live; rabbit_quorum_queue.erl (3.13.7)",
     )
     quorum_default_delivery_limit: int | None = since(
-        "4.0",
-        20,
-        before=None,
-        meaning="The delivery limit of a quorum queue for which none is set.",
+        "4.0", 20, before=None,
+        meaning="The delivery limit of a quorum queue without a setting.",
         evidence="live (21 deliveries); rabbit_quorum_queue.erl get_delivery_limit",
     )
     quorum_negative_delivery_limit: Literal["zero", "unlimited"] = since(
@@ -60,7 +58,7 @@ class SettingRows:
         before="unlimited",
         meaning=(
             "How a delivery limit that is not an integer is read; no release refuses it for a quorum queue. As"
-            " unlimited, but a number with a fraction holds as the integer below it; or as not set."
+            " unlimited, but a number with a fraction is rounded down; or as not set."
         ),
         evidence='live (2.5, 2.0, "two", true); rabbit_quorum_queue.erl get_delivery_limit',
     )

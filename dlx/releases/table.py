@@ -89,7 +89,7 @@ OTHERS = Registry("dlx.releases", "release", {})
 
 
 def is_release(name: str) -> bool:
-    """Tell whether a release has that very name: one of ``RELEASES``, or one that another distribution adds."""
+    """Return whether a release has that very name: one of ``RELEASES``, or one that another distribution adds."""
     return name in VERSIONS or name in OTHERS
 
 

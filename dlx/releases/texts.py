@@ -28,7 +28,7 @@ def members_text(members: Iterable[Any], quote: str = "") -> str:
 def change_texts(row: Row, one: str, other: str, quote: str = "") -> tuple[str, str]:
     """Return the values in two versions; of a set nothing, and what came and what went.
 
-    Where a change between them is known to the exact version, the second text tells it.
+    Where a change between them is known to the exact version, the second text has it.
     """
     old, new = row.value_in(one), row.value_in(other)
     exact = [date for date in row.dates_between(one, other) if date not in VERSIONS]
@@ -42,7 +42,7 @@ def change_texts(row: Row, one: str, other: str, quote: str = "") -> tuple[str, 
 
 
 def is_set(row: Row) -> bool:
-    """Return whether the row's values are sets, which are told by what came and what went."""
+    """Return whether the row's values are sets, which are described by what came and what went."""
     return isinstance(row.before, frozenset)
 
 

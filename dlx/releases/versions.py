@@ -36,7 +36,7 @@ class StandInRelease(UserWarning):
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers by which versions are compared, (4, 3, 6) for ``4.3.6-rc.1``; () for other text."""
+    """Return the numbers that versions are compared by, (4, 3, 6) for ``4.3.6-rc.1``; () for other text."""
     found = _VERSION.fullmatch(version)
     return tuple(map(int, (found[1] or found[2]).split("."))) if found else ()
 

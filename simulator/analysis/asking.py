@@ -67,7 +67,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SnapshotAnswer(msgspec.Struct, frozen=True):
-    """What a question found in one snapshot: its rows, what they rest on, and what was not looked at."""
+    """What a question found in one snapshot: its rows, what they rest on, and what was not checked."""
 
     rows: tuple[Row, ...]
     assumed: tuple[str, ...] = ()
@@ -113,8 +113,8 @@ class Answer:
     def assert_none(self, message: str = "", *, but: Iterable[str] = ()) -> None:
         """Assert that there are no rows, apart from those about the objects ``but``.
 
-        These are names, in which ``*`` is a wildcard. Raises ``AssertionError`` that tells each row, and each name
-        in ``but`` that no row is about, with the nearest that one is about; ``TypeError`` for names that are none.
+        These are names, in which ``*`` is a wildcard. Raises ``AssertionError`` with each row, and each name in
+        ``but`` that no row is about, with the nearest that one is about; ``TypeError`` for other values.
         """
         __tracebackhide__ = True
         exceptions = _names(but)
@@ -177,9 +177,9 @@ Matches = Callable[[str], bool]
 
 
 def matching(pattern: str | None, parameter: str = "queue") -> Matches:
-    """Return a function that tells whether a name fits the pattern, in which ``*`` and ``?`` are wildcards.
+    """Return a function that returns whether a name fits the pattern, in which ``*`` and ``?`` are wildcards.
 
-    Raises ``TypeError`` that names the parameter for what is no pattern.
+    Raises ``TypeError`` that names the parameter for a value that is not a pattern.
     """
     if pattern is not None and not isinstance(pattern, str):
         raise TypeError(f"{parameter}={pattern!r}: expected a name, or a pattern such as 'orders*'")
@@ -235,7 +235,7 @@ class Question:
 class ask:
     """Asks about definitions: a document, the path of an export, or ``Definitions``.
 
-    Patterns of names are as in file names: ``*`` stands for any characters, ``?`` for one.
+    Patterns of names are as in file names: ``*`` matches any characters, ``?`` one.
     """
 
     def __init__(self, definitions: Given) -> None:
@@ -285,7 +285,7 @@ def _read(given: Given) -> Definitions:
     if isinstance(given, Definitions):
         return given
     if not isinstance(given, Mapping | str | os.PathLike):
-        raise TypeError(f"{given!r} is no definitions; expected an export as a mapping, its path, or Definitions")
+        raise TypeError(f"{given!r} are not definitions; expected an export as a mapping, its path, or Definitions")
     return Definitions(dict(given), "definitions") if isinstance(given, Mapping) else read_definitions(given)
 
 

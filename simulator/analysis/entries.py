@@ -14,7 +14,7 @@ from dlx.topology import Binding, Exchange, Topology
 from simulator.analysis.slices import AT_RANDOM, message_of, reached
 from simulator.scenario.steps import Publish
 
-# Tells which patterns a message may still meet, with the routing keys that it was published with.
+# Finds the patterns that a message may still meet, with the routing keys that it was published with.
 #
 # A dead letter keeps its keys unless its queue has a dead-letter routing key. So which keys have to be told apart
 # behind a queue depends on the exchanges that its dead letters can come to before their keys are replaced. Whatever

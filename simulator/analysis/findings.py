@@ -1,4 +1,4 @@
-"""What an answer tells a person: what is wrong with which object, which setting does it, and what to do."""
+"""What an answer says to a user: what is wrong with which object, which setting does it, and what to do."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from simulator.scenario.player import START_US, Player, Seen
 from simulator.scenario.steps import AnyStep, History, Publish
 from simulator.time_spans import span
 
-# Says by which rule an event happened to a message, whose setting decided it, and how the rule is known.
+# Names the rule behind each event of a message, whose setting decided it, and how the rule is known.
 #
 # The rules themselves are asked of ``dlx.message_flow``.
 
@@ -44,7 +44,7 @@ REASONS: dict[Event, str] = {
     Event.LENGTH_DROPPED: deaths.MAXLEN,
     Event.LIMIT_DROPPED: deaths.DELIVERY_LIMIT,
 }
-"""The reason of each event by which a copy dies."""
+"""The reason of each event in which a copy dies."""
 _ROUTED_BY = {"topic": "dlx.binding_index", "headers": "dlx.binding_index"}
 
 
@@ -91,7 +91,7 @@ class Reasons:
         return Reason()
 
     def not_sent(self, event: Happened, message: Message) -> list[LetterCopy]:
-        """Return the copies of a dead letter that reached no queue, though others did: RabbitMQ tells nobody."""
+        """Return the copies of a dead letter that reached no queue, though others did: RabbitMQ does not report it."""
         if event.event != Event.DEAD_LETTERED or event.queue is None or event.queue not in self._flow.topology.queues:
             return []
         copies = self._flow.copies(self._flow.state(event.queue, message), event.reason or deaths.REJECTED)
@@ -158,7 +158,7 @@ def _way_to(visit: ExchangeVisit) -> Iterator[ExchangeVisit]:
 
 
 def _way(visit: ExchangeVisit, queue: str | None) -> str:
-    """Tell by what a message came to the exchange, and by which bindings it leaves it for the queue."""
+    """Say how a message came to the exchange, and which bindings lead it to the queue."""
     exchange = visit.exchange
     named = f"{exchange.type} exchange '{exchange.name}'" if exchange.name else "the default exchange"
     if visit.is_alternate and visit.before is not None:
@@ -187,7 +187,7 @@ def _binding(binding: Binding) -> str:
 
 
 StatedOutcome = Literal["ack", "reject", "requeue", "nack", "crash", "expire"]
-"""What becomes of a message in a queue: its consumer does it, or, with ``expire``, nobody consumes and time passes."""
+"""What happens to a message in a queue: its consumer does it, or, with ``expire``, none takes it and time passes."""
 
 OUTCOMES: dict[str, StatedOutcome] = {
     "ack": "ack",
@@ -268,7 +268,7 @@ class PredictedLife(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_lost(self) -> bool:
-        """Whether a copy of the message is gone although nobody acknowledged it."""
+        """Whether a copy of the message is gone although no consumer acknowledged it."""
         return self.fate in (Outcome.LOST, Outcome.UNROUTABLE, Outcome.REFUSED)
 
     def as_json(self) -> dict[str, Any]:
@@ -402,7 +402,7 @@ class _Living:
             yield LifeStep(at_ms=at_ms, event=kind, queue=queue, text=text, because=because, source=source)
 
     def _by_way_of(self, event: Happened, message: Message) -> str:
-        """Tell the exchange and the keys of a dead letter."""
+        """Name the exchange and the keys of a dead letter."""
         if event.event != Event.DEAD_LETTERED or event.queue is None or event.queue not in self._host.queues:
             return ""
         sent = self._flow.sent_on(event.queue, message)
@@ -485,7 +485,7 @@ class _Living:
                 return all(event.queue in queues for event in own[:1])
         return False
 
-    # What is told at the end
+    # The end of the answer
 
     def _fate(self, events: Sequence[Happened], held: Sequence[_Held]) -> Outcome:
         if not events:
@@ -504,7 +504,7 @@ class _Living:
         limited = [name for name in names if name and self._flow.settings(name).has_length_limit]
         if limited:
             named = ", ".join(f"'{name}'" for name in limited)
-            yield f"no other message is in {named}, so that no length limit is reached"
+            yield f"no other message is in {named}, so no length limit is reached"
 
     def _name_what_is_missing(self, held: Sequence[_Held]) -> None:
         if len(self._seen) >= EVENTS_MAX:
@@ -575,5 +575,5 @@ def _unused(queue: str, left: Sequence[str], stated: Sequence[str]) -> str:
     counted = [(outcome, len(list(alike))) for outcome, alike in groupby(left)]
     named = ",".join(outcome if times == 1 else f"{outcome}*{times}" for outcome, times in counted)
     if len(left) == len(stated):
-        return f"nothing that was stated of '{queue}' came to pass: {named}"
-    return f"the last that was stated of '{queue}' did not come to pass: {named}"
+        return f"none of the outcomes stated for '{queue}' happened: {named}"
+    return f"the last outcomes stated for '{queue}' did not happen: {named}"

@@ -87,7 +87,7 @@ def _unscaled(history: History, limits: Mapping[int, int], place: int) -> Histor
 
 
 def _guesses(times: int, limits: Mapping[int, int]) -> list[int]:
-    """Return numbers that may stand for ``times``: limits that add up to it, or nearly; at last one beyond them all."""
+    """Return numbers to try in place of ``times``: limits that add up to it, or nearly; at last one beyond them all."""
     together = (part for size in range(1, ADDED_MAX + 1) for part in combinations_with_replacement(limits, size))
     nearest = sorted((times - sum(part), len(part), part) for part in together if sum(part) <= times)[:GUESSES_MAX]
     guesses = sorted(rest + sum(limits[small] for small in part) for rest, _, part in nearest)

@@ -3,7 +3,7 @@
 All rules are those of ``dlx.MessageFlow``; here all entries and all deaths are gone
 through. A loss counts when a history of it was played (``simulator.analysis.proofs``).
 Where a consumer's decision alone loses the message (it rejects for good where nothing
-takes the dead letter), that is no loss but a promise that consumers have to keep.
+takes the dead letter), that is not a loss but a promise that consumers have to keep.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from simulator.scenario.steps import History, Publish
 REMOVED = "removed with the queue"
 REFUSED = "refused"
 TRIED_MAX = 4
-"""So many ways to the same loss are tried until one of them is played successfully."""
+"""At most this many ways to the same loss are tried until one of them is played successfully."""
 _ACTIONS_PER_QUEUE = 8
-"""A queue that is declared takes as long as so many actions, with what is bound to it and happens in it."""
+"""Declaring a queue takes as long as this many actions, with its bindings and events."""
 HELD = "held"
 MISSING = "dead-letter exchange missing"
 UNROUTABLE = "unroutable"
@@ -209,7 +209,7 @@ def losses_at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
 
 
 def _publisher_learns(place: Place, flow: MessageFlow) -> bool:
-    """Tell whether a full queue refuses the message where it is, and its publisher learns of it."""
+    """Return whether a full queue refuses the message where it is, and its publisher learns of it."""
     return place.hop is None and flow.settings(place.queue).dead_letters_refused
 
 
@@ -230,7 +230,7 @@ def _keys_on(flow: MessageFlow, place: Place) -> tuple[str, ...]:
 
 
 def _end_of(queue: str, flow: MessageFlow) -> DeathRule | None:
-    """Return the rule by which the queue is deleted with its messages; ``None`` where nothing deletes it."""
+    """Return the rule that deletes the queue with its messages; ``None`` where nothing deletes it."""
     definition, settings = flow.topology.queues[queue], flow.settings(queue)
     if definition.type == STREAM:
         return None
@@ -243,9 +243,9 @@ def _end_of(queue: str, flow: MessageFlow) -> DeathRule | None:
 
 
 class _Unsure:
-    """Knows which losses cannot be told: of dead letters that go to what the broker refuses, or is guessed at.
+    """Knows which losses are unknown: of dead letters that go to what the broker refuses, or is guessed at.
 
-    And it knows what would take a dead letter and is in no export of that server. It is taken not to be there: an
+    And it knows what would take a dead letter and is in no export of that server. It is assumed not to be there: an
     exchange that no binding names loses nearly all, internal or not, and a client's queue is gone with the client.
     """
 
@@ -266,7 +266,7 @@ class _Unsure:
         }
 
     def about(self, loss: Loss) -> bool:
-        """Tell whether a refused object would take the dead letter, or may do so."""
+        """Return whether a refused object would take the dead letter, or may do so."""
         if loss.fate not in (UNROUTABLE, MISSING, HELD):
             return False
         flow = self._flows[loss.vhost]
@@ -328,7 +328,7 @@ class _Prover:
         return proof(definitions, release, loss.publish, loss.path, death, full, expires_ms, self._budget)
 
     def _holds(self, loss: Loss, history: History) -> bool:
-        """Tell whether what loses a copy on one way does so where the others go theirs; yes where that costs much."""
+        """Return whether what loses a copy on one way does so where the others go theirs; yes where that costs much."""
         definitions = self._slices.of(loss.publish)
         cost = _ACTIONS_PER_QUEUE * len(definitions.get("queues", ())) + steps.length(history)
         if cost > self._budget.actions:

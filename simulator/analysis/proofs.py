@@ -28,7 +28,7 @@ PLAYED_MAX = 3_000
 EVENTS_MAX = 5_000
 
 Death = tuple[str, str]
-"""A queue, and the reason of a death in it; an empty reason stands for the end of the queue itself."""
+"""A queue, and the reason of a death in it; an empty reason means the end of the queue itself."""
 
 
 class Budget:
@@ -148,7 +148,7 @@ def _openings(publish: Publish, deaths: Sequence[Death], expires_ms: int | None)
 
 
 def loses(definitions: Mapping[str, Any], release: str, history: History, death: Death, full: str | None) -> bool:
-    """Tell whether the history loses a message by that death; yes where dead letters multiply beyond measure."""
+    """Return whether the history loses a message by that death; yes where dead letters multiply beyond measure."""
     try:
         _Bounded(definitions, release, _Loses(death, full), Budget()).play(history)
     except PropertyBroken:

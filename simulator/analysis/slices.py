@@ -17,7 +17,7 @@ from simulator.scenario.steps import Publish
 
 # Cuts a topology down to the part that one kind of message can come to: nothing else changes what becomes of it.
 #
-# An export of thousands of queues is imported once to be looked at; a message is tried in the few queues that matter
+# An export of thousands of queues is imported once to be examined; a message is tried in the few queues that matter
 # to it, as fast as if there were no others.
 
 
@@ -61,7 +61,7 @@ def sliced(document: Mapping[str, Any], flow: MessageFlow, publish: Publish) -> 
 
 
 def whole_is_needed(topology: Topology) -> bool:
-    """Tell whether exchanges choose at random, or by headers that only a dead letter has."""
+    """Return whether exchanges choose at random, or by headers that only a dead letter has."""
     return bool(unclear_exchanges(topology))
 
 
@@ -118,7 +118,7 @@ def sent_on_from(flow: MessageFlow, messages: Iterable[Message]) -> Iterator[Sen
 
 
 def address(message: Message) -> tuple[str, tuple[str, ...], str]:
-    """Return what tells where a message goes: its exchange, its keys and its headers."""
+    """Return what decides where a message goes: its exchange, its keys and its headers."""
     return message.exchange, message.routing_keys, repr(message.headers)
 
 
@@ -149,7 +149,7 @@ class Slices:
         self._made: dict[str, Mapping[str, Any]] = {}
 
     def of(self, publish: Publish) -> Mapping[str, Any]:
-        """Return the definitions without what the message cannot come to; all of them where that cannot be told."""
+        """Return the definitions without what the message cannot come to; all of them where that is unknown."""
         key = repr(publish)
         if key not in self._made:
             self._made[key] = self.within({publish.vhost: self._reached(publish)})

@@ -1,6 +1,6 @@
-"""Definitions under one release, as the state of a server: what questions are asked of.
+"""Definitions under one release, as the state of a server that questions are about.
 
-What a server exports, it has. What an import into the release would refuse is there all the same, and told.
+What a server exports, it has. What an import into the release would refuse is there as well, and reported.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class RefusedObject(msgspec.Struct, frozen=True):
     def consequence(self) -> str:
         """What questions do with it, in a phrase."""
         if self.kept == "whole":
-            return "a server may have it, and so it is here"
-        return "here without what is refused" if self.kept == "in part" else "left out here"
+            return "a server may have it, so it is kept here"
+        return "here without the refused part" if self.kept == "in part" else "left out here"
 
     def sentence(self, release: str) -> str:
         """Say what an import into the release refuses, why, and what questions do with it."""
@@ -68,8 +68,8 @@ class RefusedObject(msgspec.Struct, frozen=True):
 
 def queue_left_out(about: ObjectName) -> str:
     """Say in a phrase that a queue is not looked into which only bindings name."""
-    left_out = "the export has its bindings, and leaves out the queue, as it does where a queue is exclusive"
-    return f"what becomes of messages in {about}: {left_out}"
+    left_out = "the export has its bindings but not the queue, as for an exclusive queue"
+    return f"what happens to messages in {about}: {left_out}"
 
 
 class Snapshot:
@@ -143,12 +143,12 @@ class Snapshot:
             for about, (kind, here) in self.of_plugins.items()
         ]
         elsewhere = [
-            f"virtual host '{name}', which the definitions do not declare: here it has what they say of it"
+            f"virtual host '{name}', which the definitions do not declare: here it has what they say about it"
             for name in self._completed.vhosts
             if "vhosts" in self.definitions.document
         ]
         closed = [
-            f"whether clients come to virtual host '{name}' ({MAX_CONNECTIONS} is 0: nobody may connect): here they do"
+            f"whether clients connect to virtual host '{name}' ({MAX_CONNECTIONS} 0 refuses all): here they do"
             for name, vhost in self.broker.vhosts.items()
             if (vhost.limits or {}).get(MAX_CONNECTIONS) == 0
         ]
@@ -191,7 +191,7 @@ class Snapshot:
         return ObjectName(kind, name if section == "vhosts" else self._vhost(item), name)
 
     def _is_of_plugin(self, told: NotImported) -> bool:
-        """Tell whether an item is refused only because it is for a plugin, which no release has by itself."""
+        """Return whether an item is refused only because it is for a plugin, which no release has by itself."""
         item = told.item
         if told.section == "parameters" and item.get("component") != "operator_policy":
             return item.get("component") not in _OWN_COMPONENTS
@@ -201,8 +201,8 @@ class Snapshot:
         item = told.item
         about = self._about(told.section, item)
         if told.section == "parameters":
-            return f"what a plugin does by {about} of {item.get('component')}"
-        return f"what a plugin does by {', '.join(map(repr, _keys_of_plugins(item)))} in {about}"
+            return f"what a plugin does with {about} of {item.get('component')}"
+        return f"what a plugin does with {', '.join(map(repr, _keys_of_plugins(item)))} in {about}"
 
 
 _OWN_COMPONENTS = ("vhost-limits", "policy")
@@ -213,6 +213,6 @@ def _keys_of_plugins(policy: Mapping[str, Any]) -> list[str]:
 
 
 def _without(policy: Mapping[str, Any], told: NotImported) -> bool:
-    """Tell whether a policy was kept but for the keys of plugins."""
+    """Return whether a policy was kept except for the keys of plugins."""
     gone = policy["definition"].keys() - (told.taken or {}).get("definition", {}).keys()
     return told.taken is not None and gone <= set(_keys_of_plugins(policy))

@@ -23,12 +23,12 @@ from simulator.time_spans import span
 
 KEYS_SHOWN = 3
 NODES_SHOWN = 60
-"""Boxes of a picture, unless somebody asks for more."""
+"""Boxes of a picture, unless the caller asks for more."""
 _STOCK = {exchange.name for exchange in STOCK_EXCHANGES}
 
 
 def topology_graph(snapshot: Snapshot, vhost: str | None = None) -> Graph:
-    """Return the graph of all virtual hosts, or of one. Raises ``DefinitionsError`` if there is no such one."""
+    """Return the graph of all virtual hosts, or of one. Raises ``DefinitionsError`` if it does not exist."""
     if vhost is not None:
         snapshot.definitions.topology(vhost)
     found = find_losses(snapshot)
@@ -45,7 +45,7 @@ def topology_graph(snapshot: Snapshot, vhost: str | None = None) -> Graph:
         for each in snapshot.refused
     ]
     unchecked = [f"Not checked for losses: {each}." for each in found.unchecked]
-    unproven = [f"Not drawn, since no history of it was found: {_may_be(loss)}." for loss in found.unproven]
+    unproven = [f"Not drawn, since no history that leads to it was found: {_may_be(loss)}." for loss in found.unproven]
     return Graph(title, nodes, tuple(edges), (*refused, *unchecked, *unproven))
 
 

@@ -95,7 +95,7 @@ class Walk:
         return place
 
 
-# Recognises parking queues: they take dead letters and send none, and keep what failed for somebody to look at.
+# Recognises parking queues: they take dead letters and send none, and keep failed messages for people to look at.
 
 
 def parked_in(walk: Walk) -> set[str]:

@@ -32,8 +32,8 @@ from simulator.broker.replies import Reminded
 from simulator.broker.state import NodeState
 from simulator.broker.state.node import DueKind
 
-# A loop of dead letters must not hang the caller: what is left of so many steps waits for the next millisecond,
-# and what has gone on through so many milliseconds waits for the next call.
+# A loop of dead letters must not hang the caller: after that many steps the rest waits for the next millisecond,
+# and after that many milliseconds for the next call.
 STEPS_IN_ONE_INSTANT = 100_000
 STEPS_FOR_EACH = 10  # where more than that many messages die at once
 INSTANTS_IN_ONE_CALL = 3

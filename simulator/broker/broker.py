@@ -1,7 +1,7 @@
 """RabbitMQ as a state machine: a command and the time in, events out.
 
-No sockets, no threads, no clock: ``handle`` is told the time, does what is due by
-then and what was asked, and returns what came of it. The same commands give the
+No sockets, no threads, no clock: ``handle`` gets the time, does what is due by
+then and what the command asks, and returns the result. The same commands give the
 same events. ``next_due`` says when something will happen by itself.
 
 A command runs to its end before anything it sets off: what queues send each other
@@ -66,7 +66,7 @@ class Broker:
 
     @classmethod
     def over(cls, state: NodeState) -> Self:
-        """Return the broker that goes on with a state, which must be no other broker's from then on."""
+        """Return the broker that goes on with a state, which no other broker may use from then on."""
         broker = cls.__new__(cls)
         broker.state = state
         broker.observe(None)
@@ -181,7 +181,7 @@ class Broker:
 
     @classmethod
     def restore(cls, snapshot: bytes) -> Self:
-        """Return a broker that goes on as the one did that ``snapshot`` was taken of; nobody observes it.
+        """Return a broker that goes on from the ``snapshot`` of another; it has no observer.
 
         Raises ``ValueError`` for bytes that are not a snapshot of this version, or whose release is unknown.
         """
@@ -207,7 +207,7 @@ class Broker:
         self.state.watched = self.state.watched | self.state.reported
 
     def observe(self, observer: Observer | None) -> None:
-        """Have ``observer`` called with each event, and the message as it was then; ``None``: nobody."""
+        """Call ``observer`` with each event, and the message as it was then; ``None``: call nothing."""
         self.state.observer = observer
         self.state.watched = self.state.reported if observer is None else _ALL
 
@@ -244,12 +244,12 @@ class Broker:
 
     @property
     def cluster_name(self) -> str:
-        """The name of the cluster: the node's, unless somebody gave it one."""
+        """The name of the cluster: the node's, unless an operator gave it one."""
         name: str = self.state.global_parameters.get("cluster_name", self.state.name)
         return name
 
     def queue(self, name: str, vhost: str) -> QueueState | None:
-        """Return one queue, or ``None`` where there is none of that name."""
+        """Return one queue, or ``None`` if it does not exist."""
         host = self.vhosts.get(vhost)
         return None if host is None else host.queues.get(name)
 
@@ -275,7 +275,7 @@ class Broker:
 
     @property
     def now_us(self) -> int:
-        """The latest time that it was told, microseconds since 1970."""
+        """The latest time that it got, microseconds since 1970."""
         return self.state.now_us
 
     @property

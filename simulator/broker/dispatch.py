@@ -50,8 +50,8 @@ def end(node: NodeState, channel_id: commands.ChannelId, refusal: amqp_errors.Re
 def _is_nameless(command: Any, refusal: amqp_errors.Refusal) -> bool:
     """Return whether the refusal does not say which method it refuses.
 
-    An internal error without a word is a crash: by then nobody knows the method any more. Of a channel
-    beyond a limit nobody knows it yet.
+    An internal error without a text is a crash: by then the server no longer knows the method. For a
+    channel beyond a limit it does not know it yet.
     """
     return refusal.is_crash or (isinstance(command, commands.OpenChannel) and refusal.code == 530)
 

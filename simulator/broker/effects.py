@@ -50,7 +50,7 @@ class Retried(Effect, gc=False):
 
 
 class Leaving(Effect, gc=False):
-    """Many messages left a queue at once, which no longer counts them: they die or are told of one after another.
+    """Many messages left a queue at once, which no longer counts them: they die or are reported one after another.
 
     ``reason`` is what they die of; ``None``: they are removed. The queue itself may be gone.
     """

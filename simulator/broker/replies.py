@@ -1,4 +1,4 @@
-"""The broker's answers on its channels; ``simulator.events`` tells what happens to messages."""
+"""The broker's answers on its channels; ``simulator.events`` has what happens to messages."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ from simulator.events import Event, Happened
 
 # Objects that refer to each other, in circles and long chains, as plain data and back.
 #
-# Every list, dictionary and record has a number and stands for itself in one flat list;
+# Every list, dictionary and record has a number and a place in one flat list;
 # where it is referred to, its number stands. So nothing is nested, what was one object is
 # one object again, and no class is named: records go by names of our own (``RecordKind``).
 #
@@ -123,7 +123,7 @@ def _random(state: list[Any]) -> Random:
     return random
 
 
-# Values that are no containers, by their class: the name in the data, and the way there and back.
+# Values that are not containers, by their class: the name in the data, and the way there and back.
 _Way = Callable[[Any], Any]
 _SCALARS: dict[type, tuple[str, _Way, _Way]] = {
     SignedByte: ("signed byte", _number, SignedByte),
@@ -230,7 +230,7 @@ _CONTAINERS: dict[type, str] = {list: _LIST, set: _SET, deque: _DEQUE}
 def _text(value: str) -> Any:
     try:
         value.encode()
-    except UnicodeEncodeError:  # bytes that were no UTF-8, in a place for text
+    except UnicodeEncodeError:  # bytes that were not UTF-8, in a place for text
         return [_TEXT, value.encode(errors="surrogatepass")]
     return value
 
@@ -249,7 +249,7 @@ class Decoder:
             self._fill(found, name, held)
 
     def decode(self, data: Any) -> Any:
-        """Return the value that ``data`` stands for."""
+        """Return the value that ``data`` encodes."""
         if type(data) is not list:
             return data
         name = data[0]
@@ -265,7 +265,7 @@ class Decoder:
             return int(data[1])
         back = _FROM_SCALARS.get(name)
         if back is None:
-            raise ValueError(f"expected a kind of value that is known, found {name!r:.80}")
+            raise ValueError(f"expected a known kind of value, found {name!r:.80}")
         return back(data[1])
 
     def made(self, of: type[_Record]) -> list[_Record]:
@@ -280,7 +280,7 @@ class Decoder:
             return _MAKERS[name]()
         kind = self._kinds.get(name)
         if kind is None:
-            raise ValueError(f"expected a kind of record that is known, found {name!r:.80}")
+            raise ValueError(f"expected a known kind of record, found {name!r:.80}")
         if issubclass(kind.of, msgspec.Struct):
             return kind.of(**dict.fromkeys(kind.fields))
         return object.__new__(kind.of)
@@ -445,10 +445,10 @@ def _checked(data: bytes) -> _Snapshot:
         head = msgspec.msgpack.decode(data, type=_Head)
     except (msgspec.DecodeError, RecursionError) as error:
         found = "a pickle, as older versions made" if data[:1] == _PICKLE and len(data) > 1 else "other bytes"
-        raise ValueError(f"no snapshot of this version: {expected}, found {found}") from error
+        raise ValueError(f"not a snapshot of this version: {expected}, found {found}") from error
     if (head.format, head.version) != (FORMAT, VERSION):
         raise ValueError(
-            f"no snapshot of this version: {expected}, found a {head.format[:80]!r} of version {head.version}"
+            f"not a snapshot of this version: {expected}, found a {head.format[:80]!r} of version {head.version}"
         )
     try:
         snapshot = msgspec.msgpack.decode(data, type=_Snapshot)
@@ -458,9 +458,9 @@ def _checked(data: bytes) -> _Snapshot:
         known = ", ".join(all_releases())
         raise ValueError(f"expected a snapshot of a release of {known}, found one of {snapshot.release[:80]!r}")
     if snapshot.layouts != _LAYOUTS:
-        raise ValueError(f"no snapshot of this version: {_difference(snapshot.layouts)}")
+        raise ValueError(f"not a snapshot of this version: {_difference(snapshot.layouts)}")
     if _checksum(snapshot.release, snapshot.content) != snapshot.checksum:
-        raise ValueError("a damaged snapshot: its checksum is another")
+        raise ValueError("a damaged snapshot: its checksum does not match")
     return snapshot
 
 

@@ -1,4 +1,4 @@
-"""Captures of what a RabbitMQ published and delivered: read its trace logs, its firehose, and Parquet."""
+"""Captures of a RabbitMQ's publishes and deliveries: read its trace logs, its firehose, and Parquet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ else:
         load=importing("capture"),
     )
 
-# The firehose is in simulator.capture.live and needs pika; importing it is left to those who use it.
+# The firehose is in simulator.capture.live and needs pika; its users import it.
 __all__ = [
     "COLUMNS",
     "SCHEMA",

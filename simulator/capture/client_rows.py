@@ -39,10 +39,10 @@ def delivered_row(queue: str, method: Any, properties: BasicProperties, body: by
 
 
 def routing_keys_of(routing_key: str | bytes, headers: dict[str, Any]) -> list[str | bytes]:
-    """Return the keys the message was routed by, as far as a consumer can see: BCC it cannot.
+    """Return the keys the message was routed by, as far as a consumer can see them: it cannot see BCC.
 
-    A dead letter whose key is not the first of those that it died with was given a
-    dead-letter routing key, and goes by that alone.
+    A dead letter whose key is not the first of those that it died with has a
+    dead-letter routing key, and was routed by that alone.
     """
     deaths = headers.get("x-death")
     if isinstance(deaths, list) and deaths and isinstance(deaths[0], dict):

@@ -1,10 +1,10 @@
 """Codes in captures: an integer for the values that many rows share, and a dictionary of them in the file's footer.
 
-Most rows of a log have, but for times and identities, the values of many others. A replay on Spark moves
-codes about, and not the values. A code is a hash of the values, so those of several files go together. A file has
+Except for times and identities, most rows of a log have the values of many others. A replay on Spark moves
+the codes around, not the values. A code is a hash of the values, so those of several files go together. A file has
 codes for all of its rows, or none: those of a log that hardly repeats itself would be as long as the log.
 
-Whoever changes rows of a file with another tool may take codes and footer along, which then tell what was there before.
+A tool that changes rows of a file may keep codes and footer, which then describe the old rows.
 So the footer has a digest of the bytes before it, and codes of other bytes are not read.
 """
 
@@ -38,9 +38,9 @@ CODED: Mapping[str, tuple[str, ...]] = {
     ),
     CONTENT_CODE: ("properties", "headers"),
 }
-"""The columns with codes that a capture may have behind those of its schema, and the columns that each stands for.
+"""The columns with codes that a capture may have behind those of its schema, and the columns that each encodes.
 
-The codes of older captures stand for these columns; for others, take another name.
+The codes of older captures encode these columns; for others, take another name.
 """
 FOOTER_KEY = b"dlx.capture.codes"
 BYTES_MAX = 4 * 1024 * 1024
@@ -49,13 +49,13 @@ ALL_BYTES_MAX = 8 * BYTES_MAX
 """How large those of all files that are read together may be: each worker of a replay has them all."""
 
 Codes = Mapping[str, Mapping[int, Sequence[Any]]]
-"""The values that codes stand for, by column."""
+"""The values of the codes, by column."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
 
 class _Footer(msgspec.Struct, frozen=True):
-    """What the footer says: the digest of so many bytes, and the values of each code, by column."""
+    """What the footer says: the digest of that many bytes, and the values of each code, by column."""
 
     size: int
     digest: bytes
@@ -134,7 +134,7 @@ class Coder:
 
 
 def read_codes(captures: Sequence[str | os.PathLike[str]]) -> Codes | None:
-    """Return what the codes in captures, files or folders of them, stand for; ``None`` if one has none that hold."""
+    """Return the values of the codes in captures, files or folders of them; ``None`` if one has no valid codes."""
     files = list(_files(captures))
     footers = list(map(_footer, files))
     if None in footers:  # before all of the others is read for its digest

@@ -51,20 +51,22 @@ def why_lost(error: BaseException) -> str:
     if isinstance(cause, ChannelClosedByBroker | ConnectionClosedByBroker):
         return f"refused: {cause.reply_text} ({cause.reply_code})"
     if isinstance(cause, ConnectionBlockedTimeout):
-        return "the broker takes no publishes: it is short of memory or disk, and has not said that this is over"
+        return (
+            "the broker takes no publishes: it ran short of memory or disk, and has not unblocked the connection since"
+        )
     if isinstance(cause, ConnectionRefusedError):
         return f"nothing listens there; {_USUAL}"
     if isinstance(cause, socket.gaierror):
         return f"the host is not found: {cause.strerror}"
     if isinstance(cause, ssl.SSLError):
-        return f"no TLS: {cause.reason or cause}; the port without it is mostly 5672, with amqp:// in the URL"
+        return f"no TLS: {cause.reason or cause}; the port without TLS is usually 5672, with amqp:// in the URL"
     if isinstance(cause, AMQPConnectorStackTimeout | ConnectionOpenAborted | IncompatibleProtocolError):
         return f"what listens there does not answer as an AMQP 0-9-1 server does; {_USUAL}"
     return f"no connection to the broker, or it was lost: {str(cause) or type(cause).__name__}"
 
 
 _CONNECTION_FORCED = 320  # AMQP 0-9-1: an operator did it
-_USUAL = "RabbitMQ's AMQP port is mostly 5672, or 5671 for amqps"
+_USUAL = "RabbitMQ's AMQP port is usually 5672, or 5671 for amqps"
 
 
 def _cause(error: BaseException) -> BaseException:

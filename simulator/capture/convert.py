@@ -44,8 +44,8 @@ def convert(
 ) -> ConversionReport:
     """Convert logs into one Parquet capture, row by row in the order given.
 
-    Broken records go to ``<out>.rejected.jsonl``. A log with no readable record is
-    reported, as long as another has some.
+    Broken records go to ``<out>.rejected.jsonl``. A log without a readable record
+    is reported, as long as another has some.
 
     Args:
         paths: the logs.

@@ -83,7 +83,7 @@ class NodeReadings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _restarted(node: str, series: Series) -> str:
-    return f"node {node} was restarted during the capture, for {series} fell: what it counted in between is not known"
+    return f"node {node} was restarted during the capture, for {series} fell: its counts in between are unknown"
 
 
 class CounterReadings(msgspec.Struct, frozen=True, kw_only=True):

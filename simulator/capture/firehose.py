@@ -142,7 +142,7 @@ def _field(fields: dict[str, Any], name: str, kind: type) -> Any:
 
 
 def _is_empty(channel: BlockingChannel, queue: str) -> bool:
-    """Tell whether the queue has no message left, neither on the server nor on its way to us."""
+    """Return whether the queue has no message left, neither on the server nor on its way to us."""
     on_the_server: int = channel.queue_declare(queue, passive=True).method.message_count
     on_its_way: int = channel.get_waiting_message_count()
     return on_the_server == 0 and on_its_way == 0

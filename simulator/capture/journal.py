@@ -42,7 +42,7 @@ class CaptureFile:
         try:
             self._file = path.open("xb", buffering=0)
         except FileExistsError as error:
-            problem = "belongs to a recording that runs, or did not end; `recover` makes a capture of it"
+            problem = "belongs to a recording that is running or did not end; `recover` makes a capture of it"
             raise CaptureError(os.fspath(path), problem) from error
         except OSError as error:
             raise CaptureError(os.fspath(path), f"cannot be written: {error.strerror or error}") from error
@@ -51,7 +51,7 @@ class CaptureFile:
         """Write a row. Raises ``OSError`` if it cannot be written as a whole."""
         line = _encode(row) + b"\n"
         if self._file.write(line) != len(line):
-            raise OSError("the disk took a part of the line only")
+            raise OSError("the disk took only part of the line")
 
     def close(self) -> None:
         """Close the file."""
@@ -101,6 +101,6 @@ def _rows(journal: Path) -> Iterator[Observation]:
                 try:
                     yield _decode(line)
                 except ValueError as error:
-                    raise CaptureError(os.fspath(journal), f"line {number}: no row of a journal: {error}") from error
+                    raise CaptureError(os.fspath(journal), f"line {number}: not a row of a journal: {error}") from error
     except OSError as error:
         raise CaptureError(os.fspath(journal), f"cannot be read: {error.strerror or error}") from error

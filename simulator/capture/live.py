@@ -59,7 +59,7 @@ def capture(
 ) -> CaptureReport:
     """Capture the firehose of one virtual host until ``until`` says so.
 
-    A path that ends with ``.jsonl`` or ``.ndjson`` is no Parquet: it gets each row as a line, at once, and may not
+    A path that ends with ``.jsonl`` or ``.ndjson`` is not Parquet: it gets each row as a line, at once, and may not
     exist yet. So it can be read while it grows, and what was captured before a crash is there.
 
     With ``management_url``, tracing is switched on for as long as the capture runs. With
@@ -146,7 +146,7 @@ def _cut(report: CaptureReport, pattern: str, until: CaptureLimits) -> Iterator[
     if report.lost is not None:
         yield f"the connection was lost: {report.lost}"
     if until.rows is not None and report.rows >= until.rows:
-        yield f"it ended after {until.rows:,} rows, as it was told"
+        yield f"it ended after {until.rows:,} rows, as requested"
     if pattern != "#":
         yield f"it has only the traces that match {pattern}"
 
@@ -241,7 +241,7 @@ class NodeReading(msgspec.Struct, frozen=True):
         """Return this reading and a later one together. Raises ``ValueError`` if that is of another node."""
         if (after.node, after.release) != (self.node, self.release):
             raise ValueError(
-                f"at first {self.node} of RabbitMQ {self.release} answered, then {after.node} of {after.release}"
+                f"first {self.node} of RabbitMQ {self.release} answered, then {after.node} of {after.release}"
             )
         return NodeReadings(node=self.node, release=self.release, before=self.reading, after=after.reading)
 
@@ -295,7 +295,7 @@ def parsed(text: str, time_us: int) -> NodeReading:
         raise ValueError(f"not Prometheus' text ({error})") from error
     node, version = labels.get("rabbitmq_node"), labels.get("rabbitmq_version")
     if node is None or version is None:
-        raise ValueError("it does not tell which node and version of RabbitMQ it is of")
+        raise ValueError("it does not name the node and the version of RabbitMQ")
     if not any(account_of(series) for series in counted):
         raise ValueError(f"RabbitMQ {version} does not count dead letters: RabbitMQ 3.10 and later do")
     return NodeReading(node, version, reading(time_us, counted))

@@ -26,7 +26,7 @@ class ManagementError(Exception):
 def server_of(url: str) -> str:
     """Return where the API is, such as ``http://localhost:15672``: without user, password and the path ``/api``.
 
-    Raises ``ValueError`` for a port that is no number.
+    Raises ``ValueError`` for a port that is not a number.
     """
     parts = urlsplit(url)
     host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname

@@ -24,7 +24,7 @@ _NOT_A_LOG = (
     "or Parquet or JSON lines written by `dlx capture` or `dlx convert`"
 )
 _JSON_LIST = re.compile(rb"\s*\[\s*\{")
-_ONE_LIST = "a JSON list; expected one object a line, as the tracing plugin writes: `jq -c '.[]' FILE` makes it that"
+_ONE_LIST = "a JSON list; expected one object a line, as the tracing plugin writes: `jq -c '.[]' FILE` converts it"
 
 
 def open_log(

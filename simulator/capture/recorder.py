@@ -3,15 +3,15 @@
     with Recorder("orders-worker.parquet") as recorder:
         channel = recorder.wrap(connection.channel())   # and on as before
 
-A broker's trace ends at the delivery. The recorder adds what came of it, so that a
-log is complete and not inferred: ``acked``, ``rejected`` or ``requeued`` follows
+A broker's trace ends at the delivery. The recorder adds the outcome, so that a log
+is complete and not inferred: ``acked``, ``rejected`` or ``requeued`` follows
 each ``delivered``, and what is published through a wrapped channel is ``published``.
 The events are those of ``simulator.events``, the rows those of every capture.
-Recording takes pika; only the capture that is made in the end takes pyarrow.
+Recording needs pika; only the capture that is made at the end needs pyarrow.
 
 Rows are appended to ``PATH.journal`` while it runs (``simulator.capture.journal``),
 and become the capture at PATH when the recorder is closed. After a crash,
-``recover`` does that. A disk that takes no more does not disturb the consumer: the
+``recover`` does that. A full disk does not disturb the consumer: the
 recording ends there, and ``close`` says so.
 
 Threads: a wrapped channel belongs to its connection's thread, as it does without.
@@ -97,7 +97,7 @@ class Recorder:
             ValueError: it is recorded already.
         """
         if isinstance(channel, RecordedChannel):
-            raise ValueError("channel: expected one that is not recorded yet, got one that a recorder has wrapped")
+            raise ValueError("channel: expected one without a recorder, got one that a recorder has wrapped")
         if not hasattr(channel, "channel_number"):
             got = value_kind(channel)
             raise TypeError(f"channel: expected a channel of pika, such as connection.channel(), got {got}")
@@ -250,7 +250,7 @@ class RecordedChannel:
             self._channel.stop_consuming()  # what ``consume`` has begun
 
     def queue_declare(self, queue: str, *args: Any, **options: Any) -> Any:
-        """Declare as the channel does. From now on the name ``""`` stands for this queue."""
+        """Declare as the channel does. From now on the name ``""`` means this queue."""
         self._declared = queue
         callback: Any = options.get("callback")
 

@@ -41,10 +41,10 @@ class LogTraffic:
 
     @property
     def unchecked(self) -> tuple[str, ...]:
-        """What the log does not tell, in sentences."""
+        """What the log does not show, in sentences."""
         said = [
-            "messages that died and were dropped, which leave no row in a log: a death is seen by what came after it",
-            "whether a message was returned by basic.nack or by basic.reject, which a log does not tell",
+            "messages that died and were dropped, which leave no row in a log: only what comes after a death shows it",
+            "whether a message was returned by basic.nack or by basic.reject, which a log does not show",
         ]
         return (*said, f"{self.broken:,} records of the log that cannot be read") if self.broken else tuple(said)
 
@@ -97,7 +97,7 @@ def _carried(kind: str, row: Mapping[str, Any]) -> bool:
 
 
 def _queues_of(x_death: str) -> set[str]:
-    """Return the queues in an x-death header; none for what is not one."""
+    """Return the queues in an x-death header; none for any other value."""
     deaths = msgspec.json.decode(x_death)
     tables = [each for each in deaths if isinstance(each, dict)] if isinstance(deaths, list) else []
     return {each["queue"] for each in tables if isinstance(each.get("queue"), str)}

@@ -121,7 +121,7 @@ def capture(
     else:
         click.echo(f"{report.rows:,} rows in {out}")
         if report.counters:
-            click.echo(f"what the broker counted is in {report.counters}")
+            click.echo(f"the broker's counters are in {report.counters}")
     if report.lost:
         raise Unavailable(f"{report.lost}; {out} holds everything before that{_uncounted(report)}")
     if report.uncounted:
@@ -153,7 +153,7 @@ def convert(logs: tuple[Path, ...], out: Path, as_json: bool) -> None:
 
 
 def _uncounted(report: CaptureReport) -> str:
-    return f", but what the broker counted is not known: {report.uncounted}" if report.uncounted else ""
+    return f", but the broker's counters are unknown: {report.uncounted}" if report.uncounted else ""
 
 
 def _check_scheme(url: str, option: str, schemes: tuple[str, ...]) -> None:

@@ -14,7 +14,7 @@ EXIT_FINDINGS = 1
 
 
 def show_checked(checked: Sequence[tuple[Path, Checked, str]], assumed: str, *, as_json: bool) -> int:
-    """Print what cannot be, and return the exit code.
+    """Print the findings, and return the exit code.
 
     Args:
         checked: each log, what was found in it, and what was read in words (``6 requests``).
@@ -35,7 +35,7 @@ def _show(path: Path, checked: Checked, read: str, assumed: str) -> None:
         click.echo(f"{path}: line {found.line}: message {found.message}: {found.problem}")
     counts = ", ".join(f"{count} {what}" for what, count in sorted(checked.looked_at.items())) or "nothing"
     number = len(checked.found)
-    click.echo(f"{path}: {read}; looked at {counts}; {number or 'none'} of them cannot be")
+    click.echo(f"{path}: {read}; checked {counts}; impossible: {number or 'none'}")
     for what, count in checked.not_checked.items():
         click.echo(f"Not checked: {what} ({count} times)")
     click.echo(f"Assumed: {assumed}")

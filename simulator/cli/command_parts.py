@@ -47,7 +47,7 @@ class Unavailable(click.ClickException):
     exit_code = 69
 
 
-# Ends a command that runs until it is told to.
+# Ends a command that runs until it is stopped.
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def in_our_words(text: str) -> str:
     """Return the text of an error with msgspec's words replaced; any other text stays as it is."""
     text = _MISSING.sub(r"the field \1 is missing", text)
     text = _UNKNOWN.sub(r"there is no field \1", text)
-    text = _INVALID.sub(r"'\1' is none of the values that are allowed here", text)
+    text = _INVALID.sub(r"'\1' is not one of the values allowed here", text)
     text = _LENGTH.sub(_of_length, text)
     text = _TYPES.sub(_of_types, text)
     text = _RANGE.sub(lambda match: f"expected {_kinds(match[1])}, {_COMPARED[match[2]]} {match[3]}", text)

@@ -1,4 +1,4 @@
-"""``dlx explain`` tells the life of one message, step by step, with the rule and the setting behind each step."""
+"""``dlx explain`` shows the life of one message, step by step, with the rule and the setting behind each step."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _EXAMPLES = (
     "headers",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A header of the message; repeatable. VALUE is JSON, or text where it is none.",
+    help="A header of the message; repeatable. VALUE is read as JSON, or else as text.",
 )
 @click.option("--expiration", type=click.IntRange(min=0), metavar="MS", help="Its own time to live, in ms.")
 @click.option(
@@ -62,16 +62,18 @@ _EXAMPLES = (
     "outcomes",
     multiple=True,
     metavar="QUEUE=OUTCOME,...",
-    help="What becomes of it in a queue, the first time, the second time, ...; repeatable: once for each queue.",
+    help="What happens to it in a queue, the first time, the second time, ...; repeatable: once per queue.",
 )
 @click.option(
     "--definitions",
     "definitions_path",
     type=DEFINITIONS,
     metavar="FILE",
-    help="SOURCE is a log: definitions of the broker while it was written.",
+    help="If SOURCE is a log: the broker's definitions when it was written.",
 )
-@click.option("--message", metavar="ID", help="SOURCE is a log: the message to tell, by its message_id or identity.")
+@click.option(
+    "--message", metavar="ID", help="If SOURCE is a log: the message to explain, by its message_id or identity."
+)
 @release_option("RabbitMQ release whose rules apply.")
 @click.option("--vhost", metavar="NAME", help="Virtual host. [default: the only one, or /]")
 @click.option(
@@ -186,7 +188,7 @@ def _headers(given: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Return the JSON value, or the text itself where it is none. A JSON null is none: no header is one."""
+    """Return the JSON value, or else the text itself, also for null: no header is null."""
     try:
         value = read_json(text.encode())
     except (msgspec.DecodeError, NestedTooDeeplyError, UnicodeEncodeError):
@@ -222,7 +224,7 @@ def _explain_log(
     if definitions_path is None or message is None:
         raise click.UsageError("a message of a log needs both: --definitions FILE and --message ID")
     if not isinstance(source, Path):
-        raise click.UsageError(f"--message is looked for in a log, and {source} is none: name its file")
+        raise click.UsageError(f"--message needs a log, and {source} is not one: name the log's file")
     check_installed("replay")
     found = _life_in_log(source, definitions_path, message, rules)
     ends = [f"Verdict under RabbitMQ {found.release}: {found.verdict or 'never delivered'}. Last known: {found.fate}."]
@@ -286,7 +288,7 @@ def _print(
 
 
 def _ends(life: PredictedLife) -> Iterator[str]:
-    """Yield what is said below the steps, the fate first."""
+    """Yield the lines below the steps, the fate first."""
     yield f"Fate under RabbitMQ {life.release}: {life.fate}. {' '.join(life.where)}".rstrip()
     for each in life.assumed:
         yield f"Assumed: {each}."
@@ -314,7 +316,7 @@ def _lines(steps: Sequence[LifeStep | SeenStep]) -> Iterator[tuple[str, str]]:
 
 
 def _line_of(step: LifeStep | SeenStep) -> tuple[str, str, str, str, str]:
-    """Return what is printed of a step: when, what, why, how that is known, and the style."""
+    """Return the printed parts of a step: when, what, why, how that is known, and the style."""
     at = span(round(step.at_ms * 1_000))
     return at, step.text, step.because, step.source, "bold" if step.event in _LOSSES else ""
 

@@ -164,7 +164,7 @@ def fuzz(
 def _definitions(source: Source, over: ServerURL | None, given: str | None) -> tuple[Path | Mapping[str, Any], str]:
     """Return the definitions and the release to follow.
 
-    Notes on standard error tell what of the definitions an import would refuse, and what is a guess.
+    Notes on standard error say which definitions an import would refuse, and what is a guess.
     """
     read = read_source(source, over)
     release = chosen_release(read, given)
@@ -259,7 +259,7 @@ def _found(
 
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Yield a function that tells whether Ctrl-C was pressed.
+    """Yield a function that returns whether Ctrl-C was pressed.
 
     (A library may swallow a KeyboardInterrupt that is raised in one of its callbacks.)
     """
@@ -468,7 +468,7 @@ def held(search: Search) -> list[str]:
     if not search.publishes:
         lines.append("No message can get into any queue, so nothing was published.")
     elif search.complete:
-        lines.append("It is complete: every way that a message can go was tried.")
+        lines.append("The search is complete: it tried every way that a message can go.")
     return [*lines, *_said(search), *([NOT_CHANGED] if search.complete else [])]
 
 
@@ -479,7 +479,7 @@ def rest(search: Search) -> list[str]:
 
 def _said(search: Search) -> list[str]:
     assumed = list(assumptions(search))
-    more = [f"Assumed: the same of {len(assumed) - ASSUMED_MAX} more queues; --json has all."]
+    more = [f"Assumed: the same for {len(assumed) - ASSUMED_MAX} more queues; --json lists all."]
     return [
         *(f"Assumed: {each}." for each in assumed[:ASSUMED_MAX]),
         *(more if len(assumed) > ASSUMED_MAX else []),

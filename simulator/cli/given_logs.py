@@ -1,4 +1,4 @@
-"""The logs that a command is told to read, and the definitions of the broker that wrote them."""
+"""The logs that a command reads, and the definitions of the broker that wrote them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def definitions_option(  # as click calls it
 def read_noted(path: Path, given: str | None, logs: Sequence[Path]) -> tuple[Definitions, str]:
     """Read definitions, and return them with the release to follow, which may be ``given``.
 
-    Notes on standard error tell if another release has exported them, and what servers refuse or ignore. What no
+    Notes on standard error say if another release exported them, and what servers refuse or ignore. What no
     release takes is left out. Raises ``DataError``: they cannot be used.
     """
     from simulator.definitions import DefinitionsError, read_definitions
@@ -58,7 +58,7 @@ def read_noted(path: Path, given: str | None, logs: Sequence[Path]) -> tuple[Def
 def taken_noted(definitions: Definitions, rules: str) -> Definitions:
     """Return definitions without what no release takes.
 
-    Notes on standard error tell what servers of the release ``rules`` refuse or ignore.
+    Notes on standard error say what servers of the release ``rules`` refuse or ignore.
     Raises ``DataError`` for a part of another virtual host.
     """
     from simulator.bootstrap import as_server_has_it
@@ -94,7 +94,7 @@ def must_exist(logs: Sequence[Path]) -> None:
 
 
 def prepared_logs(logs: Sequence[Path], work: Path, show: Show) -> Prepared:
-    """Prepare logs for a replay in ``work``; standard error tells which of their records are broken.
+    """Prepare logs for a replay in ``work``; notes on standard error name their broken records.
 
     Raises ``CaptureError`` for a log that cannot be used.
     """

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from simulator.redrive.server import QueueOnServer, ServerAddress
     from simulator.redrive.waiting import WaitingMessage
 
-_HELD = "messages that consumers hold, and what came after the look began"
+_HELD = "messages that consumers hold, and messages that came after the reading began"
 _AGAIN = "deaths before a client published a message again without its headers"
-_LATER = "what became of the messages after their last delivery in the file"
+_LATER = "what happened to the messages after their last delivery in the file"
 
 
 class QueueSource(click.ParamType):  # type: ignore[type-arg]  # which takes an argument from click 8.4 on
@@ -64,7 +64,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     def killed_sentence(self) -> str:
         """Say what the look has killed."""
         which = f"'{self.messages[-1].id}'" if self.killed == 1 else f"{self.killed:,} messages"
-        return f"The look has killed {which} by giving it back: the delivery limit was exceeded."
+        return f"Reading killed {which}: giving it back exceeded the delivery limit."
 
     def as_json(self) -> dict[str, Any]:
         """Return all but the messages as plain JSON values."""
@@ -172,10 +172,10 @@ def look_into(
     queue = on_server.settings.queue.name
     if peek.mixes:
         why = f"the management API of RabbitMQ {peek.release.name} would mix the messages of a quorum queue"
-        raise DataError(f"{server}: {queue!r} is not looked into: {why}; look by --peek consume")
+        raise DataError(f"{server}: {queue!r} was not read: {why}; use --peek consume")
     if peek.kills_at_once:
         why = _DEADLY.format(on_server.settings.delivery_limit)
-        raise DataError(f"{server}: {queue!r} is not looked into: {why}")
+        raise DataError(f"{server}: {queue!r} was not read: {why}")
     if not allows_kills:
         check_brought_counts(server, on_server)
     with exit_codes():
@@ -192,16 +192,16 @@ def check_brought_counts(server: ServerAddress, on_server: QueueOnServer) -> Non
         return
     named = ", ".join(f"'{name}'" for name in sources)
     raise DataError(
-        f"{server}: {settings.queue.name!r} is not looked into: messages that died of the delivery limit of {named}"
-        f" bring more failed deliveries along than its own limit {settings.delivery_limit} allows, and die when they"
+        f"{server}: {settings.queue.name!r} was not read: messages that died of the delivery limit of {named}"
+        f" carry more failed deliveries than its own limit {settings.delivery_limit} allows, and die when they"
         f" are given back, however they are read; {how_to_raise(settings, server.vhost, on_server.policy)}."
-        " --allow exceeds-limit looks all the same, and ends at the first that dies"
+        " --allow exceeds-limit reads anyway, and stops at the first that dies"
     )
 
 
 _DEADLY = (
-    "whoever reads a message gives it back, and its delivery limit {} counts that, so that it dies;"
-    " raise the limit by a policy first"
+    "a reader has to give each message back, and the delivery limit {} counts that, so the message dies;"
+    " raise the limit with a policy first"
 )
 
 
@@ -224,14 +224,14 @@ def _looked(server: ServerAddress, how: PeekPlan, limit: int | None) -> Looked:
     messages = [waiting(row) for row in found.rows]
     notes = list(how.notes)
     if dying := doomed(how, (message.deaths for message in messages)) - found.killed:
-        notes.append(f"{dying:,} of them die if they are looked at once more: the delivery limit")
+        notes.append(f"{dying:,} of them die if they are read once more: the delivery limit")
     if found.read_on:
-        notes.append(f"{found.read_on:,} more were read and given back, for the order to stay")
+        notes.append(f"{found.read_on:,} more were read and given back, to keep the order")
     if found.behind:
-        notes.append("the messages went back behind others that had come back before, which could not be read")
+        notes.append("the messages went back behind others that had been returned before and could not be read")
     unchecked = [_HELD, _AGAIN]
     if not found.confirmed:
-        unchecked.insert(0, "whether all messages are back: the queue was not seen to have them all")
+        unchecked.insert(0, "whether all messages are back: the queue never showed them all")
     if found.unseen:
         unchecked.insert(0, f"{found.unseen:,} of {found.ready:,} messages")
     return Looked(

@@ -47,7 +47,7 @@ class ServerURL(msgspec.Struct, frozen=True):
 
 
 class StandardInput(msgspec.Struct, frozen=True):
-    """What is piped into the command."""
+    """The text piped into the command."""
 
     def __str__(self) -> str:
         return "standard input"
@@ -69,7 +69,7 @@ class _GivenURL(click.ParamType):  # type: ignore[type-arg]  # which takes an ar
         if isinstance(value, ServerURL):
             return value
         if not is_url(str(value)):
-            self.fail(f"{value!r} is no URL; {_EXPECTED}", param, ctx)
+            self.fail(f"{value!r} is not a URL; {_EXPECTED}", param, ctx)
         problem = _describe_wrong_url(value)
         if problem:
             self.fail(f"{problem}; {_EXPECTED}", param, ctx)
@@ -102,7 +102,7 @@ def _over(command: Function) -> Function:
         "--over",
         type=_GivenURL(),
         metavar="URL",
-        help="Management URL of a server: what SOURCE defines replaces what is there, and the rest stays as it is.",
+        help="Management URL of a server: the objects in SOURCE replace those of the server, and the rest stays.",
     )(command)
 
 
@@ -151,20 +151,20 @@ def _describe_refusal(status: int, reason: str, user: str) -> str:
 
 
 def _describe_wrong_url(url: str) -> str:
-    """Say what is wrong with a URL, without a word of it that may belong to a password."""
+    """Say what is wrong with a URL, without printing any part that may belong to a password."""
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018  which raises where it is no number
+        parts.port  # noqa: B018  which raises if it is not a number
     except ValueError:
-        return "no URL of a server: special characters in user and password are written as %XX"
+        return "not the URL of a server: write special characters in user and password as %XX"
     if parts.scheme not in ("http", "https"):
         return f"{parts.scheme} is not the scheme of a management API"
     if "@" in parts.path + parts.query + parts.fragment:
-        return "there is an @ behind the host: special characters in user and password are written as %XX"
+        return "there is an @ after the host: write special characters in user and password as %XX"
     if not parts.hostname:
         return "the URL has no host"
     if parts.username is None and parts.hostname not in _LOOPBACK:
-        return f"no user for {parts.hostname}: without one it is guest, who may come from the machine itself only"
+        return f"no user for {parts.hostname}: the default is guest, who may connect only from the server's own machine"
     return ""
 
 

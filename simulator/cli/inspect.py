@@ -40,7 +40,7 @@ WIDTH_MAX = 10_000
 @click.option(
     "--management-url",
     metavar="URL",
-    help="Management API; without a user, with that of SOURCE. [default: port 15672 of the host in SOURCE]",
+    help="Management API; if it names no user, with the user of SOURCE. [default: port 15672 of the host in SOURCE]",
 )
 @click.option(
     "--peek",
@@ -57,9 +57,12 @@ WIDTH_MAX = 10_000
     help="Read the queue even if giving a message back may exceed its delivery limit.",
 )
 @click.option("--header", "headers", multiple=True, metavar="NAME", help="Group by a header, too; repeatable.")
-@click.option("--message", "message_id", metavar="ID", help="Tell the life of one message, by its id.")
+@click.option("--message", "message_id", metavar="ID", help="Show the life of one message, by its id.")
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Parquet file to write them into."
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the messages into this Parquet file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def inspect(

@@ -89,7 +89,7 @@ EXAMPLE = example("dlx fuzz definitions.json")
 
 
 class LazyGroup(click.Group):
-    """A group that imports a sub-command only when somebody calls it."""
+    """A group that imports a sub-command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)

@@ -84,20 +84,20 @@ def read_object(path: Path) -> dict[str, Any]:
     return document
 
 
-# The RabbitMQ release that a command is told to follow.
+# The RabbitMQ release that a command follows.
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class GivenRelease(click.Choice):  # type: ignore[type-arg]  # which takes an argument from click 8.2 on
-    """A release by name, or by a version: then a note on standard error tells which version stands in for it."""
+    """A release by name, or by a version: then a note on standard error says which version stands in for it."""
 
     def __init__(self) -> None:
         super().__init__(RELEASES)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the release's name. Fails with a usage error that tells the nearest if there are no rules for it."""
+        """Return the release's name. Fails with a usage error that names the nearest if there are no rules for it."""
         try:
             found, remark = release_and_remark(value)
         except UnknownReleaseError as error:
@@ -119,7 +119,7 @@ def release_option(help: str) -> Callable[[Function], Function]:  # as click cal
 def chosen_release(definitions: Definitions, given: str | None) -> str:
     """Return the release that is given, or else that of the server which exported the definitions, or the default.
 
-    A note on standard error tells which, unless it is the release that anybody would expect.
+    A note on standard error says which, unless it is the obvious one.
     """
     for said in definitions.remarks:
         _note(said)
@@ -168,7 +168,7 @@ MASTER = "local[*]"
 
 
 class GivenEngine(NamedTuple):
-    """What somebody asked for.
+    """What the user asked for.
 
     Attributes:
         name: auto, local or spark.

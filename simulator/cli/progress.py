@@ -40,7 +40,7 @@ def progress(what: str, counted: str = "rows") -> Iterator[Show]:
 
 @contextmanager
 def countdown(what: str, seconds: float) -> Iterator[Callable[[int], None]]:
-    """Show ``what``, a bar that is full after so many seconds, and the number of histories tried so far.
+    """Show ``what``, a bar that is full after that many seconds, and the number of histories tried so far.
 
     Shows nothing if stderr is not a terminal.
     """

@@ -68,23 +68,25 @@ _ASSUMED = (
     show_default=True,
     help="Leave the broker's headers behind; or count the failed attempts in x-failed-attempts; or keep all.",
 )
-@click.option("--allow", "allowed", multiple=True, metavar="FATE", help="Move messages of that fate, too; repeatable.")
+@click.option(
+    "--allow", "allowed", multiple=True, metavar="FATE", help="Also move messages with this fate; repeatable."
+)
 @click.option("--rate", type=FiniteRange(min=0, min_open=True), metavar="N", help="Messages a second, at most.")
-@click.option("--max", "limit", type=click.IntRange(min=1), metavar="N", help="Look at no more than N messages.")
+@click.option("--max", "limit", type=click.IntRange(min=1), metavar="N", help="Read no more than N messages.")
 @click.option("--canary", type=click.IntRange(min=1), metavar="N", help="Move N first, and see whether they come back.")
-@click.option("--execute", is_flag=True, help="Do it. Without this, only say what would become of the messages.")
+@click.option("--execute", is_flag=True, help="Move the messages. Without this, only say what would happen to them.")
 @click.option(
     "--journal",
     "journal_path",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="What was done, line by line; with the same file a killed run goes on. [default: a new one here]",
+    help="File that records each step; with the same file a killed run goes on. [default: a new one here]",
 )
 @click.option("--vhost", metavar="NAME", help="Virtual host of the queue. [default: the one in the URL, or /]")
 @click.option(
     "--management-url",
     metavar="URL",
-    help="Management API; without a user, with that of URL. [default: port 15672 of the host in URL]",
+    help="Management API; if it names no user, with the user of URL. [default: port 15672 of the host in URL]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def redrive(
@@ -107,7 +109,7 @@ def redrive(
     """Bring messages back from a dead-letter queue, without losing one.
 
     Without --execute this is a dry run: it says for each message where it would go, what would
-    become of it there, and what later deaths would lose it, by the definitions and the release of
+    happen to it there, and what later deaths would lose it, by the definitions and the release of
     the server.
 
     With --execute a message is published with a confirm, and acknowledged in the dead-letter queue
@@ -170,7 +172,7 @@ def _address(to: str, key: str | None) -> Origin | Address:
     if key is not None:
         return Address(to, key)
     if to not in ("origin", "published"):
-        raise click.BadParameter(f"{to!r} needs a routing key behind it: --to EXCHANGE KEY", param_hint="'--to'")
+        raise click.BadParameter(f"{to!r} needs a routing key after it: --to EXCHANGE KEY", param_hint="'--to'")
     return cast("Origin", to)
 
 
@@ -182,7 +184,7 @@ def _check_ends(on_server: QueueOnServer, wanted: RedriveOptions) -> None:
     if queue.type == STREAM:
         raise DataError(f"'{queue.name}' is a stream: nothing can be taken out of it, so nothing can be moved")
     if wanted.to == Address("", queue.name):
-        raise DataError(f"'{queue.name}' would be moved into itself: give another address by --to")
+        raise DataError(f"'{queue.name}' would be moved into itself: give another address with --to")
 
 
 def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace, as_json: bool) -> int:
@@ -233,7 +235,7 @@ def _as_document(planned: Planned, instead: Instead | None) -> dict[str, Any]:
 
 
 def _show_plan(planned: Sequence[Planned], planner: RedrivePlanner, found: Looked) -> None:
-    """Show what was planned, alike messages together, those that stay first."""
+    """Show what was planned, similar messages together, first those that stay."""
     say(f"{len(planned):,} messages; nothing was moved (--execute moves them)", "bold")
     if found.killed:
         say(found.killed_sentence, "bold red")
@@ -267,7 +269,7 @@ def _whys(planned: Planned, instead: Instead | None) -> Iterator[str]:
     if len(losses) > LOSSES_SHOWN_MAX:
         yield f"and on {len(losses) - LOSSES_SHOWN_MAX:,} other ways (--json has all)"
     if not future.complete:
-        yield "what else may become of it was not followed to the end"
+        yield "what else may happen to it was not followed to the end"
     if instead is not None:
         yield str(instead)
 
@@ -366,5 +368,5 @@ def _report(journal: RedriveJournal, stopped: str, audit: Path, as_json: bool) -
             say(f"Stopped: {stopped}. The same command with --journal {journal.path} goes on.", "bold red")
         for message_id in ledger.possible_duplicates:
             say(f"Possible duplicate: {message_id}")
-        say(f"Journal: {journal.path}; what became of each message: {audit}", "dim")
+        say(f"Journal: {journal.path}; what happened to each message: {audit}", "dim")
     return EXIT_STAYS if refused or stopped or ledger.left else 0

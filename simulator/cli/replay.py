@@ -124,14 +124,14 @@ LOCAL_ROWS_MAX = 2_000_000
     "counters_path",
     type=COUNTERS,
     metavar="FILE",
-    help="What the broker counted meanwhile (from dlx capture --metrics-url), to balance with what is found.",
+    help="The broker's counters for the same time (from dlx capture --metrics-url), to balance with the log.",
 )
 @click.option(
     "--tolerance-ms",
     type=FiniteRange(min=0),
     default=TOLERANCE_MS,
     show_default=True,
-    help="Largest difference in milliseconds between two times of the log that stand for the same moment:"
+    help="Largest difference in milliseconds between two times of the log for the same moment:"
     " how late the broker writes its trace, and how far clocks are apart.",
 )
 @click.option(
@@ -150,7 +150,7 @@ LOCAL_ROWS_MAX = 2_000_000
 @click.option(
     "--require-deaths",
     is_flag=True,
-    help="Exit with 1 if no message died in the log, since it proves nothing about dead letters then.",
+    help="Exit with 1 if no message died in the log: such a log proves nothing about dead letters.",
 )
 @click.option("--explain", is_flag=True, help="Show the rows around each explanation of what is not as predicted.")
 @click.option("--coverage", is_flag=True, help="List the rules, and by queue the deaths, that the log did not show.")
@@ -204,7 +204,7 @@ def replay(
 
 
 def _of_another_form(context: click.Context, form: str, logs: tuple[Path, ...]) -> None:
-    """Check logs that are no traces of RabbitMQ. Fails with a usage error for an option that is for those."""
+    """Check logs that are not traces of RabbitMQ. Fails with a usage error for an option that is only for traces."""
     given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     foreign = sorted(given - {"logs", "form", *FORMS[form]})
     if foreign:
@@ -429,7 +429,7 @@ def _repair_lines(repair: Repair) -> list[str]:
     first, *others = repair.likely
     lines = [f"{repair.deliveries:>8,}  {'either: ' if others else ''}{first.text}"]
     lines += [f"{'':8}  or: {other.text}" for other in others]
-    return [*lines, f"{'':8}  The trace cannot tell which."] if others else lines
+    return [*lines, f"{'':8}  The trace does not show which."] if others else lines
 
 
 def _shown_row(row: ShownRow) -> str:

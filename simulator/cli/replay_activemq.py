@@ -18,7 +18,7 @@ _PLUGIN = '<plugins><loggingBrokerPlugin logAll="true"/></plugins>'
 
 
 def replay_activemq(logs: tuple[Path, ...], *, definitions_path: Path | None = None, as_json: bool = False) -> int:
-    """Check logs, print what cannot be, and return the exit code.
+    """Check logs, print the findings, and return the exit code.
 
     Args:
         logs: of brokers with the loggingBrokerPlugin, plain or gzip-compressed.
@@ -43,11 +43,11 @@ def _checked(path: Path, settings: BrokerSettings | None) -> CheckedBrokerLog:
     if not checked.messages and checked.first_unread:
         raise DataError(
             f"{path}: line {checked.first_unread}: expected the date and time as 2026-11-24 13:42:20,645, and a whole "
-            "message as ActiveMQ 5.17 writes it; no line that tells of a message can be read"
+            "message as ActiveMQ 5.17 writes it; no line about a message can be read"
         )
     if not checked.messages:
         raise DataError(
-            f"{path}: no line of the loggingBrokerPlugin tells of a message; expected a broker with {_PLUGIN}"
+            f"{path}: the loggingBrokerPlugin wrote no line about a message; expected a broker with {_PLUGIN}"
         )
     return checked
 

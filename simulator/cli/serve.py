@@ -88,7 +88,7 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
 @click.option(
     "--definitions",
     type=DEFINITIONS,
-    help="Definitions file: the broker has at the start all that is in it, whatever an import would say.",
+    help="Definitions file: the broker starts with all of it, even with what an import would refuse.",
 )
 @click.option(
     "--strict-import",
@@ -176,7 +176,7 @@ def serve(
 def _broker(
     given: str | None, definitions: Path | None, *, strict: bool, users: Mapping[str, str], now_us: int
 ) -> Broker:
-    """Start the broker; notes on standard error tell what of the definitions an import would not take.
+    """Start the broker; notes on standard error say which definitions an import would not take.
 
     Raises ``DefinitionsError``.
     """
@@ -199,7 +199,7 @@ def _refuse_foreign(ctx: click.Context) -> None:
     """Fail with a usage error for an option that RabbitMQ does not take."""
     for name in ("profile", "strict"):
         if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name}: rabbitmq does not take this; `dlx serve --help` says who does")
+            raise click.UsageError(f"--{name}: rabbitmq does not take this; `dlx serve --help` says which systems do")
 
 
 def _own_options(system: str, profile: str, strict: bool) -> dict[str, Any]:

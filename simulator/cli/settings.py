@@ -103,7 +103,7 @@ def _resolved(
 def _findings(
     definitions: Definitions, queues: list[tuple[str, Settings]], rules: Release
 ) -> Callable[[str, Settings], Sequence[Finding]]:
-    """Return what tells the findings of lint about a queue."""
+    """Return a function that returns lint's findings about a queue."""
 
     def place(vhost: str, queue: Settings) -> QueueAt:
         return (vhost if definitions.vhost_named else definitions.vhosts[0]), queue.queue.name

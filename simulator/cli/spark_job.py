@@ -91,7 +91,7 @@ def _session(master: str, app_name: str) -> SparkSession:
 
     from simulator.replay.engines.spark_sessions import spark_session
 
-    # Java's remarks say nothing to somebody who replays a log. If it does not start, they are the reason.
+    # Java's remarks do not help a user who replays a log. If it does not start, they are the reason.
     with warnings.catch_warnings(), TemporaryFile() as remarks:
         warnings.simplefilter("ignore")
         try:

@@ -94,7 +94,7 @@ _HUNDREDTHS_S = 10
 def column_of_times(times_ms: Iterable[float]) -> Callable[[float], str]:
     """Return what writes each time of a column, milliseconds.
 
-    The unit is the largest in which all are whole; else seconds, if two decimals tell all, and milliseconds if not.
+    The unit is the largest in which all are whole; else seconds, if two decimals are exact, and milliseconds if not.
     """
     given = list(times_ms)
     whole = [(size, unit) for size, unit in _UNITS if all(not ms % size for ms in given)]

@@ -51,9 +51,9 @@ _STYLES = {"passed": "green", "failed": "bold red", "not run": "yellow"}
 @click.option(
     "--as-release",
     type=RELEASE,
-    help="Hold the servers to this release of RabbitMQ, whatever broker they are, and simulate it beside them.",
+    help="Expect the servers to behave like this release of RabbitMQ, whatever they run, and simulate it beside them.",
 )
-@click.option("--only", metavar="TEXT", help="Run the cases whose name has this text.")
+@click.option("--only", metavar="TEXT", help="Run the cases whose name contains this text.")
 @click.option("--junit", "junit_path", type=click.Path(dir_okay=False, path_type=Path), help="Write JUnit's XML here.")
 @click.option(
     "--report",
@@ -123,7 +123,7 @@ def _cases(paths: Sequence[Path], only: str | None) -> list[GivenCase]:
         raise DataError(str(error)) from error
     chosen = [case for case in cases if only is None or only in case.name]
     if not chosen:
-        raise click.BadParameter(f"no case's name has {only!r}", param_hint="--only")
+        raise click.BadParameter(f"no case's name contains {only!r}", param_hint="--only")
     return chosen
 
 

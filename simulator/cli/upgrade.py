@@ -52,7 +52,7 @@ _NO_LOG = "what the traffic meets: with --log, changes that no message of the lo
     multiple=True,
     type=LOG,
     metavar="LOG",
-    help="A capture, or a log of the tracing plugin, of the traffic now; repeatable: leave out what it cannot meet.",
+    help="A capture, or a log of the tracing plugin, of today's traffic; repeatable. Leaves out what it cannot meet.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def upgrade(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EXIT_FINDINGS = 1
 POLL_SECONDS = 0.2
 PATHS_SHOWN = 20
-ANEW = "the watch before asked otherwise, and ended before a queue of its definitions was in the log"
+ANEW = "the previous watch had other options, and ended before a queue of its definitions was in the log"
 
 
 @click.command(
@@ -88,7 +88,7 @@ ANEW = "the watch before asked otherwise, and ended before a queue of its defini
     show_default=True,
     help="As for dlx replay.",
 )
-@click.option("--once", is_flag=True, help="Stop at the end of what is there now; all verdicts are final then.")
+@click.option("--once", is_flag=True, help="Stop at the current end of the log; all verdicts are final then.")
 @click.option(
     "--until-idle",
     "idle_s",
@@ -147,7 +147,7 @@ def watch(
         about = asked(definitions_path.read_bytes(), rules, tolerance_ms)
         with _kept(folder) as place, WatchState(place, about) as state, until_interrupted() as stopped:
             if state.anew:
-                click.echo(f"note: {place} begins anew: {ANEW}", err=True)
+                click.echo(f"note: {place} starts again: {ANEW}", err=True)
             face = _Face(Watcher(sources, wish, state), as_json=as_json)
             with _served(port, face):
                 face.run(stopped, once=once, idle_s=idle_s, finish=folder is None)
@@ -167,7 +167,7 @@ class _Face:
         self.status: Status = watcher.status(time.time())
 
     def run(self, stopped: Event, *, once: bool, idle_s: float | None, finish: bool) -> None:
-        """Watch until told to stop. ``finish``: all verdicts are final then, however it ends."""
+        """Watch until stopped. ``finish``: all verdicts are final then, however it ends."""
         added_s = shown_s = time.time()
         rows = self._watcher.rows
         while not stopped.is_set():

@@ -1,4 +1,4 @@
-"""``dlx whatif`` tells what would have happened to the messages of a log under other settings, or another release."""
+"""``dlx whatif`` shows what would have happened to the messages of a log under other settings, or another release."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ STYLES = {"good": "bold green", "open": "bold", "bad": "bold red"}
     multiple=True,
     type=LOG,
     metavar="FILE",
-    help="A capture of what the queues held in the end: shows which messages died into queues without a consumer.",
+    help="A capture of what the queues held at the end: shows which messages died into queues without a consumer.",
 )
 @engine_options(LOCAL_ROWS_MAX)
 @click.option("--explain-plan", is_flag=True, help="Say which messages are played together, and why.")
@@ -212,15 +212,15 @@ def _asked(
 
 
 def _said_late(asked: AnyResult, late: Lateness) -> AnyResult:
-    """Return what was asked, with a word on rows that were written late: the answer takes all for prompt."""
+    """Return what was asked, with a note on rows that were written late: the answer assumes that all are on time."""
     most_ms = late.most_us // 1_000
-    said = f"how late rows were written: all are taken for prompt, though some may come up to {most_ms:,} ms late"
+    said = f"how late rows were written: all are assumed to be on time, though some may come up to {most_ms:,} ms late"
     answer = msgspec.structs.replace(asked.answer, unchecked=(*asked.answer.unchecked, said))
     return replace(asked, answer=answer)
 
 
 def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> Definitions:
-    """Return the definitions with the settings. Raises ``DataError`` for those that the broker refuses."""
+    """Return the definitions with the settings. Raises ``DataError`` for settings that the broker refuses."""
     from simulator.analysis.snapshot import Snapshot
     from simulator.whatif.settings_given import SettingError, read_setting, remarks, with_settings
 
@@ -268,7 +268,7 @@ def _show(console: Console, answer: WhatIfAnswer, rules: str, against: str) -> N
         for cause in answer.causes:
             console.print(f"{cause.messages:>8,}  {cause.what}", soft_wrap=True, markup=False)
     if answer.over_represented:
-        console.print("More often than in all messages, those that change have:")
+        console.print("More common among the messages that change than among all:")
         for each in answer.over_represented:
             text = f"{each.messages:>8,}  {each.what} {each.value!r}: {each.ratio} times as often"
             console.print(text, soft_wrap=True, markup=False)

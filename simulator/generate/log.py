@@ -74,7 +74,7 @@ def generate(
 ) -> list[AlteredRow]:
     """Write the log into ``folder``, as ``log-00000.parquet`` and so on, and return the faults that were planted.
 
-    ``done`` is told how many rows are written. Without ``processes``, as many work as there are processors.
+    ``done`` is called with the number of rows written. Without ``processes``, as many work as there are processors.
 
     Raises:
         NothingHappensError: no message gets anywhere.
@@ -137,7 +137,7 @@ def write_part(wish: Wish, folder: Path, part: int) -> list[AlteredRow]:
 
 
 def _complete(definitions: Definitions, rules: Release) -> Definitions:
-    """Return the definitions with stand-ins for what exports do not tell."""
+    """Return the definitions with stand-ins for what exports leave out."""
     only = definitions.vhosts[0] if definitions.single_vhost else None
     return Definitions(completed(importable(definitions.document), rules, only).document, definitions.source, only)
 

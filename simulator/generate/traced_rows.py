@@ -17,7 +17,7 @@ TRACED = (Event.PUBLISHED, Event.DELIVERED)
 
 
 def observation(happened: Happened, message: Message, flow: MessageFlow, *, prefix: str = "m") -> Observation:
-    """Return the row that a broker traces of a publish or a delivery; ``message`` is the message as it was then.
+    """Return the row that a broker traces for a publish or a delivery; ``message`` is the message as it was then.
 
     ``flow`` is that of the virtual host. The message's identity is its number after ``prefix``.
     """

@@ -108,7 +108,7 @@ class Traffic:
         return address.binding.routing_key
 
     def _words(self, part: str) -> list[str]:
-        """Return words that a word of a topic pattern stands for."""
+        """Return words that a word of a topic pattern matches."""
         if part == "*":
             return [self._word()]
         return [self._word() for _ in range(self._random.randint(0, 2))] if part == "#" else [part]
@@ -125,7 +125,7 @@ class Traffic:
 def _addresses(flow: MessageFlow, consumed: Collection[str]) -> Iterator[PublishTarget]:
     """Yield where publishers may send: by bindings, and to queues without bindings.
 
-    Not to exchanges that take what consumers reject; but to those that waiting messages come back to.
+    Not to exchanges that take rejected messages, but to those that waiting messages come back to.
     """
     topology = flow.topology
     for_rejected = {flow.settings(queue).dead_letter_exchange for queue in consumed}
@@ -141,7 +141,7 @@ def _addresses(flow: MessageFlow, consumed: Collection[str]) -> Iterator[Publish
 
 
 def _is_consumed(flow: MessageFlow, queue: str) -> bool:
-    """Tell whether the queue has a consumer: not one in which messages wait for their end, and no stream."""
+    """Return whether the queue has a consumer: not one in which messages wait for their end, and no stream."""
     settings = flow.settings(queue)
     waits = settings.message_ttl_ms is not None and settings.dead_letter_exchange is not None
     return not waits and flow.topology.queues[queue].type != STREAM

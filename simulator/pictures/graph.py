@@ -83,9 +83,9 @@ def _followed(graph: Graph, start: Node, *, back: bool) -> Iterator[Edge]:
 
 
 def at_most(graph: Graph, most: int, how_to_see: str) -> Graph:
-    """Return the graph with ``most`` nodes: what loses messages first, then what is connected with that.
+    """Return the graph with ``most`` nodes: first those that lose messages, then those connected with them.
 
-    A note says what was left out; ``how_to_see`` ends it.
+    A note says what was left out; it ends with ``how_to_see``.
     """
     if len(graph.nodes) <= most:
         return graph
@@ -97,7 +97,7 @@ def at_most(graph: Graph, most: int, how_to_see: str) -> Graph:
     left = [node for node in graph.nodes if node not in set(kept)]
     counts = [f"{sum(node.kind == kind for node in left):,} {kind}s" for kind in ("queue", "exchange")]
     losing = sum(node not in set(kept) for node in graph.losing)
-    more = f", {losing:,} of which lose messages" if losing else "; none of them loses messages"
+    more = f", and {losing:,} of them lose messages" if losing else "; none of them loses messages"
     note = f"Left out: {' and '.join(counts)}{more}. {how_to_see}"
     found = _part(graph, kept, [e for e in graph.edges if e.source in set(kept) and e.target in set(kept)])
     return msgspec.structs.replace(found, notes=(note, *graph.notes))

@@ -42,7 +42,7 @@ def as_fragment(graph: Graph) -> str:
 def life_fragment(events: Sequence[Happened], sentences: Sequence[str]) -> str:
     """Return the way of a message as a picture, and its history in sentences, to stand in a page or a notebook."""
     told = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
-    picture = as_svg(life_graph("The way of a message", events))
+    picture = as_svg(life_graph("The path of a message", events))
     return f'<div style="overflow: auto">{picture}</div>\n<ol>{told}</ol>\n'
 
 

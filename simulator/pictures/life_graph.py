@@ -72,7 +72,7 @@ class _Way:
 
 
 def _sent(event: Happened) -> tuple[str, str]:
-    """Tell to which exchange a message was sent, and with which keys."""
+    """Say to which exchange a message was sent, and with which keys."""
     exchange = shortened(event.exchange or "") or "default exchange"
     return "publish", f"{exchange} {shortened(' '.join(event.routing_keys))}"
 

@@ -1,4 +1,4 @@
-"""Finds what repeats in a list of lines, so that it is told or drawn once."""
+"""Finds repetitions in a list of lines, so that each is written or drawn once."""
 
 from __future__ import annotations
 

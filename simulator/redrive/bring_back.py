@@ -21,7 +21,7 @@ from simulator.redrive.waiting import WaitingMessage, waiting
 CANARY_S = 5.0
 """How long canaries have to come back."""
 RETURNS_MIN = 10
-"""So many messages that were moved and come back, and a tenth of what was moved, end a redrive."""
+"""A redrive stops when this many moved messages, and a tenth of all moved, have come back."""
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ def bring_back(
     on_row: Callable[[int, int], None] = lambda rows, of: None,
     stop: Callable[[], bool] = bool,
 ) -> str:
-    """Move what is wanted. What came of it is in the journal's ledger; return why it ended before its time, or nothing.
+    """Move the messages. The journal's ledger has the outcome; return why the run ended early, or nothing.
 
     Args:
         server, on_server: the queue.
@@ -98,7 +98,7 @@ def bring_back(
 
 
 def _why_to_stop(done: RedriveProgress, came: int) -> str:
-    """Say that too many messages come back, or that nobody can know; empty where the run may go on."""
+    """Say that too many messages come back, or that this is unknown; empty if the run may go on."""
     if done.unread:
         came_in = "1 message came" if done.arrived == 1 else f"{done.arrived:,} messages came"
         was = "was" if done.arrived == 1 else "were"
@@ -141,7 +141,7 @@ def check_delivery_limit(
     *,
     on_row: Callable[[int, int], None] = lambda rows, of: None,
 ) -> None:
-    """Look whether messages would die of the delivery limit if a redrive gave them back.
+    """Check whether messages would die of the delivery limit if a redrive gave them back.
 
     Those that stay are given back, and if the redrive is killed, all that it holds just then. So where
     there is a limit, this looks at the messages first, which may count as one return more.
@@ -161,7 +161,7 @@ def check_delivery_limit(
     dying = [message.id for message in messages if how.kills(message.deaths, *later)]
     if dying:
         which = "1 message" if len(dying) == 1 else f"{len(dying):,} messages"
-        killed = " (the look has killed one, and ended there)" if found.killed else ""
+        killed = " (reading killed one, and stopped there)" if found.killed else ""
         raise WouldDieError(_explain_limit(server, on_server, which + killed), dying)
 
 
@@ -176,7 +176,7 @@ def _explain_limit(server: ServerAddress, on_server: QueueOnServer, which: str) 
     limit = settings.values[DELIVERY_LIMIT]
     return (
         f"nothing was moved: {which} of '{settings.queue.name}' would exceed its delivery limit {limit.value}"
-        f" ({limit.origin}) by being given back, as messages are that stay, and those on their way when a redrive is"
+        f" ({limit.origin}) when given back, as are messages that stay, and those on their way when a redrive is"
         f" killed; {how_to_raise(settings, server.vhost, on_server.policy)}. --allow exceeds-limit goes on all the same"
     )
 

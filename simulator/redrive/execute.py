@@ -7,12 +7,12 @@ For each message, in this order:
 3. the broker confirms it, and the journal says so;
 4. it is acknowledged in the dead-letter queue; once the broker has heard that, the journal says so.
 
-Whoever goes on with the journal after a kill knows: what was confirmed needs its acknowledgement
-alone; what was sent and not confirmed may be there twice in the end, and is named before. What was
+A run that goes on with the journal after a kill knows: a confirmed message needs only its
+acknowledgement; one that was sent and not confirmed may be there twice in the end, and is named before. What was
 returned or refused, or would be lost, is given back to the queue.
 
-Only what was in the queue at the start is looked at: queues are in order, so that is as many
-deliveries as it had messages then. No more are taken than that: a consumer has a prefetch, and
+Only messages that were in the queue at the start are read: queues are in order, so that is
+as many deliveries as it had messages then. No more are taken than that: a consumer has a prefetch, and
 nothing is acknowledged to it before it has been cancelled. What stays is held until the end, and
 goes back all at once, in its order.
 
@@ -52,11 +52,11 @@ BATCH = 200
 """How many messages are sent between two looks at what came back."""
 TICK_S = 0.005
 AHEAD_MAX = 20_000
-"""So many messages are read, and held in memory, to see what came behind them."""
+"""At most this many messages are read, and held in memory, to see what came behind them."""
 BLOCKED_S = 60.0
 """So long the broker may take no publishes, since it is short of memory or disk; unless the URL says otherwise."""
 IDLE_S = 5.0
-"""After so long without a delivery, what is left belongs to others."""
+"""After this long without a delivery, the remaining messages belong to others."""
 
 Entry = tuple[str, str, str, str]
 """What the journal gets of a message: fingerprint, id, fate and note."""
@@ -78,7 +78,7 @@ class RedriveSource(msgspec.Struct, frozen=True):
 
 
 class RedriveLimits(msgspec.Struct, frozen=True):
-    """How much a run does, at most: messages that are looked at, that are moved, and that are sent in a second."""
+    """How much a run does, at most: messages read, messages moved, and messages sent in a second."""
 
     looks_max: int | None = None
     moves_max: int | None = None
@@ -127,7 +127,7 @@ class Moving(msgspec.Struct):
 
 
 class RedriveProgress(msgspec.Struct):
-    """What a run has done so far; what has become of the messages is in the journal.
+    """What a run has done so far; what happened to the messages is in the journal.
 
     Attributes:
         moved: messages that the broker has where they go, and that left the queue.
@@ -220,7 +220,7 @@ class Execution:
         self._ready: deque[Moving] = deque()
         self._acknowledged: list[tuple[int, Entry]] = []  # with its tag
         self._going = 0
-        self._reads_until: int | None = None  # so many deliveries are taken, where it reads ahead
+        self._reads_until: int | None = None  # it takes this many deliveries, where it reads ahead
         self._taken_by_others = 0  # of the messages that arrived
         self._error: BaseException | None = None
         self._unwritten: JournalError | None = None
@@ -316,7 +316,7 @@ class Execution:
                 self._intake.restart_clock()
 
     def _take_more(self) -> None:
-        """Begin a consumer where there is none, and little is left to decide on."""
+        """Begin a consumer if there is none, and little is left to decide on."""
         window, ahead = self._limits.window, self._reads_until
         left = (self.done.of if ahead is None else ahead) - self._intake.taken
         much = ahead is None and len(self._inbox) + len(self._ready) > window // 2
@@ -330,7 +330,7 @@ class Execution:
             self._inbox.append(delivery)
 
     def _decide(self) -> None:
-        """Look at the next messages: those that go are ready then, and the others stay."""
+        """Plan the next messages: some are ready to be sent then, and the others stay."""
         stay = []
         self._note_back()
         for _ in range(min(BATCH, len(self._inbox))):
@@ -351,7 +351,7 @@ class Execution:
             self._written(self._journal.write, "stays", stay)
 
     def _note_back(self) -> None:
-        """Note those of the next messages that an earlier run had settled: they are looked at once more."""
+        """Note which of the next messages an earlier run had settled: they are planned once more."""
         if not self._journal.ledger.settled_before:
             return
         ahead = [self._inbox[at] for at in range(min(BATCH, len(self._inbox), self.done.of - self.done.looked_at))]
@@ -360,7 +360,7 @@ class Execution:
             self.done.of = min(self.done.of + len(back), self._limits.looks_max or self.done.initially)
 
     def _has_enough(self) -> bool:
-        """Return whether all is looked at that is to be, or as much on its way as may be moved."""
+        """Return whether all messages have been read, or as many are on their way as may be moved."""
         moves_max = self._limits.moves_max
         return self.done.looked_at >= self.done.of or (moves_max is not None and self._going >= moves_max)
 
@@ -392,7 +392,7 @@ class Execution:
     def _settle(self) -> None:
         """Acknowledge what is confirmed, and have the broker hear it: it answers one thing after the other.
 
-        Not while there is a consumer, which would be given more then than are to be looked at.
+        Not while there is a consumer, which would get more messages then than are to be read.
         """
         if self._acknowledged and not self._intake.is_consuming:
             self._intake.acknowledge(sorted(tag for tag, _ in self._acknowledged))
@@ -463,7 +463,7 @@ class Execution:
             self._intake.count_ready(lambda _: self._connection.close())
 
     def _on_channel_closed(self, _: Channel, reason: Exception) -> None:
-        if self._connection.is_open:  # nobody here has closed it: the broker has refused something
+        if self._connection.is_open:  # this side has not closed it: the broker has refused something
             self._error, self._ended = reason, False
             self._connection.close()
 
@@ -529,7 +529,7 @@ class Intake:
         self._channel.queue_declare(self._queue, passive=True, callback=lambda frame: then(frame.method.message_count))
 
     def take(self, count: int) -> None:
-        """Begin a consumer of so many messages."""
+        """Begin a consumer of that many messages."""
         self._left, self._answered = count, False
         self._consumers += 1
         self._channel.basic_qos(prefetch_count=count)
@@ -620,7 +620,7 @@ class RedrivePublisher:
         return bool(self._sent)
 
     def block(self, *_: Any) -> None:
-        """Send no more: the broker reads nothing now, and nobody would know what became of it after a kill."""
+        """Send no more: the broker reads nothing now, and after a kill it would be unknown what happened to it."""
         if self._blocked_at is None:
             self._blocked_at = time.monotonic()
 

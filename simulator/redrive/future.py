@@ -1,8 +1,8 @@
-"""Tells what can become of a message after it has come back: each way on which a later death loses it.
+"""Finds what can happen to a message after it has come back: each path on which a later death loses it.
 
 A message that is published to its queue by the default exchange has another routing key than it had before. Where
-its queue keeps the key of dead letters, its next death may lose it that its first one did not. So each loss is held
-against what would have become of the message as it was first published: what is lost then, too, is lost by the
+its queue keeps the key of dead letters, its next death may lose it that its first one did not. So each loss is
+compared with what would have happened to the message as it was first published: what is lost then, too, is lost by the
 topology, and not by the redrive.
 
 Which deaths are possible, and where they lead, ``simulator.analysis.walk`` knows, and ``losses`` which of them lose.
@@ -89,7 +89,7 @@ class _WayAhead(NamedTuple):
 
 
 class Futures:
-    """Foresees what becomes of messages in one virtual host. What is alike for the rules is walked through once.
+    """Foresees what happens to messages in one virtual host. It walks once for messages that the rules treat alike.
 
     Args:
         flow: what can become of messages there.
@@ -117,7 +117,7 @@ class Futures:
         return self._future(ahead, self._as_first_published(message, own))
 
     def _ahead(self, publish: Publish) -> _WayAhead:
-        """Walk through all that can become of what is published so."""
+        """Walk through all that can happen to a message that is published so."""
         message = message_of(publish, self._flow.release)
         states = self._flow.publish(message)
         alike = tuple(self._flow.situation(state.queue, state.message) for state in states)
@@ -149,7 +149,7 @@ class Futures:
         return Future(tuple(shortest.values()), ahead.walk.complete)
 
     def _as_first_published(self, message: WaitingMessage, own: Mapping[str, Any]) -> dict[str, State]:
-        """Return the states of a message as it was first published, by queue; none where no header tells."""
+        """Return the states of a message as it was first published, by queue; none if no header says it."""
         first, entry = message.deaths.first, message.first_entry
         if first is None or entry is None or not entry.routing_keys:
             return {}
@@ -162,17 +162,17 @@ class Futures:
         return {queue: self._flow.state(queue, then) for queue in (first.queue, *self._flow.entries(then))}
 
     def _is_by_plugin(self, loss: Loss) -> bool:
-        """Tell whether the dead letter goes through an exchange of a plugin, which may do with it something else."""
+        """Return whether the dead letter goes through an exchange of a plugin, which may do with it something else."""
         exchange = self._flow.settings(loss.queue).dead_letter_exchange or ""
         return bool(self._of_plugins and self._of_plugins & self._flow.passed({exchange}))
 
     def _is_lost_anyway(self, loss: Loss) -> bool:
-        """Tell whether any message is lost there, however it was published."""
+        """Return whether any message is lost there, however it was published."""
         return loss.fate == REMOVED or not self._flow.possible_targets(loss.queue)
 
 
 def _was_lost(loss: Loss, before: Mapping[str, State], walk: Walk) -> bool:
-    """Tell whether a message that is in these states first, by queue, is lost on that way, too."""
+    """Return whether a message that is in these states first, by queue, is lost on that way, too."""
     state = before.get(loss.path[0].queue if loss.path else loss.queue)
     hop: Hop | None = None
     for hop in loss.path:

@@ -59,14 +59,14 @@ def reason(message: WaitingMessage) -> str:
 
 
 def routing_key(message: WaitingMessage) -> str:
-    """Return the key that the message was published with, as far as its deaths tell, or else its own."""
+    """Return the key that the message was published with, as far as its deaths show it, or else its own."""
     first = message.first_entry
     keys = first.routing_keys if first is not None and first.routing_keys else message.row.routing_keys
     return keys[0] if keys else ""
 
 
 def age(now: datetime) -> Callable[[WaitingMessage], str]:
-    """Return what tells how long ago a message first died."""
+    """Return a function that returns how long ago a message first died."""
 
     def told(message: WaitingMessage) -> str:
         died = message.first_died_at
@@ -79,7 +79,7 @@ def age(now: datetime) -> Callable[[WaitingMessage], str]:
 
 
 def header(name: str) -> Callable[[WaitingMessage], str]:
-    """Return what tells the value of a header; a JSON text where it is no string."""
+    """Return a function that returns the value of a header; JSON text if it is not a string."""
 
     def told(message: WaitingMessage) -> str:
         if name not in message.headers:
@@ -142,7 +142,7 @@ class ExpressionError(ValueError):
 
 
 def only(expressions: Sequence[str]) -> Callable[[WaitingMessage], bool]:
-    """Return what tells whether all of the expressions hold for a message.
+    """Return a function that returns whether all of the expressions hold for a message.
 
     A FIELD is first-death, path, reason, routing-key, id or header.NAME, with the values that
     ``dlx inspect`` shows; ``=`` and ``!=`` compare texts, ``~`` searches for a regular expression.
@@ -163,7 +163,7 @@ def _condition(text: str) -> Callable[[WaitingMessage], bool]:
         try:
             pattern = regex.compile(value)
         except regex.error as error:
-            raise ExpressionError(f"{text!r}: {value!r} is no regular expression: {error}") from error
+            raise ExpressionError(f"{text!r}: {value!r} is not a regular expression: {error}") from error
         return lambda message: pattern.search(told(message)) is not None
     wanted = found["sign"] == "="
     return lambda message: (told(message) == value) is wanted

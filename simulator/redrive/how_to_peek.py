@@ -27,7 +27,7 @@ Way = Literal["consume", "management"]
 """``consume``: an AMQP consumer of our own. ``management``: the management API's ``get``."""
 
 TOGETHER = 32
-"""So many messages keep their order when they come back to a quorum queue together, or one close behind the other.
+"""This many messages keep their order when they come back to a quorum queue together, or one close behind the other.
 
 Source: live; rabbit_fifo.erl return (it goes through a map, which is in order up to 32 keys); rabbit_fifo_client.erl
 (it holds back what it has to tell the queue beyond 32 commands, and forgets it with the channel).
@@ -92,8 +92,8 @@ class PeekPlan(msgspec.Struct, frozen=True):
     def came_back(self, history: DeathHistory, *, redelivered: bool) -> bool:
         """Return whether a message stands among those that came back to a quorum queue.
 
-        It hands them out before those that never did, and what comes back now goes behind them. So whoever gives one
-        of them back in the end has to take the others, too, for the order to stay.
+        It hands them out before those that never did, and what comes back now goes behind them. So a reader that
+        gives one of them back in the end has to take the others, too, to keep the order.
 
         Args:
             history: as its delivery shows it.
@@ -124,7 +124,7 @@ def how_to_peek(settings: Settings, way: Way, *, consumers: int = 0) -> PeekPlan
 
 
 def doomed(peek: PeekPlan, histories: Iterable[DeathHistory]) -> int:
-    """Return how many of the messages die when they are looked at once more."""
+    """Return how many of the messages die when they are read once more."""
     return sum(peek.kills(history, peek.gives_back) for history in histories)
 
 
@@ -186,9 +186,9 @@ def _notes(settings: Settings, way: Way, gives_back: Return, consumers: int) -> 
             )
     if consumers:
         who = "1 consumer" if consumers == 1 else f"{consumers:,} consumers"
-        yield f"{who} of the queue cannot get a message while it is looked at, and those that they hold are not seen"
+        yield f"{who} of the queue cannot get a message while it is being read, and messages they hold are not seen"
     if settings.has_length_limit:
-        yield "what is published meanwhile finds room, and then the queue, being too long, drops its oldest messages"
+        yield "messages published meanwhile find room, and then the queue is too long and drops its oldest messages"
 
 
 def _counted(settings: Settings, gives_back: Return) -> Iterator[str]:
@@ -199,17 +199,17 @@ def _counted(settings: Settings, gives_back: Return) -> Iterator[str]:
     failed = " and its x-delivery-count" if release.quorum_acquired_count_header and after.delivery else ""
     yield f"each message's {shown}{failed} rises by 1"
     if gives_back == "nack" and settings.requeues_at_back:
-        yield "the messages go back behind those that nobody has looked at"
+        yield "the messages go back behind those that were not read"
     limit = settings.values.get(DELIVERY_LIMIT)
     if settings.delivery_limit is None or limit is None:
         return
     named = f"the delivery limit {settings.delivery_limit} ({limit.origin})"
     if limit_exceeded(after, 0, release):
-        yield f"{named} counts that: a message that was returned so often before dies, and then the look ends"
+        yield f"{named} counts that: a message that was returned that often before dies, and then the reading stops"
     elif limit_exceeded(killed, 0, release):
         yield (
-            f"{named} does not count that, unless this is killed; a message that brought a greater count along dies,"
-            " and then the look ends"
+            f"{named} does not count that, unless this is killed; a message that carries a greater count dies,"
+            " and then the reading stops"
         )
 
 
@@ -217,7 +217,7 @@ def _counted(settings: Settings, gives_back: Return) -> Iterator[str]:
 #
 # From 4.3 on a dead letter brings the count of its failed deliveries along, and the limit of the next queue counts
 # on from it. A message that died of a delivery limit of 20 has failed 21 times: where it comes to a quorum queue with
-# the same limit, which is the default of all, it lies there until somebody looks at it and gives it back.
+# the same limit, which is the default of all, it lies there until a consumer takes it and gives it back.
 #
 # Source: live, 4.3, by ``basic.nack``, through the management API and by the end of the channel alike.
 
@@ -225,7 +225,7 @@ def _counted(settings: Settings, gives_back: Return) -> Iterator[str]:
 def over_limit_from(flow: MessageFlow, queue: str) -> tuple[str, ...]:
     """Return the quorum queues whose dead letters may come to this queue with a greater count than its limit.
 
-    What is asked is which exchanges they go through, not which keys they have.
+    This looks at the exchanges they go through, not at their keys.
     """
     settings = flow.settings(queue)
     limit = settings.delivery_limit

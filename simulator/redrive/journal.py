@@ -1,6 +1,6 @@
 """The journal of a redrive: what was planned, sent and settled, so that a killed one can go on.
 
-A line of JSON in front says what the redrive was asked for. An object for each run says when it
+A first line of JSON says what the user asked the redrive for. An object for each run says when it
 began, and a list for each step of each message what has happened or is about to:
 
     stays      it is not brought back
@@ -40,7 +40,7 @@ from simulator.json_values import canonical_json
 #
 # A message is known again by its fingerprint. Messages of the same fingerprint are equal in all that
 # a consumer can see, and mostly it does not matter which of them is which. It matters after a kill:
-# of two that are equal, one was confirmed, and nobody knows whether its acknowledgement was heard. The
+# of two that are equal, one was confirmed, and it is unknown whether its acknowledgement was heard. The
 # one that waits now may be either. Such a message is published again: rather doubled than lost. So is one
 # that an earlier process settled and that waits again, since the broker crashed and lost its acknowledgement.
 
@@ -97,7 +97,7 @@ class JournalTotals:
         self._to_acknowledge: Counter[str] = Counter()  # those of earlier runs that were not met so far
         self._gone: dict[str, str] = {}  # fingerprints and fates of what earlier processes settled
         self._stay: _Lines = {}
-        self._stayed_before: _Lines = {}  # and were not looked at again by this run
+        self._stayed_before: _Lines = {}  # and which this run did not read again
         self._twins: set[str] = set()
 
     @property
@@ -112,7 +112,7 @@ class JournalTotals:
 
     @property
     def fates(self) -> Counter[str]:
-        """What was predicted for each message: where it was moved, or else when it was last looked at."""
+        """What was predicted for each message: where it was moved, or else when it was last read."""
         return self.moved + Counter(line.fate for line in self.stay)
 
     @property
@@ -126,7 +126,7 @@ class JournalTotals:
         return max(0, (self.at_start or 0) - self.moved.total())
 
     def doubtful(self) -> list[str]:
-        """Return the ids of messages of which the next run cannot know whether they were published."""
+        """Return the ids of messages that may or may not have been published: the next run cannot know."""
         lines = [line for each in self._sent.values() for line in each]
         lines += [line for line in self._unacknowledged if self.is_ambiguous(line.fingerprint)]
         return [line.id for line in lines]
@@ -162,7 +162,7 @@ class JournalTotals:
         self._stay.clear()
 
     def _begin_with_unacknowledged(self, gone: int) -> None:
-        """Count off what was confirmed and not settled, of which so many have left the queue: the first ones."""
+        """Count off what was confirmed and not settled: that many have left the queue, the first ones."""
         known = Counter[str]()
         for number, line in enumerate(self._unacknowledged):
             if not self.is_ambiguous(line.fingerprint):
@@ -257,7 +257,7 @@ class RedriveRequest(msgspec.Struct, frozen=True):
 
 
 def fingerprint(row: Observation) -> str:
-    """Return what tells a message from all that differ from it: everything but how often it was returned."""
+    """Return what identifies a message: everything except how often it was returned."""
     broker_headers: dict[str, Any] = msgspec.json.decode(row.broker_headers)
     kept = {name: value for name, value in broker_headers.items() if name not in _COUNTS}
     parts = [
@@ -297,7 +297,7 @@ class RedriveJournal:
         os.close(self._file)
 
     def begin(self, ready: int) -> None:
-        """Write down that a run begins with so many messages that are ready in the queue."""
+        """Write down that a run begins, and how many messages are ready in the queue."""
         begun = Begun(begun_us=_now_us(), by=_who(), ready=ready)
         self._append([begun])
         self._seen.clear()
@@ -333,7 +333,7 @@ class RedriveJournal:
         """Refuse a file without a whole line, unless it is the torn beginning of this very journal."""
         content = self.path.read_bytes()
         if b"\n" not in content and not msgspec.json.encode(asked).startswith(content):
-            problem = "it does not begin like the journal of this redrive, and is left as it is: give another --journal"
+            problem = "it does not begin like the journal of this redrive, and stays unchanged: give another --journal"
             raise JournalError(f"{self.path}:1: {problem}")
 
     def _read(self, asked: RedriveRequest) -> bool:
@@ -353,7 +353,7 @@ class RedriveJournal:
                     )
                     raise JournalError(f"{self.path}:{number}: {problem}") from error
             end = number
-        # What is torn announced something that has not been done: the process was killed meanwhile.
+        # A torn line announced something that has not been done: the process was killed meanwhile.
         os.truncate(self.path, self.path.read_bytes().rfind(b"\n") + 1)
         return end > 0
 
@@ -366,12 +366,12 @@ class RedriveJournal:
 
 
 def read_journal(path: Path) -> Iterator[tuple[int, RedriveRequest | Begun | Line]]:
-    """Yield the whole lines of a journal, with their numbers. Raises ``JournalError`` for one that is no such line."""
+    """Yield the whole lines of a journal, with their numbers. Raises ``JournalError`` for any other line."""
     for number, text in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
         try:
             yield number, _decoded(text, first=number == 1)
         except msgspec.DecodeError as error:
-            raise JournalError(f"{path}:{number}: no line of a journal: {error}") from error
+            raise JournalError(f"{path}:{number}: not a line of a journal: {error}") from error
 
 
 def _decoded(text: bytes, *, first: bool) -> RedriveRequest | Begun | Line:

@@ -26,7 +26,7 @@ from simulator.redrive.waiting import LOOKED, waiting
 IDLE_S = 3.0
 """After so long without a delivery, the messages that are left belong to others."""
 SETTLE_S = 5.0
-"""After so long without one message more in the queue, what was given back is with others, or has died."""
+"""After this long without another message in the queue, what was given back is with others, or has died."""
 WINDOW = 10_000
 """How many messages one channel takes; its prefetch."""
 GET_MAX = 100_000
@@ -38,7 +38,7 @@ OnRow = Callable[[int, int], None]
 
 
 class PeekResult(msgspec.Struct, frozen=True):
-    """What a look into a queue found.
+    """What reading a queue found.
 
     Attributes:
         rows: the messages from its head on, as deliveries from the queue.
@@ -65,7 +65,7 @@ class PeekResult(msgspec.Struct, frozen=True):
 def peek(
     url: str, vhost: str, peek: PeekPlan, *, limit: int | None = None, on_row: OnRow = lambda rows, of: None
 ) -> PeekResult:
-    """Look into the queue as a consumer of it, and give every message back.
+    """Read the queue as a consumer, and give every message back.
 
     If this process is killed meanwhile, the server gives the messages back itself.
 
@@ -144,7 +144,7 @@ class _Look:
         return found
 
     def messages(self, wanted: int) -> Iterator[Observation]:
-        """Yield so many messages, or fewer where others have the rest."""
+        """Yield that many messages, or fewer if others have the rest."""
         if self._type == STREAM:
             yield from self._of_stream()
         elif self._peek.may_kill:
@@ -156,7 +156,7 @@ class _Look:
         """Take, behind the last message that was read, what had come back before, so that the order stays."""
         beyond: list[Observation] = []
         if left > 0 and _is(self._peek.reads_on, last):
-            singly = self._peek.gives_back == "nack"  # the end of a channel mixes what was got singly
+            singly = self._peek.gives_back == "nack"  # the end of a channel mixes messages that were got one by one
             for row in self._one_by_one(left) if singly else list(self._in_windows(left)):
                 beyond.append(row)
                 if not _is(self._peek.reads_on, row):
@@ -182,7 +182,7 @@ class _Look:
         return self._lose(ready, killed)
 
     def _nack(self, ready: int, killed: int) -> bool:
-        """Give back so many together as come to the queue in order, and the next ones when it has them."""
+        """Give back as many together as reach the queue in order, and the next ones when it has them."""
         confirmed = True
         for channel, last in self._channels:
             step = TOGETHER if self._type == QUORUM else max(1, last)
@@ -210,7 +210,7 @@ class _Look:
             channel.close()
 
     def _wait_for(self, wanted: int) -> bool:
-        """Return whether the queue has so many messages again, after waiting for as long as more come back."""
+        """Return whether the queue has that many messages again, after waiting for as long as more come back."""
         most, since, pause_s = self.ready(), time.monotonic(), _POLL_S / 64
         while most < wanted:
             self._connection.sleep(pause_s)
@@ -234,7 +234,7 @@ class _Look:
             yield delivered_row(self._queue, method, properties, body)
 
     def _in_windows(self, wanted: int) -> Iterator[Observation]:
-        """Yield messages, so many to a channel as its prefetch: nothing is on its way when they go back."""
+        """Yield messages, as many to a channel as its prefetch: nothing is on its way when they go back."""
         left = wanted
         while left:
             window = min(left, WINDOW)
@@ -299,7 +299,7 @@ def _row_of_json(queue: str, got: Mapping[str, Any]) -> Observation:
 PAUSE_S = 0.005
 
 Later = Callable[[float, Callable[[], None]], object]
-"""Calls something after so many seconds."""
+"""Calls something after that many seconds."""
 
 
 class GivingBack:

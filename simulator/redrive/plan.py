@@ -1,4 +1,4 @@
-"""Plans what is brought back from a dead-letter queue: for each message where to, with what, and what comes of it."""
+"""Plans what is brought back from a dead-letter queue: for each message where to, with what, and with what result."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def carried(headers: Mapping[str, Any], how: Headers, history: DeathHistory, *, 
     """Return the headers that the message takes along.
 
     The keys in CC and BCC stay behind, or their queues would get the message, too. The expiration
-    is no header; it is left out by all of them, for a dead letter has lost its own.
+    is not a header; all of them leave it out, for a dead letter has lost its own.
 
     Args:
         headers: as it was delivered.
@@ -68,7 +68,7 @@ def properties_carried(came: BasicProperties, headers: Mapping[str, Any]) -> Bas
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """What is planned for one message.
+    """The plan for one message.
 
     Attributes:
         message: as it waits.
@@ -88,7 +88,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 class RedriveOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for.
+    """What the user asked for.
 
     Attributes:
         to: where messages go.
@@ -108,7 +108,7 @@ class RedriveOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RedrivePlanner:
-    """Plans message by message, from the head of the queue on: what was planned before fills the queues.
+    """Plans message by message, from the head of the queue on: earlier plans fill the queues.
 
     Args:
         flow: what can become of messages in the virtual host.
@@ -137,7 +137,7 @@ class RedrivePlanner:
     def planned(self, message: WaitingMessage, *, exceeds_limit: bool = False) -> Planned:
         """Return what is planned for the next message.
 
-        ``exceeds_limit``: it would die if it were given back to its queue, and it should be asked about that.
+        ``exceeds_limit``: it would die if it were given back to its queue, and the user has to allow that.
         """
         headers = self._carried(message, self._wanted.headers)
         address = address_of(message, self._wanted.to)
@@ -157,7 +157,7 @@ class RedrivePlanner:
         if not self._wanted.only(message):
             return Prediction(Kind.NOT_SELECTED)
         if address is None:
-            return Prediction(Kind.UNKNOWN_ORIGIN, why="it has no x-death of its first death")
+            return Prediction(Kind.UNKNOWN_ORIGIN, why="its x-death does not have its first death")
         exchange = self._flow.topology.exchanges.get(address.exchange)
         if exchange is None:
             return Prediction(Kind.UNROUTABLE, why=f"there is no exchange '{address.exchange}'")
@@ -193,7 +193,7 @@ _NOT_CARRIED = ("user_id",)
 
 
 def _properties_size(copy: Message, message: WaitingMessage) -> int:
-    """Return how many bytes the properties take. They are no part of the copy: most have some of their own."""
+    """Return how many bytes the properties take. They are not part of the copy: most have some of their own."""
     own = msgspec.json.decode(message.row.properties) | {"message_id": message.row.message_id}
     kept = {name: value for name, value in own.items() if name not in _NOT_CARRIED}
     return properties_size(msgspec.structs.replace(copy, properties=kept))

@@ -62,7 +62,7 @@ _WORST_FIRST = list(Kind)
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """What becomes of one message.
+    """What happens to one message.
 
     Attributes:
         kind: the worst that happens to any of its copies.
@@ -140,7 +140,7 @@ class Predictor:
         return Prediction(Kind.ARRIVES, (state.queue,), "" if ttl_ms is None else self._later(state, ttl_ms))
 
     def _full(self, sized: _Sized, settings: Settings) -> str:
-        """Return by which limit the queue has no room for it; empty where it has."""
+        """Return which limit leaves the queue no room for it; empty if it has room."""
         count, size = settings.max_length, settings.max_length_bytes
         if settings.queue.type == STREAM or (count is None and size is None):
             return ""

@@ -27,7 +27,7 @@ _TAG = "it needs the right password, and the tag administrator"
 
 
 class NoSuchQueueError(Exception):
-    """The server has no such queue, or no such virtual host; the text names the nearest."""
+    """The server does not have the queue or the virtual host; the text names the nearest."""
 
 
 class ServerAddress(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class QueueOnServer(msgspec.Struct, frozen=True):
 
     @property
     def of_plugins(self) -> frozenset[str]:
-        """The exchanges of its virtual host of which only a plugin knows how they route."""
+        """The exchanges of its virtual host whose routing only a plugin knows."""
         return frozenset(at.name for at in self.snapshot.of_plugins if self.snapshot.flows[at.vhost] is self.flow)
 
     @property
@@ -141,7 +141,7 @@ def held_by_queue(server: ServerAddress) -> dict[str, Held]:
 
 
 def held_now(server: ServerAddress, on_server: QueueOnServer) -> dict[str, Held]:
-    """Return what the queues hold: those that can be full as they say themselves, the others some seconds ago.
+    """Return what the queues hold: now for those that can be full, some seconds ago for the others.
 
     Raises:
         CaptureUnavailable: the server does not answer, or refuses.

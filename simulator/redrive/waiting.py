@@ -72,7 +72,7 @@ def waiting_in(rows: Iterable[Observation], queue: str, vhost: str | None) -> It
 
 
 def _with_times(deaths: Any, times: Iterable[int | None]) -> Any:
-    """Return an ``x-death`` as it was before its times went into a column of their own."""
+    """Return an ``x-death`` with its times, which have a column of their own."""
     if not isinstance(deaths, list):
         return deaths
     return [
@@ -109,7 +109,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def address_of(message: WaitingMessage, to: Origin | Address) -> Address | None:
-    """Return where the message goes; ``None`` where none of its headers tells where it came from."""
+    """Return where the message goes; ``None`` if no header says where it came from."""
     if isinstance(to, Address):
         return to
     first = message.deaths.first
@@ -119,7 +119,7 @@ def address_of(message: WaitingMessage, to: Origin | Address) -> Address | None:
     return None if entry is None or not entry.routing_keys else Address(entry.exchange, entry.routing_keys[0])
 
 
-# Tells the life of a message that waits in a queue, as far as its headers know it.
+# Describes the life of a message that waits in a queue, as far as its headers show it.
 
 
 _DEATHS = {

@@ -3,11 +3,11 @@
 A log has one history a line: JSON with ``system``, the ``scenario`` (how the system was
 configured and what the application did, in that system's form), and the ``events`` that
 were seen, in the vocabulary of ``simulator.events`` as ``dlx simulate`` prints them. A
-history is replayed by running its scenario, so nothing has to be brought together: the
-lines of a large log go through Spark as they lie.
+history is replayed by running its scenario, so no rows have to be joined: the lines of
+a large log go through Spark as they are.
 
 The replay compares which event, when, in which queue, of which message, and the reason
-where the log gives one. Messages are told apart by the order in which they first appear,
+where the log gives one. Messages are identified by the order in which they first appear,
 because a simulator does not know a server's identities. A log that holds only some kinds of
 events says so in ``kinds``.
 """
@@ -35,8 +35,8 @@ VERDICTS = pa.schema(
         pa.field("verdict", pa.string(), False, {"doc": "agree, differs, or unreadable."}),
         pa.field("events", pa.int64(), False, {"doc": "How many events were seen."}),
         pa.field("at", pa.int64(), True, {"doc": "The first event that differs, from 0; null where none does."}),
-        pa.field("expected", pa.string(), True, {"doc": "That event by the rules, as JSON; null where there is none."}),
-        pa.field("seen", pa.string(), True, {"doc": "That event in the log, as JSON; null where there is none."}),
+        pa.field("expected", pa.string(), True, {"doc": "That event by the rules, as JSON; null if there is none."}),
+        pa.field("seen", pa.string(), True, {"doc": "That event in the log, as JSON; null if there is none."}),
         pa.field("problem", pa.string(), True, {"doc": "Why a line is unreadable, and what would be right."}),
     ]
 )

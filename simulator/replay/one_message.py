@@ -1,4 +1,4 @@
-"""Tells what a log shows of one message: its publishes, its deliveries, the deaths between them, and the verdicts.
+"""Explains what a log shows of one message: its publishes, its deliveries, the deaths between them, and the verdicts.
 
 Only the rows of that message are replayed, by the kernel of every replay; what can have
 come into full queues is counted from the whole log.
@@ -147,7 +147,7 @@ class _At(NamedTuple):
 
 
 class _SeenRows:
-    """The rows of one message, told one after the other."""
+    """The rows of one message, explained one after the other."""
 
     def __init__(self, definitions: Definitions, rules: Release, found: Sequence[Mapping[str, Any]]) -> None:
         self._rules = rules
@@ -179,7 +179,7 @@ class _SeenRows:
     def _missing(self, last: Mapping[str, Any], fate: Outcome | Event) -> Iterator[str]:
         where = f"'{last['queue']}'" if last["queue"] else "the queues that it was routed to"
         if fate not in (Outcome.ACKNOWLEDGED, Outcome.LOST):
-            yield f"what became of it in {where} after the last row"
+            yield f"what happened to it in {where} after the last row"
         for end in last["dead_ends"] or ():
             after = "" if end["after_ms"] is None else f", {span(end['after_ms'] * 1_000)} later"
             if fate == Outcome.LOST and end["certain"]:
@@ -238,7 +238,7 @@ class _SeenRows:
             )
 
     def _between(self, hop: Mapping[str, Any]) -> str:
-        """Tell when a death was, as far as that is known."""
+        """Say when a death was, as far as that is known."""
         times = [each for each in (hop["earliest_us"], hop["latest_us"]) if each is not None]
         if len(times) < 2:
             return ""
@@ -276,7 +276,7 @@ def _exchange(name: str) -> str:
 
 
 def _because(hop: Hop, flow: MessageFlow) -> str:
-    """Tell the settings behind a death and the way of its dead letter."""
+    """Name the settings behind a death and the way of its dead letter."""
     if hop.queue not in flow.topology.queues:
         return f"the definitions have no queue '{hop.queue}'"
     settings = flow.settings(hop.queue)
@@ -286,7 +286,7 @@ def _because(hop: Hop, flow: MessageFlow) -> str:
 
 
 def _verdict(row: Mapping[str, Any]) -> str:
-    """Tell the verdict on a row: as predicted, or why not."""
+    """Say the verdict on a row: as predicted, or why not."""
     name = row["verdict"]
     if name is None:
         return ""

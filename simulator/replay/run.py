@@ -41,7 +41,7 @@ from simulator.replay.rows.topologies import topologies
 from simulator.replay.rows.verdict_words import What
 
 Progress = Callable[[str, int, int | None], None]
-"""Is told what is done now, how many rows are done or at hand, and of how many, where that is known."""
+"""Called with the current stage, how many rows are done or at hand, and of how many, if known."""
 SHOWN = 20
 """Rejected records that are named one by one."""
 REJECTED = "rejected.jsonl"
@@ -55,7 +55,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     """The results of a replay.
 
     Attributes:
-        summary, findings: what came of it.
+        summary, findings: its results.
         unchecked: what was not judged, the most frequent first.
         files, rejected: what was in the logs.
         out: where its files are; ``None`` if none were kept.
@@ -118,7 +118,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(logs: Sequence[Path], work: Path, progress: Progress = _silent) -> Prepared:
     """Prepare logs for a replay: take captures where they are, and convert other logs into ``work``.
 
-    Raises ``CaptureError`` for a log that cannot be used, or is there twice.
+    Raises ``CaptureError`` for a log that cannot be used, or is given twice.
     """
     captures = [log for log in logs if _is_parquet(log)]
     others = [log for log in logs if log not in captures]
@@ -178,7 +178,7 @@ def run_replay(
     ``counters``, read before and after the log, are balanced with what the replay reconstructs.
 
     ``work`` is a folder from ``workplace(out)``. Raises ``MatchesNothingError`` for
-    definitions that fit nothing of the log, and ``UnknownReleaseError``.
+    definitions that match nothing in the log, and ``UnknownReleaseError``.
     """
 
     def done(share: float) -> None:
@@ -212,7 +212,7 @@ def run_replay(
     found = tuple(() if summary.explained else findings(replayed))
     repairs = NO_REPAIRS
     if not summary.explained:
-        progress("looking for what is behind them", summary.differ + summary.unexplained, None)
+        progress("looking for explanations", summary.differ + summary.unexplained, None)
         repairs = engine.repair(captured, replayed, definitions, rules)
     result = ReplayResult(
         summary=summary,

@@ -210,7 +210,7 @@ class Clients:
     def _note_refusal(self, channel: amqp.ChannelId, reply: ChannelClosed | ConnectionClosed) -> None:
         """Note why a publish was refused, unless the reason is that its exchange is gone."""
         if reply.code != _NOT_FOUND and channel in self._publishers.values():
-            # A text that is cut inside a character is none that JSON could hold.
+            # JSON cannot hold a text that is cut inside a character.
             self.refusal = reply.text.encode(errors="surrogateescape").decode(errors="replace")
 
     # Connections

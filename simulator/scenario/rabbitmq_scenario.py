@@ -117,7 +117,7 @@ def _since_start_ms(time_us: int) -> float:
 
 
 def _queues(player: Player) -> dict[str, list[dict[str, Any]]]:
-    """Return the messages of each queue, those that consumers have last."""
+    """Return the messages of each queue; those that consumers hold come last."""
     found: dict[str, list[dict[str, Any]]] = {queue.name: [] for queue in player.queues()}
     for queue, copy in player.copies():
         headers = msgspec.to_builtins(delivered_headers(copy.message, player.broker.release) or {}, enc_hook=plain)

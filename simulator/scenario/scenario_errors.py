@@ -36,7 +36,7 @@ _STEP = re.compile(r"\.(\w+)|\[(\d+|\.{3})\]")
 
 
 def hint(problem: str, path: str, document: Any, kind: Any) -> str:
-    """Return what would be right, behind a semicolon; an empty text where msgspec says it itself.
+    """Return what would be right, after a semicolon; an empty text where msgspec says it itself.
 
     Args:
         problem: what msgspec says, without the place.

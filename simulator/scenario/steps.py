@@ -194,7 +194,7 @@ def made(do: str, **fields: Any) -> AnyStep:
 def checked(step: Any) -> AnyStep:
     """Return the step. Raises ``TypeError`` for anything else."""
     if not isinstance(step, Step):
-        raise TypeError(f"{step!r} is no step; expected one of simulator.scenario.steps, such as Wait(1_000)")
+        raise TypeError(f"{step!r} is not a step; expected one from simulator.scenario.steps, such as Wait(1_000)")
     return step  # type: ignore[return-value]
 
 

@@ -45,7 +45,7 @@ def serve(
         definitions: an exported definitions document to start with, or the file that holds one.
         users: passwords by name, of administrators; instead of guest with the password guest.
         clock: ``virtual`` time stands still until ``server.clock`` moves it; ``wall`` is real time.
-        rate: makes virtual time run by itself, so many times faster than real time.
+        rate: makes virtual time run by itself, that many times faster than real time.
         start_us: when virtual time begins, microseconds since 1970; by default now.
         snapshot: a state that ``server.snapshot()`` returned, to go on with, at its time; instead of release,
             definitions and users.

@@ -1,4 +1,4 @@
-"""Serves an HTTP application on a port until it is told to stop."""
+"""Serves an HTTP application on a port until it is stopped."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Metrics:
 
 
 class _NodeCollector(Collector):
-    """Tells Prometheus' library about one node."""
+    """Gives Prometheus' library the figures of one node."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -346,7 +346,7 @@ class Node:
         return False
 
     def later_us(self, us: int) -> int:
-        """Return the virtual time so many microseconds later. Raises ``ValueError`` beyond the year 9999."""
+        """Return the virtual time that many microseconds later. Raises ``ValueError`` beyond the year 9999."""
         later_us = self._virtual().now_us() + us
         if later_us >= YEAR_10000_US:
             raise ValueError("time can be moved up to the end of the year 9999, which would have passed")
@@ -426,7 +426,7 @@ class Node:
 _OF_CONNECTIONS = frozenset({replies.ConnectionClosed})
 _OF_CHANNELS = frozenset(Reply.__subclasses__()) - _OF_CONNECTIONS - {replies.Reminded}
 
-# Tells those who wait that something may have changed on a node, or that the node has stopped.
+# Notifies waiting threads that something may have changed on a node, or that the node has stopped.
 
 
 class Changes:
@@ -452,7 +452,7 @@ class Changes:
             waited.set_result(None)
 
     def end(self) -> None:
-        """Let nobody wait any more."""
+        """Release all that wait, for good."""
         self.ended = True
         self.note()
 

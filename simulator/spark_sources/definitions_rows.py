@@ -27,7 +27,7 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("type", "string", "Type of a queue or exchange."),
     ("durable", "boolean", "Whether a queue or exchange is durable."),
     ("auto_delete", "boolean", "Whether a queue or exchange is deleted with its last user."),
-    ("internal", "boolean", "Whether an exchange takes messages of exchanges alone."),
+    ("internal", "boolean", "Whether an exchange takes messages only from exchanges."),
     ("source", "string", "Exchange of a binding."),
     ("destination", "string", "Queue or exchange to which a binding leads."),
     ("destination_type", "string", "queue or exchange."),

@@ -1,4 +1,4 @@
-"""Assertions about dead letters. A failure tells the histories of the messages it is about.
+"""Assertions about dead letters. A failure shows the histories of the messages it is about.
 
 The broker may be the fixture ``dlx_broker``, a server of ``simulator.serve(...,
 management_port=0)``, a ``simulator.message_history.RecordingBroker``, or anything that has one
@@ -71,11 +71,11 @@ def assert_nothing_lost(broker: Checked) -> None:
 
     A publish that was returned, unroutable or refused by a full queue is not a loss: its
     publisher can know. A message that a consumer rejects where there is no dead-letter
-    exchange is one, and so is what is purged.
+    exchange is a loss, and so is a purged message.
 
     A real server has counters only. They are compared once they are up to date, which
     takes six seconds or more: how often publishes were routed to queues, how many
-    copies were acknowledged, how many are left. That does not tell which message was lost,
+    copies were acknowledged, how many are left. That does not show which message was lost,
     or that a dead letter that went to two queues makes up for a lost copy. Publishes that a
     full queue refused count as lost, and the counters of deleted queues are not seen.
 
@@ -133,9 +133,9 @@ def _span(within: timedelta | float) -> timedelta:
 
 
 def _not_there(inspection: Inspection, to: str, reason: str | None, times: int | None) -> list[str]:
-    """Tell, in lines, what is wrong with the dead letters in the queue; return no lines if nothing is."""
+    """Return lines that say what is wrong with the dead letters in the queue; no lines if nothing is."""
     contents = inspection.contents(to)
-    if contents is None:  # to wait for it is no use
+    if contents is None:  # waiting for it is no use
         _fail([_not_readable(to, inspection.queues())], inspection.evidence())
     fitting: list[DeathHistory] = []
     others: list[DeathHistory] = []
@@ -161,7 +161,7 @@ def _last_reason(history: DeathHistory) -> str:
 
 
 def _besides(others: list[DeathHistory], unready: int | None) -> list[str]:
-    """Tell, in lines, what else is in the queue."""
+    """Return lines that say what else is in the queue."""
     paths = Counter(history.path for history in others if history)
     lines = [f"also there: {path}{f' ({count} times)' * (count > 1)}" for path, count in paths.most_common(PATHS_SHOWN)]
     if len(paths) > PATHS_SHOWN:

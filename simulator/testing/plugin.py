@@ -29,7 +29,7 @@ REPORTED = "what became of the messages"
 
 _MARKER = (
     "dlx_topology(file=None, *, release=None, vhost=None): the definitions file to import into the test's broker; "
-    "the release of RabbitMQ that the test is for; the virtual host of the file that is meant"
+    "the release of RabbitMQ that the test is for; the virtual host to take from the file"
 )
 _RELEASES_MARKER = (
     "dlx_releases(*releases): run the test once for each of these releases of RabbitMQ, such as '3.13', '4.3'; on "
@@ -57,13 +57,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--dlx-release",
         metavar="RELEASE",
-        help="the release of RabbitMQ that the simulator is, such as 4.3; real servers must be of it",
+        help="the release of RabbitMQ to simulate, such as 4.3; real servers must run it",
     )
     group.addoption("--dlx-definitions", metavar="FILE", help="the definitions to import into every test's broker")
-    parser.addini("dlx_release", "the release of RabbitMQ that the simulator is")
-    parser.addini(
-        "dlx_releases", "the releases of RabbitMQ that the simulator is, one after the other, such as 3.13 4.3", "args"
-    )
+    parser.addini("dlx_release", "the release of RabbitMQ to simulate")
+    parser.addini("dlx_releases", "the releases of RabbitMQ to simulate, one after the other, such as 3.13 4.3", "args")
     parser.addini("dlx_definitions", "the definitions to import into every test's broker", type="string")
 
 
@@ -140,7 +138,7 @@ def dlx_topology(dlx_broker: Broker) -> Topology:
 
 
 def _what_became(broker: Broker, told: str) -> list[str]:
-    """Tell what became of the messages, besides what the failure told. A broker that is gone fails no report."""
+    """Say what happened to the messages, beyond what the failure shows. A broker that is gone fails no report."""
     from simulator.testing.assertions import inspect
 
     try:
@@ -149,7 +147,7 @@ def _what_became(broker: Broker, told: str) -> list[str]:
         return [f"The broker does not say: {error}"]
 
 
-# What is imported into it. The marker goes before the command line, and that before the configuration.
+# What is imported into it. The marker wins over the command line, which wins over the configuration.
 
 
 def _marked(request: pytest.FixtureRequest) -> tuple[str | None, str | None, str | None]:

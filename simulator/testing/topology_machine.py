@@ -11,7 +11,7 @@
 It publishes where publishers would, consumes, acknowledges, rejects, requeues, crashes
 consumers, lets time pass and, where the properties allow it, changes policies. After
 every action the properties and the invariants of ``simulator.scenario.properties`` are
-looked at. Add rules and invariants of your own as with any
+checked. Add rules and invariants of your own as with any
 ``hypothesis.stateful.RuleBasedStateMachine``; ``self.trial`` is the trial. Whatever fails
 is reported with the history that led to it.
 """

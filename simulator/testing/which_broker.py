@@ -26,7 +26,7 @@ def check_configuration(config: pytest.Config) -> None:
     """Find the brokers that options and the configuration name. Raises ``pytest.UsageError``."""
     releases = config.getini("dlx_releases")
     if releases and config.getini("dlx_release"):
-        raise pytest.UsageError("dlx_release and dlx_releases in the configuration say the same; leave one of them out")
+        raise pytest.UsageError("dlx_release and dlx_releases in the configuration do the same; leave one of them out")
     config.stash[_RELEASES] = _simulators(config, releases, "dlx_releases in the configuration")
     named = config.getoption("dlx_broker")
     if named:
@@ -36,7 +36,7 @@ def check_configuration(config: pytest.Config) -> None:
 
 
 def brokers_of(test: pytest.Item | pytest.Collector) -> list[Backend]:
-    """Return the brokers of a test; none where it has the one that nobody named."""
+    """Return the brokers of a test; none if it has the default one."""
     given = test.config.stash.get(BACKENDS, [])
     simulated = _releases_marked(test) or _releases_configured(test)
     if not simulated:
@@ -67,7 +67,7 @@ def _releases_marked(test: pytest.Item | pytest.Collector) -> list[Backend]:
     if not marker.args or marker.kwargs or not all(isinstance(name, str) for name in marker.args):
         raise failed("expected @pytest.mark.dlx_releases(*releases), such as dlx_releases('3.13', '4.3')")
     if _marked_release(test):
-        raise failed("dlx_releases and the release of dlx_topology say the same; leave one of them out")
+        raise failed("dlx_releases and the release of dlx_topology do the same; leave one of them out")
     try:
         return _simulators(test.config, marker.args, "@pytest.mark.dlx_releases")
     except pytest.UsageError as error:
@@ -125,7 +125,7 @@ def _find_backend(config: pytest.Config, name: str) -> Backend:
         return _backend(config, name, wanted)
     found = _checked(config, name, "--dlx-broker")
     if wanted and _checked(config, wanted, "--dlx-release") != found:
-        raise pytest.UsageError(f"--dlx-broker {name} and --dlx-release {wanted} say two releases; leave one out")
+        raise pytest.UsageError(f"--dlx-broker {name} and --dlx-release {wanted} name two releases; leave one out")
     return _backend(config, found)
 
 
@@ -148,7 +148,7 @@ def _backend(config: pytest.Config, name: str, release: str | None = None) -> Ba
 
 
 def needed(error: ModuleNotFoundError) -> str:
-    """Tell what to install for the library that was not found."""
+    """Say what to install for the library that was not found."""
     from simulator.extras import missing
 
     found = missing(error)

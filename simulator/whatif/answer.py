@@ -204,7 +204,7 @@ def sureness(answer: WhatIfAnswer) -> Iterator[str]:
         rest = answer.messages - answer.reproduced - len(answer.not_reproduced)
         yield f"Left out: {', '.join(answer.not_reproduced)}{f' and {rest:,} more' if rest else ''}"
     if answer.assumed:
-        yield f"{answer.assumed:,} answers rest on what the log does not have:"
+        yield f"{answer.assumed:,} answers rest on assumptions beyond the log:"
     for what, messages in list(answer.assumptions.items())[:SHOWN_MAX]:
         yield f"{messages:,}: {what}"
     for outcome, deliveries in answer.outcomes.items():

@@ -49,7 +49,7 @@ class Captured(Generic[Table]):
             return cls(log, overview, None, log)
         of_left = Overview.of(left)
         if both := overview.files.keys() & of_left.files.keys():
-            raise CaptureError(min(both), "a file of this name is in the log, and in what was left: rename one of them")
+            raise CaptureError(min(both), "a file of this name is in the log and in --left: rename one of them")
         both_have = set(left.columns)
         columns = ", ".join(name for name in log.columns if name in both_have)
         union = f"SELECT {columns} FROM {{log}} UNION ALL SELECT {columns} FROM {{left}}"
@@ -122,7 +122,7 @@ def given_twice(captured: Captured[Table]) -> list[str]:
     (counted,) = rows(alike, captured=captured.log)
     if not counted["number"]:
         return []
-    return [f"whether {counted['number']:,} rows that stand alike in several files are the same: here each counts"]
+    return [f"whether {counted['number']:,} equal rows in several files are the same: here each counts"]
 
 
 _QUERY = f"""

@@ -69,8 +69,8 @@ def _ends_section(answer: WhatIfAnswer, names: tuple[str, str]) -> Html:
     if not answer.changed:
         return section("Where messages end", element("p", "Each ends as it did."), id_="ends-section")
     note = (
-        "Copies that end elsewhere. The picture shows the messages that change: left how they ended, right how they"
-        " would."
+        "Copies that end elsewhere. The picture shows the messages that change: how they ended (left) and how they"
+        " would end (right)."
     )
     return section(
         "Where messages end",
@@ -188,7 +188,7 @@ def _why_section(answer: WhatIfAnswer) -> Html:
     if answer.over_represented:
         rows = ((each.messages, each.what, each.value, f"{each.ratio:g}") for each in answer.over_represented)
         parts += [
-            element("h3", "What messages that change have more often"),
+            element("h3", "What is more common among the messages that change"),
             table(("messages", "what", "value", "times as often"), rows),
         ]
     return section("Why", *parts, id_="why")

@@ -43,7 +43,7 @@ class GivenSetting(msgspec.Struct, frozen=True):
 def read_setting(text: str, definitions: Definitions) -> GivenSetting:
     """Read a setting. Raises ``SettingError`` for one that names what the definitions, or RabbitMQ, do not have."""
     if not text.isprintable():
-        raise SettingError(f"{text!r}: a character that nobody can print; {EXPECTED}")
+        raise SettingError(f"{text!r}: a character that cannot be printed; {EXPECTED}")
     found = _FORM.fullmatch(text)
     if found is None:
         raise SettingError(f"{text!r}: {EXPECTED}")
@@ -111,7 +111,7 @@ def _why_not_heeded(setting: GivenSetting, settings: Settings) -> str | None:
         return None
     limit, found = settings.delivery_limit, settings.values.get(key)
     holds = "there is no limit" if limit is None or found is None else f"the limit is {limit} by {found.origin}"
-    return f"no integer; RabbitMQ {name} takes it all the same, and {holds}"
+    return f"not an integer; RabbitMQ {name} takes it anyway, and {holds}"
 
 
 def _put(table: dict[str, Any], setting: GivenSetting) -> None:

@@ -92,7 +92,7 @@ def test_a_default_of_the_server_has_the_evidence_of_its_release_row() -> None:
     assert life.fate == "lost"
     assert why(life, "limit-dropped") == "delivery-limit 20 by server default"
     assert "release row quorum_default_delivery_limit: live" in life.steps[-2].source
-    assert life.unused == ("the last that was stated of 'orders' did not come to pass: crash*9",)
+    assert life.unused == ("the last outcomes stated for 'orders' did not happen: crash*9",)
     assert live(quorum, Publish("", "orders"), {"orders": ["crash"] * 30}, release="3.13").fate == "waiting"
 
 

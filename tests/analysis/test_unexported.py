@@ -47,7 +47,7 @@ def test_a_binding_of_a_queue_that_is_left_out_is_told() -> None:
     """Exports leave out exclusive queues, and hold what binds them."""
     snapshot = taken({"destination": "amq.gen-1"})
     (said,) = [each for each in find_losses(snapshot).unchecked if "amq.gen-1" in each]
-    assert said.startswith("what becomes of messages in queue 'amq.gen-1': the export has its bindings")
+    assert said.startswith("what happens to messages in queue 'amq.gen-1': the export has its bindings")
 
 
 @pytest.mark.parametrize("more", [{}, {"dead-letter-exchange": "", "dead-letter-routing-key": "dead"}])
@@ -57,7 +57,7 @@ def test_what_a_policy_says_to_a_plugin_is_told_and_the_rest_applies(more: dict[
     policy["definition"] = {"federation-upstream-set": "all", **more}
     snapshot = Snapshot(Definitions({**document, "policies": [policy]}, "definitions"), release("4.3"))
     found = find_losses(snapshot)
-    assert "what a plugin does by 'federation-upstream-set' in policy 'far'" in found.unchecked
+    assert "what a plugin does with 'federation-upstream-set' in policy 'far'" in found.unchecked
     assert {loss.queue for loss in found.lost} == (set() if more else {"orders"})
 
 

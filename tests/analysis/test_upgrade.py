@@ -133,7 +133,7 @@ def test_what_only_bindings_name_is_told_and_the_rest_is_answered() -> None:
     for before, after in [("3.10", "4.3"), ("4.3", "3.10")]:
         told = [each for each in report(document, before, after).unchecked if "the export" in each]
         assert [each.partition(",")[0].partition(":")[0] for each in told] == [
-            "what goes through exchange 'inner'", "what becomes of messages in queue 'lost'"
+            "what goes through exchange 'inner'", "what happens to messages in queue 'lost'"
         ]  # fmt: skip
     assert ("quorum_default_delivery_limit", "orders") in changes(document, "3.13", "4.0")
 
@@ -199,7 +199,7 @@ def test_the_default_limit_drops_messages_and_a_policy_keeps_them() -> None:
 @pytest.mark.parametrize(("before", "taken"), [("3.8", False), ("3.10", False), ("3.13", False)])
 def test_the_fix_says_whether_no_limit_can_be_set_before_the_upgrade(before: str, taken: bool) -> None:
     found = changes(topology(queue("orders", "quorum")), before, "4.0")["quorum_default_delivery_limit", "orders"]
-    assert ("delivery-limit -1, for none, is taken by policies only from 4.0 on" in found.fix.text) != taken
+    assert ("Policies take delivery-limit -1, for none, only from 4.0 on" in found.fix.text) != taken
     unlimited = Policy(name="p", pattern="^orders$", definition={"delivery-limit": -1}, apply_to="queues")
     with pytest.raises(OperatorError):
         Trial(topology(queue("orders", "quorum")), release=before).set_policy(unlimited)
@@ -331,7 +331,7 @@ def test_a_loop_that_went_on_is_dropped_as_a_cycle_and_a_way_out_keeps_the_messa
         trial.wait(10_000)
         assert ready(trial, "one") + ready(trial, "two") == left
     assert not found.fix.safe  # the routing key is an argument
-    assert "to a queue where messages rest" in found.fix.text
+    assert "to a queue where messages stay" in found.fix.text
     out = topology(*CYCLE["queues"][:2], queue("two", message_ttl=100), queue("rest"))
     out["policies"] = [policy("out", "^two$", dead_letter_exchange="", dead_letter_routing_key="rest")]
     for trial in both(out, "3.12", "3.13"):
@@ -494,7 +494,7 @@ def test_a_late_delivery_is_taken_back_by_the_quorum_queue_and_by_nobody_from_a_
 def test_a_stream_takes_dead_letters() -> None:
     document = topology(queue("a", dead_letter_exchange="", dead_letter_routing_key="s"), queue("s", "stream"))
     found = changes(document, "3.11", "3.12")["stream_takes_dead_letters", "a"]
-    assert (found.severity, "lost without a word" in found.message) == ("note", True)
+    assert (found.severity, "lost silently" in found.message) == ("note", True)
     seen = []
     for trial in both(document, "3.11", "3.12"):
         trial.publish("", "a")

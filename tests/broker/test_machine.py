@@ -78,7 +78,7 @@ def test_a_restored_snapshot_goes_on_as_the_original_does(release: str) -> None:
 
 
 def test_what_is_no_snapshot_is_refused() -> None:
-    with pytest.raises(ValueError, match="no snapshot of this version"):
+    with pytest.raises(ValueError, match="not a snapshot of this version"):
         Broker.restore(b"something else")
 
 

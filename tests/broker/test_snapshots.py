@@ -241,7 +241,7 @@ def layouts(**fields: Any) -> dict[str, Any]:
         (changed(format="recipe"), f"{EXPECTED}, found a 'recipe' of version {VERSION}"),
         (changed(release="3.7"), f"expected a snapshot of a release of {', '.join(RELEASES)}, found one of '3.7'"),
         (changed(release=7), "a damaged snapshot: Expected `str`, got `int`"),
-        (changed(content=b"other"), "a damaged snapshot: its checksum is another"),
+        (changed(content=b"other"), "a damaged snapshot: its checksum does not match"),
         (changed(layouts=layouts(held=["vhost"])), "expected of each held: vhost, queue; found: vhost"),
         (changed(layouts=layouts(more=["a"])), "expected of each more: no such record; found: a"),
         (b"\x81\xa1a" + b"\x91" * 100_000 + b"\xc0", "found other bytes"),

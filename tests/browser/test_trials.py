@@ -35,7 +35,7 @@ TRIALS = (
     Trial("misspelt", "No queue was bound for it: it is gone (exchange 'shop' routes key 'bil.eu' to no queue).",
           bound="What is bound to shop now: bill.# → bills."),
     Trial("nowhere", "No queue was bound for it: it is gone",
-          bound="there is none named 'job'; did you mean 'jobs'?"),
+          bound="there is no queue 'job'; did you mean 'jobs'?"),
     Trial("round", "would return to 'first' without a rejection on the way", "second",
           "dead-letter-routing-key first argument"),
     Trial("poison", "delivery_limit: the queue has no dead-letter exchange", "jobs", "delivery-limit 1 argument"),

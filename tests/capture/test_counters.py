@@ -60,8 +60,8 @@ def test_metrics_tell_node_release_and_counters() -> None:
     ("text", "says"),
     [
         ("<html>no metrics</html>", "not Prometheus' text"),
-        ("", "does not tell which node"),
-        (TEXT.replace("rabbitmq_identity_info{", "other_info{"), "does not tell which node"),
+        ("", "does not name the node"),
+        (TEXT.replace("rabbitmq_identity_info{", "other_info{"), "does not name the node"),
         (TEXT.replace("_expired_total", "_elapsed_total").replace("4.0.5", "3.8.9"), "RabbitMQ 3.8.9 does not count"),
     ],
 )
@@ -102,7 +102,7 @@ def test_a_wrong_url_is_told_without_its_password() -> None:
 
 def test_another_node_in_the_same_place_is_not_the_same() -> None:
     first, other = parsed(TEXT, 0), parsed(TEXT.replace("rabbit@a", "rabbit@b"), 1)
-    with pytest.raises(ValueError, match=r"at first rabbit@a of RabbitMQ 4\.0\.5 answered, then rabbit@b of 4\.0\.5"):
+    with pytest.raises(ValueError, match=r"first rabbit@a of RabbitMQ 4\.0\.5 answered, then rabbit@b of 4\.0\.5"):
         first.until(other)
 
 
@@ -110,7 +110,7 @@ def test_another_node_in_the_same_place_is_not_the_same() -> None:
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    written = readings(3, 10, cut=("it ended after 5 rows, as it was told",))
+    written = readings(3, 10, cut=("it ended after 5 rows, as requested",))
     write_counters(path_beside(tmp_path / "log.parquet"), written)
     found = read_counters(tmp_path / "log.counters.json")
     assert found == written
@@ -226,10 +226,10 @@ def test_capture_writes_the_counters_beside_the_file(capsys: pytest.CaptureFixtu
         with publishing(server.amqp_url):
             code, shown, _ = captured(capsys, *urls, *more, "--out", str(out))
     beside = tmp_path / "log.counters.json"
-    assert (code, shown) == (0, f"3 rows in {out}\nwhat the broker counted is in {beside}\n")
+    assert (code, shown) == (0, f"3 rows in {out}\nthe broker's counters are in {beside}\n")
     found = read_counters(beside)
     assert [(node.node, node.release) for node in found.nodes] == [("rabbit@localhost", "4.3.6")]
-    assert found.cut == ("it ended after 3 rows, as it was told", "it has only the traces that match publish.#")
+    assert found.cut == ("it ended after 3 rows, as requested", "it has only the traces that match publish.#")
     risen = {series.name: count for series, count in found.counted().items() if count}
     assert risen["messages_received"] == risen["messages_unroutable_dropped"] >= 3
 

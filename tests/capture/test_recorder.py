@@ -343,7 +343,7 @@ def test_only_a_channel_can_be_wrapped_and_only_once(connection: pika.BlockingCo
         with pytest.raises(TypeError, match=r"channel: expected a channel of pika, .* got a string"):
             recorder.wrap("orders")
         channel = recorder.wrap(connection.channel())
-        with pytest.raises(ValueError, match="channel: expected one that is not recorded yet"):
+        with pytest.raises(ValueError, match="channel: expected one without a recorder"):
             recorder.wrap(channel)
 
 
@@ -417,7 +417,7 @@ def test_a_torn_last_line_is_left_out_and_another_one_is_named(connection: pika.
     assert recover(path) == 1
     path.unlink()
     journal_of(path).write_bytes(b"rubbish\n" + whole)
-    with pytest.raises(CaptureError, match="line 1: no row of a journal: JSON is malformed"):
+    with pytest.raises(CaptureError, match="line 1: not a row of a journal: JSON is malformed"):
         recover(path)
     assert journal_of(path).read_bytes() == b"rubbish\n" + whole
     assert not path.exists()

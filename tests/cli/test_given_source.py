@@ -159,10 +159,10 @@ def test_a_server_of_something_else_is_69(running: str, capsys: Capture) -> None
     ("url", "said"),
     [
         ("amqp://u:secret@localhost/", "amqp is not the scheme of a management API"),
-        ("http://u:secret/x@localhost/", "special characters in user and password are written as %XX"),
-        ("http://u:secret#x@localhost/", "special characters in user and password are written as %XX"),
-        ("http://u:1/secret@localhost/", "an @ behind the host"),
-        ("http://rabbit.example/", "no user for rabbit.example: without one it is guest"),
+        ("http://u:secret/x@localhost/", "write special characters in user and password as %XX"),
+        ("http://u:secret#x@localhost/", "write special characters in user and password as %XX"),
+        ("http://u:1/secret@localhost/", "an @ after the host"),
+        ("http://rabbit.example/", "no user for rabbit.example: the default is guest"),
     ],
 )
 def test_a_wrong_url_is_64(url: str, said: str, file: Callable[[Any], str], capsys: Capture) -> None:
@@ -172,7 +172,7 @@ def test_a_wrong_url_is_64(url: str, said: str, file: Callable[[Any], str], caps
 
 def test_over_takes_no_file(file: Callable[[Any], str], capsys: Capture) -> None:
     path = file(DEFINITIONS)
-    assert f"{path!r} is no URL" in failing(capsys, 64, path, "--over", path)
+    assert f"{path!r} is not a URL" in failing(capsys, 64, path, "--over", path)
 
 
 def test_a_real_server_and_its_export_say_the_same(

@@ -142,7 +142,7 @@ def test_a_capture_shows_the_last_delivery_of_each_message(capsys: pytest.Captur
     logs = sorted(Path("examples/captured-4.3").glob("trace.log*"))
     found = answer(capsys, str(logs[0]), "orders.work")
     assert found["messages"] > 0
-    assert "what became of the messages after their last delivery in the file" in found["unchecked"]
+    assert "what happened to the messages after their last delivery in the file" in found["unchecked"]
 
 
 def test_a_queue_without_deliveries_is_no_empty_answer(capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,5 +156,5 @@ def test_a_look_that_would_kill_is_refused(capsys: pytest.CaptureFixture[str]) -
         declare(place, "quorum", delivery_limit=0)
         let_die(place, 1)
         assert main(["inspect", *given(place)]) == 65
-        assert "its delivery limit 0 counts that" in capsys.readouterr().err
+        assert "the delivery limit 0 counts that" in capsys.readouterr().err
         assert [properties.message_id for _, properties, _ in place.waiting()] == ["m0"]

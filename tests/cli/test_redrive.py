@@ -291,7 +291,7 @@ def test_a_journal_of_another_redrive_is_refused(
     assert "the journal was begun with headers 'strip', and this is 'keep'" in capsys.readouterr().err
     journal.write_bytes(journal.read_bytes() + b"{}\n")
     assert main(given(place, "--execute", "--journal", str(journal))) == 65
-    assert "no line of a journal" in capsys.readouterr().err
+    assert "not a line of a journal" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("execute", [[], ["--execute"]])
@@ -313,10 +313,10 @@ def test_a_stream_and_a_queue_into_itself_are_refused(
     [
         (["--only", "raeson=rejected"], "no field 'raeson'; did you mean 'reason'?"),
         (["--only", "reason"], "expected FIELD=VALUE"),
-        (["--only", "id~["], "is no regular expression"),
+        (["--only", "id~["], "is not a regular expression"),
         (["--allow", "cicle"], "did you mean 'cycle'?"),
         (["--allow", "not-asked-for"], "no fate 'not-asked-for' to allow"),
-        (["--to", "orders"], "'orders' needs a routing key behind it"),
+        (["--to", "orders"], "'orders' needs a routing key after it"),
     ],
 )
 def test_wrong_usage_is_explained(
@@ -497,7 +497,7 @@ def test_a_wrong_port_is_explained(place: Place, capsys: pytest.CaptureFixture[s
         url = f"amqp://guest:guest@127.0.0.1:{port}/?stack_timeout=2"
         assert main(["redrive", url, DEAD, "--management-url", management]) == 69
         said[port] = capsys.readouterr().err
-    assert all("RabbitMQ's AMQP port is mostly 5672" in text for text in said.values())
+    assert all("RabbitMQ's AMQP port is usually 5672" in text for text in said.values())
     assert "nothing listens there" in said[1]
 
 

@@ -256,7 +256,7 @@ def test_rows_of_one_moment_that_two_logs_have_alike_are_counted(capsys, tmp_pat
     assert (code, err) == (0, "")
     assert json.loads(out)["unchecked"]["shared-rows"] == 1
     _, out, _ = run(capsys, *logs, "--definitions", DEFINITIONS)
-    assert "1 row of one moment may stand in two of the logs" in " ".join(out.split())
+    assert "1 row of one moment may be in two of the logs" in " ".join(out.split())
 
 
 def test_the_results_of_an_earlier_run_outlive_one_that_fails(capsys, tmp_path):

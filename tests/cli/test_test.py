@@ -157,7 +157,7 @@ def test_the_schema_takes_what_is_read_and_no_unknown_field(capsys: pytest.Captu
     ("args", "status", "problem"),
     [
         ([], EXIT_USAGE, "Missing argument 'FILE...'"),
-        (["FILE", "--only", "parcels"], EXIT_USAGE, "no case's name has 'parcels'"),
+        (["FILE", "--only", "parcels"], EXIT_USAGE, "no case's name contains 'parcels'"),
         (["FILE", "--broker", "localhost"], EXIT_USAGE, "expected the URL of a server, got 'localhost'"),
         (["FILE", "--broker", "simulator"], EXIT_USAGE, "expected the URL of a server, got 'simulator'"),
         (["FILE", "--broker", "amqp://127.0.0.1:1"], EXIT_UNAVAILABLE, "no RabbitMQ management API answers"),

@@ -103,7 +103,7 @@ def test_a_watch_killed_before_it_knew_that_its_definitions_do_not_fit_binds_its
         assert Watcher([log], wish, begun).step(0).lines  # and killed before it asked whether they fit
     assert (state / "verdicts.jsonl").stat().st_size
     assert main([*command, DEFINITIONS, "--once"]) == 0
-    assert f"note: {state} begins anew: " in capsys.readouterr().err
+    assert f"note: {state} starts again: " in capsys.readouterr().err
     assert said(state) == replayed(log, wish_for(NAME))
     assert main([*command, others, "--once"]) == 65
     assert "made with other definitions" in capsys.readouterr().err

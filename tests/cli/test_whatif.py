@@ -119,10 +119,10 @@ def test_bad_input_is_told(options: list[str], status: int, said: str, capsys: C
 
 
 TYPED = [
-    ("4.3", "quorum", "two", "takes it all the same, and the limit is 20 by server default"),
-    ("4.3", "quorum", "2.5", "takes it all the same, and the limit is 20 by server default"),
-    ("4.0", "quorum", "2.5", "takes it all the same, and the limit is 2 by argument"),
-    ("4.0", "quorum", "true", "takes it all the same, and there is no limit"),
+    ("4.3", "quorum", "two", "takes it anyway, and the limit is 20 by server default"),
+    ("4.3", "quorum", "2.5", "takes it anyway, and the limit is 20 by server default"),
+    ("4.0", "quorum", "2.5", "takes it anyway, and the limit is 2 by argument"),
+    ("4.0", "quorum", "true", "takes it anyway, and there is no limit"),
     ("3.8", "classic", "two", "takes it and ignores it: classic queues have none"),
 ]
 
@@ -161,7 +161,7 @@ def test_what_was_left_is_found_whatever_its_file_is_called_now(tmp_path: Path, 
 
 def test_what_was_left_cannot_be_part_of_the_log(capsys: Capture) -> None:
     assert main([*ASKED[:-1], str(OWN / "trace.log.gz")]) == 65
-    assert "trace.log.gz: a file of this name is in the log, and in what was left" in capsys.readouterr().err
+    assert "trace.log.gz: a file of this name is in the log and in --left" in capsys.readouterr().err
 
 
 def test_a_queue_that_keeps_nothing_is_a_question_of_who_waits(capsys: Capture) -> None:

@@ -128,7 +128,7 @@ def test_the_fix_for_the_default_limit_is_taken_and_keeps_the_message(site: Site
 def test_no_limit_by_policy_is_taken_from_4_0_on_as_the_fix_says(site: Site) -> None:
     site.declare("orders", "quorum")
     told = site.change("3.10", "4.0", "quorum_default_delivery_limit", "orders")
-    assert "delivery-limit -1, for none, is taken by policies only from 4.0 on" in told.fix.text
+    assert "Policies take delivery-limit -1, for none, only from 4.0 on" in told.fix.text
     if expected(site, {"3.8": False, "3.10": False, "4.0": True, "4.3": True}):
         site.set_policy("unlimited", "^orders$", delivery_limit=-1)
         site.publish("orders")

@@ -237,7 +237,7 @@ def test_with_a_consumer() -> None:
     assert world.told()[-1] == told
     world.do(SelectTransactions(CHANNEL))
     world.do(Ack(CHANNEL, 1))
-    told = "It is in the queue 'q', settled in a transaction on channel 1 of me that is not committed."
+    told = "It is in the queue 'q', settled in an uncommitted transaction on channel 1 of me."
     assert world.told()[-1] == told
 
 

@@ -199,7 +199,7 @@ def test_a_single_hit_is_shown_at_once(server: Page) -> None:
     assert server("GET", "/?find=wor").headers["location"] == "./?vhost=%2F&queue=work"
     several = plain(server.text("?find=ORDER"))
     assert several.index("order-12") < several.index("order-1 ")
-    assert "Neither a queue nor a message" in server.html("?find=nothing")
+    assert "No queue and no message" in server.html("?find=nothing")
 
 
 # What may not happen

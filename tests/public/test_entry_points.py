@@ -48,7 +48,7 @@ def test_pytest_says_which_package_is_in_the_way(project: Path, options: tuple[s
 
 def test_the_other_way_round_the_header_says_so(project: Path) -> None:
     done = run(project, "-m", "pytest", *PYTEST, first=ROOT)
-    assert f"dlx: its package simulator hides {project / 'simulator'}; rename that one" in done.stdout
+    assert f"dlx: its package simulator hides {project / 'simulator'}; rename that package" in done.stdout
     assert done.returncode == 0, done.stdout
 
 

@@ -91,15 +91,20 @@ def test_a_release_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
         ("orders: 1", "orders: -1", 8, "-1 messages; expected 0 or more"),
         ("orders: 1", "orders: many", 8, "Expected `int | array`, got `str`"),
         ("definitions:", "definition:", 2, "unknown field 'definition'; did you mean 'definitions'?"),
-        ("queues: {orders: 1}", "at: 5 minutes", 8, "'5 minutes' is no time; expected milliseconds, or such as '90s'"),
+        ("queues: {orders: 1}", "at: 5 minutes", 8, "'5 minutes' is not a time; expected milliseconds or text"),
         ("queues: {orders: 1}", "releases: '>=3.14'", 8, "there is no release '3.14'; did you mean"),
-        ("queues: {orders: 1}", "releases: newest", 8, "'newest' is no condition on releases; expected such as '4.3'"),
+        (
+            "queues: {orders: 1}",
+            "releases: newest",
+            8,
+            "'newest' is not a condition on releases; expected one such as '4.3'",
+        ),
         ("- do: expect", "- do: until\n        at: 5", 4, None),
         ("    steps:", "    each: {n: 1}\n    steps:", 5, "each: expected rows"),
         ("name: one", "name: $n\n    each: {m: [1]}", 5, "no $n in `each`; there are 'm' (write $$ for a dollar)"),
         ("{name: dead}", "{nam: dead}", 2, "queues[1].name: missing; expected a string"),
         ("cases:", "cases: [", 4, "not YAML: "),
-        ("name: one", "name: one\n    name: two", 4, "a key is there twice"),
+        ("name: one", "name: one\n    name: two", 4, "the key is there twice"),
         (*faults("fault: close_chanel"), "fault: no fault 'close_chanel' in a case; did you mean 'close_channel'"),
         (*faults("fault: refuse_declare, queue: dead"), "fault: no fault 'refuse_declare' in a case; there are"),
         (*faults("fault: drop_confirm, nht: 2"), "unknown field 'nht'; did you mean 'nth'?"),
@@ -137,7 +142,7 @@ def test_aliases_of_aliases_end(tmp_path: Path) -> None:
     bomb = "\n".join(f"b{n}: &b{n} [{', '.join([f'*b{n - 1}'] * 9)}]" for n in range(1, 9))
     with pytest.raises(CaseFileError, match="more than 1,000,000 values"):
         read(f"b0: &b0 [x]\n{bomb}\n", tmp_path)
-    with pytest.raises(CaseFileError, match="nested too deeply, or in itself"):
+    with pytest.raises(CaseFileError, match="nested too deeply, or within itself"):
         read("cases: &a [*a]", tmp_path)
 
 

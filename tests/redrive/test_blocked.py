@@ -31,7 +31,7 @@ def test_a_blocked_redrive_ends_and_goes_on_later(
         ]  # fmt: skip
         server.faults.add("alarm", resource="memory")
         assert main(command) == 69
-        assert "the broker takes no publishes: it is short of memory or disk" in capsys.readouterr().err
+        assert "the broker takes no publishes: it ran short of memory or disk" in capsys.readouterr().err
         server.faults.clear()
         assert main(command) == 0
         found = json.loads(capsys.readouterr().out)

@@ -42,7 +42,7 @@ def check(place: Place, folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
         assert left(place) == 1
     if deadly:
         assert main(["inspect", *on, "--allow", "exceeds-limit"]) == 0
-        assert "The look has killed 'poison'" in capsys.readouterr().out
+        assert "Reading killed 'poison'" in capsys.readouterr().out
         assert left(place) == 0
 
 

@@ -105,7 +105,7 @@ def test_a_limit_that_the_definitions_lack(tmp_path: Path) -> None:
         headers = died(death("work", "maxlen", keys=["work"]))
         log.deliver("parking", "", ["parking"], message_id=name, headers=headers)
     found = texts(only(repairs(tmp_path, log, definitions_of(queues))))
-    assert len(found) == 2, "the trace cannot tell messages from bytes"
+    assert len(found) == 2, "the trace does not show whether messages or bytes"
     assert found[0].startswith("Queue 'work' had a max-length throughout")
     assert found[1].startswith("Queue 'work' had a max-length-bytes throughout")
 

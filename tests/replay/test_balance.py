@@ -243,11 +243,11 @@ def test_more_found_than_counted_is_unexplained() -> None:
 
 
 def test_a_log_that_is_cut_explains_the_rest() -> None:
-    found = books({EXPIRED: 7}, LogCounts(), NO_EXCHANGE, cut=("it ended after 5 rows, as it was told",))
+    found = books({EXPIRED: 7}, LogCounts(), NO_EXCHANGE, cut=("it ended after 5 rows, as requested",))
     assert found.unexplained == 0
     assert said(found) == (
         "7 messages expired in classic queues, and no trace shows them"
-        " | the log is cut: it ended after 5 rows, as it was told"
+        " | the log is cut: it ended after 5 rows, as requested"
     )
 
 
@@ -287,7 +287,7 @@ def test_losses_come_first_and_say_so_in_the_report() -> None:
     text = visible_text(page(report_data(balance=LOSING)))
     assert text.index("The books of the broker: 6 dead letters unexplained") < text.index("Where the messages went")
     assert text.index("expired classic queues none 5 0 5 3 messages expired") < text.index("at most once 4 0 4")
-    assert "What this takes for granted" in text
+    assert "What this assumes" in text
 
 
 def test_the_report_without_counters_says_nothing_of_them() -> None:

@@ -252,4 +252,4 @@ def test_the_cycle_rule_rules_a_path_out(tmp_path):
     headers = died(death("b", "expired", keys=["b"]), death("a", "expired", keys=["a"]))
     (row,) = Log().publish("", "a").deliver("a", "", ["a"], headers=headers).replay(tmp_path, loop)
     assert row["verdict"] == "unexplained"
-    assert row["why"] == "expired in 'b': the cycle rule drops what would return to 'a'"
+    assert row["why"] == "expired in 'b': the cycle rule drops a message that would return to 'a'"

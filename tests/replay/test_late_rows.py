@@ -63,7 +63,7 @@ def test_whatif_says_that_it_takes_late_rows_for_prompt(capsys: Any) -> None:
     definitions = str(BUSY / "definitions.json")
     options = ("--definitions", definitions, "--release", "4.3", "--set", "queue:retry.1.x-message-ttl=500")
     main(["whatif", str(BUSY / "trace.log.gz"), *options])
-    assert "all are taken for prompt, though some may come up to 5,196 ms late" in capsys.readouterr().out
+    assert "all are assumed to be on time, though some may come up to 5,196 ms late" in capsys.readouterr().out
 
 
 def other_ttl(queue: str, ttl_ms: int) -> Definitions:
@@ -86,7 +86,7 @@ def test_a_ttl_that_lateness_may_explain_is_unchecked() -> None:
     """Some rows are too prompt for it: those tell."""
     found = delivered(BUSY / "trace.log.gz", other_ttl("retry.1", 350), "4.3")
     assert {each["field"] for row in found for each in row["differences"]} <= {"time in 'retry.1'"}
-    hidden = [row for row in found if "too late to tell" in " ".join(each["why"] for each in row["unchecked"])]
+    hidden = [row for row in found if "too late to show it" in " ".join(each["why"] for each in row["unchecked"])]
     assert "retry.1" in {each["name"] for row in hidden for each in row["unchecked"]}
 
 

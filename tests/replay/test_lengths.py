@@ -48,7 +48,7 @@ def judged(tmp_path: Path, found: Log, definitions: Definitions, *, complete: bo
 def test_more_messages_than_the_limit_must_have_come(tmp_path: Path, length: int, fills: bool) -> None:
     open_end = judged(tmp_path, log(after=2), limited(max_length=length), complete=False)
     assert open_end["verdict"] == "agree"
-    why = f"max-length {length} by argument; the log does not show so many messages there"
+    why = f"max-length {length} by argument; the log shows fewer messages there"
     assert open_end["unchecked"] == ([] if fills else [{"what": "max-length", "name": "inbox", "why": why}])
     whole = judged(tmp_path, log(after=2), limited(max_length=length), complete=True)
     assert whole["verdict"] == ("agree" if fills else "differ")

@@ -89,7 +89,7 @@ def test_the_deaths_that_no_row_shows_are_told_with_their_settings(
     assert expired["because"].startswith("message-ttl 1000 by argument; ")
     assert "rabbit_dead_letter.erl" in expired["source"]
     assert again["at_ms"] == 2_000
-    assert life["missing"] == ["what became of it in 'orders' after the last row"]
+    assert life["missing"] == ["what happened to it in 'orders' after the last row"]
 
 
 def test_a_message_that_is_not_seen_again_is_lost(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

@@ -123,7 +123,7 @@ def test_the_last_reading_tells_that_the_trace_went_on(tmp_path: Path, capsys: A
     assert main(run(tmp_path, looping(), counted=GONE)) == 0
     out = capsys.readouterr().out
     assert out.startswith("1 message was lost: their dead letters reached no queue.")
-    assert "No delivery shows what became of 2 dead letters that the broker counted" in out
+    assert "No delivery shows what happened to 2 dead letters that the broker counted" in out
 
 
 @pytest.mark.parametrize("changes", [{"read_s": (-1, 2.4)}, {"cut": ("it took too long",)}], ids=["soon after", "cut"])
@@ -139,4 +139,4 @@ def test_dead_letters_that_no_delivery_shows_are_open(tmp_path: Path, capsys: An
     assert main(run(tmp_path, found, counted={Account("expired", "classic", "at_most_once"): 2})) == 0
     out = capsys.readouterr().out
     assert out.startswith("RabbitMQ delivered everything as the rules of 4.3 predict, as far as it was checked.")
-    assert "No delivery shows what became of 1 dead letter that the broker counted" in out
+    assert "No delivery shows what happened to 1 dead letter that the broker counted" in out

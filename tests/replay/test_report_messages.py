@@ -133,5 +133,5 @@ def test_the_most_serious_differences_come_first() -> None:
     agreement = html.partition('id="findings"')[2]
     order = places(agreement, *(f'href="#behaviour-{name}"' for name in reversed(found)))
     assert order[0] < order[1] < order[2] < order[3]
-    titles = places(agreement, "Lost, or elsewhere", "Counts and histories", "Other values", "Headers more or less")
+    titles = places(agreement, "Lost, or elsewhere", "Counts and histories", "Other values", "Headers added or missing")
     assert titles == sorted(titles)

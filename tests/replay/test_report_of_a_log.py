@@ -127,7 +127,7 @@ def test_a_long_life_is_told_to_its_end(tmp_path: Path) -> None:
     for _ in range(STEPS_MAX + 5):
         log.deliver("work", "", ["work"], message_id="m0", headers=EXPIRED)
     steps = life(report(tmp_path, log), "m0")
-    assert "6 further rows of the log not told." in steps
+    assert "6 further rows of the log not shown." in steps
     assert steps[-1].startswith("Delivered from 'work'")
 
 
@@ -192,5 +192,5 @@ def test_a_difference_says_what_it_is_and_links_to_its_message(tmp_path: Path) -
 def test_under_another_release_additional_headers_come_last(tmp_path: Path) -> None:
     log = Log().publish("", "wait").deliver("work", "", ["work"], headers=EXPIRED)
     html = report(tmp_path, log, rules="3.12")
-    assert '<h3 class="rank">Headers more or less</h3>' in html
+    assert '<h3 class="rank">Headers added or missing</h3>' in html
     assert '<h3 class="rank">Lost, or elsewhere</h3>' not in html

@@ -82,7 +82,7 @@ def test_a_version_is_taken_and_a_note_tells_which_stands_in_for_it(
         ({**SCENARIO, "definitions": {"queues": [{"name": 1}]}}, "definitions.queues[0]"),
         (
             {**SCENARIO, "steps": [{"do": "jump"}]},
-            "steps[0].do: 'jump' is none of the values that are allowed here; expected one of publish, ack",
+            "steps[0].do: 'jump' is not one of the values allowed here; expected one of publish, ack",
         ),
         ({**SCENARIO, "steps": [{"do": "clear-policy", "name": "p"}]}, "steps: "),
         ({**SCENARIO, "steps": 1}, "steps: expected a list, got a whole number"),

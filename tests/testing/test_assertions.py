@@ -333,7 +333,7 @@ def test_what_was_not_recorded_cannot_be_told() -> None:
     bench.queue("q")
     for _ in range(3):
         bench.publish("q")
-    with pytest.raises(ValueError, match=r"the histories of the first messages are not kept, so nobody can tell"):
+    with pytest.raises(ValueError, match=r"the histories of the first messages are not kept, so it is unknown"):
         assert_nothing_lost(bench.broker)
 
 

@@ -520,7 +520,7 @@ def test_the_release_of_a_topology_goes_before_those_of_the_configuration(inner:
         ("dlx_releases()", "expected @pytest.mark.dlx_releases([*]releases), such as dlx_releases('3.13', '4.3')"),
         ("dlx_releases(4.3)", "expected @pytest.mark.dlx_releases([*]releases), such as *"),
         ("dlx_releases('4.3'), pytest.mark.dlx_topology(release='4.0')",
-         "dlx_releases and the release of dlx_topology say the same; leave one of them out"),
+         "dlx_releases and the release of dlx_topology do the same; leave one of them out"),
     ],
 )  # fmt: skip
 def test_a_marker_that_is_no_use_is_told(inner: pytest.Pytester, marks: str, error: str) -> None:
@@ -610,13 +610,13 @@ def test_what_a_server_refuses_is_told(inner: pytest.Pytester, server: str) -> N
         (["--dlx-broker", "amqps://127.0.0.1:1"], "ERROR: --dlx-broker: no RabbitMQ management API answers at "
          "https://127.0.0.1:10001/ *"),
         (["--dlx-broker", "WRONG"], "ERROR: --dlx-broker: the management API at http://127.0.0.1:*/ refuses the user "
-         "'guest': *; is the password right, and has the user the tag 'management'?"),
+         "'guest': *; is the password right, and does the user have the tag 'management'?"),
         (["--dlx-release", "2.0"], f"ERROR: --dlx-release: no release '2.0': known are {', '.join(RELEASES)}; "
          "the nearest is 3.8"),
         (["--dlx-broker", "4.9"], f"ERROR: --dlx-broker: no release '4.9': known are {', '.join(RELEASES)}; "
          "the nearest is 4.3"),
         (["--dlx-broker", "simulater"], "*, got 'simulater'; did you mean 'simulator'[?]"),
-        (["--dlx-broker", "4.3", "--dlx-release", "4.0"], "ERROR: --dlx-broker 4.3 and --dlx-release 4.0 say two "
+        (["--dlx-broker", "4.3", "--dlx-release", "4.0"], "ERROR: --dlx-broker 4.3 and --dlx-release 4.0 name two "
          "releases; leave one out"),
         (["--dlx-release", "4.0", "--dlx-broker", "SERVER"], "ERROR: --dlx-broker: the server at * is RabbitMQ 4.3.6, "
          "not 4.0"),

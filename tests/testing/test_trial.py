@@ -152,9 +152,9 @@ def test_a_name_that_was_there_is_none() -> None:
         (lambda trial: trial.wait(1.5), ValueError, "wait: Expected `int`, got `float` - at `$.ms`"),
         (lambda trial: trial.publish("", "orders", ttl_ms=5), ValueError, "publish: Object contains unknown field"),
         (lambda trial: trial.publish("", "orders", headers={"CC": "x"}), ValueError, "publish: "),
-        (lambda trial: trial.do("x"), TypeError, "'x' is no step; expected one of simulator.scenario.steps"),
-        (lambda trial: trial.repeat(2, "x"), TypeError, "'x' is no step"),
-        (lambda trial: trial.do(steps.Repeat(("x",), 2)), TypeError, "'x' is no step"),
+        (lambda trial: trial.do("x"), TypeError, "'x' is not a step; expected one from simulator.scenario.steps"),
+        (lambda trial: trial.repeat(2, "x"), TypeError, "'x' is not a step"),
+        (lambda trial: trial.do(steps.Repeat(("x",), 2)), TypeError, "'x' is not a step"),
         (lambda trial: trial.set_policy("short"), ValueError, "set-policy: Expected `object`, got `str`"),
     ],
 )

@@ -142,12 +142,12 @@ def test_a_state_goes_on_only_with_what_it_was_made_for_and_in_one_watch(tmp_pat
     with WatchState(tmp_path, "one") as state:
         state.fit()
         state.commit([])
-        with pytest.raises(CaptureError, match="in use by another one"):
+        with pytest.raises(CaptureError, match="in use by another"):
             WatchState(tmp_path, "one")
     with pytest.raises(CaptureError, match="made with other definitions, release or options"):
         WatchState(tmp_path, "another")
     (tmp_path / "state.sqlite").write_bytes(b"something else" * 100)
-    with pytest.raises(CaptureError, match="no state of `dlx watch`"):
+    with pytest.raises(CaptureError, match="not the state of `dlx watch`"):
         WatchState(tmp_path, "one")
 
 

@@ -27,7 +27,7 @@ OWN_COUNT = Fix(
 
 @asks("client_deaths_continued")
 def republished(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
-    """The counts of a message that a client publishes again with its headers begin anew, or continue."""
+    """The counts of a message that a client publishes again with its headers begin again, or continue."""
     text = "A client takes a dead letter from {names} and publishes it again with its headers: "
     if upgrade.after.client_deaths_continued:
         text += (
@@ -37,7 +37,7 @@ def republished(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     else:
         text += (
             "under {before} its x-death counts go on with every death. Under {after} RabbitMQ does not read the header,"
-            " and the counts begin at 1 with the next death, so that a consumer that gives up at a count never does."
+            " and the counts begin at 1 with the next death, so a consumer that gives up at a count never does."
         )
     queues = ((vhost, name) for vhost, name in _taking(upgrade) if not _only_waits(upgrade, vhost, name))
     yield from for_each_vhost(upgrade, queues, "republished", text, "warning", OWN_COUNT)
@@ -78,7 +78,7 @@ def last_death(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
 def routing_keys(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """The routing keys in x-death leave out others."""
     text = (
-        "A message with CC or BCC keys that dies in {names} has another list of routing-keys in x-death: the first key"
+        "A message with CC or BCC keys that dies in {names} has different routing-keys in x-death: the first key"
         " and CC until 3.12, all keys except those of BCC from 3.13 on ({before} and {after} differ)."
     )
     yield from for_each_vhost(upgrade, _dead_lettering(upgrade), "CC", text)
@@ -100,7 +100,7 @@ def cc_header(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     )
     fix = NOTHING_TO_DO
     if kept:
-        text += " Whoever publishes such a message again with its headers sends it to the CC keys once more."
+        text += " A client that publishes such a message again with its headers sends it to the CC keys once more."
         fix = Fix(True, "remove CC from the headers before a dead letter is published again")
     yield from for_each_vhost(upgrade, queues, "CC", text, "note", fix)
 
@@ -130,7 +130,7 @@ def _records(value: str, queue_type: str) -> str:
 
 
 _TOLD_APART = 3
-"""So many different deaths are listed in another order; the newest stands first, and two have but one order then."""
+"""This many different deaths are listed in another order; the newest comes first, so two have only one order."""
 
 
 def _deep(upgrade: Upgrade) -> Iterator[tuple[str, str]]:
@@ -154,10 +154,10 @@ def order_of_deaths(upgrade: Upgrade) -> Iterator[UpgradeChange]:
     """Yield where x-death lists its entries in another order."""
     text = (
         "A message that died three times or more in different queues comes to {names} with the entries of x-death in"
-        " another order: under {before} each death turns the older ones round, under {after} the newest stands first"
+        " another order: under {before} each death reverses the older ones, under {after} the newest comes first"
         " and the others behind it by age. The first entry is the newest in both."
     )
-    fix = Fix(True, "let consumers look for the entry of a queue and reason, and not for a place in the list")
+    fix = Fix(True, "let consumers look for the entry of a queue and reason, not for a place in the list")
     yield from for_each_vhost(upgrade, _deep(upgrade), "dead letter", text, "warning", fix)
 
 
@@ -165,7 +165,7 @@ def order_of_deaths(upgrade: Upgrade) -> Iterator[UpgradeChange]:
 def stream_headers(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """Consumers of a stream see other headers."""
     text = (
-        "Consumers of stream {names} see other headers of the same message: under 3.12 and before, a stream keeps no"
+        "Consumers of stream {names} see different headers on a message: under 3.12 and before, a stream keeps no"
         " arrays and tables (no x-death and no CC); from 3.13 on it keeps x-death, x- headers and CC, and a dead letter"
         " read from it shows an expiration again."
     )
@@ -199,7 +199,7 @@ def acquired_count(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
 def first_get(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """basic.get shows a count of 0 on the first delivery, or none."""
     text = (
-        "The first basic.get of a message of {names} shows x-delivery-count 0 until 3.11, and no such header from 3.12."
+        "The first basic.get of a message from {names} shows x-delivery-count 0 until 3.11, and no header from 3.12 on."
     )
     queues = ((queue.vhost, queue.name) for queue, _, _ in upgrade.queues(QUORUM))
     yield from for_each_vhost(upgrade, queues, "any message", text)
@@ -240,7 +240,7 @@ def _carried(upgrade: Upgrade, about: ObjectName, settings: Settings, sources: l
         severity="warning" if counts else "note",
         about=about,
         message=f"A dead letter from {named(sources)} comes to '{about.name}' {now} under"
-        f" {upgrade.before.name}; under {upgrade.after.name} it brings its failed deliveries along, and is redelivered"
+        f" {upgrade.before.name}; under {upgrade.after.name} it carries its failed deliveries along, and is redelivered"
         f" with x-delivery-count 1 or more.{limit if counts else ''}",
         fix=Fix(True, f"give '{about.name}' a higher delivery-limit with a policy, if its consumers return messages")
         if counts

@@ -50,7 +50,7 @@ def _refused_policy(upgrade: Upgrade, vhost: str, policy: Policy, operator: bool
             " messages with it."
         )
     how = f"set {kind} '{policy.name}' without {keys}"
-    how += "; declare what needs copies as quorum queues, which takes new queues" if mirrored else ""
+    how += "; where copies matter, declare new quorum queues" if mirrored else ""
     return UpgradeChange(
         severity="warning",
         about=ObjectName(kind, vhost, policy.name),
@@ -91,7 +91,7 @@ def refused_objects(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
             yield UpgradeChange(
                 severity="warning",
                 about=ObjectName(kind, vhost, item["name"]),
-                message=f"{upgrade.after.name} refuses to declare {kind} '{item['name']}' as it is, which"
+                message=f"{upgrade.after.name} refuses to declare {kind} '{item['name']}', which"
                 f" {upgrade.before.name} does: {then}. Clients that declare it on start fail, and so does an import.",
                 fix=Fix(
                     False,
@@ -112,7 +112,7 @@ def _items(upgrade: Upgrade) -> Iterator[tuple[str, dict[str, Any], str]]:
 def _refusal(kind: str, vhost: str, item: dict[str, Any], release: Release) -> str | None:
     try:
         if not is_declared(kind, vhost, item, release):
-            return "a queue of its type cannot be like that"
+            return "its type does not allow that"
     except Refusal as refusal:
         return refusal.plain
     return None
@@ -157,7 +157,7 @@ def topic_permissions(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
             yield UpgradeChange(
                 severity="warning",
                 about=ObjectName("topic permission", vhost, exchange),
-                message=f"The topic permission of user '{user}' for exchange '{exchange}' is read another way under"
+                message=f"The topic permission of user '{user}' for exchange '{exchange}' has another meaning under"
                 f" {upgrade.after.name} than under {upgrade.before.name}: {row.meaning}",
                 fix=Fix(True, f"try what '{user}' publishes against {upgrade.after.name} before the upgrade"),
                 traffic=MessagesConcerned("any message", vhost),

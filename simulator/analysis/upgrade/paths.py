@@ -22,9 +22,9 @@ ARRIVES = ("dead-lettered", "may be refused", "held")
 PATHS_MAX = 20_000
 _LOSSES = {
     "cycle": "is dropped as a cycle",
-    "lost in a stream": "is lost without a word",
+    "lost in a stream": "is lost silently",
     "unroutable": "is dropped, because nothing takes it",
-    "dead-letter exchange missing": "is dropped, because there is no such dead-letter exchange",
+    "dead-letter exchange missing": "is dropped, because the dead-letter exchange does not exist",
     "queue crashes": "crashes the queue",
 }
 _DEATHS = {
@@ -159,8 +159,8 @@ def _severity(each: PathChange) -> Severity:
 def _fix(upgrade: Upgrade, each: PathChange, targets: tuple[str, ...]) -> Fix:
     settings = upgrade.before_flows[each.queue.vhost].settings(each.queue.name)
     if _severity(each) == "note":
-        return Fix(True, "nothing has to be done before the upgrade; watch the queues that now get these messages")
+        return Fix(True, "nothing to do before the upgrade; watch the queues that now get these messages")
     key = DEAD_LETTER_ROUTING_KEY if DEAD_LETTER_ROUTING_KEY in settings.values else DEAD_LETTER_EXCHANGE
     where = f"lead what {_DEATHS[each.reason]} '{each.queue.name}'"
     names = " or ".join(map(_quoted, targets))
-    return change_of(settings, key, f"{where} to a queue where messages rest, and not on to {names}")
+    return change_of(settings, key, f"{where} to a queue where messages stay, and not on to {names}")

@@ -98,7 +98,7 @@ def asks(*rows: str) -> Callable[[Question], Question]:
     return add
 
 
-NOTHING_TO_DO = Fix(True, "nothing has to be done before the upgrade")
+NOTHING_TO_DO = Fix(True, "nothing to do before the upgrade")
 
 
 def named(names: Iterable[str], most: int = 4) -> str:
@@ -110,7 +110,7 @@ def named(names: Iterable[str], most: int = 4) -> str:
 
 # A topology under two releases, and under one in which a single row is that of the other.
 #
-# That experiment tells which row a difference comes from: it is there with the row as it was before, and gone with
+# That experiment shows which row a difference comes from: it is there with the row as it was before, and gone with
 # the row as it will be.
 
 
@@ -127,7 +127,7 @@ class QueueAt(NamedTuple):
 
 
 class Upgrade:
-    """Definitions, the release of their server, and the release that it shall have.
+    """Definitions, the release of their server, and the release to upgrade to.
 
     Attributes:
         definitions: as given.
@@ -174,7 +174,7 @@ class Upgrade:
         return with_behaviour(self.before, row.name, self.after)
 
     def without_row(self, row: Row) -> Release:
-        """Return the release to come, with this row as it was."""
+        """Return the later release, with this row as it was."""
         return with_behaviour(self.after, row.name, self.before)
 
     def trials(self, row: Row) -> tuple[tuple[Release, Release], ...]:
@@ -182,7 +182,7 @@ class Upgrade:
         return (self.before, self.with_row(row)), (self.without_row(row), self.after)
 
     def flows_of_trials(self, row: Row) -> tuple[dict[str, MessageFlow], dict[str, MessageFlow]]:
-        """Return what is said before, with this row as it will be; and then, with this row as it was."""
+        """Return what the earlier release says with this row as it will be, and the later one with it as it was."""
         if row.name not in self._trials:
             self._trials[row.name] = self.flows(self.with_row(row)), self.flows(self.without_row(row))
         return self._trials[row.name]
@@ -235,7 +235,7 @@ class Upgrade:
 
 
 class SettingChange(NamedTuple):
-    """A setting of a queue that is another one after the upgrade; ``None`` is none."""
+    """A setting of a queue that differs after the upgrade; ``None`` is none."""
 
     queue: QueueAt
     key: str
@@ -311,7 +311,7 @@ def for_each_vhost(
 
 
 def by_policy(settings: Settings, what: str) -> str:
-    """Say by which policy to set something: the one that the queue has, since only one applies, or one of its own."""
+    """Say which policy to set something in: the one that the queue has, since only one applies, or one of its own."""
     policy = settings.policy.policy
     if policy is None:
         return f"set {what} with a policy for '{settings.queue.name}'"

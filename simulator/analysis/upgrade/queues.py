@@ -36,7 +36,7 @@ def _change(
 
 @asks("consumer_timeout_enforced_by")
 def consumer_timeout(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
-    """Deliveries that are not acknowledged in time are taken back by another one than before, or by nobody."""
+    """Deliveries that are not acknowledged in time are taken back by another process than before, or by none."""
     timed = upgrade.after if upgrade.after.consumer_timeout_ms else upgrade.before
     span = f"{_span(timed.consumer_timeout_ms or 0)}, unless {CONSUMER_TIMEOUT} or rabbitmq.conf says otherwise"
     fix = Fix(True, "let consumers acknowledge in time, subscribe again after a basic.cancel, and open closed channels")
@@ -104,7 +104,7 @@ def _ladder(upgrade: Upgrade, queue: QueueAt, wait: str) -> UpgradeChange:
         f" releases; from 4.3 on the quorum queue '{queue.name}' can keep a returned message back by itself."
     )
     how = (
-        f"nothing has to be done. After the upgrade, a policy for '{queue.name}' with delayed-retry-type all,"
+        f"nothing to do before the upgrade. After it, a policy for '{queue.name}' with delayed-retry-type all,"
         f" delayed-retry-min {ttl} and delayed-retry-max {ttl} does without '{wait}': consumers then return a message"
         " by basic.reject with requeue=true"
     )

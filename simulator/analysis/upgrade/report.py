@@ -18,11 +18,11 @@ from simulator.definitions import Definitions
 # Some of them matter to what clients send or read; a person who upgrades finds them with ``dlx releases A B``.
 
 
-_PUBLISHED = "publishers decide it; definitions do not tell what they send"
-_CONSUMED = "consumers decide it; definitions do not tell with which arguments they subscribe"
+_PUBLISHED = "publishers decide it; definitions do not show what they send"
+_CONSUMED = "consumers decide it; definitions do not show with which arguments they subscribe"
 _WORDS = "only the words or the code of an answer change"
-_IMPORT = "it decides how a document is imported, and what is exported from the new server is in its form"
-_EXPORT = "it decides what an export tells of a topology"
+_IMPORT = "it decides how a document is imported; the new server exports in the new form"
+_EXPORT = "it decides what an export shows of a topology"
 _NEW = "it is about new declarations; the queues of definitions have their type"
 _CLIENTS = "it is about clients and connections"
 
@@ -35,15 +35,15 @@ BESIDE: Mapping[str, str] = {
     "content_size_checked": _PUBLISHED,
     "publisher_checked": _PUBLISHED,
     "mandatory_publishes_numbered": _PUBLISHED,
-    "header_order": "headers have no order in AMQP; no rule goes by it",
-    "headers_match_message_timestamps": "an export has a timestamp as an integer, so that it does not tell one",
+    "header_order": "headers have no order in AMQP; no rule depends on it",
+    "headers_match_message_timestamps": "an export writes a timestamp as an integer, so it does not show one",
     "stream_message_overhead": "it changes the size of a stream's segments by a few bytes for each message",
     "commit_to_deleted_queue": "transactions on deleted queues; definitions have neither",
     "direct_replies_taken_by": "definitions have no reply queues",
     "direct_replies_by_dead_letter": "definitions have no reply queues",
     "global_qos": _CONSUMED,
     "global_qos_refused": _WORDS,
-    "consumer_timeout_ms": "consumer_timeout_enforced_by, which changed with it, tells it",
+    "consumer_timeout_ms": "consumer_timeout_enforced_by, which changed with it, covers it",
     "quorum_consumer_order": _CONSUMED,
     "quorum_consumer_continues": _CONSUMED,
     "quorum_repeats_are_flagged": _CONSUMED,
@@ -55,7 +55,7 @@ BESIDE: Mapping[str, str] = {
     "stream_consumer_arguments": _CONSUMED,
     "credit_read_by": _CONSUMED,
     "returns_counted_as_failures": "quorum_delivery_limit_counts, delivery_count_carried and"
-    " quorum_acquired_count_header tell what follows from it",
+    " quorum_acquired_count_header cover what follows from it",
     "stream_refusals": _WORDS,
     "single_active_get_refusal": _WORDS,
     "argument_errors": _WORDS,
@@ -75,8 +75,8 @@ BESIDE: Mapping[str, str] = {
     "exclusive_queues_located": "an exclusive queue goes with its connection, and is in no definitions",
     "passive_declare_needs": _CLIENTS,
     "user_tags": _CLIENTS,
-    "user_limits": "a limit that was not there before limits nobody",
-    "vhost_deletion_protection": "no virtual host is protected from deletion before somebody protects it",
+    "user_limits": "a limit that did not exist before limits no client",
+    "vhost_deletion_protection": "no virtual host is protected from deletion until an operator protects it",
     "queue_limit_checked": "it decides in which order a new declaration is checked",
     "frame_max_min": _CLIENTS,
     "speaks_amqp_1_0": _CLIENTS,
@@ -100,19 +100,19 @@ BESIDE: Mapping[str, str] = {
     "definitions_internal_exchanges": _EXPORT,
     "definitions_exclusive_bindings": _EXPORT,
     "initial_global_parameters": _IMPORT,
-    "dead_letters_counted": "it is what monitoring sees",
-    "counted_protocols": "it is what monitoring sees",
-    "alarms_in_metrics": "it is what monitoring sees",
+    "dead_letters_counted": "only monitoring sees it",
+    "counted_protocols": "only monitoring sees it",
+    "alarms_in_metrics": "only monitoring sees it",
 }
 
 
 GROUPS = (settings, paths, histories, queues, objects)
 """The modules that hold the questions."""
 ASSUMED = (
-    "publishers set no expiration, CC, BCC or x-death of which the definitions know; where they do, a change says so",
-    "the server has no plugins beside those of a plain installation, and its configuration stays as it is",
-    "queues, bindings and policies stay as they are during the upgrade, and no feature flag is left disabled",
-    "no traffic passes releases in between, through which an upgrade may have to go",
+    "publishers set no expiration, CC, BCC or x-death; a change that depends on one says so",
+    "the server has only the plugins of a plain installation, and its configuration does not change",
+    "queues, bindings and policies do not change during the upgrade, and no feature flag is left disabled",
+    "no traffic passes through releases that the upgrade may have to pass on the way",
 )
 UNCHECKED = (
     "what clients do: their libraries, arguments of consumers, prefetch, message sizes",
@@ -176,7 +176,7 @@ def _order(found: FoundChange) -> tuple[int, Any, str]:
 def _left_out(upgrade: Upgrade) -> list[str]:
     publishes = upgrade.entries.left_out
     cut = [
-        f"ways of messages in virtual host '{vhost}' beyond the {paths.PATHS_MAX:,} shortest"
+        f"paths of messages in virtual host '{vhost}' beyond the {paths.PATHS_MAX:,} shortest"
         for vhost, walk in upgrade.walks.items()
         if not walk.complete or len(walk.places) > paths.PATHS_MAX
     ]
@@ -194,7 +194,7 @@ def _tied(upgrade: Upgrade) -> list[str]:
                     found.setdefault((kind, *names), {})[queue.about] = None
     return [
         f"which of the {kind} {' and '.join(map(repr, names))} of equal priority applies to {_some(list(queues))}: "
-        f"RabbitMQ does not define it, and it may be another one after the upgrade; here it is {names[0]!r}"
+        f"RabbitMQ does not define that, and another may apply after the upgrade; here it is {names[0]!r}"
         for (kind, *names), queues in found.items()
     ]
 

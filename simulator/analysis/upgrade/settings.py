@@ -40,7 +40,7 @@ _NOT_SET = "not set"
 
 @asks("quorum_default_delivery_limit", "quorum_negative_delivery_limit", "quorum_non_integer_delivery_limit")
 def delivery_limit(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
-    """A quorum queue gets a delivery limit that nobody set, or another one than before."""
+    """A quorum queue gets a delivery limit that was not set, or a different one."""
     for each in setting_changes(upgrade, row):
         if each.key != DELIVERY_LIMIT:
             continue
@@ -100,7 +100,7 @@ def _limit_fix(upgrade: Upgrade, each: SettingChange) -> Fix:
     unlimited = Policy(name="limits", pattern=".*", definition={DELIVERY_LIMIT: -1}, apply_to="queues")
     if upgrade.refused_policy(unlimited, upgrade.before, operator=False) is None:
         return Fix(True, f"{safe}, and also delivery-limit -1 for none")
-    return Fix(True, f"{safe}. delivery-limit -1, for none, is taken by policies only from 4.0 on")
+    return Fix(True, f"{safe}. Policies take delivery-limit -1, for none, only from 4.0 on")
 
 
 @asks("quorum_delivery_limit_counts")
@@ -109,13 +109,13 @@ def what_counts(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     failures = upgrade.after.quorum_delivery_limit_counts == "failures"
     for queue, now, then in upgrade.queues(QUORUM):
         if now.delivery_limit is None or then.delivery_limit is None:
-            continue  # where the limit is a new one, that is told
+            continue  # where the limit is new, that is reported
         if failures:
             text = (
                 f"Messages that consumers of '{queue.name}' return by basic.nack no longer count towards its delivery"
                 f" limit ({then.delivery_limit}): under {upgrade.before.name} every return counts, under"
                 f" {upgrade.after.name} only a basic.reject and a lost channel do. A message that is always returned"
-                " by basic.nack comes back for ever."
+                " by basic.nack comes back forever."
             )
         else:
             text = (
@@ -172,7 +172,7 @@ def policies_of_new_queues(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange
                 message=f"Under {first.name} '{queue.name}' has policy {named(extra)} if it is declared after it, until"
                 f" a policy changes, though {definition.type} queues do not support all its keys; under"
                 f" {other.name} that is skipped at once.",
-                fix=Fix(True, "set what the queue shall have in a policy with only keys that its type supports"),
+                fix=Fix(True, "put the queue's settings into a policy with only keys that its type supports"),
                 traffic=MessagesConcerned("any message", queue.vhost, (queue.name,)),
             )
 

@@ -1,1 +1,1 @@
-"""The operations by which clients, operators and time change the broker: one file for each subject."""
+"""The operations with which clients, operators and time change the broker: one file for each subject."""

@@ -66,7 +66,7 @@ def check_exclusive(queue: QueueState, connection: Connection) -> None:
 
 
 def queue(channel: Channel, name: str) -> QueueState:
-    """Return the queue. Raise ``Refusal`` unless it exists and is no other connection's."""
+    """Return the queue. Raise ``Refusal`` unless it exists and belongs to no other connection."""
     vhost = channel.connection.vhost
     found = vhost.queues.get(name)
     if found is None:

@@ -137,7 +137,7 @@ def _apply(node: NodeState, channel: Channel, settling: Settling) -> None:
     for place, batch in enumerate(batches):
         try:
             _settle_batch(node, channel, batch, settling)
-        except amqp_errors.Refusal:  # the channel is lost, and with it what the other queues have not been told
+        except amqp_errors.Refusal:  # the channel is lost, and with it what the other queues have not heard
             untold = {id(unacked) for batch in batches[place + 1 :] for unacked in batch.deliveries}
             channel.unacked.update(item for item in settled if id(item[1]) in untold)
             raise

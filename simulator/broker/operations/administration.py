@@ -120,7 +120,7 @@ def set_policy(node: NodeState, command: SetPolicy) -> None:
 
 
 def check_policy_parameter(node: NodeState, name: str, value: Any, *, operator: bool) -> None:
-    """Raise ``OperatorError`` for the value of a parameter that is no policy which the release takes."""
+    """Raise ``OperatorError`` for the value of a parameter that the release does not take as a policy."""
     with _refusals_of_operators():
         policy_validation.check_policy_parameter(name, value, operator=operator, release=node.release)
 
@@ -165,7 +165,7 @@ def reconfigure(node: NodeState, effect: PoliciesChanged) -> None:
     new = queue.settings = queue.store.settings = effective_settings(
         queue.definition, queue.vhost.topology, node.release
     )
-    if new.in_force != old.in_force:  # a queue whose own policies stay is not told: what expired unnoticed stays
+    if new.in_force != old.in_force:  # a queue whose own policies stay is not notified: what expired unnoticed stays
         _apply(node, queue, old)
         if new.consumer_timeout_ms != old.consumer_timeout_ms:
             deliveries.reconsider_timeouts(node, queue)
@@ -208,7 +208,7 @@ def keep(node: NodeState, vhost: VirtualHost, component: str, name: str, value: 
         vhost.operator_policies[name] = checked_policy(node, name, value, operator=True)
     elif component == _LIMITS:
         limits.check_vhost_limits(value, name)
-        if name != "limits":  # a server keeps them, but fails when it tells of them
+        if name != "limits":  # a server keeps them, but fails when it lists them
             raise operator_errors.wrong_type()
         limits.set_vhost_limits(node, SetVhostLimits(vhost.name, value))
     else:

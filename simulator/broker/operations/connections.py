@@ -1,13 +1,13 @@
-"""Connections and channels: opened, closed, lost, or closed because their client acknowledges nothing.
+"""Connections and channels: opened, closed, lost, or closed because their client does not acknowledge.
 
 A channel that ends gives back what it has not acknowledged; a connection takes its
 exclusive queues with it.
 
 A channel that has a late delivery (``deliveries`` says when that is) closes itself with an
-error until 4.2. In 4.3 the delivery goes back to its quorum queue, and its consumer is told
-that it is cancelled but stays, deaf until it has acknowledged what timed out. It is told so
-again whenever more of its deliveries time out. A client that cannot be told, because of
-basic.get or for want of the capability, loses its channel.
+error until 4.2. In 4.3 the delivery goes back to its quorum queue, and its consumer gets a
+cancellation but stays, deaf until it has acknowledged what timed out. It gets another whenever more
+of its deliveries time out. A client that cannot get one, because of basic.get or for want of the
+capability, loses its channel.
 
 Source: rabbit_reader.erl, rabbit_channel.erl terminate, evaluate_consumer_timeout (4.0.5),
 handle_queue_actions (4.3.5); rabbit_amqqueue_process.erl handle_ch_down; rabbit_fifo.erl
@@ -45,7 +45,7 @@ def open_connection(node: NodeState, command: OpenConnection) -> None:
     if user is None or command.vhost not in user.permissions:
         raise amqp_errors.vhost_refused(command.vhost, command.user)
     if command.connection in node.connections:
-        raise ValueError(f"there is a connection {command.connection!r}: the identity of a connection must be its own")
+        raise ValueError(f"there is a connection {command.connection!r}: expected an identity of its own")
     node.connections[command.connection] = Connection(
         command.connection,
         vhost,
@@ -68,7 +68,7 @@ def close_connection(node: NodeState, command: CloseConnection) -> None:
 
 
 def force_close(node: NodeState, connection: Connection, reason: amqp_errors.Refusal) -> None:
-    """Close a connection because of what an operator did; its client is told why."""
+    """Close a connection because of what an operator did; its client hears why."""
     node.out.append(ConnectionClosed(connection.id, reason.code, reason.text))
     close_connection(node, CloseConnection(connection.id))
 
@@ -162,7 +162,7 @@ def look_for_late_deliveries(node: NodeState, due_us: int, channel_id: ChannelId
     waiting = [unacked for unacked in channel.unacked.values() if not unacked.timed_out]
     times = [deliveries.late_us(node, channel, unacked) for unacked in waiting]
     soonest = min((time for time in times if time is not None), default=None)
-    if soonest is not None:  # one that an older delivery shields is looked at with the next tick
+    if soonest is not None:  # one that an older delivery shields is checked with the next tick
         deliveries.look_again(node, channel, max(soonest, deliveries.noticed_us(node, channel, node.now_us + 1)))
 
 

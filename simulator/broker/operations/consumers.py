@@ -194,7 +194,7 @@ def _hand_over(node: NodeState, channel: Channel, queue: QueueState, no_ack: boo
     queue.counters.redeliver += copy.redelivered
     added = deliveries.delivery_headers(node, queue, copy, first_get=copy.acquired is None)
     if queue.definition.type == CLASSIC or no_ack:
-        queues.expire(node, queue)  # and get-ok tells how many are left then
+        queues.expire(node, queue)  # and get-ok says how many are left then
     node.out.append(Got(channel.id, tag, copy.redelivered, queue.store.ready, copy.message, copy.body, added))
     deliveries.handed_out(node, queue, copy, channel, added, no_ack=no_ack)
     queues.expire(node, queue)
@@ -230,7 +230,7 @@ def resume(node: NodeState, channel: Channel) -> None:
 
 
 def set_flow(node: NodeState, command: SetFlow) -> None:
-    """Answer channel.flow: RabbitMQ lets nobody stop its deliveries this way."""
+    """Answer channel.flow: RabbitMQ lets no client stop its deliveries this way."""
     channel = node.channel(command.channel)
     if not command.active:
         raise amqp_errors.channel_flow()

@@ -129,7 +129,7 @@ def _leaving(message: Message, count: int | None) -> Message:
 
 
 def ended(node: NodeState, queue: QueueState, copy: Copy, reason: str, outcome: CopyOutcome, why: str) -> None:
-    """Tell how a death ended, in the rules' words for it."""
+    """Emit how a death ended, in the rules' words for it."""
     event = _ENDS[outcome]
     if event in node.watched:
         node.happened(event, queue, copy, reason=reason, detail=why)
@@ -148,7 +148,7 @@ def _hold(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> None:
 
 
 def worker_name(queue: QueueState) -> str:
-    """Return the name by which other queues know the queue's worker."""
+    """Return the name that other queues know the queue's worker by."""
     return f"worker of {queue.name}"
 
 

@@ -1,6 +1,6 @@
-"""Takes definitions as the state of a server: what a server exports, it has, whatever an import would say.
+"""Takes definitions as the state of a server: a server has what it exports, whatever an import would say.
 
-Each item is imported as ``definitions_import`` does it. One that the release would not import is there all the same,
+Each item is imported as ``definitions_import`` does it. One that the release would not import is still there,
 without what the release does not know, and a reply says what an import would have said. So a server has queues whose
 names begin with ``amq.``, policies from before an upgrade, and more queues than a limit that came later.
 """
@@ -35,7 +35,7 @@ from simulator.json_values import NoFieldValueError, field_value
 
 Taken = Item | None
 """What the broker has of an item."""
-_LEFT_OUT = "an import leaves it out without a word"
+_LEFT_OUT = "an import leaves it out silently"
 
 
 def take_definitions(node: NodeState, command: TakeDefinitions) -> Iterator[None]:
@@ -72,7 +72,7 @@ def _take(node: NodeState, section: str, place: int, item: Item, at: At) -> None
 
 
 def _readable(item: Item) -> Item:
-    """Return an item without arguments that are no AMQP values."""
+    """Return an item without arguments that are not AMQP values."""
     arguments = item.get("arguments") or {}
     try:
         field_value(arguments)
@@ -94,7 +94,7 @@ def _is_field_value(value: Any) -> bool:
 
 
 def _take_user(node: NodeState, _vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:
-    """Keep a user whose password was taken out of the export: nobody can log in as that user."""
+    """Keep a user whose password was taken out of the export: no client can log in as that user."""
     if error is None:
         return item, ""
     if not isinstance(item.get("name"), str):

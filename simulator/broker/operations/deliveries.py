@@ -136,7 +136,7 @@ def _bring_back(queue: QueueState, free: list[Consumer]) -> bool:
 
 
 def held_back(queue: QueueState, channel: Channel) -> bool:
-    """Return whether the queue has met the channel's global prefetch: it tries none of its consumers until told.
+    """Return whether the queue has met the channel's global prefetch: it tries none of its consumers until notified.
 
     Source: rabbit_limiter.erl can_send, notify_queues.
     """
@@ -188,7 +188,7 @@ def choose_single_active(queue: QueueState, release: Release) -> None:
     current = queue.active_single
     able = (each for each in queue.active if not each.timed_out and (each is current or not each.quiescing))
     best = min(able, key=_precedence, default=None)
-    if current is not None and current.quiescing and not current.unacked:  # even if nobody is left to take over
+    if current is not None and current.quiescing and not current.unacked:  # even if no consumer is left to take over
         current.quiescing = False
         queue.active_single = best
     elif current is None or best is None or current.priority >= best.priority:
@@ -205,7 +205,7 @@ def _precedence(consumer: Consumer) -> tuple[int, int, int]:
 
 
 def retire_single_active(queue: QueueState) -> None:
-    """Have a single active consumer that made way and holds nothing any more wait again, with nobody in its place."""
+    """Have a single active consumer that made way and holds nothing any more wait again, with none in its place."""
     current = queue.active_single
     if current is not None and current.quiescing and not current.unacked:
         current.quiescing = False
@@ -335,7 +335,7 @@ def watch(node: NodeState, channel: Channel, unacked: Unacked) -> None:
 
 
 def needs_watch(node: NodeState, consumer: Consumer) -> bool:
-    """Return whether a delivery may time out before its channel is looked at anyway; most have the default timeout."""
+    """Return whether a delivery may time out before its channel is checked anyway; most have the default timeout."""
     timeout_ms = consumer.timeout_ms
     if timeout_ms is None:
         return False
@@ -381,7 +381,7 @@ def is_late(node: NodeState, channel: Channel, unacked: Unacked) -> bool:
 
 
 def late_us(node: NodeState, channel: Channel, unacked: Unacked) -> int | None:
-    """Return when somebody notices that the delivery is late; ``None``: never."""
+    """Return when the server notices that the delivery is late; ``None``: never."""
     timeout = timeout_of(node.release, unacked)
     if timeout is None:
         return None
@@ -389,7 +389,7 @@ def late_us(node: NodeState, channel: Channel, unacked: Unacked) -> int | None:
 
 
 def noticed_us(node: NodeState, channel: Channel, time_us: int) -> int:
-    """Return when somebody notices what is so from ``time_us`` on: a channel at its next tick, a queue at once.
+    """Return when the server notices what holds from ``time_us`` on: a channel at its next tick, a queue at once.
 
     Its clock counts milliseconds: what went out in the same one is late together.
     """

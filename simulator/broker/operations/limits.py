@@ -74,5 +74,5 @@ def check_channel(node: NodeState, connection: Connection) -> None:
 
 
 def queue_limit_reached(vhost: VirtualHost, adding: int = 1) -> int | None:
-    """Return the virtual host's limit of queues, if there is no room for so many more."""
+    """Return the virtual host's limit of queues, if there is no room for that many more."""
     return limit_reached(vhost.limits, MAX_QUEUES, len(vhost.queues) + adding - 1)

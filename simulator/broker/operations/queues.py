@@ -47,7 +47,7 @@ def enter(
 
     ``held``: it is a dead letter that its queue holds until it is taken. Without a
     publisher it is one that is sent at most once. ``under_way``: it was sent before its
-    publisher could be told to stop.
+    publisher could hear that it must stop.
     """
     store = queue.store
     copy = Copy(uid, message, body)
@@ -127,7 +127,7 @@ def evaluate(node: NodeState, queue: QueueState, *, singly: bool = False) -> Non
 def keep_within_limits(node: NodeState, queue: QueueState) -> bool:
     """Push out what is over the limits, and return whether there was any.
 
-    A quorum queue that rejects tells its publishers to stop, or to go on. It looks at the end of every
+    A quorum queue that rejects asks its publishers to stop, or to go on. It looks at the end of every
     command, so that one that empties it far enough for a moment lets them go on for good.
     """
     store = queue.store
@@ -235,7 +235,7 @@ def purge(node: NodeState, queue: QueueState) -> int:
 
 
 def lose(node: NodeState, queue: QueueState, why: str) -> None:
-    """Remove all that a deleted queue has: whoever still refers to it shall not keep its messages."""
+    """Remove all that a deleted queue has: objects that still refer to it must not keep its messages."""
     gone = queue.store.purge()
     if Event.PURGED in node.watched:
         unsettled = [unacked.copy for unacked in waiting(node, queue)]
@@ -254,7 +254,7 @@ def waiting(node: NodeState, queue: QueueState) -> Iterator[Unacked]:
 
 
 def _tell_refusal(node: NodeState, queue: QueueState, copy: Copy, event: Event, *, dead: bool) -> None:
-    """Tell that a full queue refused a message. A dead letter sent at most once has no publisher, and is lost."""
+    """Report that a full queue refused a message. A dead letter sent at most once has no publisher, and is lost."""
     full = f"queue '{queue.name}' is full"
     if event in node.watched:
         node.happened(event, queue, copy, reason=MAXLEN if dead else None, detail=full)
@@ -312,7 +312,7 @@ def removed(node: NodeState, queue: QueueState, copies: list[Copy], why: str = "
 def _gone(
     node: NodeState, queue: QueueState, copy: Copy, event: Event, reason: str | None = None, detail: str = ""
 ) -> bool:
-    """Tell that a message has left its queue, dead-letter it where that was its death; whether the queue crashes."""
+    """Report that a message has left its queue, and dead-letter it if it died; return whether the queue crashes."""
     if event in node.watched:
         node.happened(event, queue, copy, reason=reason, detail=detail)
     return reason is not None and dead_letters.die(node, queue, copy, reason)

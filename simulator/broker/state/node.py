@@ -76,9 +76,9 @@ Observer = Callable[[Happened, Message], None]
 class NodeState:
     """All that one RabbitMQ node remembers.
 
-    ``agenda`` is what operations set off and nobody has done yet, ``timers`` what will
-    be due; ``out`` is what ``handle`` will return. ``watched`` are the events that
-    anybody wants, ``reported`` those that go to ``out``. ``until_us`` is how far the
+    ``agenda`` is what operations set off and is not done yet, ``timers`` what will
+    be due; ``out`` is what ``handle`` will return. ``watched`` are the events with
+    a listener, ``reported`` those that go to ``out``. ``until_us`` is how far the
     driver lets time go; ``overruns`` counts the instants in a row that had too much
     to do, ``resting`` says that the rest waits for its deadline. ``channel_tick_us`` is how often channels look whether
     a delivery is late, where they do (``channel_tick_interval``).
@@ -125,7 +125,7 @@ class NodeState:
         detail: str = "",
         more: Mapping[str, int] | None = None,
     ) -> None:
-        """Tell what happened to a copy. Ask ``watched`` first: most events nobody wants.
+        """Report what happened to a copy. Ask ``watched`` first: most events have no listener.
 
         ``more`` are the headers that a queue adds to a delivery.
         """

@@ -88,7 +88,7 @@ class VirtualHost(msgspec.Struct, eq=False):
         self.generation += 1
 
     def changed(self) -> None:
-        """Let nobody rely on what is remembered of it: something changed that decides over routes or settings."""
+        """Drop what is cached of it: something changed that decides routes or settings."""
         self.generation += 1
         self.topology.routes.clear()
 

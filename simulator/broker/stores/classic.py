@@ -82,7 +82,7 @@ class ClassicStore:
         """Add a message at the end of its priority.
 
         With a queue TTL of 0 and no dead-letter exchange it does not enter a queue that
-        has messages: nobody could get it at once. Raises ``PriorityError`` for a negative priority.
+        has messages: no consumer could get it at once. Raises ``PriorityError`` for a negative priority.
         """
         message = copy.message
         copy.size = len(copy.body)

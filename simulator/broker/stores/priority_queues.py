@@ -19,7 +19,7 @@ from simulator.broker.copies import Copy
 NOTHING: list[Copy] = []
 
 _by_position = attrgetter("position")
-_MANY = 1_000  # so many messages are sorted in together: inserting each costs time by the length of the queue
+_MANY = 1_000  # this many messages are sorted in together: inserting each costs time by the length of the queue
 
 
 def time_to_live_us(queue_ttl_ms: int | None, expiration: str | None) -> int | None:

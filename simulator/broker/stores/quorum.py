@@ -3,7 +3,7 @@
 Returned messages are served first, in the order in which they came back; then the
 others, by priority where the release has priorities. Expiry (of each priority, in
 later releases) and drop-head take the message that is served next. reject-publish
-tells publishers to stop once the queue is over its limit, and to go on when it has
+asks publishers to stop once the queue is over its limit, and to go on when it has
 emptied to four fifths.
 
 Source: rabbit_fifo.erl; rabbit_fifo_client.erl enqueue.
@@ -103,9 +103,9 @@ class QuorumStore:
         self.ready_bytes += copy.size
 
     def refuses(self, copy: Copy, *, internal: bool, publisher: Hashable = None) -> bool:
-        """Return whether ``publisher``, any value that stands for a channel, has been told to stop.
+        """Return whether ``publisher``, any value that identifies a channel, has been asked to stop.
 
-        A channel is told when the queue goes over its limit, a new one at its first
+        A channel is asked when the queue goes over its limit, a new one at its first
         publish if the queue is over the limit just then. Dead letters are never refused.
         """
         if internal:
@@ -117,7 +117,7 @@ class QuorumStore:
         return publisher in self._refused
 
     def know(self, publisher: Hashable) -> None:
-        """Remember a channel that publishes: it is told to stop when a policy brings a limit that is exceeded."""
+        """Remember a channel that publishes: it is asked to stop when a policy brings a limit that is exceeded."""
         if publisher is not None:
             self._publishers.add(publisher)
 
@@ -290,7 +290,7 @@ class QuorumStore:
     def _tell_publishers(self) -> None:
         if not self._is_low():
             self._fell_unheard = False
-        elif self._refused and not self._fell_unheard:  # else nobody tells them before it has been full again
+        elif self._refused and not self._fell_unheard:  # else they do not hear of it before it has been full again
             self._refused.clear()
         if self._over():
             self._refused |= self._publishers

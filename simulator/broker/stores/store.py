@@ -49,7 +49,7 @@ class Store(Protocol):
         """Return whether overflow reject-publish turns the message away; ``internal``: it is a dead letter."""
 
     def know(self, publisher: Hashable) -> None:
-        """Remember who publishes to a queue without limits, for the time when it gets some; ``None``: nobody."""
+        """Remember who publishes to a queue without limits, for the time when it gets some; ``None``: no publisher."""
 
     def forget(self, publisher: Hashable) -> None:
         """Forget what is kept for a publisher that will not come back."""

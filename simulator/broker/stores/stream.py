@@ -1,7 +1,7 @@
-"""The log of a stream: what was published stays, consumers read it by offset.
+"""The log of a stream: published messages stay, consumers read them by offset.
 
 The log is cut into segments. A segment that has reached its size is followed by a
-new one at the next message, and only then retention is looked at: the oldest
+new one at the next message, and only then retention applies: the oldest
 segments go, whole, as long as the others are above max-length-bytes, and those whose
 newest message is older than max-age. The newest segment always stays, so that a
 stream of less than 500 MB keeps everything. A new segment begins with an entry of
@@ -205,7 +205,7 @@ class StreamStore:
         pass
 
     def head(self) -> Copy | None:
-        """Return ``None``: nobody takes the next message of a stream."""
+        """Return ``None``: no consumer takes the next message of a stream."""
         return None
 
     def waiting(self) -> Iterable[Copy]:
@@ -315,7 +315,7 @@ Wanted = frozenset[str]
 
 
 def wanted(arguments: Mapping[str, Any], release: Release) -> Wanted | None:
-    """Return the filter values that a consumer with these arguments wants; ``None`` stands for everything.
+    """Return the filter values that a consumer with these arguments wants; ``None`` means everything.
 
     Raises ``Refusal`` for the empty array, of which the server dies.
     """

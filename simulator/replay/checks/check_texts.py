@@ -70,11 +70,11 @@ def unchecked(
             ttl = _ttl(of_queue) if short else OWN_TTL
             yield Unchecked("message-ttl", hop.queue, f"{ttl}, not above the tolerance of {tolerance_ms:g} ms")
         if marks.hidden & bit:
-            yield Unchecked("message-ttl", hop.queue, f"{_ttl(of_queue)}; the rows may be too late to tell")
+            yield Unchecked("message-ttl", hop.queue, f"{_ttl(of_queue)}; the rows may be too late to show it")
         if marks.late & bit:
             yield Unchecked("message-ttl", hop.queue, f"{_ttl(of_queue)}; it died later than that")
         if marks.unfilled & bit:
-            why = f"{limit_text(of_queue)}; the log does not show so many messages there"
+            why = f"{limit_text(of_queue)}; the log shows fewer messages there"
             yield Unchecked("max-length", hop.queue, why)
     if marks.late & 1 << min(len(hops), HOPS_MARKED_MAX) and len(hops) <= HOPS_MARKED_MAX:
         yield Unchecked("message-ttl", queue, f"{_ttl(settings[queue])}; it was delivered later than that")

@@ -37,7 +37,7 @@ class DeliveryCountCheck:
         self._rules = flow.release
 
     def may_carry(self, hops: tuple[Hop, ...], *, before: bool) -> bool:
-        """Tell whether a message may have a count of failed deliveries with it behind these deaths.
+        """Return whether a message may have a count of failed deliveries with it behind these deaths.
 
         One of them may have brought it along, or it came with it ``before`` them: the queues in between keep it.
         """
@@ -47,15 +47,15 @@ class DeliveryCountCheck:
         return before or carried == "from all queues" or any(self.is_quorum(hop.queue) for hop in hops)
 
     def repeats_unflagged(self, row: CaptureRow) -> bool:
-        """Tell whether the queue may deliver a copy again without a flag or a count."""
+        """Return whether the queue may deliver a copy again without a flag or a count."""
         return self.is_quorum(row.queue or "") and not self._rules.quorum_repeats_are_flagged
 
     def is_uncounted(self, row: CaptureRow) -> bool:
-        """Tell whether a delivery lacks the counts that a quorum queue adds to every delivery but the first."""
+        """Return whether a delivery lacks the counts that a quorum queue adds to every delivery but the first."""
         return self.is_quorum(row.queue or "") and not any(name in row.of_delivery for name in COUNT_HEADERS)
 
     def is_counted(self, row: CaptureRow, client: Mapping[str, Any], *, may_carry: bool) -> bool:
-        """Tell whether a delivery has a count that its queue adds only once the message was returned."""
+        """Return whether a delivery has a count that its queue adds only once the message was returned."""
         name = X_ACQUIRED_COUNT if X_ACQUIRED_COUNT in row.of_delivery else X_DELIVERY_COUNT
         count = row.of_delivery.get(name)
         if not self.is_quorum(row.queue or "") or not isinstance(count, int) or count == client.get(name):
@@ -63,10 +63,10 @@ class DeliveryCountCheck:
         return count > 0 and not may_carry
 
     def may_come_flagged(self, row: CaptureRow, *, may_carry: bool) -> bool:
-        """Tell whether the first delivery of a copy may have the flag of a redelivery.
+        """Return whether the first delivery of a copy may have the flag of a redelivery.
 
-        It has where failed deliveries came along with a dead letter, which a classic queue does not show. A nack is
-        none, a reject is one, and ``x-death`` calls both rejected.
+        It has where failed deliveries came along with a dead letter, which a classic queue does not show. A nack
+        does not fail a delivery, a reject does, and ``x-death`` calls both rejected.
         """
         if self.is_quorum(row.queue or ""):
             return may_carry and not self.is_uncounted(row)
@@ -120,7 +120,7 @@ class DeliveryCountCheck:
         return f"{allowed[0]} to {allowed[-1]}{by}" if allowed else f"{_json(own)}{by}"
 
     def why_unproved(self, queue: str, reached: int | None) -> Unchecked | None:
-        """Tell what is unchecked of a death by the delivery limit; ``None`` if the log shows the limit reached.
+        """Return what is unchecked of a death by the delivery limit; ``None`` if the log shows the limit reached.
 
         ``reached`` is the count that the last delivery before the death showed, ``None`` if none was seen.
         """
@@ -132,7 +132,7 @@ class DeliveryCountCheck:
         return Unchecked("delivery-limit", queue, f"{settings.values[DELIVERY_LIMIT]}; the log shows {shown}")
 
     def is_quorum(self, queue: str) -> bool:
-        """Tell whether the queue is a quorum queue."""
+        """Return whether the queue is a quorum queue."""
         found = self._flow.topology.queues.get(queue)
         return found is not None and found.type == QUORUM
 
@@ -153,7 +153,7 @@ OWN = "the client sent a header of that name"
 CARRIED = "a dead letter may have brought the count along"
 WHICH_COPY = "the log does not say which copy it belongs to"
 GAP = "the log lacks deliveries that the count includes"
-UNSURE = "clocks of several recorders, or a release that repeats deliveries, may have it fall"
+UNSURE = "clocks of several recorders, or a release that repeats deliveries, may make it fall"
 
 
 class Grown(NamedTuple):
@@ -189,7 +189,7 @@ class CountGrowth:
         may_carry: bool,
         in_order: bool,
     ) -> Grown:
-        """Take a delivery from a quorum queue, of one of so many ``copies`` at most.
+        """Take a delivery from a quorum queue, of one of at most ``copies`` copies.
 
         ``client`` are the headers of the message itself. ``may_carry``: a dead letter may have brought its count
         into the queue. ``in_order``: the rows have the order in which the broker delivered.

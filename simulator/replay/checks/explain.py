@@ -99,13 +99,13 @@ class Explainer:
     # -- what was seen -----------------------------------------------------------
 
     def why_unknown(self, vhost: str, queue: str) -> str | None:
-        """Tell why nothing can be said about the queue; return ``None`` if the definitions have it."""
+        """Return why nothing can be said about the queue; return ``None`` if the definitions have it."""
         if queue in self.topology.queues:
             return None
         return f"queue '{queue}' of '{vhost}' is not in the definitions (exports omit exclusive queues)"
 
     def why_unknown_death(self, vhost: str, target: DeliveredState) -> str | None:
-        """Tell which queue the message died in that the definitions lack: nobody knows where it went from there."""
+        """Return which queue the message died in that the definitions lack: it is unknown where it went from there."""
         died = sorted({queue for queue, _ in target.death_counts()})
         return next((why for queue in died if (why := self.why_unknown(vhost, queue))), None)
 
@@ -121,7 +121,7 @@ class Explainer:
     def misrouted(self, row: CaptureRow, roots: tuple[State, ...]) -> tuple[Difference, ...]:
         """Return how the queues to which the broker routed the publish in ``row`` differ from those of ``roots``.
 
-        Nothing is said of queues that the definitions lack, nor of an exchange of which nobody knows where it routes.
+        Nothing is said of queues that the definitions lack, nor of an exchange whose routing is unknown.
         """
         exchange = row.visible.exchange
         if row.routed_queues is None or exchange in self.unknown_routing:
@@ -191,7 +191,7 @@ class Explainer:
         return self._graph.first_path(roots, target, constraints)
 
     def may_have_more(self, roots: tuple[State, ...], target: DeliveredState, constraints: ConsumerConstraints) -> bool:
-        """Tell whether the search for these ``paths`` came to a limit."""
+        """Return whether the search for these ``paths`` came to a limit."""
         return (tuple(root.number for root in roots), target, constraints) in self._cut
 
     def path_times(self, source: Source, found: StatePath, row: CaptureRow, back: int) -> PathTimes:
@@ -201,7 +201,7 @@ class Explainer:
         return PathTimes(source=back, hops=hops, last=last_times(self.flow, found), kept=kept)
 
     def may_delay(self, exchange: str) -> bool:
-        """Tell whether the exchange may keep messages for a while, or lead to one that does."""
+        """Return whether the exchange may keep messages for a while, or lead to one that does."""
         return exchange in self._delaying
 
     def unchecked(self, source: Source, hops: tuple[Hop, ...]) -> tuple[Unchecked, ...]:
@@ -222,12 +222,14 @@ class Explainer:
         return tuple(found)
 
     def _why_not_deleted(self, queue: str) -> Unchecked | None:
-        """Tell what is unchecked of a stay in a queue that may have been deleted meanwhile; ``None`` if it was not."""
+        """Return what is unchecked of a stay in a queue that may have been deleted meanwhile; ``None`` if not."""
         settings = self.flow.settings(queue)
         expires_ms, ttl_ms = settings.expires_ms, settings.message_ttl_ms
         if expires_ms is None or (ttl_ms is not None and ttl_ms <= expires_ms):
             return None
-        return Unchecked("expires", queue, f"{settings.values[EXPIRES]}; the log does not show who used the queue")
+        return Unchecked(
+            "expires", queue, f"{settings.values[EXPIRES]}; the log does not show whether the queue was used"
+        )
 
     def nearest(
         self, sources: Sequence[Source], target: DeliveredState, content: str, constraints: ConsumerConstraints
@@ -270,7 +272,7 @@ class Explainer:
     def ruled_out(
         self, sources: Sequence[Source], target: DeliveredState, content: str, constraints: ConsumerConstraints
     ) -> str | None:
-        """Return why the path that would explain the delivery is ruled out; ``None`` if there is no such path."""
+        """Return why the path that would explain the delivery is ruled out; ``None`` if no path would."""
         for source in sources:
             if self.same_content(source.content, content, target.queue):
                 for found in self.paths(source.roots, target, None):

@@ -61,11 +61,11 @@ class Arrived(NamedTuple):
     size_bytes: Numbers
 
     def endless(self) -> npt.NDArray[np.bool_]:
-        """Tell by death whether there is no bound to their number."""
+        """Return by death whether there is no bound to their number."""
         return np.isinf(self.messages)
 
     def fill(self, limit: LengthLimit) -> npt.NDArray[np.bool_]:
-        """Tell by death whether they can have been more than the limit."""
+        """Return by death whether they can have been more than the limit."""
         enough = np.zeros(len(self.messages), dtype=bool)
         if limit.length is not None:
             enough |= self.messages > limit.length

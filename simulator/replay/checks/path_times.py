@@ -47,7 +47,7 @@ class HopTimes(NamedTuple):
 
 
 class PathTimes(NamedTuple):
-    """What the explanation of one row asks of the times of its message, and what the row itself tells.
+    """What the explanation of one row asks of the times of its message, and what the row itself shows.
 
     Attributes:
         source: how many rows before this one the state was last seen from which the path starts; 0: none is known.

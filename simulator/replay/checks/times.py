@@ -46,7 +46,7 @@ FLAG_UNKNOWN = -1
 class Stays(NamedTuple):
     """When messages came into their queues, between ``from_us`` and ``by_us``, and when each was seen there first.
 
-    ``firsts`` is how many deliveries have shown the same so far, and were no redeliveries.
+    ``firsts`` is how many deliveries have shown the same so far, and were not redeliveries.
     """
 
     from_us: Ints
@@ -290,7 +290,7 @@ class TimeCheck:
 
         ``facts`` are those of the rows; ``source`` and ``of_source`` belong to the rows that
         their paths start from, ``earlier`` to those that showed the same before; where there is
-        none, they are not looked at.
+        none, they are ignored.
         """
         used, numbers = np.unique(numbers, return_inverse=True)
         columns = _columns([self._paths[number] for number in used.tolist()])

@@ -20,7 +20,7 @@ PATH_RULES: Mapping[str, Mapping[str, str]] = {
         "expired_by_queue_ttl": "The queue's TTL counts, since the message has no expiration.",
         "expired_by_expiration": "The message's expiration counts, since the queue has no TTL.",
         "expired_by_shorter": "Both are set: the shorter one counts.",
-        "expired_at_once": "A TTL of 0: what nobody is waiting for expires at once.",
+        "expired_at_once": "A TTL of 0: a message that no consumer waits for expires at once.",
         "ttl_by_argument": "The queue's TTL comes from an argument.",
         "ttl_by_policy": "It comes from a policy.",
         "ttl_by_operator_policy": "It comes from an operator policy.",
@@ -73,7 +73,7 @@ PATH_RULES: Mapping[str, Mapping[str, str]] = {
         "cc_routes_publish": "A CC key leads a publish to a queue.",
         "bcc_routes_publish": "A BCC key leads a publish to a queue.",
         "cc_routes_dead_letter": "A CC key leads a dead letter to a queue.",
-        "bcc_routes_dead_letter": "A BCC key, which nobody sees, leads a dead letter to a queue.",
+        "bcc_routes_dead_letter": "A BCC key, which no consumer sees, leads a dead letter to a queue.",
         "expiration_removed": "A dead letter loses its expiration, so that it does not expire again.",
         "redelivery_counted": "A quorum queue counts redeliveries in x-delivery-count.",
     },
@@ -91,14 +91,14 @@ PATH_RULES: Mapping[str, Mapping[str, str]] = {
 
 NEVER_SHOWN: Mapping[str, str] = {
     "header_order": "a trace has the headers as a table without an order",
-    "headers_match_message_timestamps": "a trace has a timestamp as a number, as it has an integer",
+    "headers_match_message_timestamps": "a trace has a timestamp as a number, just like an integer",
     "topic_hash_wildcards_max": "it decides which bindings are refused; a trace has no bindings",
-    "published_octets": "only the management API sends such numbers; a replay compares properties as they stand",
+    "published_octets": "only the management API sends such numbers; a replay compares properties as they are",
     "quorum_expires": "it decides when a queue is deleted; a trace has no queues",
-    "quorum_delivery_limit_counts": "a trace does not tell how a message was returned",
-    "returns_counted_as_failures": "a trace does not tell how a message was returned",
-    "policy_keys_checked_at_declaration": "a trace does not tell whether a policy or a queue was there first",
-    "stream_unsupported_policy_keys": "no message dies in a stream, so that no policy of one shows",
+    "quorum_delivery_limit_counts": "a trace does not show how a message was returned",
+    "returns_counted_as_failures": "a trace does not show how a message was returned",
+    "policy_keys_checked_at_declaration": "a trace does not show whether a policy or a queue came first",
+    "stream_unsupported_policy_keys": "no message dies in a stream, so no policy of a stream shows",
 }
 """Release rows that no trace can show, with the reason."""
 
@@ -107,9 +107,9 @@ ALSO_NEVER_SHOWN: Mapping[str, str] = {
     "dead-letter exchange missing": "the dead letter is gone, or held, and leaves no row",
     "unroutable dead letter": "it is gone, and leaves no row",
     "cycle without an arrival": "the dead letter is gone, and leaves no row",
-    "reject-publish": "a publish that a full queue refuses is gone, as is one that nobody consumes",
+    "reject-publish": "a publish that a full queue refuses leaves no further row, like one that no consumer gets",
     "dead letter refused by a full queue": "the copy is gone, and leaves no row",
-    "times of death": "x-death has seconds; they are held against the log, and are no rule that a message meets or not",
+    "times of death": "a replay compares these seconds with the log; they are not a rule that a message meets",
 }
 """Other rules that no trace can show, with the reason: whether a message is lost is inferred from its last row."""
 

@@ -52,7 +52,7 @@ class RuleAtQueue(NamedTuple):
 
 
 class PathRules:
-    """Tells the rules on a path. ``unknown``: exchanges whose type is not known."""
+    """Lists the rules on a path. ``unknown``: exchanges whose type is not known."""
 
     def __init__(self, flow: MessageFlow, unknown: frozenset[str]) -> None:
         self._flow = flow
@@ -270,7 +270,7 @@ def _effort() -> Effort:
 
 
 class _RecordingRelease:
-    """Stands for a release, and notes the rows that are asked for: only they can decide anything."""
+    """Replaces a release, and notes the rows that are read: only they can decide anything."""
 
     def __init__(self, release: Release) -> None:
         self.names: set[str] = set()
@@ -288,7 +288,7 @@ def _explains(
     row: CaptureRow,
     constraints: ConsumerConstraints,
 ) -> bool:
-    """Tell whether a path leads from one of the sources to the delivery; yes, if the search was cut short."""
+    """Return whether a path leads from one of the sources to the delivery; yes, if the search was cut short."""
     for source in sources:
         roots = _roots(other, source)
         for found in other.paths(roots, target, constraints):
@@ -309,7 +309,7 @@ def _roots(other: Explainer, source: Source) -> tuple[State, ...]:
         return ()
 
 
-# Tells which rules a delivery shows.
+# Finds the rules that a delivery shows.
 
 
 class ExplainedDelivery(NamedTuple):
@@ -324,9 +324,9 @@ class ExplainedDelivery(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """Return what tells it from deliveries of the same virtual host that show other rules.
+        """Return what distinguishes it from deliveries of the same virtual host that show other rules.
 
-        No rule looks at how many milliseconds an expiration has.
+        No rule depends on how many milliseconds an expiration has.
         """
         headers = repr(sorted(self.source.headers.items(), key=repr)) if self.source.headers else ""
         return _template(self.row.signature), _template(self.source.row.signature), headers, self.found.hops
@@ -338,7 +338,7 @@ def _template(signature: str) -> str:
 
 
 class ShownRules:
-    """Tells the rules that deliveries of one virtual host show."""
+    """Finds the rules that deliveries of one virtual host show."""
 
     def __init__(self, explainer: Explainer) -> None:
         self._paths = PathRules(explainer.flow, explainer.unknown_routing)

@@ -142,10 +142,10 @@ def headline(coverage: Coverage) -> str:
 
 
 def rules_untried(coverage: Coverage) -> str:
-    """Return what was not looked at, as a sentence after another; empty if everything was."""
+    """Return what was not examined, as a further sentence; empty if everything was."""
     if not coverage.rows_untried:
         return ""
-    return " Release rows were tried on a part of the distinct deliveries alone: more of them may be exercised."
+    return " Release rows were tried on only a part of the distinct deliveries: more of them may be exercised."
 
 
 def queue_line(queue: QueueCoverage) -> tuple[str, str]:

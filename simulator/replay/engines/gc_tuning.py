@@ -11,9 +11,9 @@ _GC_THRESHOLDS = (50_000, 10, 10)
 
 @contextmanager
 def seldom_collecting() -> Iterator[None]:
-    """Let Python seldom look for garbage: what is worked out of messages is remembered, and hardly any of it goes.
+    """Let Python seldom look for garbage: results about messages are kept, and hardly any of them is dropped.
 
-    What is there before is not looked at meanwhile, unless somebody has frozen it who wants to keep it so.
+    Earlier objects are not scanned meanwhile, unless the caller has frozen them already.
     """
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     gc.set_threshold(*_GC_THRESHOLDS)

@@ -121,7 +121,7 @@ def replay_files(
 ) -> LocalTable:
     """Replay a capture of any size into the Parquet file ``verdicts``, as ``plan.replay`` does on Spark.
 
-    ``replayed`` is told how many rows are done.
+    ``replayed`` is called with the number of rows done.
     """
     kernel = kernel_of(captured, definitions, rules, assumptions)
     done = 0
@@ -261,7 +261,7 @@ class LocalEngine:
         folder: Path,
         done: Callable[[float], object],
     ) -> LocalTable:
-        """Replay into a folder of Parquet files; ``done`` is told which share of the work is done."""
+        """Replay into a folder of Parquet files; ``done`` is called with the share of the work done."""
         folder.mkdir()
         (counted,) = rows("SELECT count(*) AS rows FROM {captured}", captured=captured)
 

@@ -38,7 +38,7 @@ from simulator.replay.rows.topologies import exporting_release, topologies
 class ReplayStep:
     """Replays the batches of a partition. Small to ship: it takes the definitions as JSON.
 
-    ``codes``: the batches have these, and not the texts that they stand for, which are written here, once, and
+    ``codes``: the batches have these, and not the texts that they encode, which are written here, once, and
     go along; as for ``ArrivalsStep``.
     """
 
@@ -159,7 +159,7 @@ def _arrivals(captured: DataFrame, definitions: Definitions, rules: str, codes: 
 def arranged(rows: DataFrame) -> DataFrame:
     """Return rows of the kernel, those of a message together and in order, the messages in any order.
 
-    Hashes first: Spark compares integers faster than texts that begin alike. The rest tells messages of equal hashes.
+    Hashes first: Spark compares integers faster than texts that begin alike. The rest separates equal hashes.
     """
     hashed = rows.withColumn(_HASH, F.xxhash64(LINEAGE))
     return hashed.repartition(_HASH).sortWithinPartitions(_HASH, *ORDER).drop(_HASH)
@@ -229,7 +229,7 @@ class SparkEngine:
         folder: Path,
         done: Callable[[float], object],
     ) -> DataFrame:
-        """Replay into a folder of Parquet files; ``done`` is told which share of the work is done."""
+        """Replay into a folder of Parquet files; ``done`` is called with the share of the work done."""
         with telling(self._spark, STAGES, done):
             replay(captured, definitions, rules, assumptions, self._codes).write.parquet(str(folder))
         return self._spark.read.parquet(str(folder))

@@ -61,7 +61,7 @@ def _classic(master: str, app_name: str, jvm_stderr: IO[bytes] | None) -> SparkS
 
 
 def is_local(master: str) -> bool:
-    """Tell whether the workers share this process's machine and environment."""
+    """Return whether the workers share this process's machine and environment."""
     return master.startswith("local")
 
 
@@ -74,7 +74,7 @@ LOOK_S = 0.5
 
 @contextmanager
 def telling(spark: SparkSession, stages: int, done: Callable[[float], object]) -> Iterator[None]:
-    """Tell until the block ends, now and then, which share of the work is done: of so many stages, or of more."""
+    """Report now and then, until the block ends, the share of the work done: of that many stages, or of more."""
     ended = Event()
 
     def look() -> None:
@@ -91,7 +91,7 @@ def telling(spark: SparkSession, stages: int, done: Callable[[float], object]) -
         with suppress(Exception):  # Spark was stopped, by Ctrl-C perhaps: who waits for the job hears of it
             look()
 
-    if not hasattr(spark, "_jsparkSession"):  # over Spark Connect nobody tells
+    if not hasattr(spark, "_jsparkSession"):  # Spark Connect does not report it
         yield
         return
     looking = Thread(target=look_while_it_runs, name="progress", daemon=True)

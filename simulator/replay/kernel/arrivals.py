@@ -33,7 +33,7 @@ from simulator.replay.search.visible_state import CaptureRow
 
 
 SITUATIONS_MAX = 500
-"""Situations of one message that are looked at; for a message with more there is no bound."""
+"""Situations of one message to examine; for a message with more there is no bound."""
 
 
 class Entrant(NamedTuple):
@@ -290,17 +290,17 @@ def collected(counted: pa.Table) -> Arrivals:
 
 
 def may_matter(topologies: Mapping[str | None, Topology], rules: Release) -> bool:
-    """Tell whether any queue of the definitions may drop messages because it is full."""
+    """Return whether any queue of the definitions may drop messages because it is full."""
     return any(Entrants(MessageFlow(topology, rules)).limited for topology in topologies.values())
 
 
 def limits_bytes(topologies: Mapping[str | None, Topology], rules: Release) -> bool:
-    """Tell whether any of these queues has a limit in bytes; if not, payloads need not be read."""
+    """Return whether any of these queues has a limit in bytes; if not, payloads need not be read."""
     flows = [MessageFlow(topology, rules) for topology in topologies.values()]
     limited = (flow.settings(queue) for flow in flows for queue in Entrants(flow).limited)
     return any(settings.max_length_bytes is not None for settings in limited)
 
 
 def names_looked_at(topologies: Mapping[str | None, Topology]) -> bool:
-    """Tell whether routing depends on user headers in any virtual host; if not, contents need not be read."""
+    """Return whether routing depends on user headers in any virtual host; if not, contents need not be read."""
     return any(headers_looked_at(topology) for topology in topologies.values())

@@ -26,7 +26,7 @@ _Taken = tuple[CaptureRow, str, Mapping[str, Any]]
 ROWS_MAX = 256
 """A message with more rows is replayed without asking for causes."""
 _AS_ROUTED = Verdict("agree")
-"""Stands for that of a publish that was routed as predicted: it has none."""
+"""The value for a publish that was routed as predicted: it has none."""
 
 
 class AttributingLineage(Lineage):
@@ -108,7 +108,7 @@ def releases_by_likelihood() -> tuple[Release, ...]:
     """Return RabbitMQ's releases, the newest first, then those that other distributions add."""
     found = [release(name) for name in reversed(RELEASES)]
     for name in all_releases()[len(RELEASES) :]:
-        with suppress(PluginError):  # one that cannot be used explains nothing, and nobody asked for it
+        with suppress(PluginError):  # one that cannot be used explains nothing
             found.append(release(name))
     return tuple(found)
 

@@ -4,9 +4,9 @@ The rows of a message must follow each other, in order, within one partition
 (``simulator.replay.engines.spark`` sees to it). Each row is reduced to one string, its
 signature, of which a real log has few; a message is then a short sequence of
 signature numbers, and messages with equal sequences have equal verdicts. So columns
-tell which messages of a batch are alike (``simulator.replay.rows.columns``), Python looks up one
+show which messages of a batch are alike (``simulator.replay.rows.columns``), Python looks up one
 of each kind, and the rules run once per sequence.
-Times are no part of it: ``simulator.replay.checks.times`` judges those of all rows at once,
+Times are not part of it: ``simulator.replay.checks.times`` judges those of all rows at once,
 and where they refute a verdict, the sequence is looked up again without it.
 """
 
@@ -48,7 +48,7 @@ TEMPLATE, HEADERS, REPEATS, REFUSED = range(4)
 class Kernel:
     """Replays the batches of a log, partition by partition, and keeps what it has worked out.
 
-    ``details``: whether it tells, too, which rules deliveries are the first to show, which behaviours explain what
+    ``details``: whether it also finds which rules deliveries are the first to show, which behaviours explain what
     differs, and how copies may be lost. Where little repeats that takes longer than the verdicts.
     """
 
@@ -150,7 +150,7 @@ class _Batch:
             self._tell_bodies(self._rows(group), Bodies())
 
     def _vary(self, column: Any) -> npt.NDArray[np.bool_]:
-        """Tell of which messages a column has several values."""
+        """Return which messages have several values in a column."""
         varied: npt.NDArray[np.bool_] = np.logical_or.reduceat(_changes(column, self._starts), self._starts)
         return varied
 
@@ -271,7 +271,7 @@ class _Batch:
         return np.array(steps, dtype=np.int32).T
 
     def _tells_nothing_of_its_own(self, group: int, found: Found) -> bool:
-        """Tell whether those alike share what was found out about a message."""
+        """Return whether those alike share what was found out about a message."""
         verdicts, _, dead_ends, _ = found.tolist()
         varied, several = bool(self._varied[group]), bool(self._several[group])
         if any(self._tells_values(number, varied, several) for number in verdicts):
@@ -279,14 +279,14 @@ class _Batch:
         return not (varied and self._names_values(group, set(dead_ends)))
 
     def _tells_values(self, number: int, varied: bool, several: bool) -> bool:
-        """Tell whether a verdict shows values that another message of the same pattern does not have."""
+        """Return whether a verdict shows values that another message of the same pattern does not have."""
         verdict = self._memory.verdict(number)
         fields = [] if verdict is None else [difference.field for difference in verdict.differences]
         shows_content = any(field.startswith(("properties.", "headers.")) for field in fields)
         return bool(varied and fields) or (several and shows_content)
 
     def _names_values(self, group: int, dead_ends: set[int]) -> bool:
-        """Tell whether dead ends name keys that templates leave out."""
+        """Return whether dead ends name keys that templates leave out."""
         why = {end.why for number in dead_ends for end in self._memory.dead_ends.values[number]}
         values = {value for each in self._memory.signatures.values(self._numbers[self._rows(group)]) for value in each}
         return any(value in text for text in why for value in values)
@@ -349,7 +349,7 @@ class _Batch:
         return self._memory.signatures.example(int(self._templates[row])).queue or ""
 
     def begins_with(self, key: str) -> bool:
-        """Tell whether the batch begins with rows of that message."""
+        """Return whether the batch begins with rows of that message."""
         return bool(self._keys[0].as_py() == key)
 
     def columns(self) -> _Columns:
@@ -395,7 +395,7 @@ def _finished(columns: _Columns, *, goes_on: bool) -> pa.RecordBatch:
 
 
 def _after(refused: int) -> Fits:
-    """Return what takes the first explanation after so many."""
+    """Return a function that takes the first explanation after that many."""
     return lambda number, _times: number >= refused
 
 
@@ -421,7 +421,7 @@ def _starts(keys: Any) -> Ints:
 
 
 def _changes(contents: Any, starts: Ints) -> npt.NDArray[np.bool_]:
-    """Tell which rows have another content than the row of the same message before them."""
+    """Return which rows have another content than the row of the same message before them."""
     changed = np.zeros(len(contents), dtype=bool)
     if pa.types.is_dictionary(contents.type):
         contents = contents.indices

@@ -70,7 +70,7 @@ def publishes(
 ) -> Table | None:
     """Return ``arrivals.PUBLISHES``, or ``None`` if no message was dropped because a queue was full.
 
-    If the rows have ``codes``, these stand for the texts. Publishes alike in them and in their second are one row.
+    If the rows have ``codes``, these replace the texts. Publishes alike in them and in their second are one row.
     """
     if not may_matter(topologies, rules) or not _any_dropped(captured, codes):
         return None

@@ -47,13 +47,13 @@ LEFT_BY: dict[str, How] = {Event.REJECTED: How.REJECTED, Event.REQUEUED: How.WAI
 """How a copy is left by what its consumer did, unless that is an acknowledgement."""
 
 Fits = Callable[[int, PathTimes], bool]
-"""Tells whether an explanation, by its number and what it asks of the times, fits them."""
+"""Returns whether an explanation, by its number and what it asks of the times, fits them."""
 
 _Key = tuple[str, str, tuple[int, ...]]
 
 
 def always(_number: int, _times: PathTimes) -> bool:
-    """Return true: times are not looked at."""
+    """Return true: times are ignored."""
     return True
 
 
@@ -284,7 +284,7 @@ class Lineage:
     def _with_lost_rows(
         self, target: DeliveredState, row: CaptureRow, content: str, constraints: ConsumerConstraints
     ) -> Explained | None:
-        """Explain a delivery by a way on which the log lacks deliveries: nobody rejects what was not delivered."""
+        """Explain a delivery by a way on which the log lacks deliveries: consumers reject only what was delivered."""
         anywhere = constraints._replace(delivered_in=frozenset(self._explainer.topology.queues))
         candidates = self._candidates(target, row, content, anywhere)
         found = next((each for each in candidates if each.counts_fit), None)
@@ -350,7 +350,7 @@ class Lineage:
         return Verdict("agree", "", best.hops, *new, unchecked=unchecked)
 
     def _may_carry(self, source: Source, found: StatePath) -> bool:
-        """Tell whether a dead letter may have brought its delivery count into the queue."""
+        """Return whether a dead letter may have brought its delivery count into the queue."""
         return self._explainer.counts.may_carry(found.hops, before=source.may_carry)
 
     def _miscounted(self, row: CaptureRow, chosen: _Candidate) -> list[Difference]:
@@ -371,8 +371,8 @@ class Lineage:
     ) -> Iterator[_Candidate]:
         """Yield the paths that lead exactly to the target, the best first: from the latest source, one not used up.
 
-        Those with a rejection that no delivery shows come behind all others. Those whose counts do not fit come in
-        the end, and only if there are no others.
+        Paths with a rejection that no delivery shows come after all others. Paths whose counts do not fit come
+        last, and only if there are no others.
         """
         again: list[_Candidate] = []
         unseen: list[_Candidate] = []
@@ -458,7 +458,7 @@ class Lineage:
         return Explained(verdict, observed, nearest.source, times=times)
 
     def _is_far(self, nearest: Nearest, ruled_out: str | None) -> bool:
-        """Tell whether the nearest explanation explains nothing: another way fits, or its deaths are missing."""
+        """Return whether the nearest explanation explains nothing: another way fits, or its deaths are missing."""
         if len(nearest.differences) <= SLIGHT:
             return False
         fields = {difference.field for difference in nearest.differences}

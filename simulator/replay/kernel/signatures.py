@@ -1,8 +1,8 @@
 """Numbers for signatures, and templates that leave out what makes no difference.
 
 Messages with a random expiration each (a retry with jitter), or with an order's number
-in their routing keys, would make every signature unique. No rule looks at how many
-milliseconds an expiration has, and no binding tells most keys apart; it only matters
+in their routing keys, would make every signature unique. No rule depends on how
+many milliseconds an expiration has, and no binding distinguishes most keys; it only matters
 whether two are the same. So a signature is a template and the values in it, expirations
 and keys, and two messages are alike when their templates are and their values repeat
 alike.
@@ -30,8 +30,8 @@ Ints = npt.NDArray[np.int32]
 
 
 NumberOfKeyOf = Callable[[str], Callable[[str], int | None] | None]
-"""Returns what numbers the routing keys of a virtual host: alike for those that nothing tells apart, ``None`` for one
-that is unlike all others. Returns ``None`` where all are unlike."""
+"""Returns what numbers the routing keys of a virtual host: the same for keys that nothing distinguishes, ``None``
+for one that is unlike all others. Returns ``None`` where all are unlike."""
 
 
 class Signatures:
@@ -66,7 +66,7 @@ class Signatures:
         return np.array(self._template_of, dtype=np.int32)[numbers]
 
     def having_values(self, numbers: Ints) -> npt.NDArray[np.bool_]:
-        """Say which of the numbers stand for a signature with values that its template leaves out."""
+        """Say which of the numbers belong to a signature with values that its template leaves out."""
         return np.array(self._has_values, dtype=bool)[numbers]
 
     def expirations_us(self, numbers: Ints) -> npt.NDArray[np.int64]:
@@ -98,7 +98,7 @@ class Signatures:
         return self._rows[number]
 
     def signature(self, number: int) -> Signature:
-        """Return the signature of a number, read anew."""
+        """Return the signature of a number, read again."""
         return read_signature(self._texts[number])
 
     def example_of(self, number: int) -> CaptureRow:
@@ -159,7 +159,7 @@ class Signatures:
 
 
 def _microseconds(expiration: str | None) -> int:
-    """Return an expiration in microseconds, ``NO_TTL`` if there is none that is a number."""
+    """Return an expiration in microseconds, ``NO_TTL`` if it is not a number."""
     if expiration is None or len(expiration) > DIGITS_MAX or not (expiration.isascii() and expiration.isdecimal()):
         return NO_TTL
     return int(expiration) * 1000

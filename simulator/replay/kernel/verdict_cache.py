@@ -39,7 +39,7 @@ Found = npt.NDArray[np.int32]
 """What is found out about the rows of a message: the numbers of their verdicts; below them of what they ask of the
 times, of their dead ends, and of the deliveries whose rules they may show."""
 NO_VERDICT = -1
-"""The number of what is no verdict: rows that are no deliveries have none."""
+"""The number for no verdict: only deliveries have one."""
 
 
 class Numbered(Generic[T]):
@@ -68,7 +68,7 @@ def sequence_numbers(values: Ints, lengths: Ints, known: Numbered[tuple[int, ...
 
 
 class Memory:
-    """What has been worked out for one log under the rules of one release.
+    """All results for one log under the rules of one release.
 
     Attributes:
         lateness: how late the rows may be.
@@ -163,7 +163,7 @@ class Memory:
     def repeats(self, values: Ints, lengths: Ints) -> npt.NDArray[np.int32]:
         """Return for each row of messages the number of how its content and its values repeat earlier ones.
 
-        ``values`` say so for the content, and then for each value, one row after the other; of each row there are so
+        ``values`` say so for the content, and then for each value, one row after the other; each row has as
         many. The number of a row with the message's first content and without values is 0.
         """
         return sequence_numbers(values, lengths, self._repeats).astype(np.int32)
@@ -192,7 +192,7 @@ class Memory:
     def delivery_number(self, delivery: ExplainedDelivery | None) -> int:
         """Return the number of an explained delivery; those that show the same rules have the same, none has 0.
 
-        All have 0 where nobody asks for details.
+        All have 0 unless details are wanted.
         """
         if delivery is None or not self._details:
             return 0

@@ -68,7 +68,7 @@ def _bounds(deaths: Iterable[Died]) -> _Bounds | None:
 #
 # One hypothesis that explains many messages is paid for once. The choice is greedy: of all that is left, the
 # hypothesis that costs least for each delivery that it explains. Those that explain the same deliveries and cost
-# about as much are told with it.
+# about as much are reported with it.
 
 
 Item = tuple[int, int]
@@ -78,7 +78,7 @@ Item = tuple[int, int]
 class HypothesisGroup(msgspec.Struct, eq=False):
     """A hypothesis, and the deliveries that it explains, each with its own form of the hypothesis.
 
-    ``moment`` is when definitions changed; ``judged`` is false until somebody has found out.
+    ``moment`` is when definitions changed; ``judged`` is false until that has been determined.
     """
 
     kind: costs.Kind

@@ -166,13 +166,13 @@ class Cost(NamedTuple):
 COSTS: dict[Kind, Cost] = {
     ROWS_MISSING: Cost(3, 1, "logs lose rows: they are rotated, and tracing is switched on late or falls behind"),
     LOG_CUT: Cost(5.5, 0, "every log begins somewhere, but only the messages of its beginning lack their publish"),
-    FOREIGN_PUBLISH: Cost(4, 1, "somebody publishes past the trace; a trace shows every publish of a channel"),
+    FOREIGN_PUBLISH: Cost(4, 1, "a client publishes past the trace; a trace shows every publish of a channel"),
     OTHER_DEFINITIONS: Cost(5, 0, "one export serves a whole log, and operators change policies"),
     FORGED_HEADERS: Cost(5, 1, "clients rarely write the headers that a broker writes"),
 }
 """The table of all kinds."""
 REMARKS: dict[str, Cost] = {
-    "argument": Cost(0.5, 0, "only who deletes and declares a queue again changes its arguments"),
+    "argument": Cost(0.5, 0, "a queue's arguments change only if it is deleted and declared again"),
     "another part": Cost(1, 0, "two changes at the same time are less likely than one"),
     "back and forth": Cost(3, 0, "no single moment separates the rows that need the change from those that exclude it"),
     "new address": Cost(0, 1.5, "no publish in the log goes to that exchange with those keys"),

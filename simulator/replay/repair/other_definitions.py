@@ -1,7 +1,7 @@
-"""Which other definitions may explain a delivery: read off the way that its ``x-death`` tells.
+"""Which other definitions may explain a delivery: read off the path in its ``x-death``.
 
 Each entry of ``x-death`` names a queue, a reason and the address that the message had there; the
-next entry, or the delivery itself, shows the address that the dead letter was given. Where the
+next entry, or the delivery itself, shows the address that the dead letter got. Where the
 definitions do not say so, each list of parts here would make them say it. Nothing is judged here:
 a replay under the change does that.
 """
@@ -63,7 +63,7 @@ class PublishAddress(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """A queue in which the message was, and the address by which it came there; of a death also its reason."""
+    """A queue in which the message was, and the address that led it there; of a death also its reason."""
 
     queue: str
     address: PublishAddress

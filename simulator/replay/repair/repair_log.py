@@ -43,7 +43,7 @@ _Led = tuple[tuple[Hop, State], ...]
 
 
 class EitherFlow(MessageFlow):
-    """Answers for a time in which one of two definitions was in force, and nobody knows which.
+    """Answers for a time in which one of two definitions was in force, and it is unknown which.
 
     A message may go one step under the one, and the next step under the other. The states are
     those of ``one``, so that what it remembers serves many changes; ``other`` has states of its own.
@@ -78,7 +78,7 @@ class EitherFlow(MessageFlow):
         return tuple(self.state(queue, message) for queue in queues)
 
     def why_not(self, state: State, reason: str) -> str | None:
-        """Tell why neither lets the message die there for that reason; ``None`` when one does."""
+        """Return why neither lets the message die there for that reason; ``None`` when one does."""
         if state.queue not in self._one.topology.queues:
             return self._other.why_not(state, reason)
         why = self._one.why_not(state, reason)
@@ -220,7 +220,7 @@ class Repairer:
         return queue is not None and f"x-{part.key}" in queue.arguments
 
 
-# The sequences of one virtual host: what a log tells beyond one message.
+# The sequences of one virtual host: what a log shows beyond one message.
 
 
 COMPARED_MAX = 500
@@ -261,7 +261,7 @@ class VhostLog:
 
     @property
     def counts(self) -> list[int]:
-        """How many messages each sequence stands for."""
+        """How many messages have each sequence."""
         return [sequence.count for sequence in self.sequences]
 
     @cached_property
@@ -293,7 +293,7 @@ class VhostLog:
                         yield (number, at), Hypothesis(costs.LOG_CUT, self.vhost)
 
     def _may_begin_before(self, number: int, at: int, hypothesis: Hypothesis) -> bool:
-        """Tell whether the message may have been published before the log began.
+        """Return whether the message may have been published before the log began.
 
         It begins with a delivery, and no message with a publish was delivered from that queue before.
         """

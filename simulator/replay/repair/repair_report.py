@@ -1,4 +1,4 @@
-"""What a repair of a log tells: the hypotheses, what they explain, and an example with the rows around it."""
+"""The result of a repair of a log: the hypotheses, what they explain, and an example with the rows around it."""
 
 from __future__ import annotations
 

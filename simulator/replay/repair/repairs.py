@@ -61,7 +61,7 @@ def say_other_definitions(
 
 
 def _texts(change: Change, topology: Topology, settings: Mapping[str, Settings]) -> Iterator[_Text]:
-    """Yield each part in words; what belongs to a missing queue or exchange is told with it."""
+    """Yield each part in words; parts that belong to a missing queue or exchange come with it."""
     missing = {part.name for part in change if isinstance(part, OtherQueue)}
     lost = {part.name for part in change if isinstance(part, OtherExchange) and part.name not in topology.exchanges}
     for part in change:
@@ -155,7 +155,7 @@ def say_unseen_publish(hypothesis: Hypothesis) -> str:
     if hypothesis.kind == FORGED_HEADERS:
         return (
             f"A client published the message again to {to}, {_changed(hypothesis)}, and the trace does not show it, or"
-            " the log lacks rows of its way: check for lost rows first, then which consumers republish what they get."
+            " the log lacks rows of its path: check for lost rows first, then which consumers republish what they get."
         )
     return (
         f"A publish to {to} that the trace does not show put a copy into '{hypothesis.queue}':"
@@ -177,7 +177,7 @@ def _address(hypothesis: Hypothesis) -> str:
     return f"{exchange} with the key {', '.join(map(repr, hypothesis.routing_keys))}"
 
 
-# Repairs a log: finds what may be behind its deliveries that are not as predicted, and tells it.
+# Repairs a log: finds what may be behind its deliveries that are not as predicted, and reports it.
 
 
 Topologies = Mapping[str | None, Topology]

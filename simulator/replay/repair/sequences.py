@@ -32,7 +32,7 @@ from simulator.replay.search.visible_state import CaptureRow, row_of
 
 
 BAD_MAX = 100_000
-"""Messages with such deliveries that are looked at."""
+"""Messages with such deliveries to examine."""
 OTHERS_MAX = 20_000
 """Other messages that come along."""
 _MESSAGES = f"""
@@ -62,7 +62,7 @@ def chosen_messages(replayed: Table) -> tuple[Table, int]:
 
 
 ROWS_MAX = 256
-"""Messages with more rows are not looked at."""
+"""Messages with more rows are not examined."""
 SEQUENCES_MAX = 20_000
 """Different sequences that are kept; messages of further ones are only counted."""
 COLUMNS = (LINEAGE, SIGNATURE, CONTENT, "file", "line", "time_us", "verdict", "differences", "unchecked")
@@ -71,7 +71,7 @@ _TTL: What = "message-ttl"
 _DELIVERED = f"{Event.DELIVERED.value}\n"
 
 Names = Mapping[str | None, frozenset[str]]
-"""For each virtual host, the user headers that its headers exchanges look at; ``None`` stands for all."""
+"""For each virtual host, the user headers that its headers exchanges compare; ``None`` means all."""
 
 
 class Seen(NamedTuple):
@@ -120,7 +120,7 @@ class RowSequence(msgspec.Struct, frozen=True, kw_only=True):
     latest_us: tuple[int, ...]
 
     def seen(self, names: frozenset[str]) -> tuple[Seen, ...]:
-        """Return the rows; ``names`` are the user headers that are looked at."""
+        """Return the rows; ``names`` are the user headers to keep."""
         rows = zip(self.signatures, self.contents, strict=True)
         return tuple(Seen(row_of(signature), content, looked_at(content, names)) for signature, content in rows)
 
@@ -141,7 +141,7 @@ def gather(replayed: Iterable[pa.RecordBatch], names: Names, *, by_release: bool
 
 
 def gathered(sequences: Iterable[RowSequence | None]) -> Gathered:
-    """Bring equal sequences together; ``None`` stands for a message that is too long."""
+    """Bring equal sequences together; ``None`` is a message that is too long."""
     found: dict[bytes, RowSequence] = {}
     left_out = 0
     for sequence in sequences:

@@ -69,7 +69,7 @@ class ReplayedDelivery(NamedTuple):
 def replay_rows(
     explainer: Explainer, seen: Sequence[Seen], bad: Collection[int] = frozenset()
 ) -> list[ReplayedDelivery | None]:
-    """Replay a sequence; rows that are no deliveries are ``None``.
+    """Replay a sequence; rows other than deliveries are ``None``.
 
     ``bad``: deliveries, by index, that are known not to be as predicted, so that no search is needed.
     """
@@ -153,7 +153,7 @@ class WrongDelivery:
         """Return the states that the delivery may descend from: those of rows before it with its content.
 
         Each with whether it may have come with a delivery count. With one more publish it must be that: nothing
-        else was found to explain the delivery. From a queue that the definitions lack nobody knows a way.
+        else was found to explain the delivery. There is no known path from a queue that the definitions lack.
         """
         queue = self._seen[at].row.queue or ""
         before = zip(self._seen[:at], self._rows, strict=False) if publish is None else [(publish, None)]

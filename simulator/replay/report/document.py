@@ -148,7 +148,7 @@ def _shares(data: ReportData) -> Html:
 
 
 def _cause(data: ReportData) -> Html:
-    """Tell whether the release table explains the deliveries that are not as predicted; empty if there are none."""
+    """Return whether the release table explains the deliveries that are not as predicted; empty if there are none."""
     if data.summary.explained:
         return Html("")
     known = sum(each.count for each in data.unexplained if each.behaviours)

@@ -1,4 +1,4 @@
-"""Chooses the messages whose lives a report holds, and tells each, row by row: a bounded number of a log of any size.
+"""Chooses the messages whose lives a report holds, and writes each, row by row: a bounded number of a log of any size.
 
 Those come first that are lost, or may be; then those with a delivery that is not as
 predicted, those that died, and the first of the others.
@@ -23,7 +23,7 @@ STEPS_MAX = 60
 """Rows of all messages, and of one, that are kept."""
 NAME_MAX = 200
 FIELDS_TOLD = 3
-"""Fields of a delivery that are not as predicted, and are told."""
+"""Fields of a delivery that are not as predicted, and are shown."""
 _ALIKE_MAX = 200
 _ENDING = "last AND size(dead_ends) > 0"
 _UNLIKE = "verdict IN ('differ', 'unexplained')"
@@ -105,11 +105,11 @@ def _life(vhost: str, message: str, own: list[dict[str, Any]], until_us: int) ->
 
 
 def _left_out(count: int) -> MessageStep:
-    return MessageStep(None, "gap", f"{plural(count, 'further row')} of the log not told.")
+    return MessageStep(None, "gap", f"{plural(count, 'further row')} of the log not shown.")
 
 
 def _steps(row: dict[str, Any], before: list[dict[str, Any]]) -> Iterator[MessageStep]:
-    """Yield what a row tells: the deaths behind a delivery, which the log does not have, then the row itself."""
+    """Yield what a row shows: the deaths behind a delivery, which the log does not have, then the row itself."""
     at_us, line = row["time_us"], f"{row['file']}:{row['line']}"
     queue = _short(row["queue"] or "")
     if row["event"] == Event.PUBLISHED:
@@ -199,7 +199,7 @@ def _is_over(end: dict[str, Any], last: dict[str, Any], until_us: int) -> bool:
 
 
 def _end(row: dict[str, Any], until_us: int) -> tuple[Ending, str, str]:
-    """Tell whether the message is lost if nothing follows its last row, in which queue, and why."""
+    """Return whether the message is lost if nothing follows its last row, in which queue, and why."""
     ends = row["dead_ends"] or ()
     for end in ends:
         if _is_over(end, row, until_us):

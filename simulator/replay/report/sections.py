@@ -40,7 +40,7 @@ def books_section(balance: Balance | None) -> Html:
         _title(balance),
         element("p", note, class_="note"),
         found,
-        details("What this takes for granted", assumed),
+        details("What this assumes", assumed),
         id_="books",
     )
 
@@ -101,12 +101,12 @@ def messages_section(data: ReportData) -> Html:
     kept, every = len(data.messages), data.summary.messages
     note = f"The page holds {plural(kept, 'message')}"
     if kept < every:
-        order = "first those that are lost or may be, then those not as predicted, then those that died"
+        order = "first those lost or possibly lost, then those not as predicted, then those that died"
         note += f" of {number(every)}: {order}"
-    note += ". What a consumer publishes again with the same id stands in the same timeline. "
+    note += ". What a consumer publishes again with the same id is in the same timeline. "
     note += "A step without a line of the log follows from the rules."
     if kept < every:
-        note += " Of any other, dlx explain LOG --message ID tells."
+        note += " For any other, use dlx explain LOG --message ID."
     label = "Message id, queue, or what happened"
     find = element("input", type="search", id="find", placeholder=label, aria_label=label, autocomplete="off")
     return section(
@@ -124,7 +124,7 @@ def messages_section(data: ReportData) -> Html:
 # The fields of a queue with the same cause are judged by their example.
 
 
-TITLES = ("Lost, or elsewhere", "Counts and histories", "Other values", "Headers more or less")
+TITLES = ("Lost, or elsewhere", "Counts and histories", "Other values", "Headers added or missing")
 ELSEWHERE, COUNTS, VALUES, HEADERS = range(len(TITLES))
 _ELSEWHERE = ("path", "exchange", "routing_keys", "expiration", ROUTED_QUEUES)
 _COUNTS = ("x-death length", "x-death", "x-delivery-count", "x-acquired-count")
@@ -382,7 +382,7 @@ def losses_section(data: ReportData) -> Html:
 
 
 def _lost(data: ReportData, several: bool) -> Iterator[Html]:
-    """Yield lines for each queue and rule by which messages are lost, or may be."""
+    """Yield lines for each queue and rule that loses messages, or may lose them."""
     for each in data.lost:
         queue = element("code", _named(each.vhost, each.queue, several))
         because = _because(each)
@@ -494,7 +494,7 @@ def _repair(repair: Repair) -> Html:
         "div",
         element("h3", title),
         *texts,
-        element("p", "The trace cannot tell which.", class_="note") if several else "",
+        element("p", "The trace does not show which.", class_="note") if several else "",
         details(f"Example: message {repair.message}", _rows(repair.rows)),
         class_="cause",
     )
@@ -531,11 +531,11 @@ def unchecked_section(data: ReportData) -> Html:
 
 
 def untested_list(summary: Summary) -> Html:
-    """Return the settings by queue; empty if there are none, or nobody looked for them."""
+    """Return the settings by queue; empty if there are none, or they were not searched for."""
     if not summary.untested:
         return Html("")
     note = (
-        "Every log leaves some out. Where these settings are other than the definitions say, the deliveries would"
+        "Every log leaves some out. If these settings were other than the definitions say, the deliveries would"
         " agree as well."
     )
     count = sum(map(len, summary.untested.values())) + summary.untested_more

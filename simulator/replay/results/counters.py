@@ -172,7 +172,7 @@ class ReadingsFit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 UNCHECKED_FIT = ReadingsFit()
-"""That of readings of which nobody has asked."""
+"""That of readings that were not checked."""
 
 
 def readings_fit(readings: CounterReadings, log: LogCounts, rules: Release, tolerance_us: int) -> ReadingsFit:
@@ -277,7 +277,7 @@ class BalanceEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def astray(self) -> int:
-        """How many of them are gone that were to be sent: the queues that drop messages cannot have had so many."""
+        """How many of them are gone that were to be sent: the queues that drop messages cannot have had that many."""
         if not self.lost:
             return 0
         dropped = sum(each.most for each in self.suspects if not each.sends)

@@ -100,7 +100,7 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
         found += balance.misfits
         if balance.unseen:
             dead = _number(balance.unseen, "dead letter", "dead letters")
-            found.append(f"No delivery shows what became of {dead} that the broker counted")
+            found.append(f"No delivery shows what happened to {dead} that the broker counted")
     if summary.ambiguous:
         came = _number(summary.ambiguous, "delivery", "deliveries")
         found.append(f"{came} may have come by any of several paths, and nothing shows which")
@@ -116,12 +116,12 @@ def _late(stretch: LateStretch) -> str:
     begin, end = moment(stretch.from_us), moment(stretch.until_us)
     least, most = (f"{duration_us // 1_000:,} ms" for duration_us in (stretch.least_us, stretch.most_us))
     late = f"Rows from {begin} to {end} were written late: some by {least} or more, none by more than {most}"
-    return f"{late}; what this explains is held against no setting, though a TTL that is too long looks the same"
+    return f"{late}; no setting is blamed for what this explains, though a TTL that is too long looks the same"
 
 
 def _not_checked(what: What, count: int) -> str:
     if what == "shared-rows":
-        return f"{_number(count, 'row', 'rows')} of one moment may stand in two of the logs"
+        return f"{_number(count, 'row', 'rows')} of one moment may be in two of the logs"
     if what in _LACKING:
         return f"{_number(count, 'delivery was', 'deliveries were')} not checked: {_LACKING[what]}"
     rows = ("row", "rows") if what == "routing" else ("delivery", "deliveries")  # publishes are routed, too

@@ -1,10 +1,10 @@
-"""Tells from a first replay whether rows were written late, and when.
+"""Finds from a first replay whether rows were written late, and when.
 
-A replay takes rows for prompt at first. If no delivery differs by time, they are. Otherwise some may be late, which
-shows in two ways: a death is later in the rows than ``x-death`` says, or a queue, in which many messages waited for
-their TTL, seems to have let go of some too early, before and after others that waited, or as several queues did. Where
-definitions are wrong, all messages of a queue are too early, or all until a moment. What the broker's clock rules out
-(``BrokerClock``) is no lateness either.
+A replay at first assumes that rows are on time. If no delivery differs by time, they are. Otherwise some may be late,
+which shows in two ways: a death is later in the rows than ``x-death`` says, or a queue, in which many messages waited
+for their TTL, seems to have let go of some too early, before and after others that waited, or as several queues did.
+Where definitions are wrong, all messages of a queue are too early, or all until a moment. What the broker's clock
+rules out (``BrokerClock``) is not lateness either.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AROUND_US = 10_000_000
 BEFORE_US = 60_000_000
 """Deaths longer than that before the first row are not taken for a sign that it is late."""
 SEVERAL = 3
-"""So many queues do not have other definitions for a while at the same time."""
+"""This many queues do not have other definitions for a while at the same time."""
 MIXED_SHARE = 0.75
 """The share of a queue's messages that may seem to have left it too early where rows are late."""
 _SECOND_US = 1_000_000
@@ -83,7 +83,7 @@ def estimated(
 
 
 def _clocks(shown: Iterable[Row], begins_us: int) -> dict[str, BrokerClock]:
-    """Return what each file tells of the broker's clock; deaths long before the log tell nothing."""
+    """Return what each file shows of the broker's clock; deaths long before the log show nothing."""
     by_file = defaultdict(list)
     for row in shown:
         if row["died_s"] * _SECOND_US > begins_us - BEFORE_US:
@@ -102,7 +102,7 @@ def _late_us(clocks: Mapping[str, BrokerClock], row: Row) -> int:
 
 
 def _is_mixed(early: list[Row], waited: Row | None, *, several: bool) -> bool:
-    """Tell whether many messages of a queue waited long enough, some of them before and some after one that did not.
+    """Return whether many messages of a queue waited long enough, some of them before and some after one that did not.
 
     The latter does not matter where ``several`` queues have such messages.
     """

@@ -87,7 +87,7 @@ _ROUTED = f"""
 
 
 class UntestedSettings(NamedTuple):
-    """The settings that a log did not put to the test.
+    """The settings that a log did not test.
 
     Attributes:
         by_queue: each setting with its value and origin, by queue; ``vhost: queue`` where the log has several hosts;
@@ -154,7 +154,7 @@ def untested_settings(
 def sentence(by_queue: Mapping[str, Iterable[str]], more: int) -> str:
     """Return the first few of the settings in a line, without a full stop; empty if there are none."""
     found = [f"{each} in '{queue}'" for queue, settings in by_queue.items() for each in settings]
-    # Every queue has a type, and most have defaults: what somebody set comes first.
+    # Every queue has a type, and most have defaults: configured settings come first.
     found.sort(key=lambda each: (f" by {SERVER_DEFAULT}" in each, each.startswith(QUEUE_TYPE)))
     others = len(found) + more - SHOWN
     told = ", ".join(found[:SHOWN]) + (f" ({others:,} more with --json)" if others > 0 else "")
@@ -169,7 +169,7 @@ def _fewest(sent: Iterable[tuple[str, str, int]]) -> Mapping[Place, int]:
 
 
 def _untested(place: Place, topology: Topology, release: Release, evidence: _Evidence) -> Iterator[str]:
-    """Yield what is untested of one queue, what nobody set last."""
+    """Yield what is untested of one queue, defaults last."""
     settings = effective_settings(topology.queues[place[1]], topology, release)
     for key in sorted(settings.values, key=lambda key: _rank(settings.values[key])):
         but_for = _but_for(key, place, settings, evidence) if _matters(key, settings) else None
@@ -183,7 +183,7 @@ def _rank(setting: Setting) -> tuple[bool, bool]:
 
 
 def _matters(key: str, settings: Settings) -> bool:
-    """Tell whether a setting has any effect beside the others."""
+    """Return whether a setting has any effect beside the others."""
     without_limit = key in _NEEDS_LIMIT and not settings.has_length_limit
     return not without_limit and not (key in _NEEDS_EXCHANGE and not settings.dead_letters)
 

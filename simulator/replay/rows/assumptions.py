@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class BrokerClock(NamedTuple):
-    """What one file tells of the broker's clock: by the row of ``shown_us``, it had come to ``reached_us``.
+    """What one file shows of the broker's clock: by the row of ``shown_us``, it had come to ``reached_us``.
 
     Both rise, in microseconds since 1970.
     """
@@ -91,10 +91,10 @@ class Lateness(NamedTuple):
 NOT_LATE = Lateness()
 
 
-# Tells where a log lacks rows: messages turn up of which it has no publish, or no delivery before a rejection.
+# Finds where a log lacks rows: messages turn up without a publish, or without a delivery before a rejection.
 #
 # Where a file of a rotated log is missing, or the tracer stopped for a while, that shows soon after. A client's own
-# publish may be among the missing rows, and the rules do not predict what comes of a publish that nobody knows.
+# publish may be among the missing rows, and the rules do not predict the result of an unknown publish.
 
 
 SEVERAL = 3
@@ -114,7 +114,7 @@ class LostRows(NamedTuple):
     found_us: tuple[int, ...] = ()
 
     def between(self, since_us: Ints, until_us: Ints) -> npt.NDArray[np.bool_]:
-        """Tell where the log may lack rows between two moments.
+        """Return where the log may lack rows between two moments.
 
         That shows in that time, or as long before or after it, and not before that: then rows get lost all along.
         """
@@ -140,14 +140,14 @@ def lost_rows(replayed: Table) -> LostRows:
     return LostRows(tuple(row["time_us"] for row in rows(_LACKING, replayed=replayed)))
 
 
-# What a replay takes for granted of a log.
+# What a replay assumes of a log.
 
 
 TOLERANCE_MS = 100.0
 
 
 class Assumptions(msgspec.Struct, frozen=True):
-    """What a replay takes for granted of a log.
+    """What a replay assumes of a log.
 
     Attributes:
         tolerance_ms: how far two times of the log may be apart that stand for the same moment:

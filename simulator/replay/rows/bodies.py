@@ -1,7 +1,7 @@
-"""The bodies of a message's deliveries, held against those of its publishes: no rule changes a body.
+"""The bodies of a message's deliveries, compared with those of its publishes: no rule changes a body.
 
 A body is a number here, a hash of the payload as far as the log holds it. Messages without ``message_id`` have none:
-they are told apart by their payload, so that another body is another message.
+their payload identifies them, so that another body is another message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BODY = "body"
 BODY_SQL = "CASE WHEN message_id IS NOT NULL THEN xxhash64(payload) END"
 """What a captured row makes it, in Spark's SQL. Only bodies of one replay are compared."""
 PAYLOAD = "payload"
-SEVERAL = "publishes of this message had several bodies, and the log does not tell which of them this copy has"
+SEVERAL = "publishes of this message had several bodies, and the log does not show which of them this copy has"
 
 
 def body_sql(columns: Sequence[str]) -> str:

@@ -68,7 +68,7 @@ def alike_within(groups: Ints, values: Ints) -> Ints:
 
 
 def places_of(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-    """Return the places that lie from each start on, so many each, and the place of each of them behind its start."""
+    """Return the places from each start on, that many each, and the distance of each of them from its start."""
     behind = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     return np.repeat(starts, lengths) + behind, behind
 
@@ -79,7 +79,7 @@ def _numbered(values: npt.NDArray[np.signedinteger]) -> Ints:
     return found
 
 
-# Numbers for routing keys that nothing in a virtual host tells apart, as the keys of different orders mostly are.
+# Numbers for routing keys that nothing in a virtual host distinguishes, as the keys of different orders mostly are.
 
 
 class AlikeKeys:
@@ -98,7 +98,7 @@ class AlikeKeys:
         self._known: BoundedCache[str, int | None] = BoundedCache(200_000)
 
     def reads(self, header: str) -> bool:
-        """Tell whether the virtual host may look at that header of a message."""
+        """Return whether the virtual host may look at that header of a message."""
         return header in ("CC", "BCC") or self._classes.matters(header)
 
     def number(self, key: str) -> int | None:

@@ -1,7 +1,7 @@
-"""The three strings that stand for a row of a capture in a replay: each is written and read in this file alone.
+"""The three strings that encode a row of a capture in a replay: each is written and read in this file alone.
 
 - The *lineage* says whose row it is: the virtual host and the message's identity, a line
-  each. Either may hold line breaks; so it is taken apart by the length of the virtual host.
+  each. Either may hold line breaks; so it is split by the length of the virtual host.
 - The *signature* is what the rules look at, on six lines: the event; virtual host, queue,
   exchange and expiration as a JSON array; the routing keys as one; the broker's headers;
   ``x-death``, or nothing; the queues that a publish was routed to, in order, or nothing.
@@ -106,7 +106,7 @@ def _written(
 def without_expirations(signature: str) -> tuple[str, str | None, tuple[str, ...]]:
     """Return the signature without the milliseconds of its expirations, those of the message, and those of its deaths.
 
-    An expiration that is no positive integer stays where it is.
+    An expiration that is not a positive integer stays where it is.
     """
     own = _OWN_EXPIRATION.match(signature)
     if own is not None:
@@ -178,7 +178,7 @@ def read_message(lineage: str, vhost: str) -> str:
 
 def read_messages(lineages: pa.Array, vhosts: pa.Array) -> list[str]:
     """Read the identities of the messages whose rows they are."""
-    import pyarrow.compute as pc  # which nobody needs who reads single rows
+    import pyarrow.compute as pc  # which a reader of single rows does not need
 
     if pc.count_distinct(vhosts).as_py() == 1:
         sliced: list[str] = pc.utf8_slice_codeunits(lineages, len(vhosts[0].as_py()) + 1).to_pylist()

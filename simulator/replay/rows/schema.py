@@ -124,7 +124,7 @@ def as_struct(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-# Codes on their way through Spark: few bytes a row stand for the texts that the kernel reads.
+# Codes on their way through Spark: few bytes a row encode the texts that the kernel reads.
 #
 # A capture may have codes for what its rows share (``simulator.capture.codes``). Spark then reads, sorts and moves
 # integers, and Python puts the texts in their place again, each once for a batch.
@@ -136,7 +136,7 @@ _ROWS = f"""
     FROM {{{{captured}}}}"""
 
 Texts = Mapping[str, Mapping[int, str]]
-"""The texts that codes stand for, by column of the kernel's rows."""
+"""The texts of the codes, by column of the kernel's rows."""
 
 
 def texts_of(codes: Codes) -> Texts:

@@ -1,6 +1,6 @@
 """The tables of a replay, held by Spark or by DuckDB in this process, and SQL that asks either.
 
-Queries are written once, in Spark's SQL; for DuckDB, sqlglot writes them anew. Written so that both
+Queries are written once, in Spark's SQL; for DuckDB, sqlglot translates them. Written so that both
 understand it: no ``explode_outer``, no ``exists`` over arrays.
 """
 

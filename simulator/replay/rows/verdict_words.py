@@ -39,23 +39,23 @@ MEANINGS: dict[What, str] = {
     "message-ttl": "a death by expiry whose TTL the times of the log do not test, or that came long after the TTL,"
     " or a delivery after the TTL that may still be right",
     "delivery-limit": "a death by the delivery limit before the log shows that limit reached",
-    "delivery-count": "a count of returns to a quorum queue that the deliveries before it do not account for, or of"
-    " which the log does not tell whose copy it belongs to",
+    "delivery-count": "a count of returns to a quorum queue that the deliveries before it do not account for, or"
+    " one where the log does not show which copy it belongs to",
     "max-length": "a death by the length limit with fewer messages in the log than the limit",
-    "expires": "a death by expiry in a queue that RabbitMQ deletes earlier than that if nobody uses it",
-    "rejection": "a rejection of the message as no delivery before it shows it: the log lacks that delivery",
-    "redelivered": "a delivery flagged as a redelivery of which the log has no first one, or flagged as the first once"
-    " more where the log does not show how many copies came",
+    "expires": "a death by expiry in a queue that RabbitMQ deletes earlier than that if it is unused",
+    "rejection": "a rejection that no earlier delivery of the message shows: the log lacks that delivery",
+    "redelivered": "a delivery flagged as a redelivery without a first one in the log, or flagged as first again"
+    " where the log does not show how many copies came",
     "stream-offset": "a delivery from a stream: its offset, as the log does not show where the consumer began",
     "payload": "the body of a message that was published with several under one message_id",
     "routing": "a way through an exchange whose routing is not known: of a plugin's type, or not exported",
-    "search": "a delivery with more possible paths than the search looks at, none of which fits in time",
+    "search": "a delivery with more possible paths than the search tries, where none of those tried fits the times",
     "queue": "a delivery from a queue that the definitions lack, or of a message that died there",
     "publish": "a delivery of a message whose publish is not in the log before it: it was published before the log"
     " began, in a gap of the log, or past the trace",
-    "shared-rows": "rows of one moment that two of the logs have alike: they may be the same rows, and count twice",
+    "shared-rows": "equal rows of one moment in two of the logs: they may be the same rows, and count twice",
 }
-"""What each word stands for, in the order in which reports list them."""
+"""What each word means, in the order in which reports list them."""
 
 
 class Unchecked(msgspec.Struct, frozen=True, order=True):

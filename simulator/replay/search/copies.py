@@ -16,7 +16,7 @@ from simulator.replay.search.graph import StatePath
 #
 # A log cannot show a loss. It shows where a message was last seen; the rules say what must have become of it there.
 # One that waits in such a queue expires and is gone. One that was delivered is gone if it was rejected, and only a
-# recorded consumer tells whether it was.
+# recorded consumer shows whether it was.
 
 
 LOSING = ("unroutable", "dead-letter exchange missing", "cycle")
@@ -60,7 +60,7 @@ class DeadEnds:
         self._of_states: dict[tuple[int, str], tuple[DeadEnd, ...]] = {}
 
     def waiting(self, state: State) -> tuple[DeadEnd, ...]:
-        """Return the dead ends of a message that nobody takes from its queue."""
+        """Return the dead ends of a message that no consumer takes from its queue."""
         return self._remembered(state, EXPIRED)
 
     def rejected(self, state: State) -> tuple[DeadEnd, ...]:
@@ -68,7 +68,7 @@ class DeadEnds:
         return self._remembered(state, REJECTED)
 
     def delivered(self, state: State) -> tuple[DeadEnd, ...]:
-        """Return the dead ends of a message that was delivered, if nobody knows what the consumer did."""
+        """Return the dead ends of a message that was delivered, if it is unknown what the consumer did."""
         found = (*self.rejected(state), *self.waiting(state))
         return tuple(dict.fromkeys(each._replace(certain=False) for each in found))
 
@@ -103,7 +103,7 @@ class DeadEnds:
         return [DeadEnd(state.queue, str(copy.rule), after_ms, certain, way) for copy in copies[:1]]
 
     def _dead_letters(self, state: State, reason: str) -> bool:
-        """Tell whether a message can die there for that reason, and its queue sends dead letters."""
+        """Return whether a message can die there for that reason, and its queue sends dead letters."""
         return self._flow.why_not(state, reason) is None and self._flow.settings(state.queue).dead_letters
 
 
@@ -151,7 +151,7 @@ class OpenCopies:
     def delivered(self, path: StatePath, *, again: bool, unknown_routing: Collection[str]) -> None:
         """Take a delivery that came by ``path``: of the copy on it that is closest to the delivery.
 
-        ``again``: it is a redelivery. ``unknown_routing``: exchanges of which nobody knows where else they route.
+        ``again``: it is a redelivery. ``unknown_routing``: exchanges that may route elsewhere, too.
         """
         states = (*path.died, path.state)
         if again and path.state in self._open[How.DELIVERED]:
@@ -234,7 +234,7 @@ class OpenCopies:
         return True
 
     def _leave_doubt(self) -> None:
-        """Take note that one copy of those in doubt was seen again; where none is left, nothing is in doubt."""
+        """Record that one copy of those in doubt was seen again; where none is left, nothing is in doubt."""
         self._left = max(self._left - 1, 0)
         if not self._left:
             for doubtful in self._in_doubt.elements():

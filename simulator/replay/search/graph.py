@@ -62,7 +62,7 @@ class ConsumerConstraints(NamedTuple):
     settled_in: frozenset[str] = frozenset()
 
     def why_not(self, queue: str, reason: str) -> str | None:
-        """Tell why no consumer can have caused the death; return ``None`` if one can."""
+        """Return why no consumer can have caused the death; return ``None`` if one can."""
         if reason == REJECTED and queue not in self.delivered_in:
             return f"{reason} in '{queue}': the message was not delivered there before"
         if reason == REJECTED and queue in self.settled_in:
@@ -136,7 +136,7 @@ class StateSearch:
         self._addresses: dict[int, Mapping[Kind, Address]] = {}
 
     def why_not(self, state: State, reason: str, constraints: ConsumerConstraints) -> str | None:
-        """Tell why the message cannot die there for that reason; return ``None`` if it can."""
+        """Return why the message cannot die there for that reason; return ``None`` if it can."""
         return self.flow.why_not(state, reason) or constraints.why_not(state.queue, reason)
 
     def paths(
@@ -228,7 +228,7 @@ class StateSearch:
     def why_ruled_out(
         self, roots: Iterable[State], hops: tuple[Hop, ...], constraints: ConsumerConstraints
     ) -> str | None:
-        """Tell what rules out the first impossible hop of a path; return ``None`` if nothing does."""
+        """Return what rules out the first impossible hop of a path; ``None`` if nothing does."""
         state = next((root for root in roots if hops and root.queue == hops[0].queue), None)
         for hop in hops:
             if state is None:
@@ -238,7 +238,7 @@ class StateSearch:
                 return why
             reached = dict(self.flow.hops(state, hop.reason)).get(hop)
             if reached is None and hop in dict(self.flow.cycles(state, hop.reason)):
-                dropped = f"the cycle rule drops what would return to '{hop.to_queue}'"
+                dropped = f"the cycle rule drops a message that would return to '{hop.to_queue}'"
                 return f"{hop.reason} in '{hop.queue}': {dropped}"
             state = reached
         return None
@@ -291,7 +291,7 @@ class StateSearch:
                     yield reached, _Trail(hop, state, trail)
 
     def _died_there(self, state: State, addresses: Mapping[Kind, Address]) -> bool:
-        """Tell whether the deaths of the state have these addresses: later deaths of a kind do not change them."""
+        """Return whether the deaths of the state have these addresses: later deaths of a kind do not change them."""
         kept = self._addresses.get(state.number)
         if kept is None:
             kept = self._addresses[state.number] = addresses_in(_deaths_kept(state))
@@ -337,7 +337,7 @@ def with_stand_ins(topology: Topology) -> Topology:
 
 
 def unknown_routing(topology: Topology, release: Release) -> frozenset[str]:
-    """Return the exchanges of which nobody knows where they route, and those that lead to one."""
+    """Return the exchanges whose routing is unknown, and those that lead to one."""
     known = {name for name, exchange in topology.exchanges.items() if _kind(exchange) in EXCHANGE_TYPES}
     return _leading_to({*topology.exchanges, *topology.bindings} - known, topology, release)
 
@@ -365,6 +365,6 @@ def _onward_exchanges(name: str, topology: Topology, release: Release) -> set[st
 
 
 def _kind(exchange: Exchange) -> str:
-    """Return the type by which an exchange routes: a delayed one routes as the type it names."""
+    """Return the type that an exchange routes as: a delayed one routes as the type it names."""
     kind: str = exchange.arguments.get("x-delayed-type", exchange.type)
     return kind

@@ -87,7 +87,7 @@ class _Finder:
             yield automatic, f"automatic cycle {' → '.join(cycle)}: the copy that closes it is dropped"
 
     def _cycle(self, start: str) -> list[str] | None:
-        """Return the queues of a cycle from this queue back to it in which nobody rejects."""
+        """Return the queues of a cycle from this queue back to it without a rejection."""
         probes = (start, *sorted(self._keys.get(start, ()))[:KEYS_MAX])
         letters = [
             letter for key in probes for letter in self._dead_letters(Message(exchange="", routing_keys=(key,)), start)

@@ -23,7 +23,7 @@ SUFFIXES = (".json", ".jsonl", ".ndjson", ".log", ".parquet")
 CHUNK_BYTES = 4 * 1024 * 1024
 """How much of a file is read at a time; a longer line is read whole."""
 HEAD_BYTES = 256
-"""The beginning of a file by which it is known again."""
+"""The beginning of a file, which identifies it."""
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class GrowingFile:
     def added(self) -> Added | None:
         """Return what was added, at most ``CHUNK_BYTES`` or one batch of it; ``None`` if nothing was.
 
-        Raises ``CaptureError`` if the file is no log, has gone, has shrunk, or begins with other bytes than before.
+        Raises ``CaptureError`` if the file is not a log, has gone, has shrunk, or begins with other bytes than before.
         """
         try:
             with Path(self.path).open("rb") as stream:
@@ -104,13 +104,11 @@ class GrowingFile:
             problem = f"has shrunk from {before.offset:,} to {size:,} bytes: it was truncated or rotated"
             raise CaptureError(self.path, f"{problem}; give the new file another name, and the old one its own")
         if head[: len(before.head)] != before.head:
-            raise CaptureError(
-                self.path, "begins with other bytes than before: it was rotated or written anew; " + _NEW
-            )
+            raise CaptureError(self.path, "begins with other bytes than before: it was rotated or rewritten; " + _NEW)
         if head.startswith(GZIP_MAGIC):
             raise CaptureError(
                 self.path,
-                "compressed, which cannot be read on from: unpack it first, or have `dlx replay` read it once",
+                "compressed, so it cannot be read as it grows: unpack it first, or read it once with `dlx replay`",
             )
 
     def _whole_lines(self, stream: Any) -> bytes:
@@ -131,7 +129,7 @@ class GrowingFile:
             rows = read_row_lines(BytesIO(text), before.name, broken.append)
         elif HEADER.search(head):
             raise CaptureError(
-                self.path, 'in the text format, which cannot be read on from; trace with "format": "json"'
+                self.path, 'in the text format, which cannot be read as it grows; trace with "format": "json"'
             )
         else:
             rows = _after(before.lines, read_trace_json(BytesIO(text), before.name, broken.append))
@@ -147,9 +145,7 @@ class GrowingFile:
         if before.offset == size:
             return None
         if before.offset:
-            raise CaptureError(
-                self.path, f"has {size:,} bytes instead of {before.offset:,}: it was written anew; " + _NEW
-            )
+            raise CaptureError(self.path, f"has {size:,} bytes instead of {before.offset:,}: it was rewritten; " + _NEW)
         if self._parquet is None:
             self._parquet = _without(before.lines, read_capture(self.path))
         batch = next(self._parquet, None)

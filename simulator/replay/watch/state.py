@@ -1,10 +1,10 @@
 """What a watcher keeps on the disk: how far it has read, the rows of unfinished messages, and what it has said.
 
-Everything is in one SQLite file but the verdicts, which are appended to ``verdicts.jsonl``. A step appends and syncs
+Everything except the verdicts is in one SQLite file; they are appended to ``verdicts.jsonl``. A step appends and syncs
 verdicts first, and then commits their length with all else. Whatever ends the program, the next start cuts off what was
 appended without a commit, and goes on from the commit before. A watch that fails before it has read any row, or whose
 definitions do not fit the log, leaves no state: the corrected command begins with none. One that is killed before it
-knew whether they fit leaves its state, and the corrected command begins anew there.
+knew whether they fit leaves its state, and the corrected command starts again there.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class WatchState:
         except sqlite3.DatabaseError as error:
             self._database.close()
             raise CaptureError(
-                os.fspath(folder), f"no state of `dlx watch`, or in use by another one: {error}"
+                os.fspath(folder), f"not the state of a `dlx watch`, or in use by another: {error}"
             ) from error
         self._database.execute("PRAGMA synchronous=NORMAL")
         self._database.executescript(_TABLES)
@@ -286,7 +286,7 @@ class WatchState:
         return int(found) + self.totals["forgotten_lost"]
 
     def forget(self, since_us: int, until_us: int, most: int) -> int:
-        """Forget messages that wait nowhere and were last seen by ``since_us``, at most so many; return how many."""
+        """Forget messages that wait nowhere and were last seen by ``since_us``, at most that many; return how many."""
         over = "waiting IS NULL AND last_us <= ? AND (lost_us IS NULL OR lost_us < ?)"
         query = f"SELECT lineage, lost_us IS NOT NULL FROM messages WHERE {over} LIMIT ?"
         found = self._database.execute(query, (since_us, until_us, most)).fetchall()
@@ -335,5 +335,5 @@ def _hash(lineage: str) -> int:
 
 
 def asked(definitions: bytes, rules: str, tolerance_ms: float) -> str:
-    """Return what tells a watch from others: a state goes on only with the same."""
+    """Return what identifies a watch: a state goes on only with the same."""
     return f"{hashlib.sha256(definitions).hexdigest()} {rules} {tolerance_ms} {_FORM}"

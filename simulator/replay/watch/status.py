@@ -133,7 +133,7 @@ def served(port: int, status: Callable[[], Status]) -> Iterator[int]:
 
 
 class _WatchCollector(Collector):
-    """Tells Prometheus' library what was found."""
+    """Gives Prometheus' library what was found."""
 
     def __init__(self, status: Callable[[], Status]) -> None:
         self._status = status

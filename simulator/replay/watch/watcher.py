@@ -117,7 +117,7 @@ class LateSigns(msgspec.Struct):
     waited: dict[str, Waited] = {}
 
     def read(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Take note of rows of the log."""
+        """Record rows of the log."""
         for row in rows:
             time_us = row["time_us"]
             self.from_us = min(self.from_us or time_us, time_us)
@@ -128,7 +128,7 @@ class LateSigns(msgspec.Struct):
                 of_file[died_s] = min(of_file.get(died_s, time_us), time_us)
 
     def judged(self, verdicts: Iterable[Mapping[str, Any]]) -> bool:
-        """Take note of verdicts on rows that had none before; tell whether times refute any of them."""
+        """Record verdicts on rows that had none before; return whether times refute any of them."""
         found = False
         for row in verdicts:
             if row["misfit"] is not None:
@@ -491,7 +491,7 @@ def _stored(row: dict[str, Any], read_s: float, final: int) -> tuple[Any, ...]:
 
 
 def _digest(verdict: dict[str, Any]) -> bytes:
-    """Return what tells a verdict from others on the same row; nothing where there is none."""
+    """Return what distinguishes a verdict from others on the same row; nothing if there is none."""
     return hashlib.blake2b(verdict_line(verdict), digest_size=16).digest() if verdict["verdict"] else b""
 
 

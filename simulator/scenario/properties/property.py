@@ -1,4 +1,4 @@
-"""The base of everything that a trial checks, and the error that tells that it does not hold."""
+"""The base of everything that a trial checks, and the error that says that it does not hold."""
 
 from __future__ import annotations
 

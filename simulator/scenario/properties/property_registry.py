@@ -64,7 +64,7 @@ class DeathCounts(Property):
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
         """Compare a message that enters a queue with those of its number that died just now, or were held."""
         deaths = deaths_of(trial, message)
-        if event.event == Event.PUBLISHED and deaths:  # their publisher says so: nobody saw them
+        if event.event == Event.PUBLISHED and deaths:  # their publisher says so: no consumer saw them
             self._claimed.add((event.vhost, event.uid))
         if (event.vhost, event.uid) in self._claimed:
             return
@@ -72,22 +72,22 @@ class DeathCounts(Property):
         died = self._died.setdefault((event.vhost, event.uid), {})
         if event.reason is not None and event.queue is not None:
             death = event.queue, event.reason, total
-            held = event.event == Event.HELD or died.get(death, 0) is None  # what is held is sent again and again
+            held = event.event == Event.HELD or died.get(death, 0) is None  # a held dead letter is sent again and again
             died[death] = None if held else event.time_us
         if event.event != Event.ROUTED or not deaths:
             return
         if len({death.key for death in deaths}) < len(deaths):
-            raise self.broken(f"two entries are of one queue and reason: {deaths}", event)
+            raise self.broken(f"two entries have the same queue and reason: {deaths}", event)
         last = deaths[0].key
         at_us = died.get((*last, total - 1), -1)
         late = trial.broker.cut_short and at_us is not None and 0 <= at_us < event.time_us
         if at_us not in (event.time_us, None) and not late:
-            why = f"x-death says {total} deaths, the last in '{last[0]}' ({last[1]}); that was not so"
+            why = f"x-death says {total} deaths, the last in '{last[0]}' ({last[1]}); that is wrong"
             raise self.broken(why, event)
 
 
 def deaths_of(trial: Trial, message: Message) -> Sequence[Death]:
-    """Return the deaths that the message's history tells, without those that no broker can have written."""
+    """Return the deaths in the message's history, without those that no broker can have written."""
     if message.deaths is not None:  # as they are: this is asked at every event
         return message.deaths
     return [
@@ -140,7 +140,7 @@ class ComesToRest(Property):
 class QueueBalance:
     """How many messages each queue must have, by the events.
 
-    Streams are left out: what is read from them stays.
+    Streams are left out: consumers do not remove messages from them.
     """
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ RETURNS_MAX = 10
 
 
 class Lossless(Property):
-    """A refused or unroutable publish is no loss, because its publisher can know of it.
+    """A refused or unroutable publish is not a loss, because its publisher can know of it.
 
     Nor is a final rejection in a queue without a dead-letter exchange: the consumer
     discards the message.
@@ -222,7 +222,7 @@ _LOSSES = {
 
 
 def _discarded(trial: Trial, event: Happened) -> bool:
-    """Tell whether a consumer threw the message away: it rejected it in a queue without a dead-letter exchange."""
+    """Return whether a consumer threw the message away: it rejected it in a queue without a dead-letter exchange."""
     queue = trial.queue(event.queue or "", event.vhost)
     return event.reason == REJECTED and queue is not None and queue.settings.dead_letter_exchange is None
 
@@ -280,7 +280,7 @@ class Settles(ComesToRest):
 
 
 def _pauses(trial: Trial, name: str, vhost: str) -> bool:
-    """Tell whether messages leave the queue by themselves, after a time."""
+    """Return whether messages leave the queue by themselves, after a time."""
     queue = trial.queue(name, vhost)
     return queue is not None and queue.settings.dead_letters and bool(queue.settings.message_ttl_ms)
 
@@ -316,7 +316,7 @@ class Accepts(Property):
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
         """Check that no publish was refused."""
         if event.event == Event.NACKED and event.reason is None:
-            raise self.broken(f"'{event.queue}' is full and refused a publish: only confirms tell its publisher", event)
+            raise self.broken(f"'{event.queue}' is full and refused a publish: only confirms show that", event)
 
 
 Maker = str | Callable[[], Property]
@@ -331,7 +331,7 @@ BUILT_IN = PROMISES | INVARIANTS
 
 
 def named(name: str) -> Property:
-    """Return a new property of that name. Raises ``ValueError`` if there is no such property."""
+    """Return a new property of that name. Raises ``ValueError`` if it does not exist."""
     if name not in BUILT_IN:
         raise ValueError(f"no property {name!r}; there are {', '.join(BUILT_IN)}")
     return BUILT_IN[name]()
@@ -365,7 +365,7 @@ def made(maker: Maker) -> Property:
 
 
 def listed(given: Any) -> list[Any]:
-    """Return the properties one by one. Raises ``TypeError`` where one property stands for the list."""
+    """Return the properties one by one. Raises ``TypeError`` for one property in place of a list."""
     if isinstance(given, (str, type, Property)):
         raise TypeError(f"properties: got {given!r}; expected a list, such as [{given!r}]")
     return list(given)

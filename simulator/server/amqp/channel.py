@@ -206,7 +206,7 @@ class Channel:
             self.state = CLOSED
 
     def close(self, refusal: Refusal, method: str) -> Command:
-        """Close the channel without being asked by the broker; return the command that tells the broker."""
+        """Close the channel without being asked by the broker; return the command that informs the broker."""
         self.closing(refusal.code, refusal.text, method)
         return CloseChannel(self.id)
 

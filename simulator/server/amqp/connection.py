@@ -239,7 +239,7 @@ class Connection:
         except MalformedError:
             raise ProtocolError(amqp_errors.internal_error()) from None
         act = _METHODS.get((self.state, name))
-        if act is None:  # in the state closed, nobody hears it
+        if act is None:  # in the state closed, no client hears it
             raise ProtocolError(amqp_errors.method_in_wrong_state(self.state), name)
         return act(self, fields)
 
@@ -316,7 +316,7 @@ class Connection:
         return self.leave()
 
     def leave(self) -> Command | None:
-        """Stop using the connection; return the command that tells the broker, if the broker knows the connection."""
+        """Stop using the connection; return the command that informs the broker, if it knows the connection."""
         self.state = CLOSED
         self._channels.clear()
         known, self._in_broker = self._in_broker, False
@@ -384,7 +384,7 @@ ANONYMOUS = ("guest", "guest")
 def credentials(mechanism: str, response: bytes, release: Release) -> tuple[str, str | None] | None:
     """Return user and password from the response of that mechanism; ``None`` if it cannot be read.
 
-    A password of ``None`` is no text, and nobody's.
+    A password of ``None`` is not text, and matches no user.
     """
     if mechanism == "ANONYMOUS":
         return ANONYMOUS
@@ -450,7 +450,7 @@ class ServerProperties:
         },
         before="Erlang/OTP 23.2.6",
         meaning="The Erlang/OTP that the server runs on. Each release runs on several.",
-        evidence="live for 3.8, 3.10, 4.0 and 4.3; one of those that each of the others supports",
+        evidence="live for 3.8, 3.10, 4.0 and 4.3; elsewhere one that the release supports",
     )
 
 

@@ -155,7 +155,7 @@ def decode_publish(data: bytes) -> dict[str, Any]:
         end = key + 1 + data[key]
         bits = data[end]
     except IndexError as error:
-        raise CannotDecodeError(f"no basic.publish: {error}") from None
+        raise CannotDecodeError(f"not a basic.publish: {error}") from None
     if end + 1 != len(data):
         raise CannotDecodeError("basic.publish: the frame is longer or shorter than its fields")
     return {

@@ -206,7 +206,7 @@ class Confirms:
         self._early = {early for early in self._early if early > self._answered}
 
     def take(self) -> tuple[int, bool] | None:
-        """Return the number to acknowledge now and whether it stands for several; ``None`` if no number waits."""
+        """Return the number to acknowledge now and whether it covers several; ``None`` if no number waits."""
         if not self._last:
             return None
         found = self._last, self._last > self._first

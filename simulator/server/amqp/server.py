@@ -233,7 +233,7 @@ class AmqpClient(asyncio.Protocol):
             self._do_not_read("end")
             self._after(SILENT_CLOSE_S, "closing", self._reset)
 
-    # What the node tells
+    # What the node reports
 
     def reply(self, reply: Reply) -> None:
         """Encode a reply of the broker; ``flush`` sends it."""

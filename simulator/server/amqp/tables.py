@@ -53,7 +53,7 @@ def decode_table(data: bytes, depth: int = 0) -> dict[str, Any]:
             if key not in table:
                 table[key] = value
     except (IndexError, StructError, KeyError) as error:
-        raise MalformedError(f"no field table: {error}") from None
+        raise MalformedError(f"not a field table: {error}") from None
     if offset != end:
         raise MalformedError("a field table ends within a value")
     return table
@@ -142,7 +142,7 @@ def encode_value(value: Any) -> bytes:
     try:
         return tag.encode() + _ENCODERS[tag](value)
     except StructError as error:
-        raise ValueError(f"{value!r} is no AMQP value of type {tag!r}: {error}") from None
+        raise ValueError(f"{value!r} is not an AMQP value of type {tag!r}: {error}") from None
 
 
 def _sized(parts: Iterable[bytes]) -> bytes:

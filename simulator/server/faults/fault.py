@@ -159,7 +159,7 @@ def _check(fault: Fault) -> None:
         case RefuseDeclare(code=code) if code not in NAMES:
             raise FaultError(f"code: expected a reply code ({_listed(NAMES)}), got {code}")
         case RefuseDeclare(queue=queue, exchange=exchange) if (queue is None) == (exchange is None):
-            raise FaultError("queue, exchange: expected one of the two, the name of what cannot be declared")
+            raise FaultError("queue, exchange: expected one of the two: the name that clients cannot declare")
         case RaiseAlarm(resource=resource) if resource not in get_args(Resource):
             raise FaultError(f"resource: no resource {resource!r:.60}; {suggestion(resource, get_args(Resource))}")
 

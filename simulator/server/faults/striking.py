@@ -1,6 +1,6 @@
-"""Where it is decided whether a fault strikes: what passes between the broker and its clients is looked at here.
+"""Decides whether a fault strikes: all that passes between the broker and its clients passes through here.
 
-A command is looked at before the broker carries it out, a reply before a client gets it.
+It sees a command before the broker carries it out, a reply before a client gets it.
 The broker knows of no fault. It ends channels and keeps the time, so that faults happen in
 one order with everything else.
 """
@@ -185,7 +185,7 @@ class Faults:
     # What a client asks for
 
     def refusal(self, command: Command) -> Refusal | None:
-        """Look at a command; return the refusal of a declaration that shall fail."""
+        """Look at a command; return the refusal of a declaration that is to fail."""
         if isinstance(command, Publish):
             self._exchange = command.exchange
         elif isinstance(command, Get):

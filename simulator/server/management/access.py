@@ -55,7 +55,7 @@ def authenticate(request: Request) -> User:
 
 
 def _credentials(headers: Mapping[str, str]) -> tuple[str, str]:
-    """Return name and password; those of nobody for a bearer token. Source: cow_http_hd.erl parse_authorization."""
+    """Return name and password; those of no user for a bearer token. Source: cow_http_hd.erl parse_authorization."""
     if "authorization" not in headers:
         raise NoCredentials
     scheme, _, encoded = headers["authorization"].partition(" ")

@@ -144,7 +144,7 @@ class Application:
 
 
 def _no_file(request: Request) -> Response:
-    """Answer for a path that no resource has: there are no files."""
+    """Answer for a path without a resource: there are no files."""
     reserved = any(map(_RESERVED.search, request.segments))
     if reserved and request.api.paths_with_reserved_characters == "refused":
         return Response(status_code=400)

@@ -37,9 +37,9 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def listed(items: Sequence[Item], request: Request, sort: tuple[str, ...] = ("vhost", "name")) -> list[Item]:
-    """Return the list in the order that the query asks for, by columns that it names alone.
+    """Return the list in the order that the query asks for, by the columns that it names.
 
-    Raises ``HandlerCrash`` for an order that is none.
+    Raises ``HandlerCrash`` for an invalid order.
     """
     columns = _asked_columns(request)
     if columns is not None:  # chosen before the list is sorted: equals are in the order of all that is left of them
@@ -52,9 +52,9 @@ def paged(
 ) -> Any:
     """Return the list in its order; if the query asks for a page, an object with the list in ``items``.
 
-    ``sampled``: there are statistics of the items, of which the query may ask for samples.
+    ``sampled``: there are statistics of the items, and the query may ask for samples of them.
 
-    Raises ``ApiError`` 400 for parameters that make no sense, ``HandlerCrash`` for an order that is none.
+    Raises ``ApiError`` 400 for parameters that make no sense, ``HandlerCrash`` for an invalid order.
     """
     if sampled:
         check_samples(request, "invalid_range_parameters")

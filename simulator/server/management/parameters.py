@@ -217,7 +217,7 @@ def _clear_user_limit(request: Request) -> None:
 
 
 def _nobody(request: Request) -> Exception:
-    """Return the error of a limit to clear of nobody; a user, too, is called a virtual host."""
+    """Return the error for clearing a limit of nothing that exists; a user, too, is called a virtual host."""
     return HandlerCrash() if request.api.limits_of_nobody == "crashes" else not_found("vhost_not_found")
 
 

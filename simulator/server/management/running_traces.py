@@ -82,7 +82,7 @@ class Trace:
 
 
 class _Tap:
-    """Stands for the trace among the node's clients."""
+    """Represents the trace among the node's clients."""
 
     id = 0
     protocol = "Direct 0-9-1"

@@ -77,7 +77,7 @@ _HISTORIES = (
 
 # ``/api/clock``, which RabbitMQ does not have: tell the time, and move a virtual clock on.
 #
-# ``GET /api/clock`` tells the time, ``POST /api/clock/advance`` moves a virtual clock on:
+# ``GET /api/clock`` returns the time, ``POST /api/clock/advance`` moves a virtual clock on:
 # by ``{"hours": 1, "minutes": 30, "seconds": 5, "milliseconds": 250}``, or with
 # ``{"to_next_deadline": true}`` to when something next happens by itself.
 
@@ -132,7 +132,7 @@ def _duration_us(document: dict[str, Any]) -> int:
     except (ValueError, OverflowError) as error:
         raise bad_request(str(error)) from error
     if duration > _SECONDS_MAX * 1_000_000:
-        raise bad_request("a hundred years is the most that time is moved at once")
+        raise bad_request("time moves by at most a hundred years at once")
     return duration
 
 

@@ -42,12 +42,12 @@ class Acknowledgements:
         self._dispatching.room(receiver)
 
     def read_ack(self, receiver: Receiver, count: int) -> None:
-        """Take note that a consumer has read so many more messages, and keeps them; it gets as many others."""
+        """Record that a consumer has read that many more messages, and keeps them; it gets as many others."""
         self._state.windows[receiver].expand(count)
         self._dispatching.room(receiver)
 
     def rolled_back(self, receiver: Receiver, given_back: Sequence[HeldMessage]) -> None:
-        """Take note that a transaction gave messages back to a consumer, which still has them."""
+        """Record that a transaction gave messages back to a consumer, which still has them."""
         for held in given_back:
             held.acked = False
         if receiver in self._state.windows:
@@ -55,10 +55,10 @@ class Acknowledgements:
             self._dispatching.room(receiver)
 
     def acked_in_transaction(self, receiver: Receiver, acked: Iterable[HeldMessage]) -> None:
-        """Take note that a transaction acknowledges messages, which may yet be rolled back; every rollback starts so.
+        """Record that a transaction acknowledges messages, which may yet be rolled back; every rollback starts so.
 
         A durable subscription forgets at once how often they were delivered again; a queue does not, and gives them to
-        nobody else until the transaction ends.
+        no other consumer until the transaction ends.
         """
         counted = {id(held) for held in acked}
         for store, attached in self._state.attachments(receiver):

@@ -1,8 +1,7 @@
 """What ``activemq.xml`` says about dead letters: destinationPolicy, virtual destinations and the two plugins.
 
 Names and values are checked first (``xml_check.py``), then the elements are read. Other
-elements are passed over; those that change what becomes of messages are told in
-``BrokerSettings.not_simulated``.
+elements are skipped; those that change what happens to messages are in ``BrokerSettings.not_simulated``.
 """
 
 from __future__ import annotations
@@ -329,7 +328,7 @@ def _redelivery_policy(element: Element) -> RedeliveryPolicy:
 
 
 def _flag(element: Element, given: Mapping[str, Value], name: str, *, default: bool) -> bool:
-    """Return a switch that the schema takes as text, for a placeholder may stand for it."""
+    """Return a switch that the schema takes as text, for a placeholder may be in its place."""
     text = str(given.get(name, default)).lower()  # with a blank beside it, it is neither
     if text not in ("true", "false"):
         raise element.error(f"expected true or false as {name}, got '{element.attributes[name]}'")

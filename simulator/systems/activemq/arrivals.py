@@ -87,7 +87,7 @@ class Arrivals:
             subscribed = (each for each in self._state.subscriptions if matches(each.destination, message.destination))
             stores = [store for store in subscribed if store.selects(message)]
         if not stores and not copied:
-            trace.add(Event.UNROUTABLE, message, detail="nobody subscribes to the topic")
+            trace.add(Event.UNROUTABLE, message, detail="the topic has no subscribers")
         for store in stores:
             if store.has_had(message):
                 where = f"the subscription {store.durable_key}" if store.topic_subscriber else str(store.destination)

@@ -25,7 +25,7 @@ from simulator.systems.activemq.stores import Attached, HeldMessage, Receiver, S
 from simulator.systems.activemq.virtual_destinations import VirtualTopic
 
 LAST_UNKNOWN = None
-"""The consumer vanished: nobody says what it delivered."""
+"""The consumer vanished: it is unknown what it delivered."""
 LAST_NONE = -1
 """The consumer went away and had delivered nothing."""
 
@@ -64,7 +64,7 @@ class Broker:
         return self._state.durable(key)
 
     def announce(self, destination: Destination) -> None:
-        """Take note that somebody is going to send there, as a transaction does: the queues are there from now on."""
+        """Record that a client is going to send there, as a transaction does: the queues are there from now on."""
         for part in parts(destination):
             if part.is_queue and not part.is_pattern:
                 self._state.queue(part)
@@ -91,7 +91,7 @@ class Broker:
                 self._dispatching.dispatch(store)
 
     def pull(self, receiver: Receiver, wanted: int) -> None:
-        """Let a consumer of prefetch 0 have so many messages."""
+        """Let a consumer of prefetch 0 have that many messages."""
         self._state.windows[receiver].extension = wanted
         self._dispatching.room(receiver)
 

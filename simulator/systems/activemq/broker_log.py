@@ -1,13 +1,13 @@
-"""Checks the log of an ActiveMQ broker with its loggingBrokerPlugin for what its rules rule out.
+"""Checks the log of an ActiveMQ broker with its loggingBrokerPlugin for events that its rules exclude.
 
-The plugin tells every message that is sent, and every one that is to be dead-lettered.
-What the broker's configuration says must become of such a message is compared with what
+The plugin logs every message that is sent, and every one that is to be dead-lettered.
+What must happen to such a message by the broker's configuration is compared with what
 was sent next under its identifier. A log does not show what clients asked for, nor what
-the broker had in its audits before, so only what cannot be is a finding:
+the broker had in its audits before, so only the impossible is a finding:
 
 * a dead letter in another queue than the strategy names, one that strategy or plugins
   rule out, or none where nothing prevents it;
-* a delivery count that does not exceed the limit that the dead letter tells;
+* a delivery count that does not exceed the limit that the dead letter names;
 * a dead letter whose time to live is not that of the strategy, or that says to have expired and has not.
 """
 
@@ -53,7 +53,7 @@ _LETTER = "dlqDeliveryFailureCause="
 _ADVISORY = "ActiveMQ.Advisory."
 _QUARTER_MS = 900_000
 _LATE_MS = 1_000
-"""By how much a line may be later than what it tells."""
+"""How much later a line may be than the event that it reports."""
 
 
 class Logged(msgspec.Struct, frozen=True):
@@ -82,13 +82,13 @@ class Logged(msgspec.Struct, frozen=True):
 
 
 class Passed(msgspec.Struct, frozen=True):
-    """A line that tells of no message: what time it was by then."""
+    """A line without a message: its time."""
 
     time_ms: int
 
 
 class Unread(msgspec.Struct, frozen=True):
-    """A line that tells of a message, and not as this reads it: cut, or with another time; its number."""
+    """A line about a message that cannot be read: cut, or with another time; its number."""
 
     line: int
 
@@ -106,7 +106,7 @@ class CheckedBrokerLog(Checked, kw_only=True):
 
 
 def read_log(lines: Iterable[str]) -> Iterator[Logged | Passed | Unread]:
-    """Yield what the plugin told of messages; of other lines, and those of advisories, the time alone."""
+    """Yield the plugin's lines about messages; of other lines, and those of advisories, the time alone."""
     for number, text in enumerate(lines, 1):
         time_ms, found = _time_ms(text), _LINE.search(text)
         if _HEAD.search(text) and (time_ms is None or found is None):
@@ -141,7 +141,7 @@ def _time_ms(text: str) -> int | None:
 
 
 def check_broker_log(log: Iterable[Logged | Passed | Unread], settings: BrokerSettings | None) -> CheckedBrokerLog:
-    """Check what the plugin told, in its order. Without ``settings``, what depends on them is not checked."""
+    """Check the plugin's lines, in their order. Without ``settings``, what depends on them is not checked."""
     reading = _BrokerLogReader(settings)
     for each in log:
         if isinstance(each, Unread):
@@ -174,12 +174,12 @@ class _BrokerLogReader:
         self._skipped = unread.line
 
     def until(self, time_ms: int) -> None:
-        """Take note of the time: what was to die long before has no dead letter."""
+        """Record the time: what was to die long before has no dead letter."""
         for each in [each for each in self._dying.values() if time_ms > each.time_ms + _LATE_MS]:
             self._nothing_followed(each)
 
     def take(self, logged: Logged) -> None:
-        """Take the next line that tells of a message."""
+        """Take the next line about a message."""
         self.checked.messages += 1
         message = logged.message
         if self._ahead_ms is None and logged.taken_ms:
@@ -203,7 +203,7 @@ class _BrokerLogReader:
             self._again(died)
 
     def end(self) -> None:
-        """Take the end of the log: what was to die just before may not have been told to its end."""
+        """Take the end of the log: the log may lack the end of what was to die just before."""
         if self._dying:
             self.checked.not_checked["dead letters: the log ends"] += len(self._dying)
 
@@ -238,7 +238,7 @@ class _BrokerLogReader:
             return
         self.checked.looked_at["deliveries by the plugin"] += 1
         if not isinstance(self._verdict(died), Again):
-            text = "it is sent again instead of a dead letter; no policy of the redelivery plugin allows another time"
+            text = "it is sent again instead of dying; no policy of the redelivery plugin allows another attempt"
             self._find(died, text)
 
     def _nothing_followed(self, died: Logged) -> None:
@@ -248,7 +248,7 @@ class _BrokerLogReader:
         if strategy is None:
             return
         if self._skipped > died.line:
-            self.checked.not_checked["messages without a dead letter: a line that cannot be read may be it"] += 1
+            self.checked.not_checked["messages without a dead letter: an unreadable line may be the dead letter"] += 1
             return
         self.checked.looked_at["messages without a dead letter"] += 1
         if self._prevented(died, strategy) is None and not self._may_be_known(died, strategy):
@@ -260,7 +260,7 @@ class _BrokerLogReader:
         if isinstance(verdict, Lost):
             return verdict.reason
         if isinstance(verdict, Again):
-            return "the redelivery plugin has it delivered again"
+            return "the redelivery plugin delivers it again"
         return refusal(strategy, died.message, self._now_ms(died), duplicate=False)
 
     def _may_be_known(self, died: Logged, strategy: Strategy) -> bool:
@@ -299,7 +299,7 @@ class _BrokerLogReader:
         self.checked.looked_at["times to live"] += 1
         lives_ms = logged.message.expiration_ms and logged.message.expiration_ms - self._now_ms(logged)
         if not strategy.expiration_ms - _LATE_MS <= lives_ms <= strategy.expiration_ms:
-            text = f"its dead letter lives for {lives_ms} ms; the strategy says {strategy.expiration_ms} (0 for ever)"
+            text = f"its dead letter lives for {lives_ms} ms; the strategy says {strategy.expiration_ms} (0: forever)"
             self._find(logged, text)
 
     def _strategy(self, source: Destination) -> Strategy | None:
@@ -320,7 +320,7 @@ class _BrokerLogReader:
 
 
 def _may_go(strategy: Shared | Individual, source: Destination, to: Destination) -> bool:
-    """Return whether the dead letters of a destination may go there; whose subscription it was, no log tells."""
+    """Return whether the dead letters of a destination may go there; no log shows whose subscription it was."""
     expected = target(strategy, source)
     if to == expected or to in parts(expected):
         return True

@@ -93,7 +93,7 @@ class BrokerState:
         store.audit = Audit(depth, policy.max_producers_to_audit) if audited else None
         held = store.held
         store.returned.clear()
-        store.waiting, store.unread, store.reads_persistent = deque(), held, True  # nobody has read a queue yet
+        store.waiting, store.unread, store.reads_persistent = deque(), held, True  # no consumer has read a queue yet
         if store.topic_subscriber:
             store.waiting, store.unread = deque(held), []
         store.looked_ms = store.created_ms
@@ -129,7 +129,7 @@ class Scheduler:
         self._jobs = count(1)
 
     def send(self, message: Message, delay_ms: int, producer: str = "ID:broker-1:1:1:1") -> None:
-        """Send a message in so many milliseconds; its job has a number behind the ``producer``."""
+        """Send a message in that many milliseconds; its job has a number behind the ``producer``."""
         job = f"{producer}:{next(self._jobs)}"
         self._state.deadlines.set(self._state.trace.now_ms + delay_ms, partial(self._due, message, job))
 

@@ -65,7 +65,7 @@ class Shared(_Strategy, frozen=True, kw_only=True, tag="shared", rename="camel")
 class Individual(_Strategy, frozen=True, kw_only=True, tag="individual", rename="camel"):
     """A destination for each: its name between a prefix and a suffix.
 
-    ``use_queue_for_...``: false makes the dead letter go to a topic, where it is lost if nobody listens.
+    ``use_queue_for_...``: false makes the dead letter go to a topic, where it is lost without a subscriber.
     ``destination_per_durable_subscriber`` puts ``.clientId:subscription`` before the suffix.
     """
 
@@ -86,7 +86,7 @@ Strategy = Shared | Individual | Discarding
 
 
 def keeps_nothing(strategy: Strategy) -> str | None:
-    """Tell why a strategy makes no dead letters at all; return ``None`` if it makes some."""
+    """Return why a strategy makes no dead letters at all; return ``None`` if it makes some."""
     if isinstance(strategy, Discarding):
         return "the strategy discards all dead letters"
     if isinstance(strategy, Shared) and strategy.dead_letter_queue == NOWHERE:
@@ -95,10 +95,10 @@ def keeps_nothing(strategy: Strategy) -> str | None:
 
 
 def refusal(strategy: Strategy, message: Message, now_ms: int, *, duplicate: bool) -> str | None:
-    """Tell why a message gets no dead letter; return ``None`` if it gets one.
+    """Return why a message gets no dead letter; return ``None`` if it gets one.
 
     ``duplicate``: whether the audit knows the message. The audit is asked, and notes the
-    message, before anything else is looked at.
+    message, before anything else is checked.
     """
     nothing = keeps_nothing(strategy)
     if nothing is not None:

@@ -78,7 +78,7 @@ class DeadLetterMaker:
         self._dead_letter(message, place, cause, reason)
 
     def retried(self, message: Message, destination: Destination) -> None:
-        """Take note that a dead letter goes back to a destination: the audit there forgets it."""
+        """Record that a dead letter goes back to a destination: the audit there forgets it."""
         audit = self._audit(self._state.policy(destination).strategy or DEFAULT_STRATEGY, destination)
         if audit is not None:
             audit.forget(message)

@@ -35,7 +35,7 @@ class Destination(msgspec.Struct, frozen=True):
 
     @property
     def qualified_name(self) -> str:
-        """The name as JMS tells it: with the kind, but not that of a composite destination."""
+        """The name as JMS shows it: with the kind, but not that of a composite destination."""
         if COMPOSITE not in self.name:
             return str(self)
         return COMPOSITE.join(part.name if part.kind == self.kind else str(part) for part in _listed(self))
@@ -59,7 +59,7 @@ class Destination(msgspec.Struct, frozen=True):
 def parse_destination(text: str, default: Kind = "queue") -> Destination:
     """Read ``queue://orders``, ``topic://news`` or, with the ``default`` kind, a bare name.
 
-    Options behind a ``?`` are no part of the name. Raises ``ValueError`` for a kind that there is not, and for an empty
+    Options after a ``?`` are not part of the name. Raises ``ValueError`` for an unknown kind, and for an empty
     name.
     """
     text, _ = split_options(text)
@@ -95,7 +95,7 @@ def _listed(destination: Destination) -> Iterator[Destination]:
 
 
 def matches(pattern: Destination, destination: Destination) -> bool:
-    """Return whether the pattern, or plain name, stands for the destination, which may itself be a pattern."""
+    """Return whether the pattern, or plain name, matches the destination, which may itself be a pattern."""
     if pattern.kind != destination.kind:
         return False
     if pattern.elements[-1] == ANY_DESCENDANT:

@@ -115,7 +115,7 @@ class Expiry:
 
     def _regularly(self, store: Store, due_ms: int) -> None:
         if store.sweep_due_ms != due_ms:
-            return  # planned anew, as by a broker that started again
+            return  # planned again, as by a broker that started again
         store.sweep_due_ms = None
         self.sweep(store)
         self.plan(store, [*store.returned, *store.waiting, *store.unread])

@@ -149,7 +149,7 @@ def _filtered_away(
 def _goes_to_topics(strategy: Shared | Individual, keys: Iterable[Destination]) -> Iterator[Doubt]:
     for topic in dict.fromkeys(target(strategy, key) for key in keys):
         if not topic.is_queue:
-            text = f"dead letters go to {topic} and are lost where nobody has subscribed to it"
+            text = f"dead letters go to {topic} and are lost unless it has subscribers"
             yield Doubt("error", text, "send them to a queue")
 
 
@@ -183,7 +183,7 @@ def _only_source(
 
 
 def _may_come_to(queue: Destination, strategy: Strategy) -> bool:
-    """Return whether a strategy may send dead letters to a queue; of an individual one, nobody looks for which."""
+    """Return whether a strategy may send dead letters to a queue; an individual one counts for any queue."""
     return isinstance(strategy, Individual) or (
         keeps_nothing(strategy) is None
         and not isinstance(strategy, Discarding)

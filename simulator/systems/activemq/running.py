@@ -143,7 +143,7 @@ class Run:
         self._free(step.connection, self._connections, f"{where}.connection")
         taken = (each.client_id for each in self._connections.values() if not each.closed)
         if step.client_id is not None and step.client_id in taken:
-            raise ScenarioError(f"{where}.client_id", f"expected one of its own, '{step.client_id}' is connected")
+            raise ScenarioError(f"{where}.client_id", f"expected an unused one, '{step.client_id}' is connected")
         policies = form.client_policies(step, where, self._broker.settings.redelivery_policy)
         self._connected += 1
         self._connections[step.connection] = Connection(
@@ -297,7 +297,7 @@ class Run:
             raise ScenarioError(f"{where}.session", _unknown("session", name, found is not None))
         if transacted is not None and found.transacted != transacted:
             kind = "transacted" if transacted else "not transacted"
-            raise ScenarioError(f"{where}.session", f"expected a session that is {kind}; '{name}' is not so")
+            raise ScenarioError(f"{where}.session", f"expected a session that is {kind}; '{name}' is not")
         return found
 
     def _consumer(self, name: str, where: str) -> Consumer:

@@ -77,7 +77,7 @@ def ordered(left: Value, sign: str, right: Value) -> Value:
 
 
 def among(left: Value, texts: list[str]) -> Value:
-    """Return whether a text is one of these; unknown for what is no text."""
+    """Return whether a text is one of these; unknown for anything but text."""
     return lambda message: found in texts if isinstance(found := left(message), str) else None
 
 
@@ -128,7 +128,7 @@ def negated(value: Value) -> Value:
 
 
 def minus(value: Value) -> Value:
-    """Return a number with the other sign; unknown for what is no number."""
+    """Return a number with the other sign; unknown for anything but a number."""
 
     def evaluate(message: Message) -> Any:
         found = value(message)
@@ -181,7 +181,7 @@ def _order(one: Any, other: Any) -> int | None:
     if types[0] is not types[1]:
         return None
     if types[0] is float and (one != one or other != other):
-        return int(one != one) - int(other != other)  # as Java orders them: what is no number comes last
+        return int(one != one) - int(other != other)  # as Java orders them: values other than numbers come last
     return int(one > other) - int(one < other)
 
 

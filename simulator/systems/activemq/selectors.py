@@ -279,7 +279,7 @@ class _Parser:
 
 
 def _xpath(expression: str) -> Value:
-    """Return whether an XPath is met. A body that is no XML meets none, nor does one that is not there."""
+    """Return whether an XPath is met. A body that is not XML meets none, nor does a missing body."""
 
     def met(message: Message) -> bool:
         if not message.body.lstrip().startswith("<"):

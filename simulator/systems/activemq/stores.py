@@ -76,17 +76,17 @@ class Window(msgspec.Struct, eq=False):
         return sum(len(each.dispatched) for each in self.attachments) - self.extension >= self.prefetch
 
     def expand(self, count: int) -> None:
-        """Let it have so many more."""
+        """Let it have that many more."""
         if self.prefetch:
             self.extension += count
 
     def contract(self, count: int) -> None:
-        """Take so many of the additional ones back."""
+        """Take that many of the additional ones back."""
         if self.prefetch:
             self.extension = max(self.extension - count, 0)
 
     def given(self) -> None:
-        """Take note that it was given a message."""
+        """Record that it got a message."""
         if not self.prefetch:
             self.extension = max(self.extension - 1, 0)
 

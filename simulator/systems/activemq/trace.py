@@ -1,4 +1,4 @@
-"""Notes what happens in a simulation, in the events that all systems share, and tells it as JSON values."""
+"""Notes what happens in a simulation, in the events that all systems share, and returns it as JSON values."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Trace:
     ) -> None:
         """Note what happened to a message, in ``queue`` where that is not its destination.
 
-        ``more`` is told under its names, without those that are ``None``.
+        ``more`` goes in under its names, without those that are ``None``.
 
         Raises ``ScenarioError`` for a scenario that has no end, such as one with unlimited redeliveries at once.
         """
@@ -69,7 +69,7 @@ class Trace:
         return [_as_document(happened, self.start_ms) for happened in self.events]
 
     def exception(self, connection: str, text: str) -> None:
-        """Note what an exception listener was told."""
+        """Note what an exception listener received."""
         self.exceptions.append(
             {"time_ms": self.time_ms, "step": self.step, "connection": connection, "exception": text}
         )

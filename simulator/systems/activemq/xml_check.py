@@ -25,7 +25,7 @@ _BITS = {"short": 16, "integer": 32, "long": 64}
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|-?INF|NaN")
 _TEXTS = {"switch": re.compile("true|false", re.I), "memory": re.compile(r"\s*\d+\s*[kmg]?b?\s*", re.I)}
-"""What texts must look like; a placeholder that is filled in may stand for one."""
+"""What texts must look like; a placeholder that is filled in may replace one."""
 _BEAN_NAME = re.compile(r"[^\W\d][\w.\-\u00b7]*")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 

@@ -14,7 +14,7 @@ import msgspec
 
 
 class ElementContent(msgspec.Struct, frozen=True):
-    """What may be in an element that stands for a property.
+    """What may be in an element that sets a property.
 
     ``elements`` is ``None`` for any element; ``single``: one of them, and none only where it may be ``empty``.
     """

@@ -8,7 +8,7 @@ from simulator.systems.activemq.xml_elements import Element
 
 _POLICY_SWITCHES = {
     "prioritizedMessages": "messages are given out in the order in which they came, whatever their priority",
-    "strictOrderDispatch": "a consumer that comes after others gets what they gave back in the order of that",
+    "strictOrderDispatch": "a consumer that comes after others gets what they gave back in the order in which they did",
     "persistJMSRedelivered": "a broker that starts again has forgotten which messages were delivered",
     "sendDuplicateFromStoreToDLQ": "a message that comes twice is lost",
     "alwaysRetroactive": "a subscriber gets what is sent from then on",
@@ -52,7 +52,7 @@ def _sentences(broker: Element) -> Iterator[str]:
     for element in broker.all():
         for text in element.attributes.values():
             if "${" in text and not element.filled_in:
-                yield f"line {element.line}: nothing in this file fills in '{text}', which is taken as it is written"
+                yield f"line {element.line}: nothing in this file fills in '{text}', so it counts as written"
     for entry in broker.everywhere("policyEntry"):
         for name, instead in _POLICY_SWITCHES.items():
             if entry.attributes.get(name, "").strip() in ("true", "1"):
@@ -72,7 +72,7 @@ def _sentences(broker: Element) -> Iterator[str]:
         if topic.attributes.get("setOriginalDestination", "").strip() in ("false", "0"):
             yield _said(topic, "setOriginalDestination", "copies have the queue as their destination, not the topic")
     if broker.attributes.get("keepDurableSubsActive", "").strip() in ("false", "0"):
-        yield _said(broker, "keepDurableSubsActive", "a subscription remembers what it has had while nobody is there")
+        yield _said(broker, "keepDurableSubsActive", "a subscription without a subscriber remembers what it has had")
 
 
 def _parts(element: Element, names: dict[str, str]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from simulator.systems.compare.neutral_scenario import NeutralScenario
 from simulator.systems.compare.outcome import deliveries
 
-# A message that was delivered so many times more often than the scenario allows has no limit.
+# A message that was delivered this many times more often than the scenario allows has no limit.
 ENDLESS = 10
 
 

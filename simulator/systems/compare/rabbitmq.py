@@ -32,7 +32,7 @@ def check_version(version: str) -> None:
 
 
 def run(neutral: NeutralScenario, version: str) -> Ran:
-    """Run the scenario under a release, given by name or version; a note tells which version stands in for another."""
+    """Run the scenario under a release, given by name or version; a note says which version stands in for another."""
     rules, remark = release_and_remark(version)
     queues = _queues(neutral, rules)
     side = _Side(neutral, rules.name, queues)

@@ -148,5 +148,5 @@ def _notes(neutral: NeutralScenario) -> list[str]:
     if any(message.how != "reject" for message in neutral.messages):
         notes.append("crash, hold: a put fails one way only")
     if any(message.time_to_live_ms for message in neutral.messages):
-        notes.append("time_to_live_ms: the handler does not look at it")
+        notes.append("time_to_live_ms: the handler ignores it")
     return notes

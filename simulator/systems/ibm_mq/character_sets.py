@@ -50,10 +50,10 @@ _CODECS: Mapping[int, str] = {
 }
 _EBCDIC = "Python has no codec for this EBCDIC; 37 and 500 agree with it in the characters of names of queues"
 _NO_CODEC: Mapping[int, str] = {
-    0: "MQCCSI_Q_MGR stands for the character set of the queue manager; give that one's number",
-    -1: "MQCCSI_EMBEDDED says that the data names its character set; an MQDLH has one of its own",
-    -2: "MQCCSI_INHERIT stands for the character set of what is in front, the queue manager's for an MQMD; "
-    "give that one's number",
+    0: "MQCCSI_Q_MGR means the character set of the queue manager; give its number",
+    -1: "MQCCSI_EMBEDDED says that the data names its character set; an MQDLH has a character set of its own",
+    -2: "MQCCSI_INHERIT means the character set of the structure before it, the queue manager's for an MQMD; "
+    "give its number",
     **dict.fromkeys((277, 278, 280, 284, 285, 297, 871, 1047), _EBCDIC),
     **dict.fromkeys(range(1141, 1150), _EBCDIC),
 }
@@ -71,5 +71,5 @@ def codec_of(coded_char_set_id: int) -> str:
     except LookupError:
         why = _NO_CODEC.get(coded_char_set_id)
     if why is None:
-        why = f"no codec is known; known are {LATIN_1} (Latin-1), {UTF_8} (UTF-8), 37 and 500 (EBCDIC) and others"
+        why = f"no codec for it; there are codecs for {LATIN_1} (Latin-1), {UTF_8} (UTF-8), 37 and 500 (EBCDIC)"
     raise UnknownCharacterSetError(f"CCSID {coded_char_set_id}: {why}")

@@ -38,7 +38,7 @@ class VisitOutcome(StrEnum):
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True):
-    """One visit of a message that is worth telling.
+    """One visit of a message that is worth reporting.
 
     Attributes:
         time_us: when.
@@ -140,7 +140,7 @@ class Handler:
         self._at_end(now_us)
 
     def arrived(self) -> None:
-        """Take note that a message was put on the queue; it may lie ahead of where the handler is."""
+        """Record that a message was put on the queue; it may lie ahead of where the handler is."""
         self._scanned_since_work = False
 
     def _due_us(self, since_us: int, interval_s: int) -> int:
@@ -216,7 +216,7 @@ class Handler:
         )
 
     def _ignore(self, queued: Queued, chosen: RuleAttempt | None, now_us: int) -> None:
-        """Leave a message where it is; that is told once, because it stays so."""
+        """Leave a message where it is; report that once, because it stays so."""
         if queued.position not in self._told_ignored:
             self._told_ignored.add(queued.position)
             self._tell(Visit(time_us=now_us, queued=queued, outcome=VisitOutcome.IGNORED, chosen=chosen))

@@ -1,10 +1,10 @@
 """Decides what the handler does with a message at one visit: which rule it takes, and what it puts where.
 
 Each rule that fits is tried as often as its RETRY says, in the order of the table. So the
-number of earlier visits tells which rule is next. Neither IGNORE nor DISCARD can
+number of earlier visits decides which rule is next. Neither IGNORE nor DISCARD can
 fail: the rules that follow them are not reached.
 
-In a pattern ``?`` stands for one character, which is no trailing blank, ``*`` for any number of them.
+In a pattern ``?`` matches one character, but not a trailing blank, ``*`` any number of them.
 There is no escape. Case counts; trailing blanks do not.
 
 Source: IBM MQ's documentation of how the rules table is processed, and of patterns.

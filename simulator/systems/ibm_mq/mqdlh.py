@@ -25,7 +25,7 @@ _LAYOUT = "4sii48s48sii8si28s8s8s"
 
 
 class MqdlhError(ValueError):
-    """Bytes that are no MQDLH, or a value that fits none."""
+    """Bytes that are not an MQDLH, or a value that fits none."""
 
 
 class Mqdlh(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,7 +44,7 @@ def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Simulation:
-    """One scenario on its way: what is planned, the handler, and what it was told of puts."""
+    """One scenario on its way: what is planned, the handler, and the puts that it heard of."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -172,7 +172,7 @@ class _Simulation:
         return next((result for outage, result in self._outages if _is_out(outage, put, time_us)), OK)
 
     def _idle_outages(self) -> Iterator[str]:
-        """Yield a warning for each outage of a queue that nobody put to, which may be misspelt."""
+        """Yield a warning for each outage of a queue without puts, which may be misspelt."""
         put_to = {visit["put_to"][0] for visit in self._trace.visits if visit.get("put_to")}
         for index, (outage, _) in enumerate(self._outages):
             if outage.queue not in put_to:
@@ -238,8 +238,8 @@ def input_queue(
 
     A positional argument wins over the table, the table over the default.
 
-    ``arguments``: queue and queue manager as on the command line, both optional. A queue of blanks stands
-    for ``dead_letter_queue``, whatever the table says. ``queue_manager``: the default one.
+    ``arguments``: queue and queue manager as on the command line, both optional. A queue of blanks means
+    ``dead_letter_queue``, whatever the table says. ``queue_manager``: the default one.
     """
     named = list(arguments) + [None] * (2 - len(arguments))
     queue = control.inputq if named[0] is None else _until_blank(named[0])

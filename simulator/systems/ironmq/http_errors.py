@@ -41,7 +41,7 @@ def reservation_timed_out() -> Refusal:
 
 
 def reserved() -> Refusal:
-    """Return the 403 for the deletion of a message that somebody else has reserved.
+    """Return the 403 for the deletion of a message that another client has reserved.
 
     Status and text are not documented.
     """

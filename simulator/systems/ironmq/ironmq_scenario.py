@@ -198,4 +198,4 @@ def _check_names(settings: Mapping[str, Any], where: str) -> None:
     for path, name, known in unknown_fields(settings, _SETTINGS, where):
         near = nearest(name, known)
         meant = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise ScenarioError(path, f"a queue has no such setting; expected one of {', '.join(known)}{meant}")
+        raise ScenarioError(path, f"a queue does not have this setting; expected one of {', '.join(known)}{meant}")

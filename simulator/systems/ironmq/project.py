@@ -7,8 +7,8 @@ The reference leaves these points open; here they are decided:
 
 * messages that time out at one moment come back in the order in which they were reserved;
 * a delayed message joins the end of its queue when its delay is over, a released one the front;
-* a message expires whether it is reserved or not, and an expired message is no dead letter;
-* a dead letter joins the end of the dead letter queue, which is created again if somebody deleted it;
+* a message expires whether it is reserved or not, and an expired message is not a dead letter;
+* a dead letter joins the end of the dead letter queue, which is created again if it was deleted;
 * a queue out of reach answers no request.
 """
 
@@ -28,7 +28,7 @@ from simulator.systems.ironmq.requests import Delete, Post, Release, Reserve, To
 from simulator.systems.ironmq.settings import DeadLetterSettings, Settings
 
 RESERVED_COUNT = "reserved_count"
-"""Tells, with each event, the message's count after it."""
+"""Adds to each event the message's count after it."""
 _US = 1_000_000
 _FIRST_ID = 6_000_000_000_000_000_000  # ids have the length of IronMQ's
 

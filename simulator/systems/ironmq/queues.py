@@ -59,7 +59,7 @@ class Queue:
         return self.messages.get(stored.message.id) is stored
 
     def add(self, stored: QueuedMessage) -> None:
-        """Take in a message, which nobody can reserve yet."""
+        """Take in a message, which cannot be reserved yet."""
         self.messages[stored.message.id] = stored
         self.total_messages += 1
 

@@ -1,4 +1,4 @@
-"""Runs a scenario in virtual time and tells what happened."""
+"""Runs a scenario in virtual time and returns what happened."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class _Run:
         try:
             self._project.set_reachable(step.queue, isinstance(step, form.InReach), self._now_us)
         except Refusal as refusal:
-            raise ScenarioError(f"steps[{index}].queue", f"there is no queue '{step.queue}' by then") from refusal
+            raise ScenarioError(f"steps[{index}].queue", f"there is no queue '{step.queue}' at that time") from refusal
 
     def _request(self, index: int, step: form.AnyStep) -> dict[str, Any]:
         if isinstance(step, form.Create | form.Update):
@@ -139,7 +139,7 @@ class _Run:
 
     def _id(self, index: int, name: str) -> str:
         if name not in self._ids:
-            raise ScenarioError(f"steps[{index}].message", f"no message '{name}' has been posted by then")
+            raise ScenarioError(f"steps[{index}].message", f"no message '{name}' has been posted at that time")
         return self._ids[name]
 
     def _reservation(self, index: int, name: str, which: str | int) -> str | None:
@@ -147,7 +147,7 @@ class _Run:
         if isinstance(which, int):
             if which > len(made):
                 where = f"steps[{index}].reservation"
-                raise ScenarioError(where, f"'{name}' has {len(made)} reservations by then; expected one of them")
+                raise ScenarioError(where, f"'{name}' has {len(made)} reservations at that time; expected one of them")
             return made[which - 1]
         return made[-1] if made and which == "last" else None
 

@@ -7,7 +7,7 @@ message; a claim past the maximum moves the message instead of handing it out.
 Zaqar's storage drivers disagree about nearly everything else; ``profiles`` is the table.
 
 ``simulate`` runs a scenario. ``Zaqar`` is the service itself, a request and the time in
-and an answer out; ``simulator.systems.zaqar.http`` serves it. ``docs/reference/zaqar.md`` tells how to use
+and an answer out; ``simulator.systems.zaqar.http`` serves it. ``docs/reference/zaqar.md`` says how to use
 it and where it is known to be right.
 """
 

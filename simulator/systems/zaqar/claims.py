@@ -37,7 +37,7 @@ def exhausted(message: Message, rule: DeadLettering) -> bool:
     """Return whether this claim is one too many. ``message`` is as it was before. Raises ``Uncountable``."""
     # True and False count as 1 and 0, as they do in Zaqar.
     if not isinstance(rule.max_claim_count, int | float):
-        raise Uncountable(f"_max_claim_count {rule.max_claim_count!r} is no number")
+        raise Uncountable(f"_max_claim_count {rule.max_claim_count!r} is not a number")
     return message.count >= rule.max_claim_count
 
 
@@ -58,11 +58,11 @@ def moved(taken: Message, before: Message, rule: DeadLettering, now_s: int, prof
 
 
 def target(rule: DeadLettering, profile: Profile) -> str:
-    """Return the name of the dead-letter queue. Raises ``Uncountable`` if it is no name."""
+    """Return the name of the dead-letter queue. Raises ``Uncountable`` if it is not a name."""
     if rule.target is None and not profile.any_name:
         return ""
     if not isinstance(rule.target, str) and not profile.any_name:
-        raise Uncountable(f"_dead_letter_queue {rule.target!r} is no name")
+        raise Uncountable(f"_dead_letter_queue {rule.target!r} is not a name")
     return str(rule.target)
 
 

@@ -322,7 +322,7 @@ class DocumentStore(Store):
         return claim if queue == claim.queue else None
 
     def _existing(self, project: str, queue: str, claim_id: str) -> _Claim:
-        """Return the same claim. Raises ``NotFoundError`` if there is no such claim."""
+        """Return the same claim. Raises ``NotFoundError`` if it does not exist."""
         claim = self._there(project, queue, claim_id)
         if claim is None:
             raise no_claim(project, queue, claim_id)

@@ -109,7 +109,7 @@ def _response(answer: ZaqarAnswer) -> Response:
 
 
 def _xml(error: Mapping[str, Any]) -> str:
-    """Return an error as Falcon tells it in XML."""
+    """Return an error as Falcon writes it in XML."""
     return f'<?xml version="1.0" encoding="UTF-8"?><error>{_elements(error)}</error>'
 
 

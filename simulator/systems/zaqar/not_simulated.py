@@ -24,7 +24,7 @@ _TOPICS = {
 
 def _handlers(what: str, methods: str) -> Handlers:
     def refuse(call: Call) -> ZaqarAnswer:
-        text = f"Zaqar has {what}; dlx does not simulate them. docs/reference/zaqar.md says what it does."
+        text = f"Zaqar has {what}; dlx does not simulate them. docs/reference/zaqar.md lists what it simulates."
         raise RequestError(501, "Not simulated", text)
 
     return dict.fromkeys(methods.split(), refuse)

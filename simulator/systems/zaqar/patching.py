@@ -30,7 +30,7 @@ class PatchOperation(msgspec.Struct, frozen=True):
 def read_changes(document: Sequence[Any]) -> list[PatchOperation]:
     """Read the operations of a patch.
 
-    Raises ``Invalid``, and ``TypeError`` for a path that is no text and for braces in a text that would be refused.
+    Raises ``Invalid``, and ``TypeError`` for a path that is not text and for braces in a text that would be refused.
     """
     return [_change(raw) for raw in document]
 
@@ -78,7 +78,7 @@ def _change(raw: Any) -> PatchOperation:
 
 def _tokens(pointer: Any) -> list[str]:
     if not isinstance(pointer, str):
-        raise TypeError(f"the path {pointer!r} is no text")
+        raise TypeError(f"the path {pointer!r} is not text")
     if not pointer.startswith("/"):
         raise _invalid(f'Pointer `{pointer}` does not start with "/".')
     if re.search(r"/\s*?/", pointer[1:]):

@@ -96,7 +96,7 @@ class RedisStore(Store):
 
     def page(self, project: str, queue: str, page: PageQuery, now_us: int) -> tuple[list[Shown], str]:
         if page.marker is None and page.include_claimed:
-            raise Failed("the driver looks for the place of no marker, which redis-py refuses")
+            raise Failed("the driver looks up a marker of None, which redis-py refuses")
         now_s, ids = now_us // SECOND_US, list(self._sets.get(_set_key(project, queue), ()))
         if page.marker is None:
             free = (number for number, id in enumerate(ids) if self._is_free(id, now_s))
@@ -167,7 +167,7 @@ class RedisStore(Store):
         claimed = 0
         for claim_id in self._claim_sets.get(_claims_key(project, queue), ()):
             if claim_id not in self._claims:
-                raise Failed(f"claim {claim_id} ran out, and nobody has swept it out of the set of claims")
+                raise Failed(f"claim {claim_id} ran out, and is still in the set of claims")
             claimed += self._claims[claim_id].counted
         answer: dict[str, Any] = {"claimed": claimed, "free": len(ids) - claimed, "total": len(ids)}
         for name, id in (("newest", ids[-1]), ("oldest", ids[0])):
@@ -361,7 +361,7 @@ class RedisStore(Store):
             raise no_claim(project, queue, claim_id)
         claim = self._claims.get(claim_id)
         if claim is None:
-            raise Failed(f"claim {claim_id} ran out, and nobody has swept it out of the set of claims")
+            raise Failed(f"claim {claim_id} ran out, and is still in the set of claims")
         if claim.expires_s <= now_us // SECOND_US:
             del named[claim_id]
             raise no_claim(project, queue, claim_id)
@@ -374,7 +374,7 @@ class RedisStore(Store):
 
     def _of_claim(self, claim: _Claim) -> list[_Hash]:
         if any(id not in self._hashes for id in claim.messages):
-            raise Failed("a message of the claim is gone, and the driver reads it all the same")
+            raise Failed("a message of the claim is gone, and the driver reads it anyway")
         return [self._hashes[id] for id in claim.messages]
 
     def _delete_messages(self, project: str, queue: str, now_us: int) -> None:

@@ -272,7 +272,7 @@ def accepts_json(accept: str | None) -> bool:
 
 
 def type_of_errors(accept: str | None) -> str | None:
-    """Return the type in which a client is told of errors; with ``None`` they have an empty body."""
+    """Return the type in which a client gets errors; with ``None`` they have an empty body."""
     best = max(_FOR_ERRORS, key=lambda kind: _weight(kind, accept))
     if _weight(best, accept) > 0:
         return best

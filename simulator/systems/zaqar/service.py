@@ -73,7 +73,7 @@ _ROUTES: list[tuple[re.Pattern[str], Handlers]] = [
     ),
     *not_simulated.ROUTES,
 ]
-# HTTP's methods and those of WebDAV: any other one is no method to Zaqar.
+# HTTP's methods and those of WebDAV: Zaqar takes no other as a method.
 _METHODS = frozenset(
     {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "QUERY", "CHECKIN", "CHECKOUT"}
     | {"COPY", "LOCK", "MKCOL", "MOVE", "PROPFIND", "PROPPATCH", "REPORT", "UNCHECKIN", "UNLOCK", "UPDATE"}

@@ -146,7 +146,7 @@ class Endings:
 
 SECOND_US = 1_000_000
 CLAIM = "claim"
-"""Tells, with each event, the claim that it has to do with."""
+"""Adds to each event the claim behind it."""
 
 Shown = dict[str, Any]
 """A message as a driver hands it to the API: id, age, ttl, body, claim_id, claim_count."""
@@ -288,7 +288,7 @@ class Store(ABC):
     def claim(self, project: str, queue: str, terms: Terms, limit: int, now_us: int) -> tuple[str | None, list[Shown]]:
         """Claim messages; return the claim's id and the messages, without those that it moves away.
 
-        Raises ``Uncountable``; messages may then be claimed all the same.
+        Raises ``Uncountable``; messages may still be claimed then.
         """
 
     @abstractmethod
@@ -338,19 +338,19 @@ class Store(ABC):
     # What they share
 
     def _hold_ends(self, ending: Ending) -> None:
-        """Tell that a claim holds a message no longer, unless the ending is overtaken."""
+        """Report that a claim no longer holds a message, unless another ending comes first."""
         stored = self._kept().get(ending.id)
         if stored is not None and _still_holds(stored.message, ending):
             self._freed(stored, ending.at_us, "the claim ran out")
 
     def _freed(self, stored: StoredMessage, now_us: int, why: str, claim_id: str | None = None) -> None:
-        """Tell that a claim (by default the one that the message names) no longer holds the message."""
+        """Report that a claim (by default the one that the message names) no longer holds the message."""
         if stored.message.held((now_us - 1) // SECOND_US) and stored.queue is not None:
             claim = claim_id or stored.message.claim_id
             self._tell(Event.REQUEUED, now_us, stored.project, stored.message.id, stored.queue, claim, why)
 
     def _extended(self, stored: StoredMessage, now_us: int) -> None:
-        """Tell that a claim holds the message for longer, or holds it again if its hold was ended by hand."""
+        """Report that a claim holds the message for longer, or holds it again if its hold was ended by hand."""
         if stored.queue is not None:
             message = stored.message
             self._tell(Event.EXTENDED, now_us, stored.project, message.id, stored.queue, message.claim_id)

@@ -108,7 +108,7 @@ class _Run:
             self._to(self._scenario.until_s, "until_s")
 
     def trace(self) -> dict[str, Any]:
-        """Tell what happened, what was answered, and what is left."""
+        """Return what happened, the answers, and what is left."""
         contents = self._zaqar.store.contents(self._now_us)
         own = f"{self._scenario.project}/"
         return {

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class BrokerUnavailableError(Exception):
-    """The broker asked for is not available: no such server, no container engine, no image."""
+    """The requested broker is not available: no server there, no container engine, or no image."""
 
 
 class Clock(Protocol):

@@ -1,4 +1,4 @@
-"""The client of a broker under test: publishes with confirms, gets messages, and counts those that are ready."""
+"""The client of a broker under test: publishes with confirms, gets messages, and counts ready messages."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Client:
 
     def __init__(self, amqp_url: str) -> None:
         self._parameters = pika.URLParameters(amqp_url)
-        self._parameters.heartbeat = 0  # nobody sends any while the test does something else
+        self._parameters.heartbeat = 0  # no thread sends any while the test does something else
         self._parameters.blocked_connection_timeout = _BLOCKED_S
         self._connection: Any = None
         self._channels: dict[str, Any] = {}
@@ -117,9 +117,9 @@ class Client:
         return ReceivedMessage(body, *delivered, None if auto_ack else channel)
 
     def ready(self, queue: str) -> int | None:
-        """Return how many messages of a queue are ready; ``None`` if there is no such queue.
+        """Return how many messages of a queue are ready; ``None`` if the queue does not exist.
 
-        Raises ``NotThereError`` if it is exclusive: for others it is as if it were not there.
+        Raises ``NotThereError`` if it is exclusive: to others it does not exist.
         """
         try:
             count: int = self._channel("count").queue_declare(queue, passive=True).method.message_count

@@ -41,7 +41,7 @@ class ServerInspection:
         self._read: dict[str, tuple[int, list[DeathHistory]]] = {}
 
     def wait_until_right(self, wrong: Callable[[], list[str]], times: int | None) -> list[str]:
-        """Look again and again until nothing is wrong or patience ends; return what is wrong then."""
+        """Check again and again until nothing is wrong or time is up; return what is wrong then."""
         until, right_since = time.monotonic() + PATIENCE_S, math.inf
         # Dead letters may be on their way from one queue to the next, so they must not have to stay for long.
         steady_s = {None: 0, 0: QUIET_S}.get(times, _POLL_S)
@@ -107,7 +107,7 @@ class ServerInspection:
         return depths
 
     def evidence(self) -> list[str]:
-        """Tell which messages are ready in each queue, and how they died."""
+        """Say which messages are ready in each queue, and how they died."""
         lines = [_EVIDENCE]
         for queue in self.queues():
             depth = self._depths([queue])[queue] if self._readable(queue) else None
@@ -118,11 +118,11 @@ class ServerInspection:
         return paths_told(self._histories(queue, min(depth, PATHS_SHOWN)), depth)
 
     def what_became(self, told: str) -> list[str]:
-        """Tell what is ready in each queue. The counters that show losses are seconds late, too late for a report."""
+        """Say what is ready in each queue. The counters that show losses are seconds late, too late for a report."""
         return [] if _EVIDENCE in told else self.evidence()
 
     def losses(self) -> list[str]:
-        """Tell how many copies the counters miss."""
+        """Say how many copies the counters miss."""
         routed, acknowledged, left = self._settled_counters()
         missing = routed - acknowledged - left
         if missing <= 0:

@@ -120,7 +120,7 @@ class SimulatorInspection:
         return self._subject.read(lambda broker: [queue.name for queue in self._queues(broker)])
 
     def contents(self, queue: str) -> QueueContents | None:
-        """Return the contents of the queue of that name; ``None`` if there is no such queue."""
+        """Return the contents of the queue of that name; ``None`` if the queue does not exist."""
 
         def look(broker: RecordingBroker) -> QueueContents | None:
             found = next((each for each in self._queues(broker) if each.name == queue), None)
@@ -135,7 +135,7 @@ class SimulatorInspection:
         return queues_of(broker, self._subject.vhost)
 
     def evidence(self) -> list[str]:
-        """Tell the histories of the last messages, those that died first."""
+        """Return the histories of the last messages, first of those that died."""
 
         def look(broker: RecordingBroker) -> list[str]:
             histories = list(broker.histories.find(vhost=self._subject.vhost, newest_first=True))
@@ -148,7 +148,7 @@ class SimulatorInspection:
         return self._subject.read(look)
 
     def losses(self) -> list[str]:
-        """Tell each lost message, why it was lost, and its history."""
+        """List each lost message, why it was lost, and its history."""
 
         def look(broker: RecordingBroker) -> list[str]:
             _check_complete(broker)
@@ -166,11 +166,11 @@ class SimulatorInspection:
         return self._subject.read(look)
 
     def what_became(self, told: str) -> list[str]:
-        """Tell what was lost, what waits in the queues, and the lives that are not told yet."""
+        """Say what was lost, what waits in the queues, and the lives that were not shown yet."""
         return self._subject.read(lambda broker: what_became(broker, self._subject.vhost, told))
 
     def unrest(self, within_us: int) -> list[str]:
-        """Let that much time pass, and tell what would happen after it, and to which messages."""
+        """Let that much time pass, and say what would happen after it, and to which messages."""
         if self._subject.read(lambda broker: broker.now_us) + within_us >= YEAR_10000_US:
             raise ValueError("expected within to end before the year 10000")
         self._subject.advance(within_us)
@@ -187,7 +187,7 @@ class SimulatorInspection:
 def _check_complete(broker: RecordingBroker) -> None:
     if broker.last_uid and broker.histories.get(1) is None:
         raise ValueError(
-            "the histories of the first messages are not kept, so nobody can tell whether one was lost: "
+            "the histories of the first messages are not kept, so it is unknown whether one was lost: "
             "record from the start, with RecordingBroker(histories=MessageHistories(limit=...)) for more messages"
         )
 

@@ -44,20 +44,20 @@ class Inspection(Protocol):
         """Return the contents of a queue; ``None`` when it does not exist."""
 
     def evidence(self) -> list[str]:
-        """Tell what happened to the messages, as far as anybody can."""
+        """Say what happened to the messages, as far as the broker shows it."""
 
     def losses(self) -> list[str]:
-        """Tell which messages were lost."""
+        """Say which messages were lost."""
 
     def what_became(self, told: str) -> list[str]:
-        """Tell of a failed test what was lost, what waits in each queue, and what ``told`` does not say of messages."""
+        """Say for a failed test what was lost, what waits in each queue, and what ``told`` leaves out."""
 
     def unrest(self, within_us: int) -> list[str]:
-        """Let that many microseconds pass, and tell what still happens to messages after them."""
+        """Let that many microseconds pass, and say what still happens to messages after them."""
 
 
 def paths_told(histories: Iterable[DeathHistory], waiting: int) -> str:
-    """Tell how the first messages of a queue died, and of how many nobody looked."""
+    """Say how the first messages of a queue died, and how many were not read."""
     paths = Counter(history.path for history in histories)
     more = waiting - paths.total()
     return ("; ".join(starmap(_path_told, paths.items())) or "nothing") + (f"; and {more:,} more" if more > 0 else "")

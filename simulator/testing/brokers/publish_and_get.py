@@ -93,10 +93,10 @@ class PublishAndGet:
         return messages
 
     def wait_for(self, queue: str, *, messages: int = 1, within_s: float = 5) -> float:
-        """Wait until so many messages are ready in a queue, exactly; return how many seconds passed.
+        """Wait until exactly that many messages are ready in a queue; return how many seconds passed.
 
-        On the simulator virtual time passes, from deadline to deadline, as in ``clock.advance``: it stands still again
-        at the first moment when they are there. A server is asked again and again.
+        On the simulator virtual time passes, from deadline to deadline, as in ``clock.advance``: it stops again at the
+        first moment when they are there. A server is asked again and again.
 
         Args:
             queue: the name of the queue.
@@ -135,15 +135,15 @@ class PublishAndGet:
         raise NotImplementedError
 
     def _ready(self, queue: str) -> int | None:
-        """Return how many messages of a queue are ready; ``None`` if there is no such queue."""
+        """Return how many messages of a queue are ready; ``None`` if the queue does not exist."""
         raise NotImplementedError
 
     def _pass_time_until_ready(self, queue: str, messages: int, within_us: int) -> int | None:
-        """Return after how many microseconds so many messages were ready; ``None`` if they were not in that time."""
+        """Return after how many microseconds that many messages were ready; ``None`` if they were not in that time."""
         raise NotImplementedError
 
     def _in_queues(self) -> list[str]:
-        """Tell what waits in each queue."""
+        """Say what waits in each queue."""
         raise NotImplementedError
 
     # What both do

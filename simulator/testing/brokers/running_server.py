@@ -94,7 +94,7 @@ class ServerBroker(PublishAndGet):
         try:
             return f"{self._ready(queue) or 'nothing'}"
         except LookupError:
-            return "it is exclusive, so only its own connection can tell"
+            return "it is exclusive, so only its own connection can see"
 
 
 class RunningServer:
@@ -123,7 +123,7 @@ class RunningServer:
             server.api("DELETE", f"vhosts/{vhost}")
 
     def close(self) -> None:
-        """Do nothing: somebody else started the server."""
+        """Do nothing: the server was running before."""
 
 
 def _add_vhost(server: Server, vhost: str, default_queue_type: str | None) -> None:

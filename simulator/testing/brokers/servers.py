@@ -70,7 +70,7 @@ def ask(urls: str, as_release: str | None = None) -> Server:
             user = credentials(management_url if urlsplit(management_url).username else amqp_url)[0]
             raise NoSuchServerError(
                 f"the management API at {hidden(management_url)} refuses the user {user!r}: {error.reason}; "
-                "is the password right, and has the user the tag 'management'?"
+                "is the password right, and does the user have the tag 'management'?"
             ) from error
         raise NoSuchServerError(
             f"no RabbitMQ management API answers at {hidden(management_url)} ({error}); give it as '{hidden(amqp_url)}|http://...'"

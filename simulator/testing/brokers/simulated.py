@@ -73,7 +73,7 @@ class _Answers:
     """Waits for consumers to settle what was delivered to them.
 
     One that does not, such as a consumer in the thread that waits here, is waited for once,
-    and again when something was heard from it.
+    and again when it has sent something.
     """
 
     def __init__(self, server: Server) -> None:
@@ -81,7 +81,7 @@ class _Answers:
         self._given_up: dict[Hashable, tuple[int, int]] = {}
 
     def wait(self) -> None:
-        """Wait until nobody owes an answer, or those who do have said nothing for a while."""
+        """Wait until no client owes an answer, or those that do have been silent for a while."""
         since_s = last_s = time.monotonic()
         before: dict[Hashable, tuple[int, int]] = {}
         while True:

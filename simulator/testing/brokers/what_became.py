@@ -1,4 +1,4 @@
-"""Tells what became of the messages of a failed test: losses first, then the queues, then the lives of some."""
+"""Describes what happened to the messages of a failed test: losses first, then the queues, then the lives of some."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ QUEUES_SHOWN = 20
 
 
 def what_became(broker: RecordingBroker, vhost: str | None, told: str = "") -> list[str]:
-    """Return the lines; the life of a message that ``told`` has already is left out."""
+    """Return the lines; lives of messages that ``told`` has already are left out."""
     histories = list(broker.histories.find(vhost=vhost, newest_first=True))
     return [*_lost(histories), *waiting(broker, vhost), *_lives(broker, histories, told)]
 
 
 def waiting(broker: Broker, vhost: str | None) -> list[str]:
-    """Tell what waits in each queue, and when something happens there by itself."""
+    """Say what waits in each queue, and when something happens there by itself."""
     queues = sorted(queues_of(broker, vhost), key=lambda queue: (queue.vhost.name, queue.name))
     more = len(queues) - QUEUES_SHOWN
     lines = [f"  {queue.name}: {_contents(queue, broker.now_us)}" for queue in queues[:QUEUES_SHOWN]]
@@ -46,7 +46,7 @@ def _lost(histories: list[MessageHistory]) -> list[str]:
 
 
 def _contents(queue: QueueState, now_us: int) -> str:
-    """Tell what is in one queue."""
+    """Say what is in one queue."""
     histories = (death_history(stored_headers(copy.message)) for copy in islice(queue.store.waiting(), PATHS_SHOWN))
     parts = [paths_told(histories, queue.store.total)]
     parts += [f"{queue.unacked:,} not acknowledged"] * bool(queue.unacked)
@@ -58,7 +58,7 @@ def _contents(queue: QueueState, now_us: int) -> str:
 
 
 def _lives(broker: RecordingBroker, histories: list[MessageHistory], told: str) -> list[str]:
-    """Tell the lives of those that were lost, then of those that died, then of the others; each the last first."""
+    """Show the lives of lost messages, then of those that died, then of the others; each newest first."""
     untold = [history for history in histories if f"{named(history)}:" not in told]
     untold.sort(key=_interest)
     lines = [line for history in untold[:LIVES_SHOWN] for line in life(broker, history)]
@@ -72,7 +72,7 @@ def _interest(history: MessageHistory) -> int:
     return 1 if any(event.event in DEATHS for event in history.events) else 2
 
 
-# Tells the histories of messages in lines, as failures of tests show them.
+# Writes the histories of messages in lines, as failures of tests show them.
 
 
 _LINES_SHOWN = 10
@@ -93,12 +93,12 @@ def named(history: MessageHistory) -> str:
 
 
 def life(broker: RecordingBroker, history: MessageHistory | None) -> list[str]:
-    """Tell a message's name and history."""
+    """Return a message's name and history."""
     return [] if history is None else [f"{named(history)}:", *history_lines(broker, history)]
 
 
 def history_lines(broker: RecordingBroker, history: MessageHistory) -> list[str]:
-    """Tell a history in sentences; of a long one, how it began and ended."""
+    """Return a history in sentences; of a long one, how it began and ended."""
     lines = broker.explain(history.uid)
     if len(lines) > _SENTENCES_SHOWN:
         half = _SENTENCES_SHOWN // 2
@@ -113,10 +113,10 @@ def some(lines: list[str], more: str) -> list[str]:
 
 
 def sentence(event: Happened) -> str:
-    """Tell one event in a sentence."""
+    """Return one event as a sentence."""
     return MessageHistory(uid=event.uid, vhost=event.vhost, events=[event]).last()
 
 
 def after(us: int) -> str:
-    """Tell how much later something happened."""
+    """Say how much later something happened."""
     return "at once" if not us else f"{us / 1_000_000:g} s later"

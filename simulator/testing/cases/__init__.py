@@ -1,1 +1,1 @@
-"""Tests of queues as data: cases of definitions, steps and what is expected, run on the simulator or on a server."""
+"""Tests of queues as data: cases of definitions, steps and expectations, run on the simulator or on a server."""

@@ -1,4 +1,4 @@
-"""Reads files of cases, and says of what is wrong the file, the line, and what would be right."""
+"""Reads files of cases; its errors name the file, the line, and what would be right."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Reader:
             if name not in _FILE_FIELDS:
                 raise self._error((name,), f"unknown field {name!r}; {suggestion(name, _FILE_FIELDS)}")
         if not value["cases"]:
-            raise self._error(("cases",), "no case is there")
+            raise self._error(("cases",), "there are no cases")
         own = {name: value[name] for name in ("definitions", "vhost") if name in value}
         for index, raw in enumerate(value["cases"]):
             for filled_in in self._rows(raw, ("cases", index)):
@@ -115,7 +115,7 @@ class _Reader:
             at = () if isinstance(given, str) else tuple(_parts(f".{error.where.split(' ')[0]}"))
             raise self._error((*place, *at), str(error)) from error
 
-    # What one field alone does not tell
+    # What one field alone does not show
 
     def _check(self, case: Case, topology: Topology, place: Place) -> None:
         names = [Wait(0) if isinstance(step, (Expect, Until, SetFaults)) else step for step in case.steps]
@@ -156,7 +156,7 @@ class _Reader:
             if isinstance(expected, int) and expected < 0:
                 raise self._error(at, f"{expected} messages; expected 0 or more")
             if isinstance(expected, list) and topology.queues[name].type == STREAM:
-                raise self._error(at, "what a stream holds is not looked at; expected how many messages")
+                raise self._error(at, "a case does not look into a stream; expected the number of messages")
 
     def _later(self, at: int | str, now: int, place: Place) -> int:
         try:
@@ -305,7 +305,7 @@ Place = tuple[str | int, ...]
 Lines = Mapping[Place, int]
 VALUES_MAX = 1_000_000
 """Aliases of aliases can make more values than any memory holds."""
-_TEXT_WHERE = "releases"  # 3.10 is no number there
+_TEXT_WHERE = "releases"  # 3.10 is not a number there
 
 
 def parse_yaml(text: str, source: str) -> tuple[Any, dict[Place, int]]:
@@ -328,7 +328,7 @@ def parse_yaml(text: str, source: str) -> tuple[Any, dict[Place, int]]:
     except yaml.YAMLError as error:
         raise CaseFileError(source, 0, f"not YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
-        raise CaseFileError(source, 0, "nested too deeply, or in itself") from error
+        raise CaseFileError(source, 0, "nested too deeply, or within itself") from error
     finally:
         loader.dispose()
 
@@ -351,7 +351,7 @@ class _YamlReader:
     def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
         own = {key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"}
         if len(own) < sum(key.tag != "tag:yaml.org,2002:merge" for key, _ in node.value):
-            raise self._error(node, "a key is there twice")
+            raise self._error(node, "the key is there twice")
         self._loader.flatten_mapping(node)  # carries `<<` out; what it brings comes first
         found = {}
         for key, value in node.value:

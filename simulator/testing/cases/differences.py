@@ -1,4 +1,4 @@
-"""How what is found differs from what is expected, in sentences; none where it does not."""
+"""Compares what is found with what is expected, in sentences; none if nothing differs."""
 
 from __future__ import annotations
 

@@ -65,5 +65,5 @@ class FaultsOnServer:
         for number, fault in list(self._set):
             if alarms or not isinstance(fault, RaiseAlarm):
                 self._set.remove((number, fault))
-                with contextlib.suppress(ManagementError):  # somebody else may have cleared it
+                with contextlib.suppress(ManagementError):  # another client may have cleared it
                     self._broker.api("DELETE", f"faults/{number}")

@@ -1,4 +1,4 @@
-"""The types that a file of tests is read by: cases, whose steps are those of scenarios and what is expected."""
+"""The types that a file of tests is read by: cases, with the steps of scenarios and expectations."""
 
 from __future__ import annotations
 

@@ -79,14 +79,14 @@ _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|min|d|h|s)(?![a-z])")
 
 
 def milliseconds(time: int | str) -> int:
-    """Return a time in milliseconds. Raises ``ValueError`` for text that is no time, or a negative number."""
+    """Return a time in milliseconds. Raises ``ValueError`` for text that is not a time, or a negative number."""
     if isinstance(time, int):
         if time < 0:
             raise ValueError(f"{time} ms; time only goes forward")
         return time
     parts = _PART.findall(time)
     if not parts or _PART.sub("", time).strip():
-        raise ValueError(f"{time!r} is no time; expected milliseconds, or such as '90s', '24h', '1h 30min', '250ms'")
+        raise ValueError(f"{time!r} is not a time; expected milliseconds or text, such as '90s', '24h', '1h 30min'")
     return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
 
 
@@ -106,7 +106,7 @@ _COMPARE: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
 def fits(release: str, condition: str | list[str] | None) -> bool:
     """Return whether a release fits: all terms of one of the texts. Everything fits ``None``.
 
-    Raises ``ValueError`` for a text that is no condition.
+    Raises ``ValueError`` for a text that is not a condition.
     """
     if condition is None:
         return True
@@ -118,14 +118,14 @@ def fits(release: str, condition: str | list[str] | None) -> bool:
 def _terms(text: str) -> list[str]:
     terms = text.split()
     if not terms:
-        raise ValueError("an empty condition on releases; expected such as '4.3' or '>=3.10 <4.0'")
+        raise ValueError("an empty condition on releases; expected one such as '4.3' or '>=3.10 <4.0'")
     return terms
 
 
 def _term(release: str, term: str) -> bool:
     found = _TERM.fullmatch(term)
     if found is None:
-        raise ValueError(f"{term!r} is no condition on releases; expected such as '4.3' or '>=3.10 <4.0'")
+        raise ValueError(f"{term!r} is not a condition on releases; expected one such as '4.3' or '>=3.10 <4.0'")
     if known_release(found[2]) != found[2]:
         raise ValueError(f"there is no release {found[2]!r}; {suggestion(found[2], RELEASES)}")
     return _COMPARE[found[1]](numbers(release)[:2], numbers(found[2]))

@@ -1,4 +1,4 @@
-"""Runs cases on brokers that are not RabbitMQ, to see how far they do what a release of it does.
+"""Runs cases on brokers that are not RabbitMQ, to see how far they behave like a release of it.
 
 Where a management API answers, each case has a virtual host of its own, as on RabbitMQ. Where
 none does, the virtual host of the AMQP URL is used, one case after another: it has to be empty

@@ -375,7 +375,7 @@ class ServerStage:
         return []
 
     def stories(self, queues: list[str]) -> list[str]:
-        """Tell nothing of messages: a server does not say what became of them."""
+        """Return no lives of messages: a server does not say what happened to them."""
         return ["A server does not say what became of messages; the simulator does (dlx test --release)."]
 
 

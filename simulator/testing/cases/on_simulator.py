@@ -117,7 +117,7 @@ class SimulatedStage(Player):
         ]
 
     def stories(self, queues: list[str]) -> list[str]:
-        """Tell the histories of a few messages, first of those that were in these queues."""
+        """Return the histories of a few messages, first of those that were in these queues."""
         near = [history for queue in queues for history in self.histories.find(queue=queue)]
         chosen = list({history.uid: history for history in (*near, *self.histories.find())}.values())
         lines = [line for history in chosen[:STORIES_MAX] for line in self._story(history)]
@@ -213,7 +213,7 @@ class BrokerUnderFaults:
             yield from self._unblocked(due_us)
 
     def _is_read(self, command: Publish) -> bool:
-        """Return whether a publish during an alarm comes in all the same, and have none come in after it."""
+        """Return whether a publish during an alarm comes in anyway, and let none come in after it."""
         connection = command.channel[0]
         read = connection not in self._unread and not command.body
         self._unread.add(connection)

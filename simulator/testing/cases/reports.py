@@ -69,7 +69,7 @@ _SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_|<>[]"})
 def conformance_report(results: Sequence[CaseResult], release: str) -> str:
     """Return the report: for each target what holds by subject, what differs, what was not run and what not checked."""
     targets = dict.fromkeys(each.target for each in results)
-    lines = [f"# Held to RabbitMQ {release}"]
+    lines = [f"# Compared with RabbitMQ {release}"]
     for target in targets:
         lines += _of_target(target, [each for each in results if each.target == target])
     return "\n".join([*lines, ""])

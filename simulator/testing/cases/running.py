@@ -52,7 +52,7 @@ class Target(Protocol):
 
 
 class CaseResult(msgspec.Struct, kw_only=True):
-    """What came of one case at one target.
+    """The result of one case at one target.
 
     Attributes:
         name, source, line: the case.
@@ -136,7 +136,7 @@ def _play(case: GivenCase, stage: Stage, release: str, result: CaseResult) -> No
 
 
 def _is_last(case: GivenCase, index: int, release: str) -> bool:
-    """Return whether nothing happens and nothing is looked at after a step."""
+    """Return whether nothing happens and nothing is checked after a step."""
     return not any(not isinstance(step, Expect) or fits(release, step.releases) for step in case.steps[index + 1 :])
 
 

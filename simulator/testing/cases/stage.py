@@ -63,7 +63,7 @@ class Stage(Protocol):
         """Have faults strike, or none any more."""
 
     def pass_until(self, ms: int) -> None:
-        """Let time pass until so many milliseconds after the start."""
+        """Let time pass until that many milliseconds after the start."""
 
     def depths(self) -> dict[str, int]:
         """Return how many messages are ready in each queue that there is."""
@@ -72,7 +72,7 @@ class Stage(Protocol):
         """Return the ready messages of a queue. On a server they are taken out: nothing may come after it."""
 
     def losses(self) -> list[FoundLoss]:
-        """Return the copies that were lost so far; unroutable and refused publishes are none of them."""
+        """Return the copies that were lost so far; unroutable and refused publishes do not count."""
 
     def stories(self, queues: list[str]) -> list[str]:
-        """Tell what became of messages, first of those that were in these queues, as far as anybody can."""
+        """Say what happened to messages, first to those that were in these queues, as far as the target shows it."""

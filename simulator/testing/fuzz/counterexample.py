@@ -131,7 +131,7 @@ class Finder:
         return list(found.values())
 
     def make(self) -> Property:
-        """Return a new property, which passes over what is known."""
+        """Return a new property, which skips what is known."""
         made = self._maker()
         made.known = self.known
         return made
@@ -332,7 +332,7 @@ def _merged(history: History) -> Iterator[History]:
 
 
 def _repeated(history: History) -> Iterator[History]:
-    """Say once what is done again and again."""
+    """Write repeated steps once."""
     for period in range(1, 5):
         for start in range(len(history) - 2 * period + 1):
             part, times = history[start : start + period], 1
@@ -378,12 +378,12 @@ _FATES = {
 
 
 def deciding_rule(search: Finder, broken: PropertyBroken) -> DeathRule | None:
-    """Return the rule by which the message was lost; ``None`` where it was not lost, or no rule fits."""
+    """Return the rule that lost the message; ``None`` if it was not lost, or no rule fits."""
     return next((loss.rule for loss in search.possible_losses if is_cause(broken.cause, loss)), None)
 
 
 def is_cause(cause: FindingCause, loss: Loss) -> bool:
-    """Tell whether a loss that the rules make possible is what was found."""
+    """Return whether a loss that the rules make possible is what was found."""
     if cause.vhost != loss.vhost or loss.fate not in _FATES.get(cause.what, ()):
         return False
     if loss.fate == REFUSED:  # the copy dies where it is refused, of the length limit

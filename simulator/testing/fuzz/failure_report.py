@@ -46,7 +46,7 @@ def _about(broken: BaseException) -> tuple[str | None, int] | None:
 
 
 def life(events: Sequence[Happened]) -> list[str]:
-    """Tell the life of a message in sentences, each with the time since the one before. Repetitions are told once."""
+    """Return the life of a message in sentences, each with the time since the one before. Repetitions appear once."""
     if not events:
         return []
     told = MessageHistory(uid=events[0].uid, vhost=events[0].vhost, events=list(events)).story()
@@ -178,7 +178,7 @@ class InCode(NamedTuple):
 
 
 def built_in(name: str) -> list[InCode]:
-    """Return a built-in property by name; an empty list if there is no such property."""
+    """Return a built-in property by name; an empty list if it does not exist."""
     return [InCode(repr(name))] if name in BUILT_IN else []
 
 

@@ -1,12 +1,12 @@
 """Looks for a history that breaks a property, in the order in which a person would try.
 
-First the plainest: each publish, and everybody fails, or nobody consumes. Then every way
+First the plainest: each publish, where all consumers fail, or none consumes. Then every way
 that one message can go: published to each entry of the topology, then rejected, crashed,
 returned or left to time in each queue it comes to, until nothing new happens to it. What
 a message meets next depends on its queue, its routing keys and its deaths, apart from their
-counts, and on whether somebody consumes, so there are few such situations.
-Queues with a length limit are filled by each way that leads there. Queues that nobody
-uses get the time to expire. Then ``simulator.testing.topology_machine`` draws histories at
+counts, and on whether there is a consumer, so there are few such situations.
+Queues with a length limit are filled by each way that leads there. Unused queues get
+the time to expire. Then ``simulator.testing.topology_machine`` draws histories at
 random, for what takes more than one kind of message.
 
 A history found is made shorter by leaving out what is not needed.
@@ -64,7 +64,7 @@ class _NextStep(NamedTuple):
 
 
 Tick = Callable[[int], bool]
-"""Told how many histories were tried; whether there is time for more."""
+"""Called with the number of histories tried; returns whether there is time for more."""
 
 
 class Search(Finder):
@@ -160,7 +160,7 @@ class Search(Finder):
         return (*each, steps.Wait(sorted(ms for ms in expirations if ms is not None)[0] + 1_000))
 
     def _probe(self, opening: History) -> None:
-        """Try the plainest losses, before what takes long: everybody fails, or nobody consumes."""
+        """Try the plainest losses, before what takes long: all consumers fail, or none consumes."""
         for going_on in (fail_all, pause):
             trial = self._trial(opening)
             self.tried += 1
@@ -274,7 +274,7 @@ class Search(Finder):
             return
         if isinstance(self.property, Settles) and steps.length(full) <= CHEAP:
             self._fail_atonce(full)
-        if dead_letters:  # full again while somebody has a message of it, which is rejected then
+        if dead_letters:  # full again while a consumer has a message of it, which it rejects then
             self._try((*path, steps.Get(name, vhost=vhost), more, steps.Reject(name, vhost=vhost)))
 
     def _leave_out(self, what: str) -> None:
@@ -294,7 +294,7 @@ class _FindingReached(Exception):
         self.history = history
 
 
-# Tells what a search of one kind of message at a time may have missed, by a bound that the rules give.
+# Finds what a search of one kind of message at a time may have missed, by a bound that the rules give.
 #
 # Messages meet each other in full queues only. The walk (``simulator.analysis.walk``) lets every message die for
 # every reason that its queue's settings allow, and lets every queue that can refuse be full. So a loss that is not
@@ -317,7 +317,7 @@ def doubts(search: Finder) -> Iterator[str]:
 
 
 def _is_open(search: Finder, loss: Loss) -> bool:
-    """Tell whether the property counts the loss, and no finding shows it."""
+    """Return whether the property counts the loss, and no finding shows it."""
     promised = loss.by_consumers and not (search.discards and (loss.vhost, loss.queue) not in search.parking)
     return loss.whole and not promised and not any(is_cause(cause, loss) for cause in search.known)
 
@@ -334,7 +334,7 @@ def _limited_in_circles(walk: Walk) -> list[str]:
 
 
 def _comes_back(place: Place) -> bool:
-    """Tell whether a message that dies there can come to the same queue again."""
+    """Return whether a message that dies there can come to the same queue again."""
     seen: set[int] = set()
     pending = [there for _, there in place.onward]
     while pending:

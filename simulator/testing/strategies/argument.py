@@ -87,12 +87,12 @@ def check_type(type: str, release: Release) -> None:
 
 
 def types_had(release: Release) -> str:
-    """Tell which types of queues a release has, for an error."""
+    """Say which types of queues a release has, for an error."""
     return f"RabbitMQ {release.name} has {', '.join(map(repr, sorted(release.queue_types)))}"
 
 
 def argument_keys(type: str, release: Release) -> tuple[str, ...]:
-    """Return the settings that a queue of the type takes as arguments, of those that there are values for."""
+    """Return the settings that a queue of the type takes as arguments, among those with values."""
     own = declarations.queue_arguments(type, release)
     if type == QUORUM:
         own |= {"x-delivery-limit"}  # not checked in 3.8, but heeded

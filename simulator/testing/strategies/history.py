@@ -150,7 +150,7 @@ def _headers(keys: st.SearchStrategy[str], hostile: bool) -> st.SearchStrategy[d
 
 
 def _fits_json(value: Any) -> bool:
-    """Tell whether it is still an AMQP value after JSON has made plain integers of its integers."""
+    """Return whether it is still an AMQP value after JSON has made plain integers of its integers."""
     try:
         field_value(plain(value))
     except NoFieldValueError:

@@ -26,7 +26,7 @@ from simulator.testing.strategies.history import KINDS, LADDER, histories
 from simulator.testing.strategies.message import properties
 from simulator.testing.strategies.topology import definitions_document
 
-# Definitions are exported once, so a log does not tell of policies that changed.
+# Definitions are exported once, so a log does not show policies that changed.
 _KINDS = tuple(kind for kind in KINDS if kind != "policy")
 _DAY_US = 86_400_000_000
 

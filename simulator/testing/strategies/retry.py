@@ -17,7 +17,7 @@ _DAY_MS = 86_400_000
 def retry_plans(*, queue_names: Collection[str] = first_names(4), delays_max: int = 3) -> st.SearchStrategy[RetryPlan]:
     """Draw retry plans of every kind: fixed and growing delays, with and without wait queues and parking.
 
-    A plan with an age limit must be told the time, and one with jitter the message's identity.
+    A plan with an age limit needs the time, and one with jitter the message's identity.
 
     Args:
         queue_names: the wait queues, the parking queue, and the queue whose failures count.

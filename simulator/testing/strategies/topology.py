@@ -1,8 +1,8 @@
 """Dead-letter topologies: as ``dlx.Topology``, and as the definitions document that declares one.
 
-The first draw decides where the dead letters of each queue go, the next by which way they get
-there (``dead_letter_paths``), and the last which other settings the queues have, and whether
-those stand in their arguments or in a policy.
+The first draw decides where the dead letters of each queue go, the next how they get there
+(``dead_letter_paths``), and the last which other settings the queues have, and whether
+those are in their arguments or in a policy.
 """
 
 from __future__ import annotations

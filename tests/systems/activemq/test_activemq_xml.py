@@ -183,7 +183,7 @@ def test_a_placeholder_is_a_text_unless_a_bean_fills_it_in() -> None:
     inner = policy('<policyEntry queue="${name}" memoryLimit="1mb"/>')
     found = read(inner)
     assert [str(entry.key) for entry in found.policies.entries] == ["queue://${name}"]
-    assert found.not_simulated[0].endswith("nothing in this file fills in '${name}', which is taken as it is written")
+    assert found.not_simulated[0].endswith("nothing in this file fills in '${name}', so it counts as written")
     with pytest.raises(ConfigurationError, match="expected the name of a destination, got the placeholder"):
         broker_settings(f'<beans><bean class="{CONFIGURER}"/><broker>{inner}</broker></beans>')
     broker_settings(f'<beans><bean class="{CONFIGURER}"/><broker persistent="true" dataDirectory="${{x}}"/></beans>')

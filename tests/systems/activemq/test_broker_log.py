@@ -62,7 +62,7 @@ def test_the_zone_of_the_broker_s_clock_does_not_matter() -> None:
             "it has no dead letter; the strategy of queue://SOON.q makes one",
         ),
         (replaced("Message Expired. Expiration:17", "Message Expired. Expiration:18"), "it has expired 99"),
-        (replaced("expiration = 17955278", "expiration = 17955288"), "the strategy says 60000 (0 for ever)"),
+        (replaced("expiration = 17955278", "expiration = 17955288"), "the strategy says 60000 (0: forever)"),
         (
             replaced("Delivery[1] exceeds", "Delivery[0] exceeds"),
             "it died of delivery 0; the client's policy allows 0 redeliveries",
@@ -71,7 +71,7 @@ def test_the_zone_of_the_broker_s_clock_does_not_matter() -> None:
         (replaced("queue://SOON.q", "queue://NEVER.q"), "; discardingDLQBrokerPlugin dropOnly"),
         (
             replaced("redeliveryCounter = 1, size", "redeliveryCounter = 0, size"),
-            "; the redelivery plugin has it delivered again",
+            "; the redelivery plugin delivers it again",
         ),
     ],
 )
@@ -93,7 +93,7 @@ def test_what_is_sent_again_needs_a_policy_of_the_plugin() -> None:
     died = next(line for line in LINES if "Sending to DLQ" in line and "destination = queue://AGAIN.q" in line)
     again = died.replace("Sending to DLQ", "Sending message").replace("redeliveryCounter = 1", "redeliveryCounter = 2")
     (found,) = checked([died, again]).found
-    assert "no policy of the redelivery plugin allows another time" in found.problem
+    assert "no policy of the redelivery plugin allows another attempt" in found.problem
     allowed = [died.replace("redeliveryCounter = 1", "redeliveryCounter = 0"), died.replace("to DLQ", "message")]
     assert checked(allowed).found == []
 
@@ -147,7 +147,7 @@ def test_dlx_replay_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     options = ["--form", "activemq", "--definitions", str(XML)]
     assert main(["replay", str(LOG), *options]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"broker\.log: \d+ lines of messages; looked at 1 ages, .*; none of them cannot be\n", out)
+    assert re.search(r"broker\.log: \d+ lines of messages; checked 1 ages, .*; impossible: none\n", out)
     assert "Assumed: ActiveMQ Classic 5.17" in out
     wrong = tmp_path / "wrong.log"
     wrong.write_text("\n".join(LINES).replace("queue://DEAD.SOON", "queue://X"), encoding="utf-8")
@@ -173,7 +173,7 @@ def test_a_line_that_cannot_be_read_may_be_the_dead_letter_that_is_missing() -> 
     assert found.found == []
     assert found.not_checked == {
         "lines of messages that are cut, or not as ActiveMQ 5.17 writes them": len(letters),
-        "messages without a dead letter: a line that cannot be read may be it": 6,
+        "messages without a dead letter: an unreadable line may be the dead letter": 6,
     }
     assert len(checked([line for number, line in enumerate(LINES) if number not in letters]).found) == 6
 

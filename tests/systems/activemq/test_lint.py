@@ -116,14 +116,14 @@ LOSSES: dict[str, Loss] = {
     ),
     "a topic of a shared strategy": Loss(
         policies(strategy(shared("DEAD").replace("<queue ", "<topic "))),
-        "error dead letters go to topic://DEAD and are lost where nobody has subscribed to it; send them to a queue",
+        "error dead letters go to topic://DEAD and are lost unless it has subscribers; send them to a queue",
         policies(strategy(shared("DEAD"))),
         ONE,
         ("DEAD", DLQ),
     ),
     "topics of an individual strategy": Loss(
         policies(individual('useQueueForQueueMessages="false"')),
-        "error dead letters go to topic://D.> and are lost where nobody has subscribed to it; send them to a queue",
+        "error dead letters go to topic://D.> and are lost unless it has subscribers; send them to a queue",
         policies(individual()),
         ONE,
         ("D.Q", DLQ),

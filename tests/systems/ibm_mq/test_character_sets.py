@@ -43,10 +43,13 @@ def test_a_header_in_it_reads_back(ccsid: int) -> None:
     [
         (1047, "Python has no codec for this EBCDIC; 37 and 500 agree with it in the characters of names of queues"),
         (1146, "Python has no codec for this EBCDIC"),
-        (0, "MQCCSI_Q_MGR stands for the character set of the queue manager; give that one's number"),
+        (0, "MQCCSI_Q_MGR means the character set of the queue manager; give its number"),
         (-1, "MQCCSI_EMBEDDED says that the data names its character set"),
-        (-2, "MQCCSI_INHERIT stands for the character set of what is in front"),
-        (99, r"no codec is known; known are 819 \(Latin-1\), 1208 \(UTF-8\), 37 and 500 \(EBCDIC\) and others"),
+        (-2, "MQCCSI_INHERIT means the character set of the structure before it"),
+        (
+            99,
+            r"no codec for it; there are codecs for 819 \(Latin-1\), 1208 \(UTF-8\), 37 and 500 \(EBCDIC\)",
+        ),
     ],
 )
 def test_one_that_cannot_be_read_says_why(ccsid: int, why: str) -> None:

@@ -190,7 +190,7 @@ WRONG: list[tuple[Any, str, str]] = [
     ({"steps": [post("m"), post("n", "m")]}, "steps[1].messages[1].name", "a name of its own"),
     ({"steps": [post("m", "m")]}, "steps[0].messages[1].name", "a name of its own"),
     ({"steps": [post("m", times=2)]}, "steps[0].messages[0].name", "a name of its own"),
-    ({"steps": [step("get", message="m")]}, "steps[0].message", "no message 'm' has been posted by then"),
+    ({"steps": [step("get", message="m")]}, "steps[0].message", "no message 'm' has been posted at that time"),
     ({"steps": [post("m", at_s=5), step("get", 4, message="m")]}, "steps[1].message", "by then"),
     (
         {"steps": [post("m"), step("touch", message="m", reservation="first")]},

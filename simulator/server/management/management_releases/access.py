@@ -55,7 +55,7 @@ class AccessRows:
             "4.2": None,
         },
         before={"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""},
-        meaning="The answer to GET /api/auth; from 4.2 on there is no such resource.",
+        meaning="The answer to GET /api/auth; from 4.2 on the resource does not exist.",
         evidence="live; rabbit_mgmt_wm_auth.erl authSettings",
     )
     hash_password_endpoint: bool = since(

@@ -68,10 +68,8 @@ class DefinitionCallRows:
         evidence="live",
     )
     download_names: Literal["tokens", "any"] = since(
-        "4.3",
-        "tokens",
-        before="any",
-        meaning="The names of files that ?download= takes: those that need no quotes in a header, or all.",
+        "4.3", "tokens", before="any",
+        meaning="The names of files that ?download= takes: only names that need no quotes in a header, or all.",
         evidence="four live",
         undecided=("4.1", "4.2"),
     )

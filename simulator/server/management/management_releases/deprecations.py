@@ -22,9 +22,8 @@ class DeprecatedFeatureRows:
     """The deprecated features that the management API lists."""
 
     deprecated_features: dict[str, str] = changed(
-        {"3.13": _313, "4.0": _40, "4.1": _41, "4.3": _43},
-        before={},
-        meaning="The deprecated features, and how far each deprecation has come; without any there is no list to GET.",
+        {"3.13": _313, "4.0": _40, "4.1": _41, "4.3": _43}, before={},
+        meaning="The deprecated features, and how far each deprecation has come; a release without any has no list.",
         evidence="four live; -rabbit_deprecated_feature in rabbit and rabbitmq_management_agent",
     )
     deprecated_addresses_document: str = since(

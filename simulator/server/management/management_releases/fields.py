@@ -193,10 +193,8 @@ class FieldRows:
         evidence="four live; rabbit_mgmt_format.erl listener",
     )
     node_versions: frozenset[str] = since(
-        "4.2",
-        frozenset({"rabbitmq_version", "erlang_version", "erlang_full_version"}),
-        before=frozenset(),
-        meaning="The versions that a node tells.",
+        "4.2", frozenset({"rabbitmq_version", "erlang_version", "erlang_full_version"}), before=frozenset(),
+        meaning="The versions that a node reports.",
         evidence="four live; rabbit_mgmt_external_stats.erl",
     )
     nodes_can_be_drained: bool = since(

@@ -14,10 +14,8 @@ class LimitCallRows:
     """Limits of virtual hosts and users in the management API; ``dlx.releases`` has what they do."""
 
     limits_of_nobody: Literal["crashes", "not found"] = since(
-        "3.12",
-        "not found",
-        before="crashes",
-        meaning="How the DELETE of a limit is answered where there is no such virtual host or user.",
+        "3.12", "not found", before="crashes",
+        meaning="How the DELETE of a limit is answered if the virtual host or user does not exist.",
         evidence="four live; rabbit_mgmt_wm_limit.erl, rabbit_mgmt_wm_user_limit.erl delete_resource",
     )
     vhost_limits_cleared: list[Any] | dict[str, Any] = since(

@@ -37,7 +37,7 @@ class RequestRows:
         "refused",
         before="not found",
         meaning=(
-            "How a path is answered that no resource has and that has an escaped slash, backslash or NUL in it: 404, or"
+            "How a path without a resource and with an escaped slash, backslash or NUL in it is answered: 404, or"
             " 400 without a body."
         ),
         evidence="live, asked directly; cowboy_static.erl validate_reserved (from Cowboy 2.8, which 3.9.29 uses)",
@@ -96,26 +96,20 @@ class RequestRows:
         undecided=("3.11", "3.12", "3.13"),
     )
     definitions_by_columns: bool = since(
-        "4.3",
-        False,
-        before=True,
-        meaning="An export has the columns alone that the query names.",
+        "4.3", False, before=True,
+        meaning="An export has only the columns that the query names.",
         evidence="3.8, 3.10, 4.0 and 4.3 live",
         undecided=("4.1", "4.2"),
     )
     health_checks_by_columns: bool = since(
-        "4.3",
-        False,
-        before=True,
-        meaning="The answer of a health check, or of aliveness-test, has the columns alone that the query names.",
+        "4.3", False, before=True,
+        meaning="The answer of a health check, or of aliveness-test, has only the columns that the query names.",
         evidence="3.8, 3.10, 4.0 and 4.3 live",
         undecided=("4.1", "4.2"),
     )
     unknown_sort_reverse: Literal["crashes", "counts as false"] = since(
-        "4.3",
-        "counts as false",
-        before="crashes",
-        meaning="What sort_reverse does that is neither true nor false, where there is anything to sort.",
+        "4.3", "counts as false", before="crashes",
+        meaning="What a sort_reverse that is neither true nor false does, if there is anything to sort.",
         evidence="3.8, 3.10, 4.0 and 4.3 live; rabbit_mgmt_util.erl get_sort_reverse, maybe_reverse",
         undecided=("4.1", "4.2"),
     )
@@ -127,9 +121,8 @@ class RequestRows:
         evidence="live",
     )
     default_queue_type_keys: tuple[str, ...] = changed(
-        {"3.10": ("defaultqueuetype",), "3.11": ("default_queue_type", "defaultqueuetype")},
-        before=(),
-        meaning="The keys by which the PUT of a virtual host names its default queue type; the first one wins.",
+        {"3.10": ("defaultqueuetype",), "3.11": ("default_queue_type", "defaultqueuetype")}, before=(),
+        meaning="The keys in which the PUT of a virtual host names its default queue type; the first one wins.",
         evidence="live, 3.10 asked directly; rabbit_mgmt_wm_vhost.erl accept_content",
     )
     default_queue_type_set: Literal["when created", "by every PUT", "when named"] = changed(
@@ -202,7 +195,7 @@ class RequestRows:
         "basic.nack",
         before="closing the channel",
         meaning=(
-            "How messages that were only looked at return to their queue, which counts them as returned in that way."
+            "How messages that a client only peeks at return to their queue, which counts them as returned that way."
         ),
         evidence="rabbit_mgmt_wm_queue_get.erl maybe_return (3.11.28 on)",
     )
@@ -266,12 +259,11 @@ class RequestRows:
         {"3.9": _CHECKS_39, "4.0": _CHECKS_40, "4.1": _CHECKS_41, "4.2": _CHECKS_42},
         before=_NONE,
         meaning="The checks under /api/health/checks.",
-        evidence="live, but for virtual-hosts and reached-target-cluster-size; rabbit_mgmt_dispatcher.erl",
+        evidence="live, except for virtual-hosts and reached-target-cluster-size; rabbit_mgmt_dispatcher.erl",
     )
     crashing_health_checks: frozenset[str] = changed(
-        {"4.1": _CONNECTION_CHECKS, "4.2": _NONE},
-        before=_NONE,
-        meaning="The checks of these that answer 500, whatever the state of the node.",
+        {"4.1": _CONNECTION_CHECKS, "4.2": _NONE}, before=_NONE,
+        meaning="The checks among these that answer 500, whatever the state of the node.",
         evidence="live",
     )
     protocol_listener: Literal["one protocol", "several protocols"] = since(

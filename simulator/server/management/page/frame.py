@@ -33,7 +33,7 @@ _STEPS = (
 
 
 def framed(request: Request, title: str, *parts: Html, status: int = 200) -> Response:
-    """Return a page with these parts. Each is an element with an ``id``, by which the script finds what has changed."""
+    """Return a page with these parts. Each is an element with an ``id``, by which the script finds changes."""
     head = join(
         (
             Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -45,7 +45,7 @@ def framed(request: Request, title: str, *parts: Html, status: int = 200) -> Res
     skip = element("a", "Skip to the content", href="#content", class_="skip")
     body = join((skip, _bar(request), element("main", *parts, id="content", tabindex="-1"), _FOOT))
     html = f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
-    # Names that are no UTF-8 are shown with question marks.
+    # Names that are not UTF-8 are shown with question marks.
     return Response(html.encode(errors="replace"), status, _HEADERS, "text/html")
 
 

@@ -61,7 +61,7 @@ class LossCause:
 
 
 def causes(request: Request, vhost: str | None = None, queue: str | None = None) -> list[LossCause] | None:
-    """Return the causes of the losses that the user may see, of all or in one queue; ``None``: nobody records them."""
+    """Return the causes of the losses that the user may see, of all or in one queue; ``None``: not recorded."""
     recorder = request.management.recorder
     if recorder is None:
         return None
@@ -87,7 +87,7 @@ def _add(found: dict[tuple[object, ...], LossCause], message: LostCopies, event:
 
 
 def lost_by_queue(found: Iterable[LossCause]) -> Counter[tuple[str, str]]:
-    """Return how many copies were lost by virtual host and queue, those left out that somebody removed."""
+    """Return how many copies were lost by virtual host and queue, without those that a user removed."""
     counts: Counter[tuple[str, str]] = Counter()
     for cause in found:
         if cause.queue is not None and not cause.on_purpose:

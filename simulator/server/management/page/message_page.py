@@ -109,7 +109,7 @@ def _way(history: MessageHistory) -> Html:
     if len(queues) > _QUEUES_DRAWN:
         told = f"It leads through {len(queues):,} queues, which are too many to draw."
         return part("way", title, element("p", told, class_="muted"))
-    return part("way", title, picture(life_graph("The way of the message", history.events)))
+    return part("way", title, picture(life_graph("The path of the message", history.events)))
 
 
 # Its life
@@ -188,7 +188,7 @@ def _field(name: str, value: object) -> Iterator[Html]:
 
 
 def _body(history: MessageHistory, request: Request) -> Iterator[Html]:
-    """Yield the body, as a copy in one of its queues has it: nobody keeps the bodies of what is gone."""
+    """Yield the body, as a copy in one of its queues has it: bodies of messages that are gone are not kept."""
     host = request.broker.vhosts.get(history.vhost)
     for name in history.queues:
         queue = None if host is None else host.queues.get(name)
@@ -213,8 +213,8 @@ def what_is_bound(lost: Happened, request: Request) -> Html:
     if not lost.exchange:
         missing = next((key for key in lost.routing_keys if key not in host.queues), None)
         if missing is None:
-            return element("p", "There is a queue of that name by now.")
-        told = f"The default exchange routes to the queue of the key's name; there is none named {missing!r:.200}"
+            return element("p", "A queue of that name exists now.")
+        told = f"The default exchange routes to the queue that the key names; there is no queue {missing!r:.200}"
         near = suggestion(missing, host.queues)
         return element("p", f"{told}; {near}" if near.endswith("?") else f"{told}.")
     bound = host.bindings.get(lost.exchange, {})

@@ -31,13 +31,13 @@ from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource
 from simulator.server.node import Node
 
-# Tells the script of the page, as server-sent events, when the page may have changed.
+# Notifies the script of the page, by server-sent events, when the page may have changed.
 
 
 BETWEEN_S, QUIET_S = 0.5, 5.0
-"""At least and at most so many seconds of wall time lie between two messages to the script."""
+"""The least and the most seconds of wall time between two messages to the script."""
 FOLLOWERS_MAX = 100
-"""Pages that are told of changes; the script of any other asks every few seconds."""
+"""Pages that are notified of changes; the script of any other asks every few seconds."""
 _HEADERS = {"Cache-Control": "no-store"}
 
 
@@ -68,7 +68,7 @@ async def _events(node: Node) -> AsyncIterator[str]:
 
 
 def _runs(node: Node) -> bool:
-    """Tell whether time passes by itself: then the page's clock and ages change, too."""
+    """Return whether time passes by itself: then the page's clock and ages change, too."""
     return not isinstance(node.clock, VirtualClock) or node.clock.rate > 0
 
 
@@ -114,7 +114,7 @@ def front_page(request: Request) -> Response:
     found = causes(request)
     vhosts = access.visible_vhosts(request)
     if not vhosts:
-        told = element("p", f"{request.user.name} may enter no virtual host, and sees no queue and no message.")
+        told = element("p", f"{request.user.name} has access to no virtual host, and sees no queue and no message.")
         return framed(request, "Queues and losses", part("none", element("h1", "Nothing to see"), told))
     lists = queue_lists(vhosts, lost_by_queue(found or ()), request)
     return framed(request, "Queues and losses", _losses(found, len(vhosts) > 1, request), *lists)
@@ -150,7 +150,7 @@ def search_page(request: Request, wanted: str) -> Response:
     if len(hits) == 1:
         return Response(status_code=303, headers={"Location": f"./{hits[0]}"})
     title = element("h1", f"“{wanted}”")
-    none = "" if hits else element("p", "Neither a queue nor a message whose history is kept is called so.")
+    none = "" if hits else element("p", "No queue and no message with a history has that name.")
     links = (element("li", queue_link(vhost, name), " of ", code(vhost)) for vhost, name in queues)
     found = element("ul", *links) if queues else ""
     table = listed("Messages", _HEADS, [_row(each) for each in messages]) if messages else ""

@@ -44,7 +44,7 @@ _SETTING_HEADS = (("Setting", ""), ("Value", ""), ("From", ""), ("Hides", ""))
 
 
 def queue_page(request: Request, vhost: str, name: str) -> Response:
-    """Return the page of a queue, or one that says that there is no such queue."""
+    """Return the page of a queue, or one that says that it does not exist."""
     host = request.broker.vhosts.get(vhost)
     queue = host.queues.get(name) if host is not None and access.sees_vhost(request, vhost) else None
     if queue is None:
@@ -100,7 +100,7 @@ def _messages(queue: QueueState, request: Request) -> Html:
         return part("messages", title, element("p", "None.", class_="muted"))
     more = queue.messages - len(rows)
     rest = element("p", f"{plural(more, 'more message')} not shown.", class_="muted") if more > 0 else ""
-    note = element("p", "Looking takes nothing from the queue.", class_="muted")
+    note = element("p", "Viewing takes nothing from the queue.", class_="muted")
     return part("messages", title, note, listed("Messages", _MESSAGE_HEADS, rows), rest)
 
 
@@ -188,7 +188,7 @@ Lost = Counter[tuple[str, str]]
 
 
 def queue_lists(vhosts: list[VirtualHost], lost: Lost, request: Request) -> Iterator[Html]:
-    """Yield the queues of each virtual host, those first that lost something; a page has room for so many."""
+    """Yield the queues of each virtual host, first those that lost something, as many as a page has room for."""
     losing = {vhost for vhost, _ in lost}
     ordered = sorted(vhosts, key=lambda vhost: vhost.name not in losing)
     room = _QUEUES_MAX

@@ -18,7 +18,7 @@ from simulator.server.management.request import Request
 _TARGETS_SHOWN, _COPIES_SHOWN = 5, 20
 _QUEUES_DRAWN = 12
 _GONE = frozenset({"cycle", "lost in a stream", "unroutable", "dead-letter exchange missing", "queue crashes"})
-"""Outcomes of a copy that nobody asked for. Without a dead-letter exchange, dropping what is dead is what was asked."""
+"""Unintended outcomes of a copy. Without a dead-letter exchange, dropping dead messages is intended."""
 
 
 def in_short(queue: QueueState, request: Request) -> Html:
@@ -85,7 +85,7 @@ def by_reason(queue: QueueState, message: Message, request: Request) -> Html:
         rows.append(element("tr", element("td", element("b", death.reason), why), element("td", told)))
     if not rows:
         return element("p", "Nothing dies here: a stream keeps what it has.", class_="muted")
-    return listed("What becomes of a dead message", (("If it is", ""), ("then", "")), rows)
+    return listed("What happens to a dead message", (("If it is", ""), ("then", "")), rows)
 
 
 def _copy(queue: QueueState, outcome: str, target: str | None, rule: str) -> Html:
