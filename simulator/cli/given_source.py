@@ -17,8 +17,9 @@ import msgspec
 
 from simulator.cli.command_parts import DataError, Unavailable
 from simulator.cli.options import is_url
-from simulator.definitions import Definitions, DefinitionsError, parse_definitions, read_definitions
+from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.definitions.overlay import laid_over
+from simulator.sources import parse_topology, read_topology
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -124,8 +125,8 @@ def _read(source: Source) -> Definitions:
     if isinstance(source, ServerURL):
         return parse_definitions(_fetched(source), str(source), source.vhost)
     if isinstance(source, StandardInput):
-        return parse_definitions(sys.stdin.buffer.read(), str(source))
-    return read_definitions(source)
+        return parse_topology(sys.stdin.buffer.read(), str(source))
+    return read_topology(source)
 
 
 def _fetched(server: ServerURL) -> bytes:

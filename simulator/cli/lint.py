@@ -14,6 +14,7 @@ from dlx.releases import release
 from simulator.analysis.findings import SEVERITIES, Finding
 from simulator.analysis.lint.linting import lint as lint_definitions
 from simulator.analysis.lint.rule import RULES
+from simulator.analysis.snapshot import object_places
 from simulator.cli.command_parts import DataError, Unavailable, example
 from simulator.cli.given_source import ServerURL, Source, named, read_source, sources_argument
 from simulator.cli.lint_formats import FORMATS, Linted, explained
@@ -125,7 +126,11 @@ def _linted(source: Source, over: ServerURL | None, rules: str | None, known: Kn
     old = known.get(None, set()) | known.get(name, set())
     fresh = tuple(each for each in report.findings if _key(each) not in old)
     hidden = len(report.findings) - len(fresh)
-    return Linted(name, msgspec.structs.replace(report, findings=fresh), hidden)
+    places = {
+        about: msgspec.structs.replace(place, file=click.format_filename(place.file))
+        for about, place in object_places(definitions).items()
+    }
+    return Linted(name, msgspec.structs.replace(report, findings=fresh), hidden, places)
 
 
 def _key(finding: Finding) -> Key:

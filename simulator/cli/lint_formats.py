@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 import dlx
-from simulator.analysis.findings import Finding
+from simulator.analysis.findings import Finding, ObjectName
 from simulator.analysis.lint.linting import LintReport
 from simulator.analysis.lint.rule import RULES, LintRule
 from simulator.cli.options import is_url
+from simulator.definitions import Place
 from simulator.scenario.steps import in_words
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
@@ -29,11 +30,23 @@ _PROMISES_MAX = 8
 
 
 class Linted(msgspec.Struct, frozen=True):
-    """The report of one source, by the source's name; ``known`` findings of the baseline are left out of it."""
+    """The report of one source, by the source's name; ``known`` findings of the baseline are left out of it.
+
+    ``places`` has where objects stand, as far as that is known.
+    """
 
     source: str
     report: LintReport
     known: int
+    places: Mapping[ObjectName, Place] = {}
+
+    def place(self, finding: Finding) -> Place:
+        """Return where the object of a finding stands; the top of the source where that is not known."""
+        return self.places.get(finding.about, Place(self.source, 1))
+
+    def is_told(self, place: Place) -> bool:
+        """Return whether a place says more than the name of the source does."""
+        return place != Place(self.source, 1)
 
 
 Format = Callable[[Sequence[Linted], bool], str]
@@ -56,7 +69,7 @@ def _lines(linted: Linted) -> list[Text]:
     report = linted.report
     lines: list[Text] = []
     for each in report.findings:
-        lines += _told(each)
+        lines += _told(each, linted.place(each) if linted.is_told(linted.place(each)) else None)
     lines.append(Text(_summary(linted), "bold"))
     return lines + _remarks("Assumed", report.assumed, _PROMISES_MAX) + _remarks("Not checked", report.unchecked, 0)
 
@@ -75,8 +88,9 @@ def heading(finding: Finding) -> Text:
     return Text.assemble(severity, f" {finding.code} {finding.name}: ", finding.message)
 
 
-def _told(finding: Finding) -> list[Text]:
-    lines = [heading(finding), Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix}")]
+def _told(finding: Finding, place: Place | None) -> list[Text]:
+    at = [] if place is None else [Text(f"  at: {place.file_and_line}")]
+    lines = [heading(finding), *at, Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix}")]
     if finding.history:
         steps = in_words(finding.history)
         more = [f"... {len(steps) - _HISTORY_MAX} more steps"] if len(steps) > _HISTORY_MAX else []
@@ -113,8 +127,15 @@ def _remarks(title: str, said: tuple[str, ...], most: int) -> list[Text]:
 
 
 def _json(reports: Sequence[Linted], several: bool) -> str:
-    documents = [{"source": each.source, **each.report.as_json(), "known": each.known} for each in reports]
+    documents = [
+        {"source": each.source, **each.report.as_json(), "findings": _findings(each), "known": each.known}
+        for each in reports
+    ]
     return msgspec.json.encode({"reports": documents} if several else documents[0]).decode() + "\n"
+
+
+def _findings(linted: Linted) -> list[dict[str, Any]]:
+    return [{**each.as_json(), "place": msgspec.to_builtins(linted.place(each))} for each in linted.report.findings]
 
 
 def _sarif(reports: Sequence[Linted], several: bool) -> str:
@@ -124,7 +145,7 @@ def _sarif(reports: Sequence[Linted], several: bool) -> str:
         "version": dlx.__version__,
         "rules": [_sarif_rule(each) for each in RULES.values()],
     }
-    results = [_sarif_result(finding, each.source) for each in reports for finding in each.report.findings]
+    results = [_sarif_result(finding, each.place(finding)) for each in reports for finding in each.report.findings]
     document = {
         "$schema": _SARIF_SCHEMA,
         "version": "2.1.0",
@@ -143,7 +164,7 @@ def _sarif_rule(rule: LintRule) -> dict[str, Any]:
     }
 
 
-def _sarif_result(finding: Finding, source: str) -> dict[str, Any]:
+def _sarif_result(finding: Finding, place: Place) -> dict[str, Any]:
     about = finding.about
     return {
         "ruleId": finding.code,
@@ -151,8 +172,10 @@ def _sarif_result(finding: Finding, source: str) -> dict[str, Any]:
         "message": {"text": _paragraph(finding)},
         "locations": [
             {
-                # A finding is about the file: exports are mostly of one line, and GitHub wants a line.
-                "physicalLocation": {"artifactLocation": {"uri": _uri(source)}, "region": {"startLine": 1}},
+                "physicalLocation": {
+                    "artifactLocation": {"uri": _uri(place.file)},
+                    "region": {"startLine": place.line},
+                },
                 "logicalLocations": [{"kind": about.kind, "name": about.name, "fullyQualifiedName": str(about)}],
             }
         ],
@@ -190,9 +213,14 @@ def _suite(linted: Linted) -> ElementTree.Element:
         if found:
             failures += 1
             failure = ElementTree.SubElement(case, "failure", message=_clean(found[0].message))
-            failure.text = _clean("\n\n".join(f"{each.about}: {_paragraph(each)}" for each in found))
+            failure.text = _clean("\n\n".join(f"{_at(linted, each)}{each.about}: {_paragraph(each)}" for each in found))
     suite.set("failures", str(failures))
     return suite
+
+
+def _at(linted: Linted, finding: Finding) -> str:
+    place = linted.place(finding)
+    return f"{place.file_and_line}: " if linted.is_told(place) else ""
 
 
 def _clean(text: str) -> str:
@@ -205,8 +233,8 @@ _GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
 
 def _github(reports: Sequence[Linted], several: bool) -> str:
     lines = [
-        f"::{_GITHUB[each.severity]} file={_escaped(linted.source, property=True)},title={each.code} {each.name}::"
-        + _escaped(_paragraph(each))
+        f"::{_GITHUB[each.severity]} file={_escaped(linted.place(each).file, property=True)},"
+        f"line={linted.place(each).line},title={each.code} {each.name}::" + _escaped(_paragraph(each))
         for linted in reports
         for each in linted.report.findings
     ]
