@@ -38,7 +38,7 @@ _KINDS = {
     "permissions": "permissions of user",
     "topic_permissions": "topic permissions of user",
 }
-_PLACED = ("vhosts", "queues", "exchanges", "bindings", "policies", "parameters")
+_PLACED = (*_KINDS, "bindings", "parameters")
 """The sections whose objects findings are about."""
 Kept = Literal["whole", "in part", "no"]
 

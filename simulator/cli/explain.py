@@ -17,7 +17,7 @@ from simulator.analysis.life import OUTCOMES, Life, LifeStep, Outcome, live
 from simulator.analysis.snapshot import Snapshot
 from simulator.capture import CaptureError
 from simulator.cli.command_parts import DataError, example, print_json
-from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.given_source import Source, read_source, source_argument
 from simulator.cli.options import DEFINITIONS, chosen_release, release_option
 from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
@@ -85,7 +85,7 @@ _EXAMPLES = (
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 def explain(
     source: Source,
-    over: ServerURL | None,
+    over: Source | None,
     published: tuple[str, str] | None,
     headers: tuple[str, ...],
     expiration: int | None,

@@ -20,7 +20,7 @@ from dlx.releases import release as release_named
 from simulator.analysis.snapshot import Snapshot
 from simulator.broker import OperatorError
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.given_source import Source, read_source, source_argument
 from simulator.cli.options import OWN_OR_DEFAULT, RELEASE, chosen_release
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
@@ -99,7 +99,7 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def fuzz(
     source: Source,
-    over: ServerURL | None,
+    over: Source | None,
     name: str,
     release: str | None,
     seed: int,
@@ -161,7 +161,7 @@ def fuzz(
     return EXIT_BROKEN if all(each.counterexample.broken.property == name for each in found) else EXIT_FAULT
 
 
-def _definitions(source: Source, over: ServerURL | None, given: str | None) -> tuple[Path | Mapping[str, Any], str]:
+def _definitions(source: Source, over: Source | None, given: str | None) -> tuple[Path | Mapping[str, Any], str]:
     """Return the definitions and the release to follow.
 
     Notes on standard error tell what of the definitions an import would refuse, and what is a guess.

@@ -12,7 +12,7 @@ from dlx.releases import release
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.topology_graph import NODES_SHOWN, topology_graph
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.given_source import Source, read_source, source_argument
 from simulator.cli.options import chosen_release, release_option
 from simulator.definitions import DefinitionsError
 from simulator.files import write_whole
@@ -52,7 +52,7 @@ WRITERS: Mapping[str, Callable[[Graph], str]] = {
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="File to write.")
 def graph(
     source: Source,
-    over: ServerURL | None,
+    over: Source | None,
     form: str,
     queue: str | None,
     vhost: str | None,

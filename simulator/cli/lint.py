@@ -14,9 +14,8 @@ from dlx.releases import release
 from simulator.analysis.findings import SEVERITIES, Finding
 from simulator.analysis.lint.linting import lint as lint_definitions
 from simulator.analysis.lint.rule import RULES
-from simulator.analysis.snapshot import object_places
 from simulator.cli.command_parts import DataError, Unavailable, example
-from simulator.cli.given_source import ServerURL, Source, named, read_source, sources_argument
+from simulator.cli.given_source import Source, named, read_source, sources_argument
 from simulator.cli.lint_formats import FORMATS, Linted, explained
 from simulator.cli.lint_others import is_of_another_system, lint_others
 from simulator.cli.options import GivenFile, chosen_release, read_object, release_option
@@ -78,7 +77,7 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
 )
 def lint(
     sources: tuple[Source, ...],
-    over: ServerURL | None,
+    over: Source | None,
     rules: str | None,
     form: str,
     baseline: Path | None,
@@ -118,7 +117,7 @@ def lint(
     return max(*statuses, int(found))
 
 
-def _linted(source: Source, over: ServerURL | None, rules: str | None, known: Known) -> Linted:
+def _linted(source: Source, over: Source | None, rules: str | None, known: Known) -> Linted:
     """Lint one source, and leave out what is known. Raises ``DataError`` and ``Unavailable``."""
     name = named(source)
     definitions = read_source(source, over)
@@ -126,11 +125,7 @@ def _linted(source: Source, over: ServerURL | None, rules: str | None, known: Kn
     old = known.get(None, set()) | known.get(name, set())
     fresh = tuple(each for each in report.findings if _key(each) not in old)
     hidden = len(report.findings) - len(fresh)
-    places = {
-        about: msgspec.structs.replace(place, file=click.format_filename(place.file))
-        for about, place in object_places(definitions).items()
-    }
-    return Linted(name, msgspec.structs.replace(report, findings=fresh), hidden, places)
+    return Linted(name, msgspec.structs.replace(report, findings=fresh), hidden)
 
 
 def _key(finding: Finding) -> Key:

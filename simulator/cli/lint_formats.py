@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 import dlx
-from simulator.analysis.findings import Finding, ObjectName
+from simulator.analysis.findings import Finding
 from simulator.analysis.lint.linting import LintReport
 from simulator.analysis.lint.rule import RULES, LintRule
 from simulator.cli.options import is_url
@@ -30,23 +30,20 @@ _PROMISES_MAX = 8
 
 
 class Linted(msgspec.Struct, frozen=True):
-    """The report of one source, by the source's name; ``known`` findings of the baseline are left out of it.
-
-    ``places`` has where objects stand, as far as that is known.
-    """
+    """The report of one source, by the source's name; ``known`` findings of the baseline are left out of it."""
 
     source: str
     report: LintReport
     known: int
-    places: Mapping[ObjectName, Place] = {}
 
     def place(self, finding: Finding) -> Place:
         """Return where the object of a finding stands; the top of the source where that is not known."""
-        return self.places.get(finding.about, Place(self.source, 1))
+        return finding.place or Place(self.source, 1)
 
-    def is_told(self, place: Place) -> bool:
-        """Return whether a place says more than the name of the source does."""
-        return place != Place(self.source, 1)
+    def told(self, finding: Finding) -> str:
+        """Return the place of a finding where it says more than the name of the source does, or nothing."""
+        place = self.place(finding)
+        return "" if place == Place(self.source, 1) else place.file_and_line
 
 
 Format = Callable[[Sequence[Linted], bool], str]
@@ -69,7 +66,7 @@ def _lines(linted: Linted) -> list[Text]:
     report = linted.report
     lines: list[Text] = []
     for each in report.findings:
-        lines += _told(each, linted.place(each) if linted.is_told(linted.place(each)) else None)
+        lines += _told(each, linted.told(each))
     lines.append(Text(_summary(linted), "bold"))
     return lines + _remarks("Assumed", report.assumed, _PROMISES_MAX) + _remarks("Not checked", report.unchecked, 0)
 
@@ -88,8 +85,8 @@ def heading(finding: Finding) -> Text:
     return Text.assemble(severity, f" {finding.code} {finding.name}: ", finding.message)
 
 
-def _told(finding: Finding, place: Place | None) -> list[Text]:
-    at = [] if place is None else [Text(f"  at: {place.file_and_line}")]
+def _told(finding: Finding, place: str) -> list[Text]:
+    at = [Text(f"  at: {place}")] if place else []
     lines = [heading(finding), *at, Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix}")]
     if finding.history:
         steps = in_words(finding.history)
@@ -127,15 +124,8 @@ def _remarks(title: str, said: tuple[str, ...], most: int) -> list[Text]:
 
 
 def _json(reports: Sequence[Linted], several: bool) -> str:
-    documents = [
-        {"source": each.source, **each.report.as_json(), "findings": _findings(each), "known": each.known}
-        for each in reports
-    ]
+    documents = [{"source": each.source, **each.report.as_json(), "known": each.known} for each in reports]
     return msgspec.json.encode({"reports": documents} if several else documents[0]).decode() + "\n"
-
-
-def _findings(linted: Linted) -> list[dict[str, Any]]:
-    return [{**each.as_json(), "place": msgspec.to_builtins(linted.place(each))} for each in linted.report.findings]
 
 
 def _sarif(reports: Sequence[Linted], several: bool) -> str:
@@ -213,14 +203,15 @@ def _suite(linted: Linted) -> ElementTree.Element:
         if found:
             failures += 1
             failure = ElementTree.SubElement(case, "failure", message=_clean(found[0].message))
-            failure.text = _clean("\n\n".join(f"{_at(linted, each)}{each.about}: {_paragraph(each)}" for each in found))
+            failure.text = _clean(
+                "\n\n".join(f"{_at(linted.told(each))}{each.about}: {_paragraph(each)}" for each in found)
+            )
     suite.set("failures", str(failures))
     return suite
 
 
-def _at(linted: Linted, finding: Finding) -> str:
-    place = linted.place(finding)
-    return f"{place.file_and_line}: " if linted.is_told(place) else ""
+def _at(place: str) -> str:
+    return f"{place}: " if place else ""
 
 
 def _clean(text: str) -> str:

@@ -18,7 +18,7 @@ from dlx.releases import release
 from simulator.analysis.upgrade.upgrade import FoundChange
 from simulator.analysis.upgrade.upgrading import UpgradeReport, upgraded
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.given_source import Source, read_source, source_argument
 from simulator.cli.options import LOG, RELEASE, chosen_release
 from simulator.definitions import DefinitionsError
 from simulator.definitions.checks import own_release
@@ -56,7 +56,7 @@ _NO_LOG = "what the traffic meets: with --log, changes that no message of the lo
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def upgrade(
-    source: Source, over: ServerURL | None, before: str | None, after: str, logs: tuple[Path, ...], as_json: bool
+    source: Source, over: Source | None, before: str | None, after: str, logs: tuple[Path, ...], as_json: bool
 ) -> int:
     """Say what an upgrade changes for a topology, for which object, and what to do about it.
 

@@ -36,7 +36,7 @@ def laid_over(above: Definitions, below: Definitions) -> Definitions:
             ``below`` is the export of one virtual host.
     """
     if below.single_vhost:
-        raise DefinitionsError(below.source, "", "the export of one virtual host; expected that of a server")
+        raise DefinitionsError(below.source, "", "the export of one virtual host; expected that of a whole server")
     if not above.vhost_named:
         problem = f'missing; expected the virtual host of {below.source} that this is for, such as "/"'
         raise DefinitionsError(above.source, "original_vhost_name", problem)
@@ -65,7 +65,8 @@ def items_of(definitions: Definitions, section: str) -> Iterator[tuple[dict[str,
         metadata = definitions.document.get("metadata", {})
         yield {"name": vhost, **({"metadata": metadata} if metadata else {})}, None
     for at, item in enumerate(own):
-        yield ({**item, "vhost": vhost} if "vhost" in NAMED_BY[section] else item), definitions.place(section, at)
+        with_vhost = {**item, "vhost": vhost} if "vhost" in NAMED_BY[section] else item
+        yield with_vhost, definitions.place(section, at)
 
 
 def object_key(item: Mapping[str, Any], names: tuple[str, ...]) -> bytes:

@@ -17,13 +17,18 @@ _TOKEN = re.compile(
     | (?P<word> [^\s\[\]{}:,"'/]+ )
     """
 )
+_NO_BRACKETS = re.compile(
+    rb"""(?xs)
+    (?: [^\[\]{}"'/]++ | " (?: [^"\\] | \\. )*+ " | ' (?: [^'\\] | \\. )*+ ' | /\*.*?\*/ | //[^\n]* | / )*+
+    """
+)
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
     """Where an object stands.
 
     Attributes:
-        file: the file's name, or ``standard input``.
+        file: the file's name, as ``printable`` returns it, or ``standard input``.
         line: the line in it, counted from 1.
         document: the document in it, counted from 1, where the file has several.
     """
@@ -45,12 +50,18 @@ class Place(msgspec.Struct, frozen=True, order=True):
 Places = Mapping[Path, Place]
 
 
+def printable(file: str) -> str:
+    """Return a file's name with a sign for each byte that is no text, as output can hold it."""
+    return file.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def places_in_json(data: bytes, file: str) -> dict[Path, Place]:
     """Return where the sections of an export and their items stand in its text.
 
     A section that is there twice has no places: which one counts depends on the release.
     """
     found: dict[Path, Place] = {}
+    file = printable(file)
     twice = set()
     for path, line in json_lines(data, depth_max=2):
         if len(path) == 1 and path in found:
@@ -70,8 +81,9 @@ def json_lines(data: bytes, depth_max: int) -> Iterator[tuple[Path, int]]:
     opened: list[bool] = []  # of the lists and objects around, whether each is an object
     behind_colon = False
 
-    for token in _TOKEN.finditer(data):
-        sign, text = token["sign"], token[0]
+    at = 0
+    while token := _TOKEN.search(data, at):
+        at, sign, text = token.end(), token["sign"], token[0]
         if sign == b"\n":
             line += 1
         elif sign in (b"}", b"]"):
@@ -89,12 +101,25 @@ def json_lines(data: bytes, depth_max: int) -> Iterator[tuple[Path, int]]:
                 key, key_line = _text_of(text), line
             elif len(path) <= depth_max:
                 yield tuple(path), key_line if opened and opened[-1] else line
-            if sign is not None:
+            if sign is not None and len(path) >= depth_max:
+                end = _behind(data, at)
+                line += data.count(b"\n", at, end)
+                at = end
+            elif sign is not None:
                 opened.append(sign == b"{")
                 path.append("" if sign == b"{" else 0)
                 behind_colon = False
         if sign is None:
             line += text.count(b"\n")
+
+
+def _behind(data: bytes, at: int) -> int:
+    """Return the byte behind the list or object that was opened before ``at``."""
+    depth = 1
+    while depth:
+        at = _NO_BRACKETS.match(data, at).end() + 1  # type: ignore[union-attr]  # which matches nothing, too
+        depth += 1 if data[at - 1] in b"[{" else -1
+    return at
 
 
 def _text_of(quoted: bytes) -> str:

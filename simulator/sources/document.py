@@ -10,7 +10,7 @@ import msgspec
 
 from dlx.nearest_names import suggestion
 from simulator.definitions import DefinitionsError, Place
-from simulator.definitions.places import Path
+from simulator.definitions.places import Path, printable
 
 
 class Defined(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class Document:
         root: Path = (),
     ) -> None:
         """``lines`` returns the line of each value, by the path from the root of the text's own document."""
-        self.file, self.number, self.value, self.data = file, number, value, data
+        self.file, self.number, self.value, self.data = printable(file), number, value, data
         self.blocks, self.repeated = blocks or {}, repeated or {}
         self._find_lines, self._root = lines, root
 

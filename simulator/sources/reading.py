@@ -20,14 +20,14 @@ from simulator.sources.exports import EMBEDDED, EXPORTS, located
 from simulator.sources.topology_operator import TOPOLOGY_OPERATOR
 from simulator.sources.yaml_documents import is_yaml, yaml_documents
 
-READERS: tuple[Reader, ...] = (TOPOLOGY_OPERATOR, EXPORTS, EMBEDDED)
+READERS: tuple[Reader, ...] = (EXPORTS, EMBEDDED, TOPOLOGY_OPERATOR)
 """Each kind of document that describes a topology. The first one that recognises a document reads it."""
 SUFFIXES = (".json", ".yaml", ".yml")
 """The endings of the files of a folder that are read."""
 _HINTS = {"Kustomization": "`kustomize build` writes what it makes"}
 
 
-def read_topology(path: str | os.PathLike[str]) -> Definitions:
+def definitions_from_file(path: str | os.PathLike[str]) -> Definitions:
     """Read a file, or all files of a folder that end in one of ``SUFFIXES``, sorted by name and laid over each other.
 
     Raises:
@@ -37,7 +37,7 @@ def read_topology(path: str | os.PathLike[str]) -> Definitions:
     name = os.fspath(path)
     try:
         if not Path(path).is_dir():
-            return parse_topology(Path(path).read_bytes(), name)
+            return definitions_from_text(Path(path).read_bytes(), name)
         files = sorted(each for each in Path(path).iterdir() if each.suffix.lower() in SUFFIXES and each.is_file())
         texts = [(each.read_bytes(), os.fspath(each)) for each in files]
     except OSError as error:
@@ -45,8 +45,8 @@ def read_topology(path: str | os.PathLike[str]) -> Definitions:
     return _together(name, [_documents(data, file) for data, file in texts])
 
 
-def parse_topology(data: bytes, source: str) -> Definitions:
-    """Parse a text; ``source`` is the name used in messages. Raises as ``read_topology``."""
+def definitions_from_text(data: bytes, source: str) -> Definitions:
+    """Parse a text; ``source`` is the name used in messages. Raises as ``definitions_from_file``."""
     documents = _documents(data, source)
     if not is_yaml(data) and {_reader(each) for each in documents} <= {None, EXPORTS}:
         return parse_definitions(data, source)
