@@ -98,10 +98,11 @@ def explain(
 ) -> int:
     """Explain the life of one message step by step, with the rule behind each step.
 
-    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for
-    standard input, or the management URL of a running server. A simulated broker plays the life
-    in virtual time, with this message alone. Each step names the setting that decides and who
-    set it (argument, policy, operator policy, server default), and how the rule is known.
+    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or
+    folder of YAML that describes a topology, `-` for standard input, or the management URL of a
+    running server. A simulated broker plays the life in virtual time, with this message alone. Each
+    step names the setting that decides and who set it (argument, policy, operator policy, server
+    default), and how the rule is known.
 
     An OUTCOME is one of these, and OUTCOME*N is the same N times:
 

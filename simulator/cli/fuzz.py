@@ -114,10 +114,11 @@ def fuzz(
 ) -> int:
     """Search for a history in which a topology loses messages, or breaks another property.
 
-    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for standard input, or
-    the management URL of a running server. The search tries every path that one message can take; where that is too
-    much, it says so and goes on with random histories. It exits with 0 if it finds nothing. If it breaks the
-    property, it prints the shortest history found, with the setting that decides, and exits with 1. The properties:
+    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or folder of
+    YAML that describes a topology, `-` for standard input, or the management URL of a running server. The
+    search tries every path that one message can take; where that is too much, it says so and goes on with
+    random histories. It exits with 0 if it finds nothing. If it breaks the property, it prints the shortest
+    history found, with the setting that decides, and exits with 1. The properties:
 
     \b
     lossless  every routed message is acknowledged or stays in a queue

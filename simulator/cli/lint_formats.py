@@ -203,15 +203,10 @@ def _suite(linted: Linted) -> ElementTree.Element:
         if found:
             failures += 1
             failure = ElementTree.SubElement(case, "failure", message=_clean(found[0].message))
-            failure.text = _clean(
-                "\n\n".join(f"{_at(linted.told(each))}{each.about}: {_paragraph(each)}" for each in found)
-            )
+            told = [": ".join(filter(None, (linted.told(each), str(each.about), _paragraph(each)))) for each in found]
+            failure.text = _clean("\n\n".join(told))
     suite.set("failures", str(failures))
     return suite
-
-
-def _at(place: str) -> str:
-    return f"{place}: " if place else ""
 
 
 def _clean(text: str) -> str:
