@@ -236,3 +236,12 @@ def test_merges_and_aliases_are_carried_out() -> None:
 def test_yaml_that_is_no_json_is_refused(text: bytes, said: str) -> None:
     with pytest.raises(DefinitionsError, match=said.replace("?", r"\?")):
         yaml_documents(text, "given.yaml")
+
+
+def test_the_document_shows_what_lint_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    root = Path(__file__).parents[2]
+    monkeypatch.chdir(root)
+    text = (root / "docs/how-to/sources.md").read_text(encoding="utf-8")
+    shown = text.split("$ dlx lint examples/topologies/kubernetes\n")[1].split("```")[0]
+    assert main(["lint", "examples/topologies/kubernetes"]) == 1
+    assert capsys.readouterr().out.startswith(shown)
