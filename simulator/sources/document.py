@@ -99,10 +99,10 @@ class Document:
     def items(self) -> Iterator[Document]:
         """Yield the documents in a list of Kubernetes, such as ``kind: List``, or the document itself."""
         value = self.value
-        if not (isinstance(value, dict) and str(value.get("kind", "")).endswith("List")):
+        if not (
+            isinstance(value, dict) and str(value.get("kind")).endswith("List") and isinstance(value.get("items"), list)
+        ):
             yield self
-            return
-        if not isinstance(value.get("items"), list):
             return
         for index, each in enumerate(value["items"]):
             root = (*self._root, "items", index)

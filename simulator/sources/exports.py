@@ -44,7 +44,7 @@ def _is_export(value: Any) -> bool:
 
 def _recognises_export(document: Document) -> bool:
     """Take broken JSON, too: servers until 3.10 read some of it, and of the rest ``parse_definitions`` says more."""
-    return document.value is None or _is_export(document.value)
+    return _is_export(document.value) or (document.value is None and not is_yaml(document.data))
 
 
 def _read_exports(documents: Sequence[Document]) -> Iterator[Found]:
