@@ -18,9 +18,10 @@ from simulator.broker.commands import (
     TakeDefinitions,
 )
 from simulator.broker.replies import NotImported
-from simulator.definitions import Definitions, DefinitionsError, importable, read_definitions
+from simulator.definitions import Definitions, DefinitionsError, importable
 from simulator.definitions.checks import check_some_release_takes, impossible_places
 from simulator.definitions.completed import completed
+from simulator.sources import definitions_from_file
 
 DefinitionsSource = Mapping[str, Any] | str | os.PathLike[str]
 """An export of RabbitMQ's definitions, or the path of the file that holds one."""
@@ -112,7 +113,7 @@ def import_definitions(
 def _read(source: DefinitionsSource | Definitions) -> Definitions:
     if isinstance(source, Definitions):
         return source
-    return Definitions(dict(source), "definitions") if isinstance(source, Mapping) else read_definitions(source)
+    return Definitions(dict(source), "definitions") if isinstance(source, Mapping) else definitions_from_file(source)
 
 
 def take_definitions(

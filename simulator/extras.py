@@ -17,6 +17,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "spark": (*_REPLAY, "pyspark", "py4j", "pandas"),
     "server": _SERVER,
     "activemq": ("defusedxml",),
+    "yaml": ("yaml",),
     "testing": (*_SERVER, "defusedxml", "pytest", "hypothesis", "pamqp", "testcontainers", "yaml"),
 }
 """What each extra brings, as modules; for a library that several bring, the first is the smallest."""

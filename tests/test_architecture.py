@@ -32,6 +32,7 @@ TOOLS = {
     "markup",
     "rule_sources",
     "simulator",
+    "sources",
     "time_spans",
 }
 # For each other room the rooms that it may import, besides dlx and the tools.

@@ -23,9 +23,10 @@ from simulator.analysis.lint.rule import Subject
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.upgrade.report import upgraded
 from simulator.analysis.walk import Place
-from simulator.definitions import Definitions, read_definitions
+from simulator.definitions import Definitions
 from simulator.definitions.checks import own_release
 from simulator.scenario.steps import History, Publish, in_words, to_builtins
+from simulator.sources import definitions_from_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -286,7 +287,7 @@ def _read(given: Given) -> Definitions:
         return given
     if not isinstance(given, Mapping | str | os.PathLike):
         raise TypeError(f"{given!r} are not definitions; expected an export as a mapping, its path, or Definitions")
-    return Definitions(dict(given), "definitions") if isinstance(given, Mapping) else read_definitions(given)
+    return Definitions(dict(given), "definitions") if isinstance(given, Mapping) else definitions_from_file(given)
 
 
 def _published(publish: Publish) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from simulator.definitions import Place
 from simulator.scenario import steps
 from simulator.scenario.steps import History
 
@@ -52,6 +53,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         because: the deciding rule: an argument, policy, operator policy, server default, or the release's behaviour.
         fix: what to do.
         history: the steps that show it on a broker; empty where no message is lost.
+        place: where the object stands, if that is known.
     """
 
     code: str
@@ -62,6 +64,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     fix: Fix
     history: History = ()
+    place: Place | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the finding as plain JSON values, with ``kind``, ``vhost`` and ``object`` of what it is about."""
@@ -76,4 +79,5 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             "because": self.because,
             "fix": msgspec.to_builtins(self.fix),
             "history": steps.to_builtins(self.history),
+            "place": msgspec.to_builtins(self.place),
         }

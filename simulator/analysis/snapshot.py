@@ -20,9 +20,11 @@ from simulator.analysis.findings import ObjectName
 from simulator.bootstrap import as_taken, take_definitions
 from simulator.broker import Broker
 from simulator.broker.replies import NotImported
-from simulator.definitions import Definitions, importable
+from simulator.definitions import Definitions, Place, importable
 from simulator.definitions.checks import is_for_plugin
 from simulator.definitions.completed import completed
+from simulator.definitions.overlay import items_of
+from simulator.definitions.reading import FIRST_COUNTS
 from simulator.scenario.player import START_US
 
 _WHO = ("users", "permissions", "topic_permissions")  # a trial's clients may do everything
@@ -36,6 +38,8 @@ _KINDS = {
     "permissions": "permissions of user",
     "topic_permissions": "topic permissions of user",
 }
+_PLACED = (*_KINDS, "bindings", "parameters")
+"""The sections whose objects findings are about."""
 Kept = Literal["whole", "in part", "no"]
 
 
@@ -177,18 +181,7 @@ class Snapshot:
         item = told.item
         whole = told.taken is not None and {**item, **told.taken} == item
         kept: Kept = "no" if told.taken is None else "whole" if whole else "in part"
-        return RefusedObject(self._about(told.section, item), told.plain, told.text, kept)
-
-    def _about(self, section: str, item: Mapping[str, Any]) -> ObjectName:
-        name, kind = str(item.get("name", item.get("user", ""))), _KINDS.get(section, "parameter")
-        if section == "users":
-            return ObjectName(kind, "", name)
-        if section == "bindings":
-            key = f" by '{item['routing_key']}'" if item.get("routing_key") else ""
-            return ObjectName("binding", self._vhost(item), f"{item['source']} → {item['destination']}{key}")
-        if section == "parameters" and item.get("component") == "operator_policy":
-            kind = "operator policy"
-        return ObjectName(kind, name if section == "vhosts" else self._vhost(item), name)
+        return RefusedObject(_about(told.section, item, self._vhost(item)), told.plain, told.text, kept)
 
     def _is_of_plugin(self, told: NotImported) -> bool:
         """Return whether an item is refused only because it is for a plugin, which no release has by itself."""
@@ -199,7 +192,7 @@ class Snapshot:
 
     def _of_plugin(self, told: NotImported) -> str:
         item = told.item
-        about = self._about(told.section, item)
+        about = _about(told.section, item, self._vhost(item))
         if told.section == "parameters":
             return f"what a plugin does with {about} of {item.get('component')}"
         return f"what a plugin does with {', '.join(map(repr, _keys_of_plugins(item)))} in {about}"
@@ -216,3 +209,33 @@ def _without(policy: Mapping[str, Any], told: NotImported) -> bool:
     """Return whether a policy was kept except for the keys of plugins."""
     gone = policy["definition"].keys() - (told.taken or {}).get("definition", {}).keys()
     return told.taken is not None and gone <= set(_keys_of_plugins(policy))
+
+
+def object_places(definitions: Definitions) -> dict[ObjectName, Place]:
+    """Return where the objects stand: of several with one name the one that counts in an import."""
+    found: dict[ObjectName, Place] = {}
+    for section in _PLACED:
+        for item, place in items_of(definitions, section):
+            if place is not None:
+                vhost = str(item.get("vhost", "/"))
+                about = (
+                    _about(section, item, vhost) if section != "vhosts" else ObjectName("vhost", *[item["name"]] * 2)
+                )
+                if section not in FIRST_COUNTS or about not in found:
+                    found[about] = place
+    for section in definitions.document:
+        if (place := definitions.place(section)) is not None:
+            found[ObjectName("section", "", section)] = place
+    return found
+
+
+def _about(section: str, item: Mapping[str, Any], vhost: str) -> ObjectName:
+    name, kind = str(item.get("name", item.get("user", ""))), _KINDS.get(section, "parameter")
+    if section == "users":
+        return ObjectName(kind, "", name)
+    if section == "bindings":
+        key = f" by '{item['routing_key']}'" if item.get("routing_key") else ""
+        return ObjectName("binding", vhost, f"{item['source']} → {item['destination']}{key}")
+    if section == "parameters" and item.get("component") == "operator_policy":
+        kind = "operator policy"
+    return ObjectName(kind, name if section == "vhosts" else vhost, name)

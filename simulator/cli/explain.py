@@ -17,7 +17,7 @@ from simulator.analysis.life import OUTCOMES, LifeStep, PredictedLife, StatedOut
 from simulator.analysis.snapshot import Snapshot
 from simulator.capture import CaptureError
 from simulator.cli.command_parts import DataError, example, print_json
-from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.given_source import Source, read_source, source_argument
 from simulator.cli.options import DEFINITIONS, chosen_release, release_option
 from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
@@ -87,7 +87,7 @@ _EXAMPLES = (
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 def explain(
     source: Source,
-    over: ServerURL | None,
+    over: Source | None,
     published: tuple[str, str] | None,
     headers: tuple[str, ...],
     expiration: int | None,
@@ -100,10 +100,11 @@ def explain(
 ) -> int:
     """Explain the life of one message step by step, with the rule behind each step.
 
-    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for
-    standard input, or the management URL of a running server. A simulated broker plays the life
-    in virtual time, with this message alone. Each step names the setting that decides and who
-    set it (argument, policy, operator policy, server default), and how the rule is known.
+    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or
+    folder of YAML that describes a topology, `-` for standard input, or the management URL of a
+    running server. A simulated broker plays the life in virtual time, with this message alone. Each
+    step names the setting that decides and who set it (argument, policy, operator policy, server
+    default), and how the rule is known.
 
     An OUTCOME is one of these, and OUTCOME*N is the same N times:
 

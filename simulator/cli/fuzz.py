@@ -20,7 +20,7 @@ from dlx.releases import release as release_named
 from simulator.analysis.snapshot import Snapshot
 from simulator.broker import OperatorError
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.given_source import Source, read_source, source_argument
 from simulator.cli.options import OWN_OR_DEFAULT, RELEASE, chosen_release
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
@@ -99,7 +99,7 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def fuzz(
     source: Source,
-    over: ServerURL | None,
+    over: Source | None,
     name: str,
     release: str | None,
     seed: int,
@@ -114,10 +114,11 @@ def fuzz(
 ) -> int:
     """Search for a history in which a topology loses messages, or breaks another property.
 
-    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for standard input, or
-    the management URL of a running server. The search tries every path that one message can take; where that is too
-    much, it says so and goes on with random histories. It exits with 0 if it finds nothing. If it breaks the
-    property, it prints the shortest history found, with the setting that decides, and exits with 1. The properties:
+    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or folder of
+    YAML that describes a topology, `-` for standard input, or the management URL of a running server. The
+    search tries every path that one message can take; where that is too much, it says so and goes on with
+    random histories. It exits with 0 if it finds nothing. If it breaks the property, it prints the shortest
+    history found, with the setting that decides, and exits with 1. The properties:
 
     \b
     lossless  every routed message is acknowledged or stays in a queue
@@ -161,7 +162,7 @@ def fuzz(
     return EXIT_BROKEN if all(each.counterexample.broken.property == name for each in found) else EXIT_FAULT
 
 
-def _definitions(source: Source, over: ServerURL | None, given: str | None) -> tuple[Path | Mapping[str, Any], str]:
+def _definitions(source: Source, over: Source | None, given: str | None) -> tuple[Path | Mapping[str, Any], str]:
     """Return the definitions and the release to follow.
 
     Notes on standard error say which definitions an import would refuse, and what is a guess.

@@ -38,11 +38,12 @@ def read_noted(path: Path, given: str | None, logs: Sequence[Path]) -> tuple[Def
     Notes on standard error say if another release exported them, and what servers refuse or ignore. What no
     release takes is left out. Raises ``DataError``: they cannot be used.
     """
-    from simulator.definitions import DefinitionsError, read_definitions
+    from simulator.definitions import DefinitionsError
     from simulator.definitions.checks import own_release
+    from simulator.sources import definitions_from_file
 
     try:
-        definitions = read_definitions(path)
+        definitions = definitions_from_file(path)
     except DefinitionsError as error:
         if swapped := next(filter(_holds_definitions, logs), None):
             problem = f"{swapped} holds definitions: the log comes first, and --definitions names the export"

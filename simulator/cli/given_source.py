@@ -1,4 +1,4 @@
-"""SOURCE: the definitions that a command is asked about, from a file, standard input or a running server.
+"""SOURCE: the definitions that a command is asked about, from files, standard input or a running server.
 
 ``source_argument`` gives a command the argument SOURCE and the option ``--over``, ``sources_argument`` one or more of
 them; ``read_source`` reads one.
@@ -17,8 +17,9 @@ import msgspec
 
 from simulator.cli.command_parts import DataError, Unavailable
 from simulator.cli.options import is_url
-from simulator.definitions import Definitions, DefinitionsError, parse_definitions, read_definitions
+from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.definitions.overlay import laid_over
+from simulator.sources import definitions_from_file, definitions_from_text
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -68,8 +69,6 @@ class _GivenURL(click.ParamType):  # type: ignore[type-arg]  # which takes an ar
         """Return the ``ServerURL``. Fails with a usage error that repeats nothing of a URL that has a password."""
         if isinstance(value, ServerURL):
             return value
-        if not is_url(str(value)):
-            self.fail(f"{value!r} is not a URL; {_EXPECTED}", param, ctx)
         problem = _describe_wrong_url(value)
         if problem:
             self.fail(f"{problem}; {_EXPECTED}", param, ctx)
@@ -100,14 +99,14 @@ def sources_argument(command: Function) -> Function:
 def _over(command: Function) -> Function:
     return click.option(
         "--over",
-        type=_GivenURL(),
-        metavar="URL",
-        help="Management URL of a server: the objects in SOURCE replace those of the server, and the rest stays.",
+        type=_GivenSource(),
+        metavar="SOURCE",
+        help="A server or files: the objects in the first SOURCE replace what is there, and the rest stays.",
     )(command)
 
 
-def read_source(source: Source, over: ServerURL | None = None) -> Definitions:
-    """Return the definitions of SOURCE, laid over those of a running server if there is one.
+def read_source(source: Source, over: Source | None = None) -> Definitions:
+    """Return the definitions of SOURCE, laid over those of another one if there is one.
 
     Raises:
         DataError: they cannot be used; names file, line or field.
@@ -124,8 +123,8 @@ def _read(source: Source) -> Definitions:
     if isinstance(source, ServerURL):
         return parse_definitions(_fetched(source), str(source), source.vhost)
     if isinstance(source, StandardInput):
-        return parse_definitions(sys.stdin.buffer.read(), str(source))
-    return read_definitions(source)
+        return definitions_from_text(sys.stdin.buffer.read(), str(source))
+    return definitions_from_file(source)
 
 
 def _fetched(server: ServerURL) -> bytes:

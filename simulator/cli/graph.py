@@ -12,7 +12,7 @@ from dlx.releases import release
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.topology_graph import NODES_SHOWN, topology_graph
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.given_source import Source, read_source, source_argument
 from simulator.cli.options import chosen_release, release_option
 from simulator.definitions import DefinitionsError
 from simulator.files import write_whole
@@ -52,7 +52,7 @@ WRITERS: Mapping[str, Callable[[Graph], str]] = {
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="File to write.")
 def graph(
     source: Source,
-    over: ServerURL | None,
+    over: Source | None,
     form: str,
     queue: str | None,
     vhost: str | None,
@@ -62,11 +62,11 @@ def graph(
 ) -> None:
     """Draw a topology: exchanges, queues and their limits, where dead letters go, and where they are lost.
 
-    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for
-    standard input, or the management URL of a running server.
-    Dead letters are dashed, with the reasons that a queue's settings allow. Losses are red, with
-    the reason; each was played on a simulated broker, except that of one copy while another
-    arrives. Where only a consumer can lose a message, by rejecting it in a queue without
+    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or
+    folder of YAML that describes a topology, `-` for standard input, or the management URL of a
+    running server. Dead letters are dashed, with the reasons that a queue's settings allow. Losses
+    are red, with the reason; each was played on a simulated broker, except that of one copy while
+    another arrives. Where only a consumer can lose a message, by rejecting it in a queue without
     dead-letter exchange, nothing is red.
 
     SVG and HTML need no network. Mermaid is for documents that draw it, dot for Graphviz.

@@ -15,7 +15,7 @@ from simulator.analysis.findings import SEVERITIES, Finding
 from simulator.analysis.lint.linting import lint as lint_definitions
 from simulator.analysis.lint.rule import RULES
 from simulator.cli.command_parts import DataError, Unavailable, example
-from simulator.cli.given_source import ServerURL, Source, named, read_source, sources_argument
+from simulator.cli.given_source import Source, named, read_source, sources_argument
 from simulator.cli.lint_formats import FORMATS, Linted, explained
 from simulator.cli.lint_others import is_of_another_system, lint_others
 from simulator.cli.options import GivenFile, chosen_release, read_object, release_option
@@ -77,7 +77,7 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
 )
 def lint(
     sources: tuple[Source, ...],
-    over: ServerURL | None,
+    over: Source | None,
     rules: str | None,
     form: str,
     baseline: Path | None,
@@ -85,8 +85,9 @@ def lint(
 ) -> int:
     """Find what definitions get wrong about dead letters, with the setting that does it and what to change.
 
-    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for standard input, or
-    the management URL of a running server. Of several, each has a report of its own.
+    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or folder of
+    YAML that describes a topology, `-` for standard input, or the management URL of a running server. Of
+    several, each has a report of its own.
 
     An error is a way to lose messages: --format json has the history that loses one. A warning is a setting that
     does not do what it says, or a risk. What the answer rests on (what consumers must not do, what was not checked)
@@ -117,7 +118,7 @@ def lint(
     return max(*statuses, int(found))
 
 
-def _linted(source: Source, over: ServerURL | None, rules: str | None, known: Known) -> Linted:
+def _linted(source: Source, over: Source | None, rules: str | None, known: Known) -> Linted:
     """Lint one source, and leave out what is known. Raises ``DataError`` and ``Unavailable``."""
     name = named(source)
     definitions = read_source(source, over)

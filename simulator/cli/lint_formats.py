@@ -18,6 +18,7 @@ from simulator.analysis.findings import Finding
 from simulator.analysis.lint.linting import LintReport
 from simulator.analysis.lint.rule import RULES, LintRule
 from simulator.cli.options import is_url
+from simulator.definitions import Place
 from simulator.scenario.steps import in_words
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
@@ -34,6 +35,15 @@ class Linted(msgspec.Struct, frozen=True):
     source: str
     report: LintReport
     known: int
+
+    def place(self, finding: Finding) -> Place:
+        """Return where the object of a finding stands; the top of the source where that is not known."""
+        return finding.place or Place(self.source, 1)
+
+    def told(self, finding: Finding) -> str:
+        """Return the place of a finding where it says more than the name of the source does, or nothing."""
+        place = self.place(finding)
+        return "" if place == Place(self.source, 1) else place.file_and_line
 
 
 Format = Callable[[Sequence[Linted], bool], str]
@@ -56,7 +66,7 @@ def _lines(linted: Linted) -> list[Text]:
     report = linted.report
     lines: list[Text] = []
     for each in report.findings:
-        lines += _told(each)
+        lines += _told(each, linted.told(each))
     lines.append(Text(_summary(linted), "bold"))
     return lines + _remarks("Assumed", report.assumed, _PROMISES_MAX) + _remarks("Not checked", report.unchecked, 0)
 
@@ -75,8 +85,9 @@ def heading(finding: Finding) -> Text:
     return Text.assemble(severity, f" {finding.code} {finding.name}: ", finding.message)
 
 
-def _told(finding: Finding) -> list[Text]:
-    lines = [heading(finding), Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix}")]
+def _told(finding: Finding, place: str) -> list[Text]:
+    at = [Text(f"  at: {place}")] if place else []
+    lines = [heading(finding), *at, Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix}")]
     if finding.history:
         steps = in_words(finding.history)
         more = [f"... {len(steps) - _HISTORY_MAX} more steps"] if len(steps) > _HISTORY_MAX else []
@@ -124,7 +135,7 @@ def _sarif(reports: Sequence[Linted], several: bool) -> str:
         "version": dlx.__version__,
         "rules": [_sarif_rule(each) for each in RULES.values()],
     }
-    results = [_sarif_result(finding, each.source) for each in reports for finding in each.report.findings]
+    results = [_sarif_result(finding, each.place(finding)) for each in reports for finding in each.report.findings]
     document = {
         "$schema": _SARIF_SCHEMA,
         "version": "2.1.0",
@@ -143,7 +154,7 @@ def _sarif_rule(rule: LintRule) -> dict[str, Any]:
     }
 
 
-def _sarif_result(finding: Finding, source: str) -> dict[str, Any]:
+def _sarif_result(finding: Finding, place: Place) -> dict[str, Any]:
     about = finding.about
     return {
         "ruleId": finding.code,
@@ -151,8 +162,10 @@ def _sarif_result(finding: Finding, source: str) -> dict[str, Any]:
         "message": {"text": _paragraph(finding)},
         "locations": [
             {
-                # A finding is about the file: exports are mostly of one line, and GitHub wants a line.
-                "physicalLocation": {"artifactLocation": {"uri": _uri(source)}, "region": {"startLine": 1}},
+                "physicalLocation": {
+                    "artifactLocation": {"uri": _uri(place.file)},
+                    "region": {"startLine": place.line},
+                },
                 "logicalLocations": [{"kind": about.kind, "name": about.name, "fullyQualifiedName": str(about)}],
             }
         ],
@@ -190,7 +203,8 @@ def _suite(linted: Linted) -> ElementTree.Element:
         if found:
             failures += 1
             failure = ElementTree.SubElement(case, "failure", message=_clean(found[0].message))
-            failure.text = _clean("\n\n".join(f"{each.about}: {_paragraph(each)}" for each in found))
+            told = [": ".join(filter(None, (linted.told(each), str(each.about), _paragraph(each)))) for each in found]
+            failure.text = _clean("\n\n".join(told))
     suite.set("failures", str(failures))
     return suite
 
@@ -205,8 +219,8 @@ _GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
 
 def _github(reports: Sequence[Linted], several: bool) -> str:
     lines = [
-        f"::{_GITHUB[each.severity]} file={_escaped(linted.source, property=True)},title={each.code} {each.name}::"
-        + _escaped(_paragraph(each))
+        f"::{_GITHUB[each.severity]} file={_escaped(linted.place(each).file, property=True)},"
+        f"line={linted.place(each).line},title={each.code} {each.name}::" + _escaped(_paragraph(each))
         for linted in reports
         for each in linted.report.findings
     ]

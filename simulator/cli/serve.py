@@ -21,10 +21,11 @@ from simulator.broker.replies import NotImported
 from simulator.cli.command_parts import DataError, Unavailable, example
 from simulator.cli.options import DEFINITIONS, OWN_OR_DEFAULT, RELEASE, chosen_release
 from simulator.clock import Clock, VirtualClock, WallClock
-from simulator.definitions import DefinitionsError, read_definitions
+from simulator.definitions import DefinitionsError
 from simulator.message_history import RecordingBroker
 from simulator.server.listeners import Listeners
 from simulator.server.node import MEMORY_LIMIT_BYTES, Node
+from simulator.sources import definitions_from_file
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -182,7 +183,7 @@ def _broker(
     """
     if definitions is None:
         return start_broker(given or DEFAULT, users=users, now_us=now_us)
-    read = read_definitions(definitions)
+    read = definitions_from_file(definitions)
     release = chosen_release(read, given)
 
     def note(refused: NotImported) -> None:

@@ -27,7 +27,7 @@ from simulator.analysis.findings import Finding
 from simulator.analysis.lint.linting import findings_about
 from simulator.analysis.lint.rule import QueueAt
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.given_source import Source, read_source, source_argument
 from simulator.cli.lint_formats import heading
 from simulator.cli.options import chosen_release, release_option
 from simulator.definitions import Definitions, DefinitionsError
@@ -51,12 +51,13 @@ _EXAMPLES = (
 @release_option("RabbitMQ release whose rules apply.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def settings(
-    source: Source, over: ServerURL | None, queue: str | None, vhost: str | None, rules: str | None, as_json: bool
+    source: Source, over: Source | None, queue: str | None, vhost: str | None, rules: str | None, as_json: bool
 ) -> None:
     """Show each queue's effective settings, where each value comes from, and what `dlx lint` finds about it.
 
-    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for
-    standard input, or the management URL of a running server.
+    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or
+    folder of YAML that describes a topology, `-` for standard input, or the management URL of a
+    running server.
     """
     definitions = read_source(source, over)
     rules = chosen_release(definitions, rules)

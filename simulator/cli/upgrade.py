@@ -18,7 +18,7 @@ from dlx.releases import release
 from simulator.analysis.upgrade.questions import FoundChange
 from simulator.analysis.upgrade.report import UpgradeReport, upgraded
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_source import ServerURL, Source, read_source, source_argument
+from simulator.cli.given_source import Source, read_source, source_argument
 from simulator.cli.options import LOG, RELEASE, chosen_release
 from simulator.definitions import DefinitionsError
 from simulator.definitions.checks import own_release
@@ -56,12 +56,12 @@ _NO_LOG = "what the traffic meets: with --log, changes that no message of the lo
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def upgrade(
-    source: Source, over: ServerURL | None, before: str | None, after: str, logs: tuple[Path, ...], as_json: bool
+    source: Source, over: Source | None, before: str | None, after: str, logs: tuple[Path, ...], as_json: bool
 ) -> int:
     """Say what an upgrade changes for a topology, for which object, and what to do about it.
 
-    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for standard input, or
-    the management URL of a running server.
+    SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or folder of
+    YAML that describes a topology, `-` for standard input, or the management URL of a running server.
 
     An error: messages will be lost. A warning: they may be lost or come another way, or consumers have to know. A
     note: good to know. A safe fix can be made on the live server before the upgrade and loses nothing. Exit code

@@ -140,17 +140,18 @@ def _asked(
 ) -> AnyResult:
     """Ask. Raises ``DataError`` for what cannot be used, and a usage error for settings that there are not."""
     from simulator.capture import CaptureError
-    from simulator.definitions import DefinitionsError, read_definitions
+    from simulator.definitions import DefinitionsError
     from simulator.replay.engines.local import local_engine, replay_files
     from simulator.replay.results.late_rows import lateness
     from simulator.replay.results.summary import MatchesNothingError
     from simulator.replay.run import workplace
+    from simulator.sources import definitions_from_file
     from simulator.whatif.local import what_if_files
     from simulator.whatif.result import MESSAGES, write_files
     from simulator.whatif.sides import side_of
 
     try:
-        other = definitions if against_path is None else taken_noted(read_definitions(against_path), against)
+        other = definitions if against_path is None else taken_noted(definitions_from_file(against_path), against)
         before, after = side_of(definitions, rules), side_of(_with(other, settings, against), against)
         must_exist((*logs, *left))
         with workplace(out) as work, progress("reading the logs") as show:

@@ -1,11 +1,12 @@
 """What a server is, as its exported definitions say it: read, completed, laid over another, and checked.
 
 ``reading`` makes topologies of an export, and of one the text again; ``completed`` adds stand-ins for what
-it does not tell; ``overlay`` lays one over another; ``checks`` says what a release takes.
+it does not tell; ``overlay`` lays one over another; ``checks`` says what a release takes; ``places`` where it stands.
 """
 
 from __future__ import annotations
 
+from simulator.definitions.places import Place as Place
 from simulator.definitions.reading import NO_KEY as NO_KEY
 from simulator.definitions.reading import Definitions as Definitions
 from simulator.definitions.reading import DefinitionsError as DefinitionsError

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from simulator.definitions.places import Path, Place
 from simulator.definitions.reading import NO_KEY, Definitions, DefinitionsError
 
 NAMED_BY: dict[str, tuple[str, ...]] = {
@@ -35,30 +36,37 @@ def laid_over(above: Definitions, below: Definitions) -> Definitions:
             ``below`` is the export of one virtual host.
     """
     if below.single_vhost:
-        raise DefinitionsError(below.source, "", "the export of one virtual host; expected that of a server")
+        raise DefinitionsError(below.source, "", "the export of one virtual host; expected that of a whole server")
     if not above.vhost_named:
         problem = f'missing; expected the virtual host of {below.source} that this is for, such as "/"'
         raise DefinitionsError(above.source, "original_vhost_name", problem)
     document = dict(below.document)
+    places: dict[Path, Place] = {}
     for section, names in NAMED_BY.items():
-        items = {object_key(item, names): item for item in document.get(section, ())}
-        items |= {object_key(item, names): item for item in _items(above, section)}
+        placed = [*items_of(below, section), *items_of(above, section)]
+        items = {object_key(item, names): (item, place) for item, place in placed}
         if items:
-            document[section] = list(items.values())
-    return Definitions(document, f"{above.source} over {below.source}")
+            document[section] = [item for item, _ in items.values()]
+            places |= {(section, at): place for at, (_, place) in enumerate(items.values()) if place is not None}
+    return Definitions(document, f"{above.source} over {below.source}", places=places)
 
 
-def _items(definitions: Definitions, section: str) -> Iterator[dict[str, Any]]:
-    """Yield the items of a section, each with its virtual host, which the export of one leaves out."""
+def items_of(definitions: Definitions, section: str) -> Iterator[tuple[dict[str, Any], Place | None]]:
+    """Yield the items of a section with their places, each with its virtual host, which the export of one leaves out.
+
+    An export of one virtual host has that one as the only item of ``vhosts``.
+    """
+    own = definitions.document.get(section, ())
     if not definitions.single_vhost:
-        yield from definitions.document.get(section, ())
+        yield from ((item, definitions.place(section, at)) for at, item in enumerate(own))
         return
     (vhost,) = definitions.vhosts
     if section == "vhosts":
         metadata = definitions.document.get("metadata", {})
-        yield {"name": vhost, **({"metadata": metadata} if metadata else {})}
-    for item in definitions.document.get(section, ()):
-        yield {**item, "vhost": vhost} if "vhost" in NAMED_BY[section] else item
+        yield {"name": vhost, **({"metadata": metadata} if metadata else {})}, None
+    for at, item in enumerate(own):
+        with_vhost = {**item, "vhost": vhost} if "vhost" in NAMED_BY[section] else item
+        yield with_vhost, definitions.place(section, at)
 
 
 def object_key(item: Mapping[str, Any], names: tuple[str, ...]) -> bytes:

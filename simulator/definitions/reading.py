@@ -19,6 +19,7 @@ from dlx.nearest_names import nearest, suggestion
 from dlx.parameter_validation import is_number
 from dlx.releases import DEFAULT, known_release, release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
+from simulator.definitions.places import Place, Places, places_in_json
 from simulator.files import write_whole
 from simulator.json_reading import (
     UTF8_MARK,
@@ -92,15 +93,21 @@ class Definitions:
 
     remarks: tuple[str, ...] = ()
     is_strict = True
+    _text = b""
 
-    def __init__(self, document: dict[str, Any], source: str, vhost: str | None = None) -> None:
+    def __init__(
+        self, document: dict[str, Any], source: str, vhost: str | None = None, places: Places | None = None
+    ) -> None:
         """Check the document. ``vhost`` names the virtual host of an export that does not.
+
+        ``places`` tells where the sections and their items stand, where that is known.
 
         Raises:
             DefinitionsError: a field is missing or has the wrong type.
         """
         self.source = source
         self.document = document
+        self._places = places
         self.single_vhost = _is_single(document)
         named = _vhost_name(document, source)
         self.vhost_named = not self.single_vhost or named is not None or vhost is not None
@@ -114,6 +121,12 @@ class Definitions:
     def rabbitmq_version(self) -> str | None:
         """Return the version of the exporting server, such as ``4.0.5``, if the export has it."""
         return version_of(self.document)
+
+    def place(self, section: str, index: int | None = None) -> Place | None:
+        """Return where an item of a section stands, or the section itself; ``None`` where that is not known."""
+        if self._places is None:
+            self._places = places_in_json(self._text, self.source)
+        return self._places.get((section,) if index is None else (section, index))
 
     def topology(self, vhost: str) -> Topology:
         """Return the topology of one virtual host.
@@ -261,8 +274,8 @@ def parse_definitions(data: bytes, source: str, vhost: str | None = None) -> Def
     if is_strict:
         document, remarks = _with_counting_keys(data, document)
     definitions = Definitions(document, source, vhost)
-    definitions.remarks, definitions.is_strict = remarks, is_strict
-    _check_arguments(document, source)
+    definitions.remarks, definitions.is_strict, definitions._text = remarks, is_strict, data
+    check_arguments(document, source)
     return definitions
 
 
@@ -468,8 +481,12 @@ def _counting(kind: str, parts: list[Any]) -> list[Any]:
     return list(counting.values())
 
 
-def _check_arguments(document: dict[str, Any], source: str) -> None:
-    """Refuse arguments that no queue, exchange or binding can have, by their place; the server only says what."""
+def check_arguments(document: dict[str, Any], source: str) -> None:
+    """Refuse arguments that no queue, exchange or binding can have, by their place; the server only says what.
+
+    Raises:
+        DefinitionsError: there is one.
+    """
     for section in _WITH_ARGUMENTS:
         for index, item in enumerate(document.get(section, [])):
             pending = [(f"{section}[{index}].arguments", item.get("arguments", {}))]

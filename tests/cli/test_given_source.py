@@ -170,9 +170,13 @@ def test_a_wrong_url_is_64(url: str, said: str, file: Callable[[Any], str], caps
     assert said in failing(capsys, 64, file(DEFINITIONS), "--over", url)
 
 
-def test_over_takes_no_file(file: Callable[[Any], str], capsys: Capture) -> None:
-    path = file(DEFINITIONS)
-    assert f"{path!r} is not a URL" in failing(capsys, 64, path, "--over", path)
+def test_over_takes_a_file(file: Callable[[Any], str], tmp_path: Path, capsys: Capture) -> None:
+    below = tmp_path / "below.json"
+    below.write_text(json.dumps(DEFINITIONS), encoding="utf-8")
+    policy = {"vhost": "shop", "name": "limits", "pattern": "^orders$", "definition": {"max-length": 3}}
+    found = queues(capsys, file({"vhosts": [], "policies": [policy]}), "--over", str(below))
+    assert found["orders"]["settings"]["max-length"]["value"] == 3
+    assert found["orders"]["settings"]["message-ttl"]["value"] == 500
 
 
 def test_a_real_server_and_its_export_say_the_same(

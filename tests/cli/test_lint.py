@@ -23,7 +23,7 @@ CLEAN = str(EXAMPLES / "missing-dlx.near.json")
 WARNING = str(EXAMPLES / "argument-hides-policy.json")
 NOTE = str(EXAMPLES / "unbounded-dead-letter-queue.json")
 FORMATS = ("text", "json", "sarif", "junit", "github")
-FINDING = {"code", "name", "severity", "kind", "vhost", "object", "message", "because", "fix", "history"}
+FINDING = {"code", "name", "severity", "kind", "vhost", "object", "message", "because", "fix", "history", "place"}
 # What a queue may be called, and what each format has to escape.
 ODD = 'a,b:c%d\n::error::x</failure>"&\x01'
 # A broker refuses these as a whole.
@@ -214,6 +214,7 @@ def test_json_has_these_keys_and_no_others(source: str, capsys: Capture) -> None
         assert set(each) == FINDING
         assert set(each["fix"]) == {"safe", "text"}
         assert isinstance(each["fix"]["safe"], bool)
+        assert each["place"] is None or set(each["place"]) == {"file", "line", "document"}
         assert RULES[each["code"]].name == each["name"]
         assert all("do" in step for step in each["history"])
 

@@ -22,6 +22,7 @@ EXAMPLES = [
     "how-to/faults.md",
     "reference/ibm_mq.md",
     "how-to/replay.md",
+    "how-to/sources.md",
     "reference/replay-verdicts.md",
     "how-to/testing.md",
     "how-to/whatif.md",

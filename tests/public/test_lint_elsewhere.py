@@ -93,7 +93,7 @@ def test_findings_are_annotated_and_fail_the_step(runner: Runner) -> None:
     name = runner.file("broker/my definitions.json", "missing-dlx.json")
     ran = runner.run("Lint", {"source": name})
     assert ran.returncode == 1, ran.stderr
-    assert ran.stdout.startswith(f"::error file={name},title=DLX001 missing-dlx::")
+    assert ran.stdout.startswith(f"::error file={name},line=8,title=DLX001 missing-dlx::")
     assert runner.sarif() == ["broker/my%20definitions.json"]
 
 

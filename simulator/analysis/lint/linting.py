@@ -14,7 +14,7 @@ from simulator.analysis.lint.rule import RULES, QueueAt, Subject
 from simulator.analysis.lint.rules import losses as losing
 from simulator.analysis.lint.rules import policies, retries, settings
 from simulator.analysis.losses import Loss, Losses
-from simulator.analysis.snapshot import Snapshot
+from simulator.analysis.snapshot import Snapshot, object_places
 from simulator.definitions import Definitions
 
 GROUPS = (losing, retries, settings, policies)
@@ -77,7 +77,9 @@ def findings_about(
 
 
 def _findings(subject: Subject) -> list[Finding]:
-    return sorted((finding for each in RULES.values() for finding in each.findings(subject)), key=_order)
+    found = sorted((finding for each in RULES.values() for finding in each.findings(subject)), key=_order)
+    places = object_places(subject.snapshot.definitions) if found else {}
+    return [msgspec.structs.replace(each, place=places.get(each.about)) for each in found]
 
 
 def _order(finding: Finding) -> tuple[int, str, Any]:

@@ -15,10 +15,11 @@ import yaml
 
 from dlx.nearest_names import suggestion
 from dlx.topology import STREAM, Topology
-from simulator.definitions import Definitions, DefinitionsError, importable, read_definitions
+from simulator.definitions import Definitions, DefinitionsError, importable
 from simulator.scenario.scenario_errors import located_unknown_names
 from simulator.scenario.steps import Step, Wait
 from simulator.server.faults.fault import Fault, FaultError, read_fault
+from simulator.sources import definitions_from_file
 from simulator.testing.cases.file_format import FIELDS_AT, AnyFault, Case, CaseFile, CaseStep, Expect, SetFaults, Until
 from simulator.testing.cases.given_case import GivenCase, fits, milliseconds, waited_ms
 
@@ -106,7 +107,7 @@ class _Reader:
             if isinstance(given, str):
                 key = given, vhost
                 if key not in self._exports:
-                    self._exports[key] = _one_vhost(read_definitions(self._folder / given), vhost)
+                    self._exports[key] = _one_vhost(definitions_from_file(self._folder / given), vhost)
                 return self._exports[key]
             if not isinstance(given, dict):
                 raise self._error(place, "expected an export, or the path of one")

@@ -24,7 +24,6 @@ from simulator.analysis.slices import flows_of, message_of, reached, sliced
 from simulator.analysis.walk import Walk, parked_in
 from simulator.bootstrap import DefinitionsSource
 from simulator.broker import OperatorError
-from simulator.definitions import read_definitions
 from simulator.events import Event, Happened
 from simulator.json_values import plain
 from simulator.scenario import steps
@@ -32,6 +31,7 @@ from simulator.scenario.properties.property import FindingCause, Property, Prope
 from simulator.scenario.properties.property_registry import Lossless, named
 from simulator.scenario.steps import AnyStep, History, Publish
 from simulator.scenario.trial import Trial
+from simulator.sources import definitions_from_file
 from simulator.testing.fuzz.failure_report import events_of
 
 INTO_MAX = 20
@@ -96,7 +96,7 @@ class Finder:
         self.known: set[FindingCause] = set()
         self._maker: Callable[[], Property] = (lambda: named(property)) if isinstance(property, str) else property
         self.property = self._maker()
-        document = definitions if isinstance(definitions, Mapping) else read_definitions(definitions).document
+        document = definitions if isinstance(definitions, Mapping) else definitions_from_file(definitions).document
         self._true_document = document
         self._document: Mapping[str, Any]
         self._document, self._limits = scaled(document)

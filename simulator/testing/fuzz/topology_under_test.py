@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dlx.topology import Topology
-from simulator.definitions import Definitions, DefinitionsError, importable, read_definitions
+from simulator.definitions import Definitions, DefinitionsError, importable
+from simulator.sources import definitions_from_file
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def read_topology(path: Path, vhost: str | None = None) -> OneTopology:
     Raises:
         DefinitionsError: the file cannot be used, or does not say which virtual host is meant.
     """
-    definitions = read_definitions(path)
+    definitions = definitions_from_file(path)
     name = _only(definitions) if vhost is None else vhost
     document = importable(json.loads(definitions.to_json(name)))
     return OneTopology(definitions.source, definitions.topology(name), document)

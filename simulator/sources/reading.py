@@ -1,0 +1,155 @@
+"""Reads a source of any kind, a file, a folder or a text, and puts together what its readers find."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from simulator.definitions import Definitions, DefinitionsError, Place, parse_definitions
+from simulator.definitions.overlay import NAMED_BY, object_key
+from simulator.definitions.places import Path as ValuePath
+from simulator.definitions.places import json_lines
+from simulator.definitions.reading import check_arguments
+from simulator.json_reading import UTF8_MARK, read_json
+from simulator.sources.document import Defined, Document, Exported, Found, Reader, Remark
+from simulator.sources.exports import EMBEDDED, EXPORTS, located
+from simulator.sources.topology_operator import TOPOLOGY_OPERATOR
+from simulator.sources.yaml_documents import is_yaml, yaml_documents
+
+READERS: tuple[Reader, ...] = (EXPORTS, EMBEDDED, TOPOLOGY_OPERATOR)
+"""Each kind of document that describes a topology. The first one that recognises a document reads it."""
+SUFFIXES = (".json", ".yaml", ".yml")
+"""The endings of the files of a folder that are read."""
+_HINTS = {"Kustomization": "`kustomize build` writes what it makes"}
+
+
+def definitions_from_file(path: str | os.PathLike[str]) -> Definitions:
+    """Read a file, or all files of a folder that end in one of ``SUFFIXES``, sorted by name and laid over each other.
+
+    Raises:
+        DefinitionsError: it cannot be read, or describes no topology; names file, document, line and field.
+        ModuleNotFoundError: the extra ``yaml`` is needed and not installed; says what to install.
+    """
+    name = os.fspath(path)
+    try:
+        if not Path(path).is_dir():
+            return definitions_from_text(Path(path).read_bytes(), name)
+        files = sorted(each for each in Path(path).iterdir() if each.suffix.lower() in SUFFIXES and each.is_file())
+        texts = [(each.read_bytes(), os.fspath(each)) for each in files]
+    except OSError as error:
+        raise DefinitionsError(name, "", error.strerror or str(error)) from error
+    return _together(name, [_documents(data, file) for data, file in texts])
+
+
+def definitions_from_text(data: bytes, source: str) -> Definitions:
+    """Parse a text; ``source`` is the name used in messages. Raises as ``definitions_from_file``."""
+    documents = _documents(data, source)
+    if not is_yaml(data) and {_reader(each) for each in documents} <= {None, EXPORTS}:
+        return parse_definitions(data, source)
+    return _together(source, [documents])
+
+
+def _documents(data: bytes, file: str) -> list[Document]:
+    """Return the documents of a text; JSON that is broken is one, which ``parse_definitions`` says more of."""
+    if is_yaml(data):
+        return [part for each in yaml_documents(data, file) for part in each.items()]
+    try:
+        value = read_json(data.removeprefix(UTF8_MARK))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        value = None
+    whole = Document(file, None, value, lambda: dict(json_lines(data, depth_max=100)), data)
+    return list(whole.items())
+
+
+def _reader(document: Document) -> Reader | None:
+    return next((each for each in READERS if each.recognises(document)), None)
+
+
+def _together(source: str, files: Sequence[Sequence[Document]]) -> Definitions:
+    """Return the definitions of all documents: what comes later replaces its like."""
+    remarks = [said for documents in files for said in _left_out([each for each in documents if not _reader(each)])]
+    everything = [each for documents in files for each in documents]
+    found: list[Found] = []
+    for reader in READERS:
+        if own := [each for each in everything if _reader(each) is reader]:
+            found += _read(reader, own)
+    remarks += [each.text for each in found if isinstance(each, Remark)]
+    defined = [each for each in found if isinstance(each, Defined)]
+    if not defined:
+        expected = "expected " + ", ".join(each.what for each in READERS)
+        raise DefinitionsError(source, "", "; ".join(["no topology in it", expected, *remarks]))
+    order = {document.file: at for at, documents in enumerate(files) for document in documents}
+    defined.sort(key=lambda each: (order[each.place.file], each.place.document or 0, each.place.line))
+    sections, replaced = _sections(defined)
+    definitions = _definitions(
+        source, sections, next((each.version for each in found if isinstance(each, Exported)), None)
+    )
+    definitions.remarks = (*remarks, *replaced)
+    return definitions
+
+
+def _read(reader: Reader, documents: Sequence[Document]) -> Iterator[Found]:
+    for each in documents:
+        each.check_keys()
+    return reader.read(documents)
+
+
+def _left_out(documents: Sequence[Document]) -> Iterator[str]:
+    """Say which documents of a file describe no topology."""
+    if not documents:
+        return
+    named = ", ".join(f"{_kind(each)} (line {each.place().line})" for each in documents)
+    hints = [hint for each in documents if isinstance(each.value, dict) for kind, hint in _HINTS.items()
+             if each.value.get("kind") == kind]  # fmt: skip
+    yield "; ".join([f"{documents[0].file}: left out, since it describes no topology: {named}", *hints])
+
+
+def _kind(document: Document) -> str:
+    value = document.value if isinstance(document.value, dict) else {}
+    metadata = value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return f"{value.get('kind', 'a document')}{f' {name!r}' if isinstance(name, str) else ''}"
+
+
+def _sections(defined: Iterable[Defined]) -> tuple[dict[str, list[Defined]], list[str]]:
+    """Return the items by section, each once, and say which ones replace others."""
+    found: dict[str, dict[bytes, Defined]] = {section: {} for section in NAMED_BY}
+    remarks = []
+    for each in defined:
+        names = NAMED_BY[each.section]
+        key = object_key(each.item, names)
+        before = found[each.section].get(key)
+        if before is not None and before.item != each.item:
+            name = {name: each.item[name] for name in names if name in each.item}
+            what = f"what {each.section} have here for {msgspec.json.encode(name).decode()}"
+            remarks.append(f"{each.place}: {what} replaces that of {before.place}")
+        found[each.section][key] = each
+    vhosts = {each.item.get("name") for each in found["vhosts"].values()}
+    for section, items in found.items():
+        for each in items.values() if "vhost" in NAMED_BY[section] else ():
+            vhost = each.item.get("vhost")
+            if vhost not in vhosts:
+                vhosts.add(vhost)
+                found["vhosts"][object_key({"name": vhost}, ("name",))] = Defined("vhosts", {"name": vhost}, each.place)
+                if vhost != "/":
+                    remarks.append(f"virtual host {vhost!r} is not defined here: it is taken to be there")
+    return {section: list(items.values()) for section, items in found.items() if items}, remarks
+
+
+def _definitions(source: str, sections: Mapping[str, Sequence[Defined]], version: str | None) -> Definitions:
+    """Return the definitions; says of what is wrong in them the place."""
+    document: dict[str, Any] = {} if version is None else {"rabbitmq_version": version}
+    document |= {section: [each.item for each in items] for section, items in sections.items()}
+    places: dict[ValuePath, Place] = {
+        (section, at): each.place for section, items in sections.items() for at, each in enumerate(items)
+    }
+    try:
+        definitions = Definitions(document, source, places=places)
+        check_arguments(document, source)
+    except DefinitionsError as error:
+        raise located(error, lambda section, at: places.get((section, at))) from error
+    return definitions
