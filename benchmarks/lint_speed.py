@@ -40,7 +40,7 @@ def definitions(services: int) -> dict[str, Any]:
                 "x-dead-letter-exchange": "",
                 "x-dead-letter-routing-key": f"{name}.work",
             },
-            f"{name}.dead": {"x-message-ttl": 604_800_000, "x-max-length": 10_000},
+            f"{name}.dead": {"x-max-length": 10_000},
         }.items():
             queue = {"name": queue, "vhost": "/", "durable": True, "auto_delete": False, "arguments": arguments}
             document["queues"].append(queue)

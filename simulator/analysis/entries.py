@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain, count, islice, product
 from typing import Any, NamedTuple
 
@@ -225,7 +225,7 @@ class _OneVhost:
         self._keys, self._prospect = Keys(flow.topology), Prospect(flow)
         classes = KeyClasses(flow.topology, flow.release)
         at_random = any(each.type in AT_RANDOM for each in flow.topology.exchanges.values())
-        self._class_of: Callable[[str], KeyClass] = str if at_random else classes.key_class
+        self._class_of: Callable[[str], KeyClass] = str if at_random else cache(classes.key_class)
 
     def publishes(self) -> Iterator[Publish]:
         """Yield them, the plainest first."""

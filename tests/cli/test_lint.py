@@ -23,7 +23,8 @@ CLEAN = str(EXAMPLES / "missing-dlx.near.json")
 WARNING = str(EXAMPLES / "argument-hides-policy.json")
 NOTE = str(EXAMPLES / "unbounded-dead-letter-queue.json")
 FORMATS = ("text", "json", "sarif", "junit", "github")
-FINDING = {"code", "name", "severity", "kind", "vhost", "object", "message", "because", "fix", "history"}
+FINDING = {"code", "name", "severity", "kind", "vhost", "object", "message", "because", "fix", "history", "needs",
+           "shape"}  # fmt: skip
 # What a queue may be called, and what each format has to escape.
 ODD = 'a,b:c%d\n::error::x</failure>"&\x01'
 # A broker refuses these as a whole.
@@ -208,7 +209,7 @@ def test_a_broken_baseline_is_65_with_its_place(text: str, problem: str, tmp_pat
 @pytest.mark.parametrize("source", [ERROR, WARNING, NOTE])
 def test_json_has_these_keys_and_no_others(source: str, capsys: Capture) -> None:
     found = report(capsys, source)
-    assert set(found) == {"source", "release", "findings", "assumed", "unchecked", "queues", "known"}
+    assert set(found) == {"source", "release", "findings", "assumed", "unchecked", "queues", "known", "suppressed"}
     assert found["findings"]
     for each in found["findings"]:
         assert set(each) == FINDING
