@@ -185,6 +185,7 @@ def meeting(one: Pattern, two: Pattern) -> tuple[Pattern, ...]:
 
 
 PUBLISHES_MAX = 600
+"""So many publishes to one exchange; to one with more bindings, as many as those."""
 CANDIDATES_MAX = 3_000
 TABLES_MAX = 30
 NAMED_MAX = 3
@@ -257,12 +258,13 @@ class _OneVhost:
         ways, more = self._ways(exchange)
         candidates = islice(ways, CANDIDATES_MAX)
         classes: set[Hashable] = set()
+        most = max(PUBLISHES_MAX, len(self._topology.bindings.get(exchange.name, ())))
         for key, headers in candidates:
             step = Publish(exchange.name, key, headers=headers, vhost=self._vhost)
             kind = self._class_of(key), repr(sorted(headers.items()))
             if kind in classes or not self._flow.entries(message_of(step, self._flow.release)):
                 continue
-            if len(classes) == PUBLISHES_MAX:
+            if len(classes) == most:
                 more = True
                 break
             classes.add(kind)

@@ -21,7 +21,7 @@ from simulator.analysis.lint.grouping import groups, pattern, together
 from simulator.analysis.lint.linting import LintReport
 from simulator.analysis.lint.rule import RULES, LintRule
 from simulator.cli.options import is_url
-from simulator.scenario.steps import in_words
+from simulator.scenario.steps import AnyStep, History, Publish, changed, in_words
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
 _SARIF = {"error": "error", "warning": "warning", "note": "note"}
@@ -147,13 +147,25 @@ def _told(alike: Sequence[Finding], *, see: bool) -> list[Text]:
     finding = alike[0]
     lines = [heading(finding, alike), Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix}")]
     if finding.history and finding.severity != "note":
-        steps = in_words(finding.history)
+        steps = in_words(_joined(finding.history))
         more = [f"... {len(steps) - _HISTORY_MAX} more steps"] if len(steps) > _HISTORY_MAX else []
         lines.append(Text(f"  this loses a message, and needs {finding.needs}:"))
         lines += [Text(f"    {step}") for step in [*steps[:_HISTORY_MAX], *more]]
     if see:
         lines.append(Text(f"  see: {address(RULES[finding.code])}"))
     return [_visible(each) for each in lines] + [Text("")]
+
+
+def _joined(history: History) -> History:
+    """Return the history with equal publishes in a row as one."""
+    found: list[AnyStep] = []
+    for step in history:
+        last = found[-1] if found else None
+        if isinstance(step, Publish) and isinstance(last, Publish) and changed(step, times=last.times) == last:
+            found[-1] = changed(step, times=last.times + step.times)
+        else:
+            found.append(step)
+    return tuple(found)
 
 
 def _visible(line: Text) -> Text:
