@@ -89,6 +89,9 @@ def test_groups_have_every_finding_and_as_many_of_each_part() -> None:
         assert len(findings) == len(PARTS) * len(alone)
         assert len(alike) == len(groups(alone))
         assert all(len({(each.code, each.severity, each.needs) for each in group}) == 1 for group in alike)
+        told = {each.about.name for each in findings if each.code != "DLX010" and each.history}
+        lost = found_in(tripled(document)).lost
+        assert {loss.target if loss.fate == losses.REFUSED else loss.queue for loss in lost} <= told
 
 
 def test_equal_parts_are_proved_once(monkeypatch: pytest.MonkeyPatch) -> None:

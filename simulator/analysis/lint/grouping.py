@@ -12,7 +12,8 @@ from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from simulator.analysis.findings import Finding, ObjectName
 from simulator.analysis.snapshot import Snapshot
 
-_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
+_NAME = re.compile(r"'([^']*)'|(?<=on the way: )(\S+)|(?<=<- )(\S+)")
+"""A name in a sentence: in quotes, or on the way of a cycle."""
 NAMED_MAX = 3
 
 
@@ -39,12 +40,12 @@ class Names:
         keys = {step.routing_key for step in finding.history if hasattr(step, "routing_key")}
 
         def numbered(found: re.Match[str]) -> str:
-            name = found[1]
+            name = next(each for each in found.groups() if each is not None)
             known = name in numbers or name in self._known or name in keys
             return f"'{numbers.setdefault(name, len(numbers))}'" if known else found[0]
 
         texts = (finding.message, finding.because, str(finding.fix), finding.needs)
-        whole = [finding.code, finding.severity, finding.about.kind, *(_QUOTED.sub(numbered, each) for each in texts)]
+        whole = [finding.code, finding.severity, finding.about.kind, *(_NAME.sub(numbered, each) for each in texts)]
         return hashlib.sha256("\n".join(whole).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
