@@ -134,8 +134,9 @@ def test_a_policy_for_one_of_two_queues_tells_them_apart() -> None:
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (["a-1.work", "a-22.work"], "'a-*.work'"),
-        (["orders", "orders.dead"], "'orders*'"),
+        (["a-1.work", "a-22.work", "a-333.work", "a-4.work"], "'a-*.work'"),
+        (["orders", "orders.dead", "orders.1", "orders.2"], "'orders*'"),
+        (["orders", "orders.dead"], "'orders', 'orders.dead'"),
         (["a", "b"], "'a', 'b'"),
         (["a", "b", "c", "d", "e"], "'a', 'b', 'c' and 2 more"),
         (["work", "work"], "'work'"),

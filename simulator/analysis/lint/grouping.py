@@ -76,13 +76,13 @@ def _where(objects: Sequence[ObjectName]) -> str:
 
 
 def pattern(names: Iterable[str]) -> str:
-    """Return one text for names: with ``*`` for what differs, or the first of them where they have little in common."""
+    """Return one text for names: few of them as they are, many with ``*`` for what differs, or the first of them."""
     known = sorted(set(names))
     if len(known) == 1:
         return f"'{known[0]}'"
     first = _beginning(known)
     last = _beginning([each[len(first) :][::-1] for each in known])[::-1]
-    if len(first) + len(last) >= min(3, min(map(len, known))):
+    if len(known) > NAMED_MAX and len(first) + len(last) >= min(3, *map(len, known)):
         return f"'{first}*{last}'"
     more = f" and {len(known) - NAMED_MAX:,} more" if len(known) > NAMED_MAX else ""
     return ", ".join(f"'{each}'" for each in known[:NAMED_MAX]) + more
