@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain, count, islice, product
 from typing import Any, NamedTuple
 
@@ -185,6 +185,7 @@ def meeting(one: Pattern, two: Pattern) -> tuple[Pattern, ...]:
 
 
 PUBLISHES_MAX = 600
+"""So many publishes to one exchange; to one with more bindings, as many as those."""
 CANDIDATES_MAX = 3_000
 TABLES_MAX = 30
 NAMED_MAX = 3
@@ -225,7 +226,7 @@ class _OneVhost:
         self._keys, self._prospect = Keys(flow.topology), Prospect(flow)
         classes = KeyClasses(flow.topology, flow.release)
         at_random = any(each.type in AT_RANDOM for each in flow.topology.exchanges.values())
-        self._class_of: Callable[[str], KeyClass] = str if at_random else classes.key_class
+        self._class_of: Callable[[str], KeyClass] = str if at_random else cache(classes.key_class)
 
     def publishes(self) -> Iterator[Publish]:
         """Yield them, the plainest first."""
@@ -257,12 +258,13 @@ class _OneVhost:
         ways, more = self._ways(exchange)
         candidates = islice(ways, CANDIDATES_MAX)
         classes: set[Hashable] = set()
+        most = max(PUBLISHES_MAX, len(self._topology.bindings.get(exchange.name, ())))
         for key, headers in candidates:
             step = Publish(exchange.name, key, headers=headers, vhost=self._vhost)
             kind = self._class_of(key), repr(sorted(headers.items()))
             if kind in classes or not self._flow.entries(message_of(step, self._flow.release)):
                 continue
-            if len(classes) == PUBLISHES_MAX:
+            if len(classes) == most:
                 more = True
                 break
             classes.add(kind)

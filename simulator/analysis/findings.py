@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Literal
 
 import msgspec
@@ -47,13 +48,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         code, name: the rule, as ``DLX001`` and ``missing-dlx``; neither is ever used for another rule.
-        severity: ``error`` only where ``history`` loses a message.
+        severity: ``error`` only where ``history`` loses a message, and takes no flood of them.
         about: the object.
         message: what is wrong, in a sentence.
         because: the deciding rule: an argument, policy, operator policy, server default, or the release's behaviour.
         fix: what to do.
         history: the steps that show it on a broker; empty where no message is lost.
         place: where the object stands, if that is known.
+        shape: the same for findings that are equal up to names; empty where nobody compared them.
     """
 
     code: str
@@ -65,6 +67,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fix: Fix
     history: History = ()
     place: Place | None = None
+    shape: str = ""
+
+    @property
+    def needs(self) -> str:
+        """What has to happen for the loss that the history shows, in a phrase; empty without one."""
+        return what_it_takes(self.history)
 
     def as_json(self) -> dict[str, Any]:
         """Return the finding as plain JSON values, with ``kind``, ``vhost`` and ``object`` of what it is about."""
@@ -80,4 +88,47 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             "fix": msgspec.to_builtins(self.fix),
             "history": steps.to_builtins(self.history),
             "place": msgspec.to_builtins(self.place),
+            "needs": self.needs,
+            "shape": self.shape,
         }
+
+
+def actions_in(history: History) -> Counter[str]:
+    """Return how often the history does each kind of step, its ``bytes`` in all, and how many ``ms`` pass."""
+    found: Counter[str] = Counter()
+    for step in history:
+        if isinstance(step, steps.Repeat):
+            found.update({kind: step.times * count for kind, count in actions_in(step.steps).items()})
+        elif isinstance(step, steps.Wait):
+            found["ms"] += step.ms
+        else:
+            times = getattr(step, "times", 1)
+            found[type(step).__name__] += times
+            found["bytes"] += times * getattr(step, "body_bytes", 0)
+    return found
+
+
+def what_it_takes(history: History) -> str:
+    """Say in a phrase what has to happen for the history, the rarest thing last; nothing for an empty one."""
+    did = actions_in(history)
+    messages = did["Publish"]
+    which = "one message" if messages == 1 else "messages"
+    returns = did["Crash"] + did["Requeue"]
+    said = []
+    if did["Reject"]:
+        said.append(f"a consumer that rejects {which if did['Reject'] == messages else _times(did['Reject'])}")
+    if did["ms"]:
+        said.append(f"{did['ms']:,} ms to pass")
+    if returns:
+        does = "crashes" if did["Crash"] else "returns messages"
+        said.append(f"a consumer that {does} {_times(returns)}" + (" on one message" if messages == 1 else ""))
+    if messages > 1:
+        size = f" of {did['bytes']:,} bytes in all" if did["bytes"] else ""
+        said.append(f"{messages:,} waiting messages{size}")
+    if history and not said:
+        said.append("one message")
+    return " and ".join(said)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"

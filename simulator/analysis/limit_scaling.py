@@ -20,13 +20,14 @@ LARGE = 20_000
 APART = 1_000
 GUESSES_MAX = 3
 ADDED_MAX = 3
-_KEYS = {f"{prefix}{key}" for prefix in ("", "x-") for key in (MAX_LENGTH, DELIVERY_LIMIT)}
+_KEYS = {f"{prefix}{key}": key for prefix in ("", "x-") for key in (MAX_LENGTH, DELIVERY_LIMIT)}
+
+Limits = Mapping[str, Mapping[int, int]]
+"""The large limit behind each small one, by the key that sets it; empty where none is large."""
 
 
-def scaled(
-    document: Mapping[str, Any], *, above: int = LARGE, apart: int = APART
-) -> tuple[dict[str, Any], dict[int, int]]:
-    """Return the definitions with small limits in place of large ones, and the large one behind each small one.
+def scaled(document: Mapping[str, Any], *, above: int = LARGE, apart: int = APART) -> tuple[dict[str, Any], Limits]:
+    """Return the definitions with small limits in place of large ones, and the large ones behind them.
 
     Limits ``above`` that number are large; those in their place are ``apart`` from each other.
     """
@@ -37,9 +38,13 @@ def scaled(
         return dict(document), {}
     smaller = copy.deepcopy(dict(document))
     small = {value: base + apart * (rank + 1) for rank, value in enumerate(large)}
+    behind: dict[str, dict[int, int]] = {}
     for table in _tables(smaller):
-        table.update({key: small[value] for key, value in table.items() if _is_limit(key, value) and value in small})
-    return smaller, {by: value for value, by in small.items()}
+        for key, value in table.items():
+            if _is_limit(key, value) and value in small:
+                table[key] = small[value]
+                behind.setdefault(_KEYS[key], {})[small[value]] = value
+    return smaller, behind
 
 
 def _tables(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -58,10 +63,11 @@ def _is_limit(key: str, value: Any) -> bool:
     return key in _KEYS and isinstance(value, int) and not isinstance(value, bool)
 
 
-def unscaled(history: History, limits: Mapping[int, int]) -> Iterator[History]:
+def unscaled(history: History, limits: Limits) -> Iterator[History]:
     """Yield what the history may be with the true limits, shortest first; the last goes beyond every limit.
 
-    A message that is to go through several limits takes as many as they hold together, and some more.
+    A message that is to go through several limits takes as many as they hold together, and some more. How often a
+    message is returned is up to delivery limits, how many there are to lengths.
     """
     seen: list[History] = []
     for place in range(GUESSES_MAX + 1):
@@ -74,16 +80,23 @@ def unscaled(history: History, limits: Mapping[int, int]) -> Iterator[History]:
             yield guess
 
 
-def _unscaled(history: History, limits: Mapping[int, int], place: int) -> History:
+def _unscaled(history: History, limits: Limits, place: int) -> History:
     found: list[AnyStep] = []
     for step in history:
         if isinstance(step, steps.Repeat):
             step = steps.changed(step, steps=_unscaled(step.steps, limits, place))
-        times = getattr(step, "times", None)
-        if limits and times is not None and times >= min(limits):
-            step = steps.changed(step, times=_guesses(times, limits)[place])
+        times, large = getattr(step, "times", None), limits.get(DELIVERY_LIMIT if _returns(step) else MAX_LENGTH)
+        if large and times is not None and times >= min(large):
+            step = steps.changed(step, times=_guesses(times, large)[place])
         found.append(step)
     return tuple(found)
+
+
+def _returns(step: AnyStep) -> bool:
+    """Tell whether the step does nothing but return a message, and wait for it."""
+    if isinstance(step, steps.Repeat):
+        return all(_returns(each) or isinstance(each, steps.Wait) for each in step.steps)
+    return isinstance(step, steps.Crash | steps.Requeue)
 
 
 def _guesses(times: int, limits: Mapping[int, int]) -> list[int]:

@@ -22,6 +22,7 @@ from dlx.settings import AT_LEAST_ONCE, EXPIRES, alternate_exchange
 from dlx.topology import STREAM, Exchange
 from simulator.analysis.findings import ObjectName
 from simulator.analysis.proofs import Budget, loses, proof
+from simulator.analysis.shapes import Shape, renamed, shape
 from simulator.analysis.slices import Slices
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Place, Walk, parked_in
@@ -302,12 +303,14 @@ class _Unsure:
 
 
 class _Prover:
-    """Finds the histories; equal questions are asked once."""
+    """Finds the histories; of questions that are equal up to names one is asked."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._budget = Budget(sum(1 for _ in snapshot.queues()))
         self._slices = Slices(snapshot.document, snapshot.flows, snapshot.only_vhost)
+        self._proofs: dict[Hashable, tuple[History | None, tuple[str, ...]]] = {}
+        self._held: dict[Hashable, bool] = {}
 
     def first_proven(self, alike: Iterable[Loss]) -> Loss | None:
         """Return the first of these ways that was played, with its history; ``None`` if none was."""
@@ -321,7 +324,21 @@ class _Prover:
             history = self._proof(loss, whole)
         return None if history is None else msgspec.structs.replace(loss, history=history)
 
+    def _shape(self, loss: Loss, definitions: Mapping[str, Any]) -> Shape | None:
+        names, question = (loss.queue, loss.target or ""), f"{loss.reason}, {loss.fate}, {loss.target is None}"
+        return shape(self._slices, definitions, loss.publish, loss.path, names, question)
+
     def _proof(self, loss: Loss, definitions: Mapping[str, Any]) -> History | None:
+        """Return the history that loses the message, by way of one that loses another message just so."""
+        like = self._shape(loss, definitions)
+        if like is None:
+            return self._new_proof(loss, definitions)
+        if like.common not in self._proofs:
+            self._proofs[like.common] = self._new_proof(loss, definitions), like.words
+        history, words = self._proofs[like.common]
+        return None if history is None else renamed(history, dict(zip(words, like.words, strict=True)), loss.vhost)
+
+    def _new_proof(self, loss: Loss, definitions: Mapping[str, Any]) -> History | None:
         death, full = (loss.queue, loss.reason), loss.target if loss.fate == REFUSED else None
         expires_ms = self._snapshot.flows[loss.vhost].settings(loss.queue).expires_ms if not loss.reason else None
         release = self._snapshot.release.name
@@ -330,6 +347,14 @@ class _Prover:
     def _holds(self, loss: Loss, history: History) -> bool:
         """Return whether what loses a copy on one way does so where the others go theirs; yes where that costs much."""
         definitions = self._slices.of(loss.publish)
+        like = self._shape(loss, definitions)
+        if like is None:
+            return self._is_lost(loss, history, definitions)
+        if like.common not in self._held:
+            self._held[like.common] = self._is_lost(loss, history, definitions)
+        return self._held[like.common]
+
+    def _is_lost(self, loss: Loss, history: History, definitions: Mapping[str, Any]) -> bool:
         cost = _ACTIONS_PER_QUEUE * len(definitions.get("queues", ())) + steps.length(history)
         if cost > self._budget.actions:
             return True

@@ -181,6 +181,15 @@ class Slices:
         rest = {section: items for section, items in found.items() if section in self._document}
         return {**self._document, **rest}
 
+    def is_whole(self, part: Mapping[str, Any]) -> bool:
+        """Tell whether nothing was cut away."""
+        return part is self._document
+
+    def applying(self, name: str, vhost: str) -> list[Mapping[str, Any]]:
+        """Return the policies and parameters of a virtual host that apply to a name, or have no pattern."""
+        found = (self._document[section][place] for section, place in sorted(self._fitting(name)))
+        return [item for item in found if self._only is not None or item.get("vhost") in (vhost, None)]
+
     def _items(self, section: str, wanted: Iterable[tuple[str, AbstractSet[str]]]) -> list[Mapping[str, Any]]:
         by = self._by[section]
         return [item for vhost, names in wanted for name in sorted(names) for item in by.get((vhost, name), ())]

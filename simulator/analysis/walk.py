@@ -16,6 +16,7 @@ from simulator.analysis.slices import message_of
 from simulator.scenario.steps import Publish
 
 PLACES_MAX = 5_000
+PLACES_PER_QUEUE = 5
 
 
 class Place:
@@ -52,13 +53,15 @@ class Walk:
     Attributes:
         flow, vhost: the rules, and the virtual host's name.
         places: the places, those with fewer deaths first.
-        complete: whether these are all; not if there are more than ``PLACES_MAX``.
+        complete: whether these are all; not if there are more than ``PLACES_MAX``, and than ``PLACES_PER_QUEUE`` for
+            each queue.
     """
 
     def __init__(self, flow: MessageFlow, vhost: str, publishes: Iterable[Publish]) -> None:
         self.flow, self.vhost = flow, vhost
         self.places: list[Place] = []
         self.complete = True
+        self._most = max(PLACES_MAX, PLACES_PER_QUEUE * len(flow.topology.queues))
         self._known: dict[Hashable, Place] = {}
         ahead = deque(self._entered(publishes))
         while ahead:
@@ -78,7 +81,7 @@ class Walk:
         """Note where a death leads, and yield the places that are new."""
         for hop, state in self.flow.hops(place.state, reason):
             there = self._known.get(self._situation(state))
-            if there is None and len(self.places) >= PLACES_MAX:
+            if there is None and len(self.places) >= self._most:
                 self.complete = False
                 continue
             if there is None:

@@ -9,14 +9,16 @@ from typing import Any
 import click
 import msgspec
 
-from dlx.nearest_names import suggestion
 from dlx.releases import release
 from simulator.analysis.findings import SEVERITIES, Finding
 from simulator.analysis.lint.linting import lint as lint_definitions
-from simulator.analysis.lint.rule import RULES
+from simulator.analysis.lint.linting import order
+from simulator.analysis.lint.rule import rule_named
 from simulator.cli.command_parts import DataError, Unavailable, example
+from simulator.cli.config_file import NAME, config_beside
 from simulator.cli.given_source import Source, named, read_source, sources_argument
-from simulator.cli.lint_formats import FORMATS, Linted, explained
+from simulator.cli.lint_choice import Rules, Settled, chosen, settled
+from simulator.cli.lint_formats import FORMATS, Linted, Suppressed, explained, statistics
 from simulator.cli.lint_others import is_of_another_system, lint_others
 from simulator.cli.options import GivenFile, chosen_release, read_object, release_option
 
@@ -31,10 +33,10 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
     """Print a rule's document, and end."""
     if value is None:
         return
-    found = next((each for each in RULES.values() if value.lower() in (each.code.lower(), each.name)), None)
-    if found is None:
-        known = [*RULES, *(each.name for each in RULES.values())]
-        raise click.BadParameter(f"no rule {value!r}; {suggestion(value, known)}")
+    try:
+        found = rule_named(value)
+    except KeyError as error:
+        raise click.BadParameter(error.args[0]) from error
     click.echo(explained(found))
     context.exit()
 
@@ -62,6 +64,16 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
 @click.option(
     "--baseline", type=GivenFile(), metavar="FILE", help="Leave out what FILE has, which --format json wrote."
 )
+@click.option("--select", type=Rules(), multiple=True, help="Tell only what these rules find; repeatable.")
+@click.option("--ignore", type=Rules(), multiple=True, help="Leave out what these rules find; repeatable.")
+@click.option(
+    "--config",
+    type=GivenFile(),
+    metavar="FILE",
+    help=f"Suppressions and severities. [default: {NAME} beside SOURCE, or in the working directory]",
+)
+@click.option("--all", "one_by_one", is_flag=True, help="Tell findings that are equal up to names one by one.")
+@click.option("--statistics", "counts_only", is_flag=True, help="Print only how often each rule found something.")
 @click.option(
     "--fail-on",
     type=click.Choice(list(FAIL_ON)),
@@ -81,6 +93,11 @@ def lint(
     rules: str | None,
     form: str,
     baseline: Path | None,
+    select: tuple[list[str], ...],
+    ignore: tuple[list[str], ...],
+    config: Path | None,
+    one_by_one: bool,
+    counts_only: bool,
     fail_on: str | None,
 ) -> int:
     """Find what definitions get wrong about dead letters, with the setting that does it and what to change.
@@ -90,43 +107,68 @@ def lint(
     several, each has a report of its own.
 
     An error is a way to lose messages: --format json has the history that loses one. A warning is a setting that
-    does not do what it says, or a risk. What the answer rests on (what consumers must not do, what was not checked)
-    is printed with it. Exit code 0: no findings; 1: findings; of several sources, the worst.
+    does not do what it says, or a risk, such as a loss that more than 100 messages have to wait for. The likeliest
+    comes first. Findings that are equal up to names are told once for people, one by one with --all and for machines.
+    What the answer rests on (what consumers must not do, what was not checked) is printed with it. Exit code 0: no
+    findings; 1: findings; of several sources, the worst.
 
     A SOURCE that is a rules table of IBM MQ's dead-letter queue handler is linted as such: rules that are never
     reached, no rule for the rest, tries that cannot happen, messages that come back without end. So is an activemq.xml:
     which messages its strategies and plugins lose.
     """
     if any(is_of_another_system(source) for source in sources):
-        if baseline is not None:
-            raise click.UsageError("--baseline: only for definitions")
+        for name, given in (("baseline", baseline), ("select", select), ("ignore", ignore), ("config", config),
+                            ("all", one_by_one), ("statistics", counts_only)):  # fmt: skip
+            if given:
+                raise click.UsageError(f"--{name}: only for definitions")
         return lint_others(sources, form, FAIL_ON.get(fail_on or "", SEVERITIES))
-    known = _known(baseline)
-    reports, statuses = [], [0]
+    if counts_only and form != "text":
+        raise click.UsageError(f"--statistics: not with --format {form}, which has every finding")
+    known, codes = _known(baseline), chosen(select, ignore)
+    reports, statuses, projects = [], [0], dict[Path | None, Settled]()
     for source in sources:
         try:
-            reports.append(_linted(source, over, rules, known))
+            path = config or config_beside(source if isinstance(source, Path) else None)
+            if path not in projects:
+                projects[path] = settled(path)
+            report = _linted(source, over, rules, known, projects[path], codes)
+            reports.append(msgspec.structs.replace(report, one_by_one=one_by_one))
         except (DataError, Unavailable) as error:
             if len(sources) == 1:
                 raise
             error.show()
             statuses.append(error.exit_code)
     if reports:
-        click.echo(FORMATS[form](reports, len(sources) > 1), nl=False)
+        click.echo(statistics(reports) if counts_only else FORMATS[form](reports, len(sources) > 1), nl=False)
+    if len(reports) == len(sources):  # else it may be about what could not be read
+        for idle in (said for project in projects.values() for said in project.idle()):
+            click.echo(idle, err=True)
     counted = FAIL_ON.get(fail_on or "", SEVERITIES)
     found = any(each.severity in counted for linted in reports for each in linted.report.findings)
     return max(*statuses, int(found))
 
 
-def _linted(source: Source, over: Source | None, rules: str | None, known: Known) -> Linted:
-    """Lint one source, and leave out what is known. Raises ``DataError`` and ``Unavailable``."""
+def _linted(
+    source: Source, over: Source | None, rules: str | None, known: Known, project: Settled, codes: frozenset[str]
+) -> Linted:
+    """Lint one source, and leave out what is known or suppressed. Raises ``DataError`` and ``Unavailable``."""
     name = named(source)
     definitions = read_source(source, over)
     report = lint_definitions(definitions, release(chosen_release(definitions, rules)))
     old = known.get(None, set()) | known.get(name, set())
-    fresh = tuple(each for each in report.findings if _key(each) not in old)
-    hidden = len(report.findings) - len(fresh)
-    return Linted(name, msgspec.structs.replace(report, findings=fresh), hidden)
+    told, suppressed, hidden = list[Finding](), list[Suppressed](), 0
+    for each in report.findings:
+        reason = project.reason(each)
+        if each.code not in codes:
+            continue
+        if reason is not None:
+            suppressed.append(Suppressed(each, reason))
+        elif _key(each) in old:
+            hidden += 1
+        else:
+            told.append(project.judged(each))
+    findings = tuple(sorted(told, key=order))
+    return Linted(name, msgspec.structs.replace(report, findings=findings), hidden, tuple(suppressed))
 
 
 def _key(finding: Finding) -> Key:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
@@ -15,26 +17,48 @@ from rich.text import Text
 
 import dlx
 from simulator.analysis.findings import Finding
+from simulator.analysis.lint.grouping import groups, pattern, together
 from simulator.analysis.lint.linting import LintReport
 from simulator.analysis.lint.rule import RULES, LintRule
 from simulator.cli.options import is_url
 from simulator.definitions import Place
-from simulator.scenario.steps import in_words
+from simulator.scenario.steps import AnyStep, History, Publish, changed, in_words
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
 _SARIF = {"error": "error", "warning": "warning", "note": "note"}
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _NOT_XML = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_QUOTED = re.compile(r"'([^']*)'")
 _HISTORY_MAX = 12
 _PROMISES_MAX = 8
 
 
+_DOCUMENTATION = "https://github.com/OWNER/dlx/tree/main/docs"
+
+
+class Suppressed(msgspec.Struct, frozen=True):
+    """A finding that the project does not want to be told, and why."""
+
+    finding: Finding
+    reason: str
+
+
 class Linted(msgspec.Struct, frozen=True):
-    """The report of one source, by the source's name; ``known`` findings of the baseline are left out of it."""
+    """The report of one source.
+
+    Attributes:
+        source: its name.
+        report: what was found, without what is known or suppressed.
+        known: how many findings the baseline has.
+        suppressed: the findings that ``dlx.toml`` suppresses.
+        one_by_one: whether people are told of equal findings one by one.
+    """
 
     source: str
     report: LintReport
     known: int
+    suppressed: tuple[Suppressed, ...] = ()
+    one_by_one: bool = False
 
     def place(self, finding: Finding) -> Place:
         """Return where the object of a finding stands; the top of the source where that is not known."""
@@ -54,7 +78,30 @@ def explained(rule: LintRule) -> str:
     """Return a rule's document as plain text."""
     document = rule.document
     parts = [f"{rule.code} {rule.name}", document.what, f"Why: {document.why}", f"Example: {document.example}"]
-    return "\n\n".join([*parts, f"Fix: {document.fix}"])
+    return "\n\n".join([*parts, f"Fix: {document.fix}", address(rule)])
+
+
+def statistics(reports: Sequence[Linted]) -> str:
+    """Return a table of the rules, those that found most first, with how often, of all sources together."""
+    counts = Counter((each.code, each.severity) for linted in reports for each in linted.report.findings)
+    rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
+    return "".join(f"{count:>7,} {severity:<7} {code} {RULES[code].name}\n" for (code, severity), count in rows)
+
+
+def address(rule: LintRule) -> str:
+    """Return where the document of a rule is on the web."""
+    return f"{_documentation()}/how-to/lint.md#{rule.code}-{rule.name}".replace(rule.code, rule.code.lower())
+
+
+@cache
+def _documentation() -> str:
+    """Return the address that the package was published with; that of the repository for a checkout."""
+    try:
+        urls = metadata("dlx-simulator").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        urls = []
+    known: dict[str, str] = dict(url.split(", ", 1) for url in urls)
+    return known.get("Documentation", _DOCUMENTATION)
 
 
 def _text(reports: Sequence[Linted], several: bool) -> str:
@@ -65,10 +112,29 @@ def _text(reports: Sequence[Linted], several: bool) -> str:
 def _lines(linted: Linted) -> list[Text]:
     report = linted.report
     lines: list[Text] = []
-    for each in report.findings:
-        lines += _told(each, linted.told(each))
-    lines.append(Text(_summary(linted), "bold"))
-    return lines + _remarks("Assumed", report.assumed, _PROMISES_MAX) + _remarks("Not checked", report.unchecked, 0)
+    alike = [[each] for each in report.findings] if linted.one_by_one else groups(report.findings)
+    seen: set[str] = set()
+    for findings in alike:
+        lines += _told(findings, linted.told(findings[0]), see=findings[0].code not in seen)
+        seen.add(findings[0].code)
+    lines.append(Text(_summary(linted, len(alike)), "bold"))
+    assumed, unchecked = (_merged(said) for said in (report.assumed, report.unchecked))
+    return lines + _remarks("Assumed", assumed, _PROMISES_MAX) + _remarks("Not checked", unchecked, 0)
+
+
+def _merged(said: Sequence[str]) -> tuple[str, ...]:
+    """Return sentences that differ in one name as one sentence."""
+    names: dict[str, list[str]] = {}
+    for each in said:
+        quoted = _QUOTED.findall(each)
+        names.setdefault(_QUOTED.sub("{}", each, 1) if len(quoted) == 1 else each, []).append(*quoted[:1] or [""])
+    return tuple(_filled(text, found) for text, found in names.items())
+
+
+def _filled(text: str, names: Sequence[str]) -> str:
+    if not names[0]:
+        return text
+    return text.replace("{}", pattern(names) + (f" ({len(names):,} of them)" if len(names) > 1 else ""), 1)
 
 
 def _printed(lines: list[Text]) -> str:
@@ -79,21 +145,38 @@ def _printed(lines: list[Text]) -> str:
     return capture.get()
 
 
-def heading(finding: Finding) -> Text:
-    """Return the line that says what is wrong, and by which rule."""
+def heading(finding: Finding, alike: Sequence[Finding] = ()) -> Text:
+    """Return the line that says what is wrong, by which rule, and of how many objects."""
     severity = finding.severity, _STYLES[finding.severity]
-    return Text.assemble(severity, f" {finding.code} {finding.name}: ", finding.message)
+    of = f"{together([each.about for each in alike])}, such as: " if len(alike) > 1 else ""
+    return Text.assemble(severity, f" {finding.code} {finding.name}: {of}", finding.message)
 
 
-def _told(finding: Finding, place: str) -> list[Text]:
+def _told(alike: Sequence[Finding], place: str, *, see: bool) -> list[Text]:
+    """Return the lines about findings that are equal up to names: those of the first, with the rule's address."""
+    finding = alike[0]
     at = [Text(f"  at: {place}")] if place else []
-    lines = [heading(finding), *at, Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix}")]
-    if finding.history:
-        steps = in_words(finding.history)
+    lines = [heading(finding, alike), *at, Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix}")]
+    if finding.history and finding.severity != "note":
+        steps = in_words(_joined(finding.history))
         more = [f"... {len(steps) - _HISTORY_MAX} more steps"] if len(steps) > _HISTORY_MAX else []
-        lines.append(Text("  this loses a message:"))
+        lines.append(Text(f"  this loses a message, and needs {finding.needs}:"))
         lines += [Text(f"    {step}") for step in [*steps[:_HISTORY_MAX], *more]]
+    if see:
+        lines.append(Text(f"  see: {address(RULES[finding.code])}"))
     return [_visible(each) for each in lines] + [Text("")]
+
+
+def _joined(history: History) -> History:
+    """Return the history with equal publishes in a row as one."""
+    found: list[AnyStep] = []
+    for step in history:
+        last = found[-1] if found else None
+        if isinstance(step, Publish) and isinstance(last, Publish) and changed(step, times=last.times) == last:
+            found[-1] = changed(step, times=last.times + step.times)
+        else:
+            found.append(step)
+    return tuple(found)
 
 
 def _visible(line: Text) -> Text:
@@ -102,12 +185,15 @@ def _visible(line: Text) -> Text:
     return line if plain == line.plain else Text(plain)
 
 
-def _summary(linted: Linted) -> str:
+def _summary(linted: Linted, different: int) -> str:
     report, source, hidden = linted.report, linted.source, linted.known
     counts = Counter(each.severity for each in report.findings)
     found = ", ".join(f"{count} {_plural(severity, count)}" for severity, count in counts.items()) or "no findings"
     known = f"; {hidden} known from the baseline" if hidden else ""
-    return f"{source}: {found} in {report.queues} {_plural('queue', report.queues)} under {report.release}{known}"
+    suppressed = f"; {len(linted.suppressed)} suppressed" if linted.suppressed else ""
+    equal = "" if different == len(report.findings) else f"; equal ones together, --all has all {len(report.findings)}"
+    queues = f"{report.queues} {_plural('queue', report.queues)}"
+    return f"{source}: {found} in {queues} under {report.release}{known}{suppressed}{equal}"
 
 
 def _plural(word: str, count: int) -> str:
@@ -124,7 +210,15 @@ def _remarks(title: str, said: tuple[str, ...], most: int) -> list[Text]:
 
 
 def _json(reports: Sequence[Linted], several: bool) -> str:
-    documents = [{"source": each.source, **each.report.as_json(), "known": each.known} for each in reports]
+    documents = [
+        {
+            "source": each.source,
+            **each.report.as_json(),
+            "known": each.known,
+            "suppressed": [{**one.finding.as_json(), "reason": one.reason} for one in each.suppressed],
+        }
+        for each in reports
+    ]
     return msgspec.json.encode({"reports": documents} if several else documents[0]).decode() + "\n"
 
 
@@ -151,6 +245,7 @@ def _sarif_rule(rule: LintRule) -> dict[str, Any]:
         "shortDescription": {"text": rule.document.what},
         "fullDescription": {"text": f"{rule.document.what} {rule.document.why}"},
         "help": {"text": explained(rule)},
+        "helpUri": address(rule),
     }
 
 

@@ -64,8 +64,8 @@ def upgrade(
     YAML that describes a topology, `-` for standard input, or the management URL of a running server.
 
     An error: messages will be lost. A warning: they may be lost or come another way, or consumers have to know. A
-    note: good to know. A safe fix can be made on the live server before the upgrade and loses nothing. Exit code
-    0: nothing changes; 1: something does.
+    note: good to know; what becomes of messages stays as it is. A safe fix can be made on the live server before the
+    upgrade and loses nothing. Exit code 0: nothing, or notes alone; 1: errors or warnings.
     """
     definitions = read_source(source, over)
     if before is None and own_release(definitions) is None:
@@ -85,7 +85,7 @@ def upgrade(
         console.width = min(console.width, _WIDTH_MAX)
         for line, indent in answer.lines():
             console.print(Padding(line, (0, 0, 0, indent), expand=False))
-    return EXIT_CHANGES if answer.changes else 0
+    return EXIT_CHANGES if any(each.change.severity != "note" for each in answer.changes) else 0
 
 
 def _traffic(logs: tuple[Path, ...]) -> LogTraffic | None:

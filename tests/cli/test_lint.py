@@ -23,7 +23,8 @@ CLEAN = str(EXAMPLES / "missing-dlx.near.json")
 WARNING = str(EXAMPLES / "argument-hides-policy.json")
 NOTE = str(EXAMPLES / "unbounded-dead-letter-queue.json")
 FORMATS = ("text", "json", "sarif", "junit", "github")
-FINDING = {"code", "name", "severity", "kind", "vhost", "object", "message", "because", "fix", "history", "place"}
+FINDING = {"code", "name", "severity", "kind", "vhost", "object", "message", "because", "fix", "history", "place",
+           "needs", "shape"}  # fmt: skip
 # What a queue may be called, and what each format has to escape.
 ODD = 'a,b:c%d\n::error::x</failure>"&\x01'
 # A broker refuses these as a whole.
@@ -208,7 +209,7 @@ def test_a_broken_baseline_is_65_with_its_place(text: str, problem: str, tmp_pat
 @pytest.mark.parametrize("source", [ERROR, WARNING, NOTE])
 def test_json_has_these_keys_and_no_others(source: str, capsys: Capture) -> None:
     found = report(capsys, source)
-    assert set(found) == {"source", "release", "findings", "assumed", "unchecked", "queues", "known"}
+    assert set(found) == {"source", "release", "findings", "assumed", "unchecked", "queues", "known", "suppressed"}
     assert found["findings"]
     for each in found["findings"]:
         assert set(each) == FINDING
@@ -324,3 +325,205 @@ def test_a_file_whose_name_is_no_text_is_linted(form: str, tmp_path: Path, capsy
 
 def test_json_is_a_format_with_an_option_of_its_own(capsys: Capture) -> None:
     assert json.loads(lint(capsys, ERROR, "--json")) == json.loads(lint(capsys, ERROR, "--format", "json"))
+
+
+# What people are told: the likeliest first, equal ones once
+
+
+def written(path: Path, queues: list[dict[str, Any]], **sections: Any) -> str:
+    document = {"vhosts": [{"name": "/"}], "queues": [{"vhost": "/", "durable": True, **each} for each in queues]}
+    path.write_text(json.dumps(document | sections), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> str:
+    """Thirty equal queues that lose what expires, and a quorum queue."""
+    queues = [{"name": f"delay-{level:02}.in", "arguments": {"x-message-ttl": 5}} for level in range(30)]
+    return written(tmp_path / "many.json", [*queues, {"name": "work", "arguments": {"x-queue-type": "quorum"}}])
+
+
+def test_equal_findings_are_told_once_with_how_many_there_are(many: str, capsys: Capture) -> None:
+    said = lint(capsys, many, status=1)
+    assert "error DLX002 no-dlx-on-rejecting: 30 queues 'delay-*.in', such as: 'delay-00.in' has no" in said
+    assert "31 errors, 1 note in 31 queues under 4.3; equal ones together, --all has all 32" in said
+    assert "Assumed: no consumer rejects for good in 'delay-*.in', 'work' (31 of them)" not in said
+    assert len(said.splitlines()) <= 30
+
+
+def test_all_tells_them_one_by_one_and_json_has_all(many: str, capsys: Capture) -> None:
+    said = lint(capsys, many, "--all", status=1)
+    assert all(f": 'delay-{level:02}.in' has no dead-letter exchange" in said for level in range(30))
+    assert "such as" not in said
+    findings = report(capsys, many)["findings"]
+    assert len(findings) == 32
+    assert len({each["shape"] for each in findings}) == 3
+
+
+def test_equal_queues_of_many_virtual_hosts_are_told_once(tmp_path: Path, capsys: Capture) -> None:
+    hosts = [f"tenant-{number}" for number in range(5)]
+    queues = [{"name": "work", "vhost": host, "arguments": {"x-message-ttl": 5}} for host in hosts]
+    path = written(tmp_path / "hosts.json", queues, vhosts=[{"name": host} for host in hosts])
+    assert "5 queues 'work' in 5 virtual hosts 'tenant-*', such as: " in lint(capsys, path, status=1)
+
+
+def test_what_is_likelier_comes_first_and_each_says_what_it_takes(tmp_path: Path, capsys: Capture) -> None:
+    dead_lettering = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "nonsuch"}
+    path = written(
+        tmp_path / "four.json",
+        [
+            {"name": "a-length", "arguments": {"x-max-length": 100_000}},
+            {"name": "b-few", "arguments": {"x-max-length": 20}},
+            {"name": "c-crashes", "arguments": {"x-queue-type": "quorum"}},
+            {"name": "d-reject", "arguments": dead_lettering},
+        ],
+    )
+    found = [each for each in report(capsys, path)["findings"] if each["needs"] and each["severity"] != "note"]
+    assert [(each["object"], each["severity"], each["needs"]) for each in found] == [
+        ("d-reject", "error", "a consumer that rejects one message"),
+        ("c-crashes", "error", "a consumer that crashes 21 times on one message"),
+        ("b-few", "error", "23 waiting messages"),
+        ("a-length", "warning", "100,003 waiting messages"),
+    ]
+    assert "  this loses a message, and needs a consumer that rejects one message:" in lint(capsys, path)
+
+
+@pytest.mark.parametrize("length", [50, 991])
+def test_returns_to_a_quorum_queue_of_any_length_are_one_more_than_its_limit(
+    length: int, tmp_path: Path, capsys: Capture
+) -> None:
+    arguments = {"x-queue-type": "quorum", "x-max-length": length}
+    found = report(capsys, written(tmp_path / "q.json", [{"name": "work", "arguments": arguments}]))["findings"]
+    assert [(each["code"], each["severity"], each["history"][-1]) for each in found] == [
+        ("DLX002", "error", {"do": "crash", "queue": "work", "times": 21}),
+        ("DLX010", "note", {"do": "crash", "queue": "work", "times": 21}),
+    ]
+
+
+def test_a_time_to_live_where_dead_letters_are_kept_is_a_note(tmp_path: Path, capsys: Capture) -> None:
+    dead_lettering = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    queues = [{"name": "work", "arguments": dead_lettering}, {"name": "dead", "arguments": {"x-message-ttl": 9}}]
+    path = written(tmp_path / "kept.json", queues)
+    assert [(each["code"], each["severity"]) for each in report(capsys, path)["findings"]] == [("DLX016", "note")]
+    lint(capsys, path, "--fail-on", "warning", status=0)
+
+
+# Rules
+
+
+@pytest.mark.parametrize(
+    ("args", "codes"),
+    [
+        (("--select", "DLX002"), {"DLX002"}),
+        (("--select", "no-dlx-on-rejecting,dlx010"), {"DLX002", "DLX010"}),
+        (("--select", "DLX001", "--select", "DLX010"), {"DLX010"}),
+        (("--ignore", "DLX002"), {"DLX010"}),
+        (("--select", "DLX002", "--ignore", "DLX002"), set()),
+    ],
+)
+def test_rules_are_selected_and_ignored(args: tuple[str, ...], codes: set[str], many: str, capsys: Capture) -> None:
+    assert {each["code"] for each in report(capsys, many, *args)["findings"]} == codes
+    assert main(["lint", many, *args]) == int(bool(codes))
+
+
+def test_statistics_count_the_findings_of_each_rule(many: str, capsys: Capture) -> None:
+    assert lint(capsys, many, "--statistics", status=1).splitlines() == [
+        "     31 error   DLX002 no-dlx-on-rejecting",
+        "      1 note    DLX010 default-delivery-limit",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        (("--select", "no-dlx-on-rejectin"), "no rule 'no-dlx-on-rejectin'; did you mean 'no-dlx-on-rejecting'?"),
+        (("--ignore", "DLX002,DLX0"), "no rule 'DLX0'; did you mean"),
+        (("--statistics", "--json"), "--statistics: not with --format json"),
+    ],
+)
+def test_wrong_choices_are_64(args: tuple[str, ...], problem: str, capsys: Capture) -> None:
+    assert problem in failing(capsys, 64, CLEAN, *args)
+
+
+def test_each_rule_has_an_address_where_its_document_is(capsys: Capture) -> None:
+    documented = Path("docs/how-to/lint.md").read_text(encoding="utf-8")
+    anchors = {
+        line.removeprefix("### ").lower().replace(" ", "-") for line in documented.splitlines() if "### " in line
+    }
+    (run,) = json.loads(lint(capsys, ERROR, "--format", "sarif"))["runs"]
+    addresses = [str(rule["helpUri"]) for rule in run["tool"]["driver"]["rules"]]
+    assert {each.partition("/docs/how-to/lint.md#")[2] for each in addresses} <= anchors
+    assert f"  see: {addresses[0]}" in lint(capsys, ERROR)
+    assert addresses[0] in lint(capsys, "--explain", "DLX001")
+
+
+# dlx.toml
+
+
+SUPPRESS = """
+[[lint.suppress]]
+rule = "DLX002"
+object = "queue delay-*"
+reason = "they hold what may be lost"
+"""
+
+
+def test_a_suppression_beside_the_source_leaves_findings_out(many: str, capsys: Capture) -> None:
+    Path(many).with_name("dlx.toml").write_text(SUPPRESS, encoding="utf-8")
+    found = report(capsys, many)
+    assert {each["object"] for each in found["findings"]} == {"work"}
+    assert {(each["object"], each["reason"]) for each in found["suppressed"]} == {
+        (f"delay-{level:02}.in", "they hold what may be lost") for level in range(30)
+    }
+    assert "1 error, 1 note in 31 queues under 4.3; 30 suppressed" in lint(capsys, many)
+
+
+def test_a_given_file_comes_before_that_beside_the_source(tmp_path: Path, many: str, capsys: Capture) -> None:
+    Path(many).with_name("dlx.toml").write_text(SUPPRESS, encoding="utf-8")
+    other = tmp_path / "other.toml"
+    other.write_text('[lint.severity]\nDLX010 = "error"\nno-dlx-on-rejecting = "note"\n', encoding="utf-8")
+    found = report(capsys, many, "--config", str(other))["findings"]
+    assert {(each["code"], each["severity"]) for each in found} == {("DLX010", "error"), ("DLX002", "note")}
+    assert found[0]["code"] == "DLX010"
+
+
+def test_the_file_in_the_working_directory_counts_without_one_beside_the_source(
+    tmp_path: Path, many: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "dlx.toml").write_text(SUPPRESS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path / "here")
+    assert len(report(capsys, many)["suppressed"]) == 30
+
+
+def test_a_suppression_that_matches_nothing_is_told(many: str, capsys: Capture) -> None:
+    path = Path(many).with_name("dlx.toml")
+    path.write_text(SUPPRESS + SUPPRESS.replace("delay-*", "gone") + 'vhost = "/"\n', encoding="utf-8")
+    assert main(["lint", many, "--select", "DLX010"]) == 1
+    said = f"{path}: lint.suppress[1]: no finding of DLX002 is about 'queue gone'; take it out\n"
+    assert capsys.readouterr().err.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[lint", "dlx.toml: not TOML: "),
+        ("[lint]\nsupress = []", "dlx.toml: lint: there is no field supress; did you mean suppress?"),
+        ("[lin]", "dlx.toml: there is no field lin; did you mean lint?"),
+        (SUPPRESS.replace("reason", "# reason"), "dlx.toml: lint.suppress[0]: the field reason is missing"),
+        (SUPPRESS.replace("they hold what may be lost", ""), "dlx.toml: lint.suppress[0].reason: expected a string of"),
+        (SUPPRESS.replace("DLX002", "DLX902"), "dlx.toml: lint.suppress[0].rule: no rule 'DLX902'; did you mean"),
+        ('[lint.severity]\nDLX015 = "notice"', "'notice' is none of the values that are allowed here"),
+        ('[lint.severity]\nself-dxl = "note"', "lint.severity.self-dxl: no rule 'self-dxl'; did you mean 'self-dlx'?"),
+    ],
+)
+def test_a_wrong_file_is_65_with_its_key(text: str, problem: str, many: str, capsys: Capture) -> None:
+    Path(many).with_name("dlx.toml").write_text(text, encoding="utf-8")
+    assert problem in failing(capsys, 65, many)
+
+
+@pytest.mark.parametrize("option", [("--select", "DLX001"), ("--statistics",), ("--all",)])
+def test_other_systems_have_no_rules_to_choose(option: tuple[str, ...], tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "activemq.xml"
+    path.write_text("<beans/>", encoding="utf-8")
+    assert f"{option[0]}: only for definitions" in failing(capsys, 64, str(path), *option)

@@ -82,6 +82,18 @@ def test_where_nothing_changes_it_is_0(definitions: str, capsys: Capture) -> Non
     assert "from 4.0 to 4.0: nothing changes that dlx knows of." in " ".join(capsys.readouterr().out.split())
 
 
+def test_notes_alone_are_0(tmp_path: Path, capsys: Capture) -> None:
+    """That another part of the server enforces the timeout of consumers changes no outcome of a classic queue."""
+    path = tmp_path / "plain.json"
+    path.write_text(json.dumps({"queues": [{"name": "plain", "vhost": "/"}], "vhosts": [{"name": "/"}]}))
+    found = answer(capsys, str(path), "--from", "4.0", "--to", "4.3", status=0)
+    assert [(each["behaviour"], each["severity"]) for each in found["changes"]] == [
+        ("consumer_timeout_enforced_by", "note")
+    ]
+    assert main(["upgrade", str(path), "--from", "4.0", "--to", "4.3"]) == 0
+    assert "from 4.0 to 4.3: 1 note." in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_fix_that_is_not_safe_says_so(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "old.json"
     path.write_text(json.dumps({"queues": [{"name": "old", "vhost": "/", "arguments": {"x-queue-version": 1}}],

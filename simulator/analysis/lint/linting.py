@@ -9,16 +9,21 @@ from typing import Any
 import msgspec
 
 from dlx.releases import Release
-from simulator.analysis.findings import SEVERITIES, Finding
+from simulator.analysis.findings import SEVERITIES, Finding, actions_in
+from simulator.analysis.lint.grouping import Names
 from simulator.analysis.lint.rule import RULES, QueueAt, Subject
 from simulator.analysis.lint.rules import losses as losing
 from simulator.analysis.lint.rules import policies, retries, settings
 from simulator.analysis.losses import Loss, Losses
 from simulator.analysis.snapshot import Snapshot, object_places
 from simulator.definitions import Definitions
+from simulator.scenario import steps
 
 GROUPS = (losing, retries, settings, policies)
 """The modules that hold the rules."""
+MESSAGES_MAX = 100
+BYTES_MAX = 1_000_000
+"""A loss is an error where no more messages, and no more bytes, have to wait for it; otherwise it is a warning."""
 ALWAYS_ASSUMED = (
     "publishers set no expiration, CC, BCC or x-death, and no headers but those that bindings compare",
     "policies, bindings and queues stay as they are",
@@ -32,7 +37,7 @@ class LintReport(msgspec.Struct, frozen=True):
 
     Attributes:
         release: its name.
-        findings: errors first, then warnings and notes; by code.
+        findings: errors first, then warnings and notes; those that the fewest actions bring about first, then by code.
         assumed: what has to be so for the answer to hold.
         unchecked: what was not looked at.
         queues: how many queues were.
@@ -77,13 +82,22 @@ def findings_about(
 
 
 def _findings(subject: Subject) -> list[Finding]:
-    found = sorted((finding for each in RULES.values() for finding in each.findings(subject)), key=_order)
+    names = Names(subject.snapshot)
+    found = sorted((_judged(each) for rule in RULES.values() for each in rule.findings(subject)), key=order)
     places = object_places(subject.snapshot.definitions) if found else {}
-    return [msgspec.structs.replace(each, place=places.get(each.about)) for each in found]
+    return [msgspec.structs.replace(each, shape=names.shape(each), place=places.get(each.about)) for each in found]
 
 
-def _order(finding: Finding) -> tuple[int, str, Any]:
-    return SEVERITIES.index(finding.severity), finding.code, finding.about
+def _judged(finding: Finding) -> Finding:
+    """Return the finding as a warning where a flood of messages has to wait for the loss: nobody sees it soon."""
+    did = actions_in(finding.history)
+    flood = did["Publish"] > MESSAGES_MAX or did["bytes"] > BYTES_MAX
+    return msgspec.structs.replace(finding, severity="warning") if flood and finding.severity == "error" else finding
+
+
+def order(finding: Finding) -> tuple[int, int, str, Any]:
+    """Return what findings are sorted by: severity, how many actions bring the loss about, code and object."""
+    return SEVERITIES.index(finding.severity), steps.length(finding.history), finding.code, finding.about
 
 
 def promises(promised: Iterable[Loss]) -> list[str]:

@@ -9,12 +9,14 @@ from functools import cached_property
 
 import msgspec
 
+from dlx.nearest_names import suggestion
 from dlx.settings import Setting, Settings
 from dlx.topology import STREAM, Policy
 from simulator.analysis.findings import Finding, Fix, ObjectName, Severity
 from simulator.analysis.losses import Loss, Losses, find_losses
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Place, Walk
+from simulator.scenario import steps
 from simulator.scenario.steps import History
 
 # What lint rules look at: definitions under one release, the losses in them, and facts that several rules ask for.
@@ -42,10 +44,15 @@ class Subject:
             yield (vhost, settings.queue.name), settings
 
     @cached_property
+    def lost(self) -> list[Loss]:
+        """The losses, the likeliest first: those that the fewest actions bring about."""
+        return sorted(self.losses.lost, key=lambda loss: steps.length(loss.history))
+
+    @cached_property
     def lost_at(self) -> dict[QueueAt, list[Loss]]:
-        """The losses by the queue in which the message dies."""
+        """The losses by the queue in which the message dies, the likeliest first."""
         found: dict[QueueAt, list[Loss]] = defaultdict(list)
-        for loss in self.losses.lost:
+        for loss in self.lost:
             found[loss.vhost, loss.queue].append(loss)
         return found
 
@@ -251,6 +258,15 @@ class LintRule(msgspec.Struct, frozen=True):
 
 RULES: dict[str, LintRule] = {}
 """The rules by code."""
+
+
+def rule_named(name: str) -> LintRule:
+    """Return a rule by its code or name. Raises ``KeyError`` with the nearest names for what is none."""
+    found = next((each for each in RULES.values() if name.lower() in (each.code.lower(), each.name)), None)
+    if found is None:
+        known = [*RULES, *(each.name for each in RULES.values())]
+        raise KeyError(f"no rule {name!r}; {suggestion(name, known)}")
+    return found
 
 
 def rule(code: str, name: str) -> Callable[[Check], Check]:

@@ -48,7 +48,7 @@ def consumer_timeout(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
                 f" {{after}} {then}."
             )
             queues = ((queue.vhost, queue.name) for queue, _, _ in upgrade.queues(kind))
-            yield from for_each_vhost(upgrade, queues, "any message", text, "warning", fix)
+            yield from for_each_vhost(upgrade, queues, "any message", text, "note", fix)
 
 
 def _late(enforced_by: str, queue_type: str) -> str:

@@ -259,7 +259,8 @@ def default_delivery_limit(subject: Subject) -> Iterator[Found]:
     """A quorum queue has no delivery limit of its own, so the server's default applies: 20, the default since 4.0.
 
     Why: a message that consumers return more than 20 times (a crash returns it, too) dies. Without a dead-letter
-    exchange it is lost; with one it leaves the queue, which it never did before 4.0.
+    exchange it is lost; with one it leaves the queue, which it never did before 4.0. This is a note: that it is lost,
+    another rule says as an error.
     Example: quorum queue 'orders' without x-delivery-limit, whose consumer requeues until a service is back.
     Fix: set the limit that is meant with a policy; -1 stands for no limit.
     """
@@ -272,7 +273,7 @@ def default_delivery_limit(subject: Subject) -> Iterator[Found]:
         fate = "is lost" if lost else "is dead-lettered"
         and_exchange = "" if settings.dead_letters else " and a dead-letter exchange"
         yield Found(
-            severity="error" if lost else "note",
+            severity="note",  # the loss is told by the rule about what becomes of the dead letter
             about=queue_name(queue),
             message=f"'{name}' has a delivery limit that nobody set: {limit}, the default since 4.0. "
             f"A message returned more often {fate}.",
@@ -293,7 +294,7 @@ def reject_publish_on_dead_letter_queue(subject: Subject) -> Iterator[Found]:
     Fix: use drop-head with a dead-letter exchange of its own, raise the limit, or dead-letter at least once.
     """
     told: set[QueueAt] = set()
-    for loss in subject.losses.lost:
+    for loss in subject.lost:
         if loss.fate != REFUSED or loss.target is None or (loss.vhost, loss.target) in told:
             continue
         told.add((loss.vhost, loss.target))
@@ -314,6 +315,7 @@ def bounded_dead_letter_queue(subject: Subject) -> Iterator[Found]:
     """A queue that keeps dead letters drops them by a length limit or a TTL.
 
     Why: what has failed is kept there for somebody to look at; the limit throws the oldest away, and nobody is told.
+    A TTL alone is a note: who sets one says how long that is to be.
     Example: parking queue 'orders.dead' with x-max-length 1000 and no dead-letter exchange: the first thousand dead
     letters of an incident push out each other.
     Fix: remove the limit, or give the queue a dead-letter exchange of its own; watch its length instead.
@@ -323,7 +325,7 @@ def bounded_dead_letter_queue(subject: Subject) -> Iterator[Found]:
             name = settings.queue.name
             key = next((loss.rule.setting.key for loss in lost if loss.rule.setting is not None), MAX_LENGTH)
             yield Found(
-                severity="error",
+                severity="note" if {loss.reason for loss in lost} == {EXPIRED} else "error",
                 about=queue_name(queue),
                 message=f"'{name}' keeps dead letters, but those that {_reasons(lost)} are lost.",
                 because=because(lost[0]),
@@ -365,7 +367,7 @@ def stream_loses_dead_letters(subject: Subject) -> Iterator[Found]:
     """
     partial = [loss for loss in subject.losses.partial if loss.fate == "lost in a stream"]
     told: set[QueueAt] = set()
-    for loss in (*(each for each in subject.losses.lost if each.fate == "lost in a stream"), *partial):
+    for loss in (*(each for each in subject.lost if each.fate == "lost in a stream"), *partial):
         queue = loss.vhost, loss.queue
         if queue not in told:
             told.add(queue)

@@ -66,17 +66,15 @@ def policy_shadowed(subject: Subject) -> Iterator[Found]:
             continue
         shadowed = [each for each in _beaten(settings.policy, settings) if DEAD_LETTER_EXCHANGE in each.definition]
         if shadowed:
-            lost = subject.lost_at.get(queue, [])
             value = shadowed[0].definition[DEAD_LETTER_EXCHANGE]
             yield Found(
-                severity="error" if lost else "warning",
+                severity="warning",  # what is lost by that, no-dlx-on-rejecting says
                 about=queue_name(queue),
                 message=f"'{queue[1]}' gets no dead-letter exchange: policy '{applied.name}' (priority "
                 f"{applied.priority}) applies instead of '{shadowed[0].name}' (priority {shadowed[0].priority}), "
                 f"which sets it to {shown(value)}.",
                 because=f"policy {applied.name}",
                 fix=Fix(True, f"in policy {applied.name}: set dead-letter-exchange to {shown(value)} as well"),
-                history=lost[0].history if lost else (),
             )
 
 

@@ -1,0 +1,94 @@
+"""Tells which findings are equal up to the names of a topology, and how to call their objects together."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+
+from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
+from simulator.analysis.findings import Finding, ObjectName
+from simulator.analysis.snapshot import Snapshot
+
+_NAME = re.compile(r"'([^']*)'|(?<=on the way: )(\S+)|(?<=<- )(\S+)")
+"""A name in a sentence: in quotes, or on the way of a cycle."""
+NAMED_MAX = 3
+
+
+class Names:
+    """The names in a topology: of virtual hosts, queues and exchanges, and the routing keys."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._known: set[str] = set()
+        for vhost, topology in snapshot.topologies.items():
+            self._known |= {vhost, *topology.queues, *topology.exchanges}
+            self._known.update(each.routing_key for bound in topology.bindings.values() for each in bound)
+        for _, settings in snapshot.queues():
+            for key in (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY):
+                if key in settings.values:
+                    self._known.add(str(settings.values[key].value))
+
+    def shape(self, finding: Finding) -> str:
+        """Return a text that is the same for findings that differ only in names, and in which names they are.
+
+        It has the rule, the texts and what the history takes, with a number for each name in the order in which they
+        appear. How a message is published is left out: equal queues may be reached by different exchanges.
+        """
+        numbers = {finding.about.name: 0}
+        keys = {step.routing_key for step in finding.history if hasattr(step, "routing_key")}
+
+        def numbered(found: re.Match[str]) -> str:
+            name = next(each for each in found.groups() if each is not None)
+            known = name in numbers or name in self._known or name in keys
+            return f"'{numbers.setdefault(name, len(numbers))}'" if known else found[0]
+
+        texts = (finding.message, finding.because, str(finding.fix), finding.needs)
+        whole = [finding.code, finding.severity, finding.about.kind, *(_NAME.sub(numbered, each) for each in texts)]
+        return hashlib.sha256("\n".join(whole).encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def groups(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Return the findings with those of one shape together, in the order of the first of each."""
+    found: defaultdict[str, list[Finding]] = defaultdict(list)
+    for each in findings:
+        found[each.shape].append(each)
+    return list(found.values())
+
+
+def together(objects: Sequence[ObjectName]) -> str:
+    """Return what several objects of one kind are called together: ``3 queues 'a-*.work'``."""
+    kinds = f"{objects[0].kind[:-1]}ies" if objects[0].kind.endswith("y") else f"{objects[0].kind}s"
+    return f"{len(objects):,} {kinds} {pattern(each.name for each in objects)}{_where(objects)}"
+
+
+def _where(objects: Sequence[ObjectName]) -> str:
+    """Return in which virtual hosts objects are, where that is not the default one alone."""
+    vhosts = {each.vhost for each in objects}
+    if vhosts <= {"", "/"}:
+        return ""
+    return (
+        f" in {len(vhosts):,} virtual hosts {pattern(vhosts)}"
+        if len(vhosts) > 1
+        else f" in virtual host {pattern(vhosts)}"
+    )
+
+
+def pattern(names: Iterable[str]) -> str:
+    """Return one text for names: few of them as they are, many with ``*`` for what differs, or the first of them."""
+    known = sorted(set(names))
+    if len(known) == 1:
+        return f"'{known[0]}'"
+    first = _beginning(known)
+    last = _beginning([each[len(first) :][::-1] for each in known])[::-1]
+    if len(known) > NAMED_MAX and len(first) + len(last) >= min(3, *map(len, known)):
+        return f"'{first}*{last}'"
+    more = f" and {len(known) - NAMED_MAX:,} more" if len(known) > NAMED_MAX else ""
+    return ", ".join(f"'{each}'" for each in known[:NAMED_MAX]) + more
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    """Return what all the texts begin with."""
+    columns = takewhile(lambda column: len(set(column)) == 1, zip(*texts, strict=False))
+    return "".join(column[0] for column in columns)
