@@ -12,6 +12,7 @@ import msgspec
 from dlx.nearest_names import suggestion
 from dlx.releases import release
 from simulator.analysis.findings import SEVERITIES, Finding
+from simulator.analysis.lint.fixes import policy_commands
 from simulator.analysis.lint.linting import lint as lint_definitions
 from simulator.analysis.lint.rule import RULES
 from simulator.cli.command_parts import DataError, Unavailable, example
@@ -68,6 +69,11 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
     help="Exit with 1 only where messages are lost, or only for errors and warnings. [default: any finding]",
 )
 @click.option(
+    "--fix",
+    type=click.Choice(["policy"]),
+    help="Print the policies that mend findings, as commands that are safe on a running server, in place of findings.",
+)
+@click.option(
     "--explain",
     metavar="RULE",
     callback=_explain,
@@ -82,6 +88,7 @@ def lint(
     form: str,
     baseline: Path | None,
     fail_on: str | None,
+    fix: str | None,
 ) -> int:
     """Find what definitions get wrong about dead letters, with the setting that does it and what to change.
 
@@ -97,8 +104,8 @@ def lint(
     which messages its strategies and plugins lose.
     """
     if any(is_of_another_system(source) for source in sources):
-        if baseline is not None:
-            raise click.UsageError("--baseline: only for definitions")
+        if baseline is not None or fix is not None:
+            raise click.UsageError(f"--{'fix' if baseline is None else 'baseline'}: only for definitions")
         return lint_others(sources, form, FAIL_ON.get(fail_on or "", SEVERITIES))
     known = _known(baseline)
     reports, statuses = [], [0]
@@ -110,7 +117,9 @@ def lint(
                 raise
             error.show()
             statuses.append(error.exit_code)
-    if reports:
+    if reports and fix is not None:
+        click.echo("\n".join(policy_commands(each.report.findings) for each in reports), nl=False)
+    elif reports:
         click.echo(FORMATS[form](reports, len(sources) > 1), nl=False)
     counted = FAIL_ON.get(fail_on or "", SEVERITIES)
     found = any(each.severity in counted for linted in reports for each in linted.report.findings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 
@@ -12,6 +12,7 @@ import msgspec
 from dlx.settings import Setting, Settings
 from dlx.topology import STREAM, Policy
 from simulator.analysis.findings import Finding, Fix, ObjectName, Severity
+from simulator.analysis.lint.names import is_made_up
 from simulator.analysis.losses import Loss, Losses, find_losses
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Place, Walk
@@ -58,6 +59,21 @@ class Subject:
                 for hop, _ in place.onward:
                     found[vhost, hop.to_queue].add(hop.queue)
         return found
+
+    @cached_property
+    def dead_letter_exchanges(self) -> set[tuple[str, str]]:
+        """The exchanges to which queues dead-letter, as pairs of virtual host and name."""
+        named = ((vhost, settings.dead_letter_exchange) for (vhost, _), settings in self.queues())
+        return {(vhost, dlx) for vhost, dlx in named if dlx is not None}
+
+    @cached_property
+    def _policies(self) -> Counter[tuple[str, str]]:
+        applied = ((vhost, settings.policy.policy) for (vhost, _), settings in self.queues())
+        return Counter((vhost, policy.name) for vhost, policy in applied if policy is not None)
+
+    def applies_to(self, vhost: str, policy: Policy) -> int:
+        """Return to how many queues a policy applies."""
+        return self._policies[vhost, policy.name]
 
     @cached_property
     def loops(self) -> list[Loop]:
@@ -179,18 +195,28 @@ def by_policy(key: str, value: object, queue: str) -> Fix:
     return Fix(True, f"set {key} to {shown(value)} with a policy for '{queue}'; queues take policies while they run")
 
 
-def by_its_policy(settings: Settings) -> str:
-    """Say where to set something by policy: only one policy applies to a queue."""
-    policy, name = settings.policy.policy, settings.queue.name
-    return f"with a policy for '{name}'" if policy is None else f"in policy {policy.name}, which applies to '{name}'"
+def by_its_policy(subject: Subject, queue: QueueAt) -> str:
+    """Say where to set something for a queue by policy: only one policy applies to a queue."""
+    vhost, name = queue
+    policy = subject.snapshot.flows[vhost].settings(name).policy.policy
+    if is_made_up(name):
+        return f"with a policy for queues that servers name, such as '{name}' (pattern '^amq\\.gen-')"
+    if policy is None:
+        return f"with a policy for '{name}'"
+    others = subject.applies_to(vhost, policy) - 1
+    if not others:
+        return f"in policy {policy.name}, which applies to '{name}'"
+    queues = "another queue" if others == 1 else f"{others:,} other queues"
+    keys = f"with the keys of policy {policy.name}, which applies to {queues} as well"
+    return f"with a policy for '{name}' alone, of a higher priority and {keys}"
 
 
-def change(settings: Settings, key: str, how: str) -> Fix:
+def change(subject: Subject, queue: QueueAt, key: str, how: str) -> Fix:
     """Return the fix that changes a setting where it is set: safe in a policy, not in a queue's arguments."""
-    setting = settings.values.get(key)
+    setting = subject.snapshot.flows[queue[0]].settings(queue[1]).values.get(key)
     origin = None if setting is None else setting.origin
     if origin is None or origin.kind == "server default":
-        return Fix(True, f"{by_its_policy(settings)}: {how}")
+        return Fix(True, f"{by_its_policy(subject, queue)}: {how}")
     if origin.kind == "argument":
         return Fix(False, f"{how}: it is an argument of the queue, so delete the queue and declare it again")
     return Fix(True, f"in {origin}: {how}")

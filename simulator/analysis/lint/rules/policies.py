@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dlx.amqp_errors import Refusal
 from dlx.permissions import check
-from dlx.policies import PolicyChoice, why_not
+from dlx.policies import PolicyChoice, choose_policy, is_for_type, pattern_found, why_not
 from dlx.releases import Release
 from dlx.settings import (
     ARGUMENT,
@@ -16,9 +16,20 @@ from dlx.settings import (
     DEAD_LETTER_STRATEGY,
     Settings,
 )
-from dlx.topology import Policy
-from simulator.analysis.findings import Fix
-from simulator.analysis.lint.rule import Found, Subject, is_stream, queue_name, rule, said_by, shown
+from dlx.topology import Exchange, Policy, Queue
+from simulator.analysis.findings import Fix, ObjectName
+from simulator.analysis.lint.fixes import set_by_policy
+from simulator.analysis.lint.rule import (
+    Found,
+    QueueAt,
+    Subject,
+    is_stream,
+    policy_name,
+    queue_name,
+    rule,
+    said_by,
+    shown,
+)
 
 _NAMES = (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, DEAD_LETTER_STRATEGY)
 
@@ -47,8 +58,16 @@ def argument_hides_policy(subject: Subject) -> Iterator[Found]:
                     message=f"argument x-{key} {shown(setting.value)} of '{queue[1]}' hides {shown(value)} by "
                     f"{origin}.",
                     because=said_by(setting),
-                    fix=Fix(False, f"delete '{queue[1]}' and declare it without x-{key}"),
+                    fix=_unhide(subject, queue, key, origin.name),
                 )
+
+
+def _unhide(subject: Subject, queue: QueueAt, key: str, policy: str) -> Fix:
+    """Return the fix for a hidden value. The argument may be what brings messages back from a queue where they wait."""
+    if key in _NAMES and (queue in subject.looping or queue in subject.sources):
+        keep = f"keep x-{key} if it is meant: it says where dead letters that wait in '{queue[1]}' go on"
+        return Fix(True, f"{keep}. Let the pattern of policy {policy} leave '{queue[1]}' out")
+    return Fix(False, f"delete '{queue[1]}' and declare it without x-{key}")
 
 
 @rule("DLX008", "policy-shadowed")
@@ -60,24 +79,35 @@ def policy_shadowed(subject: Subject) -> Iterator[Found]:
     Example: policy 'ttl' (priority 10, message-ttl) before policy 'dlx' (priority 0, dead-letter-exchange).
     Fix: put the dead-letter exchange into the policy that applies.
     """
+    for queue, applied, shadowed in _shadowed(subject):
+        lost = subject.lost_at.get(queue, [])
+        value = shadowed[0].definition[DEAD_LETTER_EXCHANGE]
+        yield Found(
+            severity="error" if lost else "warning",
+            about=queue_name(queue),
+            message=f"'{queue[1]}' gets no dead-letter exchange: policy '{applied.name}' (priority "
+            f"{applied.priority}) applies instead of '{shadowed[0].name}' (priority {shadowed[0].priority}), "
+            f"which sets it to {shown(value)}.",
+            because=f"policy {applied.name}",
+            fix=set_by_policy(subject, queue, _dead_lettering(shadowed[0])),
+            history=lost[0].history if lost else (),
+        )
+
+
+def _shadowed(subject: Subject) -> Iterator[tuple[QueueAt, Policy, list[Policy]]]:
+    """Yield queues that would have a dead-letter exchange if another policy applied: that which does, and those."""
     for queue, settings in subject.queues():
         applied = settings.policy.policy
         if applied is None or settings.dead_letters or is_stream(settings):
             continue
         shadowed = [each for each in _beaten(settings.policy, settings) if DEAD_LETTER_EXCHANGE in each.definition]
         if shadowed:
-            lost = subject.lost_at.get(queue, [])
-            value = shadowed[0].definition[DEAD_LETTER_EXCHANGE]
-            yield Found(
-                severity="error" if lost else "warning",
-                about=queue_name(queue),
-                message=f"'{queue[1]}' gets no dead-letter exchange: policy '{applied.name}' (priority "
-                f"{applied.priority}) applies instead of '{shadowed[0].name}' (priority {shadowed[0].priority}), "
-                f"which sets it to {shown(value)}.",
-                because=f"policy {applied.name}",
-                fix=Fix(True, f"in policy {applied.name}: set dead-letter-exchange to {shown(value)} as well"),
-                history=lost[0].history if lost else (),
-            )
+            yield queue, applied, shadowed
+
+
+def _dead_lettering(policy: Policy) -> dict[str, Any]:
+    """Return what a policy says of where dead letters go."""
+    return {key: policy.definition[key] for key in _NAMES[:2] if key in policy.definition}
 
 
 def _beaten(choice: PolicyChoice, settings: Settings) -> list[Policy]:
@@ -87,6 +117,54 @@ def _beaten(choice: PolicyChoice, settings: Settings) -> list[Policy]:
         for each in choice.policies
         if each != choice.policy and why_not(each, settings.queue, settings.release) is None
     ]
+
+
+@rule("DLX033", "policy-without-effect")
+def policy_without_effect(subject: Subject) -> Iterator[Found]:
+    """A policy or an operator policy applies to no queue and no exchange of the definitions.
+
+    Why: its pattern is found in no name, it is for objects of another kind, or another policy comes before it
+    everywhere. What it says happens nowhere. It is a note where a queue that a client declares later may have such a
+    name.
+    Example: policy 'dlx' with pattern '^order$', where the queues are called 'orders' and 'orders.eu'.
+    Fix: correct its pattern, its apply-to or its priority, or remove it.
+    """
+    told = {policy_name(queue[0], each) for queue, _, shadowed in _shadowed(subject) for each in shadowed}
+    told |= {each.about for each in subject.snapshot.refused}
+    for vhost, flow in subject.snapshot.flows.items():
+        topology = flow.topology
+        targets: list[Queue | Exchange] = [*topology.queues.values()]
+        targets += (each for each in topology.exchanges.values() if each.name)
+        for policies, operator in ((topology.policies, False), (topology.operator_policies, True)):
+            idle = {each.name: each for each in policies if policy_name(vhost, each, operator=operator) not in told}
+            for target in targets if idle else ():
+                choice = choose_policy(target, policies, flow.release)
+                for name in [choice.policy.name, *(each.name for each in choice.tied)] if choice.policy else ():
+                    idle.pop(name, None)
+            for policy in idle.values():
+                yield from _idle(policy_name(vhost, policy, operator=operator), policy, targets, flow.release)
+
+
+def _idle(about: ObjectName, policy: Policy, targets: Iterable[Queue | Exchange], release: Release) -> Iterator[Found]:
+    """Yield what to say of a policy that applies to nothing, unless it is that it is for queues of another type."""
+    named = [each for each in targets if pattern_found(policy.pattern, each.name, release.regex_library)]
+    whys = [why_not(policy, each, release) for each in named]
+    if None in whys:
+        first = named[whys.index(None)].name
+        why = f"wherever it could apply, as to '{first}', a policy of a higher priority does"
+    elif whys and any(is_for_type(why) for why in whys if why is not None):
+        return
+    elif whys:
+        why = f"its pattern {shown(policy.pattern)} is found in names, but {whys[0]}"
+    else:
+        why = f"its pattern {shown(policy.pattern)} is found in no name"
+    yield Found(
+        severity="warning" if whys else "note",
+        about=about,
+        message=f"{about.kind} '{about.name}' applies to no queue and no exchange: {why}.",
+        because=f"{about.kind} {about.name}",
+        fix=Fix(True, "correct its pattern, its apply-to or its priority, or remove it"),
+    )
 
 
 @rule("DLX009", "ambiguous-policy")

@@ -15,12 +15,24 @@ from dlx.settings import (
     DEAD_LETTER_STRATEGY,
     DELIVERY_LIMIT,
     OVERFLOW,
+    REJECT_PUBLISH,
     REJECT_PUBLISH_DLX,
     Settings,
 )
 from dlx.topology import QUORUM
 from simulator.analysis.findings import Fix, ObjectName
-from simulator.analysis.lint.rule import Found, Subject, change, is_stream, queue_name, rule, said_by
+from simulator.analysis.lint.fixes import dead_letter_to, obvious_address, set_by_policy
+from simulator.analysis.lint.rule import (
+    Found,
+    QueueAt,
+    Subject,
+    by_its_policy,
+    change,
+    is_stream,
+    queue_name,
+    rule,
+    said_by,
+)
 from simulator.definitions.checks import misspelt
 from simulator.definitions.reading import FIRST_COUNTS, SECTIONS
 
@@ -110,9 +122,22 @@ def at_least_once_ineffective(subject: Subject) -> Iterator[Found]:
             message=f"'{queue[1]}' asks for at-least-once dead-lettering without {lacks}: at-most-once happens, and "
             "dead letters can be lost.",
             because=said_by(setting if not settings.dead_letters else settings.values[OVERFLOW]),
-            fix=change(settings, DEAD_LETTER_STRATEGY, f"set {lacks} for '{queue[1]}' as well"),
+            fix=_make_effective(subject, queue, settings),
         )
     yield from _found(subject, DEAD_LETTER_STRATEGY, "Its dead letters can be lost on their way.")
+
+
+def _make_effective(subject: Subject, queue: QueueAt, settings: Settings) -> Fix:
+    """Return the fix that makes at-least-once dead-lettering happen in a queue that asks for it."""
+    if not settings.dead_letters:
+        address = obvious_address(subject, queue)
+        if address is not None:
+            return dead_letter_to(subject, queue, address)
+        return Fix(True, f"{by_its_policy(subject, queue)}: set dead-letter-exchange as well")
+    overflow = settings.values.get(OVERFLOW)
+    if overflow is None or overflow.origin.kind in ("policy", "server default"):
+        return set_by_policy(subject, queue, {OVERFLOW: REJECT_PUBLISH})
+    return change(subject, queue, OVERFLOW, f"set overflow to {REJECT_PUBLISH}")
 
 
 @rule("DLX013", "overflow-unsupported")
@@ -133,7 +158,7 @@ def overflow_unsupported(subject: Subject) -> Iterator[Found]:
                 message=f"quorum queue '{queue[1]}' takes overflow reject-publish-dlx for drop-head: full, it drops "
                 "its oldest message and refuses no publish.",
                 because=said_by(setting),
-                fix=change(settings, OVERFLOW, "set overflow to reject-publish or drop-head"),
+                fix=change(subject, queue, OVERFLOW, "set overflow to reject-publish or drop-head"),
             )
     yield from _found(subject, OVERFLOW, "When it is full it does something else.")
 
@@ -155,10 +180,18 @@ def dead_letter_key_alone(subject: Subject) -> Iterator[Found]:
                 message=f"'{queue[1]}' has a dead-letter routing key and no dead-letter exchange: what dies is "
                 "dropped.",
                 because=said_by(setting),
-                fix=change(settings, DEAD_LETTER_ROUTING_KEY, "set dead-letter-exchange as well ('' is the default)"),
+                fix=_add_exchange(subject, queue),
             )
     fix = "declare the queue with x-dead-letter-exchange as well ('' is the default exchange)"
     yield from _refused(subject, f"x-{DEAD_LETTER_ROUTING_KEY}", fix)
+
+
+def _add_exchange(subject: Subject, queue: QueueAt) -> Fix:
+    """Return the fix for a dead-letter routing key alone."""
+    address = obvious_address(subject, queue)
+    if address is not None:
+        return dead_letter_to(subject, queue, address)
+    return Fix(True, f"{by_its_policy(subject, queue)}: set dead-letter-exchange as well ('' is the default)")
 
 
 @rule("DLX019", "stream-never-dead-letters")
