@@ -20,6 +20,7 @@ from simulator.cli.given_source import ServerURL, Source, named, read_source, so
 from simulator.cli.lint_formats import FORMATS, Linted, explained
 from simulator.cli.lint_others import is_of_another_system, lint_others
 from simulator.cli.options import GivenFile, chosen_release, read_object, release_option
+from simulator.definitions.secrets import note_on_secrets
 
 FAIL_ON = {"lost": ("error",), "warning": ("error", "warning")}
 Key = tuple[str, str, str, str]
@@ -130,6 +131,9 @@ def _linted(source: Source, over: ServerURL | None, rules: str | None, known: Kn
     """Lint one source, and leave out what is known. Raises ``DataError`` and ``Unavailable``."""
     name = named(source)
     definitions = read_source(source, over)
+    secrets = note_on_secrets(definitions.document) if isinstance(source, Path) else None
+    if secrets is not None:
+        click.echo(f"note: {name} {secrets}", err=True)
     report = lint_definitions(definitions, release(chosen_release(definitions, rules)))
     old = known.get(None, set()) | known.get(name, set())
     fresh = tuple(each for each in report.findings if _key(each) not in old)
