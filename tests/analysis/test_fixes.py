@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dlx.releases import release
 from simulator.analysis.findings import Finding
 from simulator.analysis.lint.fixes import applied, combined, policy_commands
@@ -138,3 +140,42 @@ def test_fixes_are_data_in_json_where_they_can_be_carried_out() -> None:
     (change,) = json.loads(json.dumps(report["findings"][0]["fix"]["changes"]))
     assert change["section"] == "policies"
     assert change["item"]["definition"]["dead-letter-exchange"] == "dead.letter"
+
+
+def test_what_a_mistaken_argument_was_to_do_is_done_by_policy() -> None:
+    work = queue("work", dead_leter_exchange="dlx")
+    sections = {"exchanges": [exchange("dlx", "fanout")], "bindings": [bound("dlx", "dead")]}
+    (misspelt,) = [each for each in found(work, queue("dead"), **sections) if each.name == "misspelt-name"]
+    assert misspelt.fix.safe
+    assert misspelt.fix.text.startswith("with a policy for 'work': set dead-letter-exchange to 'dlx'; name it ")
+
+
+@pytest.mark.parametrize(
+    ("made_up", "meant"),
+    [
+        ("max_retries", "x-delivery-limit"),
+        ("retry_count", "x-delivery-limit"),
+        ("max_delivery_attempts", "x-delivery-limit"),
+        ("dlq", "x-dead-letter-exchange"),
+        ("dead_letter_queue", "x-dead-letter-exchange"),
+        ("queue_ttl", "x-message-ttl"),
+        ("retry_delay", "x-message-ttl"),
+        ("max_size", "x-max-length"),
+    ],
+)
+def test_an_argument_that_somebody_made_up_is_told_with_the_real_one(made_up: str, meant: str) -> None:
+    said = [each.message for each in found(queue("work", **{made_up: 3})) if each.name == "misspelt-name"]
+    assert said == [f"servers ignore argument x-{made_up.replace('_', '-')} of 'work'; did you mean {meant}?"]
+
+
+def test_a_limit_that_a_type_of_queue_does_not_have_is_not_set_by_policy() -> None:
+    (made_up,) = [each for each in found(queue("work", max_retries=3)) if each.name == "misspelt-name"]
+    assert made_up.fix.text.startswith("classic queues have no delivery-limit")
+    (made_up,) = [
+        each for each in found(queue("work", max_retries=3, queue_type="quorum")) if each.name == "misspelt-name"
+    ]
+    assert made_up.fix.text.startswith("with a policy for 'work': set delivery-limit; ")
+
+
+def test_an_argument_of_a_plugin_is_no_mistake() -> None:
+    assert found(queue("work", message_deduplication=True, cache_persistence="memory")) == []
