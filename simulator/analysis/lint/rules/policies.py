@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from dlx.amqp_errors import Refusal
 from dlx.permissions import check
@@ -16,7 +16,7 @@ from dlx.settings import (
     DEAD_LETTER_STRATEGY,
     Settings,
 )
-from dlx.topology import Exchange, Policy, Queue
+from dlx.topology import STOCK_EXCHANGES, Exchange, Policy, Queue
 from simulator.analysis.findings import Fix, ObjectName
 from simulator.analysis.lint.fixes import set_by_policy
 from simulator.analysis.lint.rule import (
@@ -131,40 +131,61 @@ def policy_without_effect(subject: Subject) -> Iterator[Found]:
     """
     told = {policy_name(queue[0], each) for queue, _, shadowed in _shadowed(subject) for each in shadowed}
     told |= {each.about for each in subject.snapshot.refused}
+    for idle in idle_policies(subject):
+        if idle.about in told or is_for_type(idle.why):
+            continue
+        kind, name = idle.about.kind, idle.about.name
+        yield Found(
+            severity="note" if idle.is_for_other_names else "warning",
+            about=idle.about,
+            message=f"{kind} '{name}' applies to no queue and no exchange: {idle.why}.",
+            because=f"{kind} {name}",
+            fix=Fix(True, "correct its pattern, its apply-to or its priority, or remove it"),
+        )
+
+
+class IdlePolicy(NamedTuple):
+    """A policy that applies to nothing, why not, and whether its pattern is found in no name."""
+
+    about: ObjectName
+    why: str
+    is_for_other_names: bool
+
+
+def idle_policies(subject: Subject) -> Iterator[IdlePolicy]:
+    """Yield the policies that apply to no queue and no exchange.
+
+    Every virtual host has exchanges of the server; a policy that is not for exchanges alone is not meant for them.
+    """
     for vhost, flow in subject.snapshot.flows.items():
-        topology = flow.topology
-        targets: list[Queue | Exchange] = [*topology.queues.values()]
-        targets += (each for each in topology.exchanges.values() if each.name)
+        topology, rules = flow.topology, flow.release
+        exchanges = [each for each in topology.exchanges.values() if each.name]
+        targets: list[Queue | Exchange] = [*topology.queues.values(), *exchanges]
         for policies, operator in ((topology.policies, False), (topology.operator_policies, True)):
-            idle = {each.name: each for each in policies if policy_name(vhost, each, operator=operator) not in told}
-            for target in targets if idle else ():
-                choice = choose_policy(target, policies, flow.release)
-                for name in [choice.policy.name, *(each.name for each in choice.tied)] if choice.policy else ():
-                    idle.pop(name, None)
-            for policy in idle.values():
-                yield from _idle(policy_name(vhost, policy, operator=operator), policy, targets, flow.release)
+            settings = [flow.settings(name) for name in topology.queues]
+            choices = [each.operator_policy if operator else each.policy for each in settings]
+            choices += (choose_policy(each, policies, rules) for each in exchanges if policies)
+            applied = {
+                each.name
+                for choice in choices
+                for each in (choice.policy, *choice.tied)
+                if each is not None and (each.apply_to == "exchanges" or choice.target not in STOCK_EXCHANGES)
+            }
+            for policy in policies:
+                if policy.name not in applied:
+                    why, other = _why_idle(policy, targets, rules)
+                    yield IdlePolicy(policy_name(vhost, policy, operator=operator), why, other)
 
 
-def _idle(about: ObjectName, policy: Policy, targets: Iterable[Queue | Exchange], release: Release) -> Iterator[Found]:
-    """Yield what to say of a policy that applies to nothing, unless it is that it is for queues of another type."""
-    named = [each for each in targets if pattern_found(policy.pattern, each.name, release.regex_library)]
-    whys = [why_not(policy, each, release) for each in named]
+def _why_idle(policy: Policy, targets: list[Queue | Exchange], rules: Release) -> tuple[str, bool]:
+    named = [each for each in targets if pattern_found(policy.pattern, each.name, rules.regex_library)]
+    whys = {why_not(policy, each, rules): each for each in named}
+    if not named:
+        return f"its pattern {shown(policy.pattern)} is found in no name", True
     if None in whys:
-        first = named[whys.index(None)].name
-        why = f"wherever it could apply, as to '{first}', a policy of a higher priority does"
-    elif whys and any(is_for_type(why) for why in whys if why is not None):
-        return
-    elif whys:
-        why = f"its pattern {shown(policy.pattern)} is found in names, but {whys[0]}"
-    else:
-        why = f"its pattern {shown(policy.pattern)} is found in no name"
-    yield Found(
-        severity="warning" if whys else "note",
-        about=about,
-        message=f"{about.kind} '{about.name}' applies to no queue and no exchange: {why}.",
-        because=f"{about.kind} {about.name}",
-        fix=Fix(True, "correct its pattern, its apply-to or its priority, or remove it"),
-    )
+        return f"wherever it could apply, as to '{whys[None].name}', another policy comes first", False
+    first = next(why for why in whys if why is not None)
+    return f"its pattern {shown(policy.pattern)} is found in names, but {first}", False
 
 
 @rule("DLX009", "ambiguous-policy")
