@@ -17,12 +17,11 @@ from dlx.policies import unsupported_keys
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, Settings
 from dlx.topology import STREAM, Policy
 from simulator.analysis.findings import Change, Finding, Fix
-from simulator.analysis.lint.names import is_made_up, is_named_for_dead_letters, is_named_for_those_of
+from simulator.analysis.lint.names import is_made_up, is_named_for_dead_letters, is_pattern, stem
 from simulator.analysis.lint.rule import QueueAt, Subject, by_its_policy, shown
 from simulator.definitions import Definitions
 
 _SPECIAL = str.maketrans({each: f"\\{each}" for each in r"\^$.|?*+()[]{}"})
-_WILDCARDS = {"*", "#"}
 _ANY_KEY = "any"
 
 
@@ -39,10 +38,9 @@ def obvious_address(subject: Subject, queue: QueueAt) -> Address | None:
     That is the one exchange that is called after dead letters or that other queues use, or a queue that is called
     after this one and dead letters. What dead letters come to there keeps them.
     """
-    found = list(dict.fromkeys(_addresses(subject, queue)))
-    own = [each for each, name in found if is_named_for_those_of(name, queue[1])]
-    general = list(dict.fromkeys(each for each, _ in found))
-    choice = list(dict.fromkeys(own)) or general
+    found = dict(_addresses(subject, queue))
+    own = [each for each, name in found.items() if is_named_for_dead_letters(name) and stem(name) == stem(queue[1])]
+    choice = own or list(found)
     return choice[0] if len(choice) == 1 else None
 
 
@@ -53,30 +51,15 @@ def _addresses(subject: Subject, queue: QueueAt) -> Iterator[tuple[Address, str]
     fixed = flow.settings(name).dead_letter_routing_key
     for exchange in flow.topology.exchanges:
         if exchange and (is_named_for_dead_letters(exchange) or (vhost, exchange) in subject.dead_letter_exchanges):
-            keys = list(_keys(subject, vhost, exchange)) if fixed is None else [fixed]
-            own = [key for key in keys if key == name]
-            for key in own or keys[:1] if len(own or keys) == 1 else ():
-                if _keeps(subject, queue, exchange, _ANY_KEY if key is None else key):
-                    yield Address(exchange, key if fixed is None else None), exchange
-    for other in flow.topology.queues:
-        wanted = is_named_for_those_of(other, name) if fixed is None else other == fixed
-        if wanted and _keeps(subject, queue, "", other):
+            keys = subject.passing_keys(vhost, exchange) if fixed is None else [fixed]
+            if name not in keys and len(keys) != 1:
+                continue
+            key = name if name in keys else next(iter(keys))
+            if _keeps(subject, queue, exchange, _ANY_KEY if key is None else key):
+                yield Address(exchange, key if fixed is None else None), exchange
+    for other in subject.for_those_of.get((vhost, stem(name)), ()) if fixed is None else [fixed]:
+        if _keeps(subject, queue, "", other):
             yield Address("", other if fixed is None else None), other
-
-
-def _keys(subject: Subject, vhost: str, exchange: str) -> Iterator[str | None]:
-    """Yield the routing keys with which messages pass an exchange: ``None`` where any does."""
-    topology = subject.snapshot.topologies[vhost]
-    kind = topology.exchanges[exchange].type
-    keys = {each.routing_key: None for each in topology.bindings.get(exchange, ())}
-    if kind == "fanout" or (kind == "topic" and "#" in keys):
-        yield None
-    elif kind in ("direct", "topic"):
-        yield from (key for key in keys if not _is_pattern(key))
-
-
-def _is_pattern(key: str) -> bool:
-    return not _WILDCARDS.isdisjoint(key.split("."))
 
 
 def _keeps(subject: Subject, queue: QueueAt, exchange: str, key: str) -> bool:
@@ -190,9 +173,10 @@ def route_dead_letters(subject: Subject, queue: QueueAt, keys: list[str]) -> Fix
         return bound("")
     if again:
         return Fix(True, again)
-    known = [key for key in _keys(subject, vhost, dlx) if key is not None and _keeps(subject, queue, dlx, key)]
-    if len(known) == 1:
-        return set_by_policy(subject, queue, {DEAD_LETTER_ROUTING_KEY: known[0]})
+    known = subject.passing_keys(vhost, dlx)
+    key = next(iter(known)) if len(known) == 1 else None
+    if key is not None and _keeps(subject, queue, dlx, key):
+        return set_by_policy(subject, queue, {DEAD_LETTER_ROUTING_KEY: key})
     real = [key for key in keys if key in _literal_keys(subject, vhost)]
     if len(real) == len(keys):
         return bound(*keys)
@@ -204,11 +188,8 @@ def _by_default_exchange(subject: Subject, queue: QueueAt, replaced: str | None)
     """Return the fix where dead letters go to the default exchange, which routes to the queue of the key's name."""
     if replaced is not None:
         return Fix(True, f"declare queue '{replaced}': the default exchange routes to the queue of that name")
-    own = [
-        other
-        for other in subject.snapshot.topologies[queue[0]].queues
-        if is_named_for_those_of(other, queue[1]) and _keeps(subject, queue, "", other)
-    ]
+    called_after = subject.for_those_of.get((queue[0], stem(queue[1])), ())
+    own = [other for other in called_after if _keeps(subject, queue, "", other)]
     if len(own) == 1:
         return set_by_policy(subject, queue, {DEAD_LETTER_ROUTING_KEY: own[0]})
     routes = "the default exchange routes to the queue that the key names"
@@ -228,7 +209,7 @@ def literal_wildcards(subject: Subject, queue: QueueAt) -> list[str]:
     if exchange is None or not dlx or exchange.type != "direct":
         return []
     return list(
-        dict.fromkeys(each.routing_key for each in topology.bindings.get(dlx, ()) if _is_pattern(each.routing_key))
+        dict.fromkeys(each.routing_key for each in topology.bindings.get(dlx, ()) if is_pattern(each.routing_key))
     )
 
 
@@ -238,14 +219,16 @@ def _only_keeping(subject: Subject, queue: QueueAt, exchange: str) -> str | None
     Where none is bound, it is the one that is called after dead letters.
     """
     flow = subject.snapshot.flows[queue[0]]
-    keeping = [name for name in flow.topology.queues if name != queue[1] and is_keeping(flow.settings(name))]
+
+    def keeps(name: str) -> bool:
+        return name != queue[1] and name in flow.topology.queues and is_keeping(flow.settings(name))
+
     bound = {each.destination for each in flow.topology.bindings.get(exchange, ()) if each.destination_type == "queue"}
     if bound:
         (found, *more) = sorted(bound)
-        return found if not more and found in keeping else None
-    named = [name for name in keeping if is_named_for_dead_letters(name)]
-    own = [name for name in named if is_named_for_those_of(name, queue[1])]
-    choice = own or named
+        return found if not more and keeps(found) else None
+    own = list(filter(keeps, subject.for_those_of.get((queue[0], stem(queue[1])), ())))
+    choice = own or list(filter(keeps, subject.for_dead_letters.get(queue[0], ())))
     return choice[0] if len(choice) == 1 else None
 
 
@@ -253,7 +236,7 @@ def _literal_keys(subject: Subject, vhost: str) -> set[str]:
     """Return the keys that the definitions themselves have; others stand for whatever a wildcard takes."""
     topology = subject.snapshot.topologies[vhost]
     bound = (each.routing_key for bindings in topology.bindings.values() for each in bindings)
-    return {*topology.queues, *(key for key in bound if not _is_pattern(key))}
+    return {*topology.queues, *(key for key in bound if not is_pattern(key))}
 
 
 # Carries fixes out

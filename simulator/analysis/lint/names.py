@@ -25,12 +25,17 @@ def is_named_for_dead_letters(name: str) -> bool:
     return not _DEAD.isdisjoint(words(name))
 
 
-def is_named_for_those_of(name: str, queue: str) -> bool:
-    """Tell whether a name is for the dead letters of this very queue, as ``orders.dlq`` is for those of ``orders``."""
-    own = [word for word in words(name) if word not in _DEAD | _BESIDE_DEAD]
-    return is_named_for_dead_letters(name) and own == [word for word in words(queue) if word not in _BESIDE_DEAD]
+def stem(name: str) -> tuple[str, ...]:
+    """Return the words of a name without those for dead letters: ``orders.dlq`` is for those of ``orders``."""
+    aside = _DEAD | _BESIDE_DEAD if is_named_for_dead_letters(name) else _BESIDE_DEAD
+    return tuple(word for word in words(name) if word not in aside)
 
 
 def is_made_up(name: str) -> bool:
     """Tell whether a server made up the name; the next queue of that client has another one."""
     return name.startswith("amq.")
+
+
+def is_pattern(key: str) -> bool:
+    """Tell whether the binding key of a topic exchange takes more than one routing key."""
+    return not {"*", "#"}.isdisjoint(key.split("."))

@@ -12,7 +12,7 @@ import msgspec
 from dlx.settings import Setting, Settings
 from dlx.topology import STREAM, Policy
 from simulator.analysis.findings import Finding, Fix, ObjectName, Severity
-from simulator.analysis.lint.names import is_made_up
+from simulator.analysis.lint.names import is_made_up, is_named_for_dead_letters, is_pattern, stem
 from simulator.analysis.losses import Loss, Losses, find_losses
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Place, Walk
@@ -36,6 +36,7 @@ class Subject:
     def __init__(self, snapshot: Snapshot, about: Collection[QueueAt] | None = None) -> None:
         self.snapshot = snapshot
         self.losses: Losses = find_losses(snapshot, about)
+        self._keys: dict[tuple[str, str], dict[str | None, None]] = {}
 
     def queues(self) -> Iterator[tuple[QueueAt, Settings]]:
         """Yield the settings of each queue."""
@@ -65,6 +66,38 @@ class Subject:
         """The exchanges to which queues dead-letter, as pairs of virtual host and name."""
         named = ((vhost, settings.dead_letter_exchange) for (vhost, _), settings in self.queues())
         return {(vhost, dlx) for vhost, dlx in named if dlx is not None}
+
+    @cached_property
+    def for_dead_letters(self) -> dict[str, list[str]]:
+        """The names of queues that are called after dead letters, by virtual host."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for (vhost, name), _ in self.queues():
+            if is_named_for_dead_letters(name):
+                found[vhost].append(name)
+        return found
+
+    @cached_property
+    def for_those_of(self) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+        """The same by virtual host and the words of the queue whose dead letters they are for."""
+        found: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+        for vhost, names in self.for_dead_letters.items():
+            for name in names:
+                found[vhost, stem(name)].append(name)
+        return found
+
+    def passing_keys(self, vhost: str, exchange: str) -> Collection[str | None]:
+        """Return the routing keys with which messages pass an exchange: ``None`` alone where any does."""
+        at = vhost, exchange
+        if at not in self._keys:  # many queues may share one
+            topology = self.snapshot.topologies[vhost]
+            kind = topology.exchanges[exchange].type
+            keys = {each.routing_key: None for each in topology.bindings.get(exchange, ())}
+            if kind == "fanout" or (kind == "topic" and "#" in keys):
+                self._keys[at] = {None: None}
+            else:
+                by_key = kind in ("direct", "topic")
+                self._keys[at] = {key: None for key in keys if by_key and not is_pattern(key)}
+        return self._keys[at]
 
     @cached_property
     def _policies(self) -> Counter[tuple[str, str]]:
