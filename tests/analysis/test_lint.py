@@ -276,3 +276,12 @@ def test_a_policy_that_another_one_beats_everywhere_is_told_and_one_for_later_qu
     told = {each.about.name: each.severity for each in found(queue("work", overflow="reject-publish"),
             policies=policies)}  # fmt: skip
     assert told == {"second": "warning", "later": "note"}
+
+
+def test_an_operator_policy_that_overrules_many_queues_is_one_finding() -> None:
+    value = {"pattern": ".*", "apply-to": "queues", "priority": 0, "definition": {"max-length-bytes": 3}}
+    operator = {"vhost": "/", "component": "operator_policy", "name": "op", "value": value}
+    queues = [queue(name, max_length_bytes=9, overflow="reject-publish") for name in ("a", "b", "c")]
+    (only,) = found(*queues, parameters=[operator])
+    assert (only.name, str(only.about)) == ("forbidden-by-operator-policy", "operator policy 'op'")
+    assert only.message.endswith("makes it 3; it overrules max-length-bytes of 2 other queues as well.")

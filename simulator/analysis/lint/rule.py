@@ -223,11 +223,6 @@ def because(loss: Loss) -> str:
     return str(loss.rule)
 
 
-def by_policy(key: str, value: object, queue: str) -> Fix:
-    """Return the fix that sets a key by a policy of its own, which a live queue takes."""
-    return Fix(True, f"set {key} to {shown(value)} with a policy for '{queue}'; queues take policies while they run")
-
-
 def by_its_policy(subject: Subject, queue: QueueAt) -> str:
     """Say where to set something for a queue by policy: only one policy applies to a queue."""
     vhost, name = queue
@@ -250,6 +245,8 @@ def change(subject: Subject, queue: QueueAt, key: str, how: str) -> Fix:
     origin = None if setting is None else setting.origin
     if origin is None or origin.kind == "server default":
         return Fix(True, f"{by_its_policy(subject, queue)}: {how}")
+    if origin.kind == "argument" and is_made_up(queue[1]):
+        return Fix(True, f"{how}: it is an argument, so let the client declare its next queue like that")
     if origin.kind == "argument":
         return Fix(False, f"{how}: it is an argument of the queue, so delete the queue and declare it again")
     return Fix(True, f"in {origin}: {how}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from dlx.settings import (
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
     DEAD_LETTER_STRATEGY,
+    Origin,
+    Setting,
     Settings,
 )
 from dlx.topology import STOCK_EXCHANGES, Exchange, Policy, Queue
@@ -219,19 +222,30 @@ def forbidden_by_operator_policy(subject: Subject) -> Iterator[Found]:
     Example: x-message-ttl 86400000 under an operator policy with message-ttl 3600000.
     Fix: ask the operator, or set what is allowed.
     """
+    overruled: defaultdict[tuple[ObjectName, str], list[tuple[QueueAt, Setting]]] = defaultdict(list)
     for queue, settings in subject.queues():
         for key, setting in settings.values.items():
-            hidden = [(value, origin) for value, origin in setting.hidden if value != setting.value]
-            if setting.origin.kind == "operator policy" and hidden:
-                value, origin = hidden[0]
-                yield Found(
-                    severity="warning",
-                    about=queue_name(queue),
-                    message=f"'{queue[1]}' asks for {key} {shown(value)} by {origin}, and {setting.origin} makes it "
-                    f"{shown(setting.value)}.",
-                    because=said_by(setting),
-                    fix=Fix(True, f"in {setting.origin}: allow {shown(value)}, or ask for no more than that"),
-                )
+            if setting.origin.kind == "operator policy" and _asked(setting):
+                policy = ObjectName(setting.origin.kind, queue[0], setting.origin.name)
+                overruled[policy, key].append((queue, setting))
+    for (policy, key), queues in overruled.items():
+        queue, setting = queues[0]
+        value, origin = _asked(setting)[0]
+        more = len(queues) - 1
+        also = f"; it overrules {key} of {more:,} other queues as well" if more else ""
+        yield Found(
+            severity="warning",
+            about=policy if more else queue_name(queue),
+            message=f"'{queue[1]}' asks for {key} {shown(value)} by {origin}, and {setting.origin} makes it "
+            f"{shown(setting.value)}{also}.",
+            because=said_by(setting),
+            fix=Fix(True, f"in {setting.origin}: allow {shown(value)}, or ask for no more than that"),
+        )
+
+
+def _asked(setting: Setting) -> list[tuple[Any, Origin]]:
+    """Return the other values that an owner of the queue asks for, with where they come from."""
+    return [(value, origin) for value, origin in setting.hidden if value != setting.value]
 
 
 @rule("DLX021", "permission-denied-dlx")

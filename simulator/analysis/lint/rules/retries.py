@@ -13,6 +13,7 @@ from simulator.analysis.lint.rule import (
     Loop,
     QueueAt,
     Subject,
+    by_its_policy,
     change,
     is_stream,
     queue_name,
@@ -135,7 +136,7 @@ def head_of_line_ttl(subject: Subject) -> Iterator[Found]:
             message=f"messages wait in '{queue[1]}', which has no TTL of its own: one with a long expiration keeps "
             "those behind it, and dead letters, which have lost theirs, wait for ever.",
             because="no argument or policy sets message-ttl; judged by the queue's name and by where its messages go",
-            fix=Fix(True, f"set message-ttl with a policy for '{queue[1]}'; use a queue for each delay"),
+            fix=Fix(True, f"{by_its_policy(subject, queue)}: set message-ttl; use a queue for each delay"),
         )
 
 
@@ -163,7 +164,9 @@ def unbounded_dead_letter_queue(subject: Subject) -> Iterator[Found]:
                 about=queue_name(queue),
                 message=f"'{queue[1]}' keeps without limit what '{limited[0]}' pushes out by its length limit.",
                 because="no argument or policy limits its length or the time that messages stay",
-                fix=Fix(True, f"set max-length with a policy for '{queue[1]}', or consume from it; watch its length"),
+                fix=Fix(
+                    True, f"{by_its_policy(subject, queue)}: set max-length; or consume from it, and watch its length"
+                ),
             )
 
 
