@@ -103,6 +103,17 @@ def test_keys_that_stand_for_a_wildcard_are_not_bound() -> None:
     assert [each.item["routing_key"] for each in lost.fix.changes] == ["#"]
 
 
+def test_no_queue_is_bound_for_all_keys_of_an_exchange_that_is_not_for_dead_letters_alone() -> None:
+    sections = {
+        "exchanges": [exchange("events", "topic")],
+        "bindings": [{**bound("events", "work"), "routing_key": "w.*"}],
+    }
+    wait = queue("wait", message_ttl=5, dead_letter_exchange="events")
+    lost = next(each for each in found(queue("work"), wait, **sections) if each.name == "unroutable-dead-letter")
+    assert "#" not in lost.fix.text
+    assert not lost.fix.changes or lost.fix.changes[0].item["routing_key"] == "wait"
+
+
 def test_a_name_that_a_server_made_up_stands_in_no_policy() -> None:
     findings = found({**queue("amq.gen-X", message_ttl=5)}, exchanges=[exchange("dlx", "fanout")],
                      bindings=[bound("dlx", "dead")])  # fmt: skip

@@ -23,6 +23,8 @@ from simulator.definitions import Definitions
 
 _SPECIAL = str.maketrans({each: f"\\{each}" for each in r"\^$.|?*+()[]{}"})
 _ANY_KEY = "any"
+_BOUND_MAX = 3
+"""So many keys are bound one by one, rather than replaced by one that is bound."""
 
 
 class Address(NamedTuple):
@@ -167,18 +169,22 @@ def route_dead_letters(subject: Subject, queue: QueueAt, keys: list[str]) -> Fix
     again = _as_topic(dlx, name) if literal_wildcards(subject, queue) else ""
     if replaced is not None:
         return bound(replaced, also=f"; or {again}" if again else "")
-    if exchange.type == "topic":
+    for_dead_letters = taking is not None and any(map(is_named_for_dead_letters, (dlx, taking)))
+    if exchange.type == "topic" and for_dead_letters:  # elsewhere that would take much more
         return bound("#")
     if exchange.type == "fanout":
         return bound("")
     if again:
         return Fix(True, again)
+    literal = _literal_keys(subject, vhost)
+    all_literal = all(key in literal for key in keys)
+    if all_literal and len(keys) <= _BOUND_MAX:
+        return bound(*keys)
     known = subject.passing_keys(vhost, dlx)
     key = next(iter(known)) if len(known) == 1 else None
     if key is not None and _keeps(subject, queue, dlx, key):
         return set_by_policy(subject, queue, {DEAD_LETTER_ROUTING_KEY: key})
-    real = [key for key in keys if key in _literal_keys(subject, vhost)]
-    if len(real) == len(keys):
+    if all_literal:
         return bound(*keys)
     every = "one that is bound, for all keys that publishers use"
     return Fix(True, f"{by_its_policy(subject, queue)}: set dead-letter-routing-key to {every}")
