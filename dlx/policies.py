@@ -69,7 +69,7 @@ class PolicyChoice(msgspec.Struct, frozen=True):
         if key not in unsupported_keys(self.target, self.release):  # patterns cost more than that
             return ()
         holding = ((policy, self._why_not(policy)) for policy in self.policies if key in policy.definition)
-        return tuple(SkippedPolicy(policy, why) for policy, why in holding if why is not None and _UNSUPPORTED in why)
+        return tuple(SkippedPolicy(policy, why) for policy, why in holding if why is not None and is_for_type(why))
 
     def _why_not(self, policy: Policy) -> str | None:
         assert self.target is not None
@@ -114,6 +114,11 @@ def why_not(policy: Policy, target: Queue | Exchange, release: Release, *, at_de
     if unsupported:
         return f"{target.type} queues {_UNSUPPORTED} {', '.join(unsupported)}"
     return None
+
+
+def is_for_type(why: str) -> bool:
+    """Tell whether a reason of ``why_not`` is that a type of queue does not support a key."""
+    return _UNSUPPORTED in why
 
 
 def _selectors(target: Queue | Exchange, release: Release) -> tuple[str, ...]:

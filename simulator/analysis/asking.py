@@ -13,13 +13,12 @@ import msgspec
 from dlx.field_values import plain
 from dlx.message_flow import Hop, MessageFlow
 from dlx.nearest_names import suggestion
-from dlx.policies import why_not
 from dlx.releases import DEFAULT, release
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, alternate_exchange
-from dlx.topology import STOCK_EXCHANGES, Exchange, Queue
 from simulator.analysis.findings import ObjectName
 from simulator.analysis.lint.linting import ALWAYS_ASSUMED, promises
 from simulator.analysis.lint.rule import Subject
+from simulator.analysis.lint.rules.policies import idle_policies
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.upgrade.report import upgraded
 from simulator.analysis.walk import Place
@@ -270,7 +269,7 @@ class ask:
 
     def unreachable_policies(self) -> Question:
         """Ask which policies apply to nothing, and why."""
-        return self._question("unreachable_policies", lambda subject: SnapshotAnswer(tuple(_idle_policies(subject))))
+        return self._question("unreachable_policies", lambda subject: SnapshotAnswer(tuple(_idle(subject))))
 
     def release_changes(self, since: str) -> Question:
         """Ask what the release of the answer changes for the topology, compared with release ``since``."""
@@ -408,22 +407,9 @@ def _behind(flow: MessageFlow, exchange: str) -> set[str]:
     }
 
 
-def _idle_policies(subject: Subject) -> Iterator[Row]:
-    for vhost, flow in subject.snapshot.flows.items():
-        topology, rules = flow.topology, subject.snapshot.release
-        exchanges = [each for each in topology.exchanges.values() if each.name]
-        targets: list[Queue | Exchange] = [*topology.queues.values(), *exchanges]
-        queues = [flow.settings(name) for name in topology.queues]
-        for kind, policies in (("policy", topology.policies), ("operator policy", topology.operator_policies)):
-            for policy in policies:
-                if any(policy in each.in_force for each in queues):
-                    continue
-                fitting = [each for each in targets if why_not(policy, each, rules) is None]
-                if any(isinstance(each, Exchange) and each not in STOCK_EXCHANGES for each in fitting):
-                    continue
-                why = dict.fromkeys(why_not(policy, each, rules) or "another policy comes first" for each in targets)
-                found = next((each for each in why if "pattern" not in each), next(iter(why), "nothing is declared"))
-                yield Row(about=ObjectName(kind, vhost, policy.name), fate="applies to nothing", rule=found)
+def _idle(subject: Subject) -> Iterator[Row]:
+    for each in idle_policies(subject):
+        yield Row(about=each.about, fate="applies to nothing", rule=each.why)
 
 
 def _changes(subject: Subject, since: str) -> SnapshotAnswer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -17,15 +18,24 @@ Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 
-class Fix(msgspec.Struct, frozen=True):
+class Change(msgspec.Struct, frozen=True):
+    """One change to definitions: an item for a section, ``policies`` (in place of that of its name) or ``bindings``."""
+
+    section: str
+    item: Mapping[str, Any]
+
+
+class Fix(msgspec.Struct, frozen=True, omit_defaults=True):
     """What to do about a finding.
 
     ``safe``: it can be done on the live broker and loses nothing, as setting a policy is. A queue's argument is
-    not safe to change, because the queue has to be deleted and declared again.
+    not safe to change, because the queue has to be deleted and declared again. ``changes``: the same as data; none
+    where somebody has to choose.
     """
 
     safe: bool
     text: str
+    changes: tuple[Change, ...] = ()
 
     def __str__(self) -> str:
         return self.text if self.safe else f"{self.text} (not while messages are in it)"

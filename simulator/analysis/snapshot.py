@@ -82,6 +82,7 @@ class Snapshot:
     Attributes:
         definitions, release: as given.
         refused: what an import into that release would refuse.
+        not_imported: what questions are asked of, though an import silently leaves it out, in sentences.
         plugins: what a plugin does with the definitions, in phrases: nobody knows here.
         document: the export, with stand-ins for what it leaves out, as far as a broker of the release has it, and
             without who may do what.
@@ -101,6 +102,11 @@ class Snapshot:
             self._refused(each)
             for each in taken
             if (each.text or each.taken != each.item) and not self._is_of_plugin(each)
+        )
+        self.not_imported = tuple(
+            f"{self._about(each.section, each.item)} is there, as on the server that exported it: {each.plain}"
+            for each in taken
+            if not each.text and each.taken == each.item
         )
         self.document = as_taken(document, taken)
         self.flows = {name: vhost.flow(release) for name, vhost in self.broker.vhosts.items()}

@@ -15,7 +15,10 @@ from simulator import capture as captures
 from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
 from simulator.cli.options import LOG
 from simulator.cli.progress import progress
+from simulator.definitions import DefinitionsError, read_definitions
+from simulator.definitions.secrets import redacted
 from simulator.extras import check_installed
+from simulator.files import write_whole
 
 if TYPE_CHECKING:
     from simulator.capture.live import CaptureReport
@@ -128,16 +131,29 @@ def capture(
         raise Unavailable(f"{out} is complete{_uncounted(report)}")
 
 
-@click.command(epilog=example("dlx convert trace.log trace-2.log.gz --out log.parquet"))
+@click.command(
+    epilog=example(
+        "dlx convert trace.log trace-2.log.gz --out log.parquet",
+        "dlx convert --redact definitions.json --out shared.json",
+    )
+)
 @click.argument("logs", nargs=-1, required=True, type=LOG, metavar="LOG...")
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write.")
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
-def convert(logs: tuple[Path, ...], out: Path, as_json: bool) -> None:
+@click.option(
+    "--redact", is_flag=True, help="LOG is a definitions file: write it to OUT without password hashes and passwords."
+)
+def convert(logs: tuple[Path, ...], out: Path, as_json: bool, redact: bool) -> None:
     """Convert logs of RabbitMQ's tracing plugin into one Parquet file.
 
     LOG is a JSON or text log, plain or gzip-compressed, or a capture in Parquet.
     Records that cannot be read are written to OUT.rejected.jsonl with the reasons.
+
+    With --redact, LOG is one export of definitions, and OUT is the same to commit or to share.
     """
+    if redact:
+        _redact(logs, out)
+        return
     with progress("converting") as show, _exit_codes():
         report = captures.convert(logs, out, progress=lambda log, rows: show(f"converting {log}", rows))
     if as_json:
@@ -150,6 +166,22 @@ def convert(logs: tuple[Path, ...], out: Path, as_json: bool) -> None:
             click.echo(f"{log.file}: {found}, {log.rows:,} rows", err=True)
     if report.rejected_path:
         click.echo(f"{report.rejected_path} holds the broken records and the reasons", err=True)
+
+
+def _redact(logs: tuple[Path, ...], out: Path) -> None:
+    """Write definitions without what others must not read."""
+    if len(logs) != 1:
+        raise click.UsageError("--redact: expected one definitions file")
+    try:
+        definitions = read_definitions(logs[0])
+    except DefinitionsError as error:
+        raise DataError(str(error)) from error
+    text = msgspec.json.format(msgspec.json.encode(redacted(definitions.document)), indent=2) + b"\n"
+    try:
+        write_whole(out, text)
+    except OSError as error:
+        raise Unavailable(f"{out}: {error.strerror or error}") from error
+    click.echo(f"{out} has no password hashes, and no passwords in the URIs of parameters")
 
 
 def _uncounted(report: CaptureReport) -> str:

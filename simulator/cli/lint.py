@@ -11,6 +11,7 @@ import msgspec
 
 from dlx.releases import release
 from simulator.analysis.findings import SEVERITIES, Finding
+from simulator.analysis.lint.fixes import policy_commands
 from simulator.analysis.lint.linting import lint as lint_definitions
 from simulator.analysis.lint.linting import order
 from simulator.analysis.lint.rule import rule_named
@@ -21,6 +22,7 @@ from simulator.cli.lint_choice import Rules, Settled, chosen, settled
 from simulator.cli.lint_formats import FORMATS, Linted, Suppressed, explained, statistics
 from simulator.cli.lint_others import is_of_another_system, lint_others
 from simulator.cli.options import GivenFile, chosen_release, read_object, release_option
+from simulator.definitions.secrets import note_on_secrets
 
 FAIL_ON = {"lost": ("error",), "warning": ("error", "warning")}
 Key = tuple[str, str, str, str]
@@ -80,6 +82,11 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
     help="Exit with 1 only where messages are lost, or only for errors and warnings. [default: any finding]",
 )
 @click.option(
+    "--fix",
+    type=click.Choice(["policy"]),
+    help="Print the policies that mend findings, as commands that are safe on a running server, in place of findings.",
+)
+@click.option(
     "--explain",
     metavar="RULE",
     callback=_explain,
@@ -99,6 +106,7 @@ def lint(
     one_by_one: bool,
     counts_only: bool,
     fail_on: str | None,
+    fix: str | None,
 ) -> int:
     """Find what definitions get wrong about dead letters, with the setting that does it and what to change.
 
@@ -118,7 +126,7 @@ def lint(
     """
     if any(is_of_another_system(source) for source in sources):
         for name, given in (("baseline", baseline), ("select", select), ("ignore", ignore), ("config", config),
-                            ("all", one_by_one), ("statistics", counts_only)):  # fmt: skip
+                            ("all", one_by_one), ("statistics", counts_only), ("fix", fix)):  # fmt: skip
             if given:
                 raise click.UsageError(f"--{name}: only for definitions")
         return lint_others(sources, form, FAIL_ON.get(fail_on or "", SEVERITIES))
@@ -138,7 +146,9 @@ def lint(
                 raise
             error.show()
             statuses.append(error.exit_code)
-    if reports:
+    if reports and fix is not None:
+        click.echo("\n".join(policy_commands(each.report.findings) for each in reports), nl=False)
+    elif reports:
         click.echo(statistics(reports) if counts_only else FORMATS[form](reports, len(sources) > 1), nl=False)
     if len(reports) == len(sources):  # else it may be about what could not be read
         for idle in (said for project in projects.values() for said in project.idle()):
@@ -154,6 +164,9 @@ def _linted(
     """Lint one source, and leave out what is known or suppressed. Raises ``DataError`` and ``Unavailable``."""
     name = named(source)
     definitions = read_source(source, over)
+    secrets = note_on_secrets(definitions.document) if isinstance(source, Path) else None
+    if secrets is not None:
+        click.echo(f"note: {name} {secrets}", err=True)
     report = lint_definitions(definitions, release(chosen_release(definitions, rules)))
     old = known.get(None, set()) | known.get(name, set())
     told, suppressed, hidden = list[Finding](), list[Suppressed](), 0

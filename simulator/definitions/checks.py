@@ -82,7 +82,8 @@ def version_note(definitions: Definitions, rules: Release) -> str | None:
         return None
     if known_release(version) == rules.name:
         return stand_in_remark(version)
-    return f"RabbitMQ {version} exported the definitions; the rules are those of {rules.name}"
+    none = "" if known_release(version) else f" (there are rules for {RELEASES[0]} to {RELEASES[-1]})"
+    return f"RabbitMQ {version} exported the definitions; the rules are those of {rules.name}{none}"
 
 
 def own_release(definitions: Definitions) -> str | None:
@@ -114,12 +115,13 @@ def _notes(definitions: Definitions, rules: Release) -> Iterator[str]:
     for section in _CHECKED:
         for where, vhost, item in _items(definitions, section):
             wrong = _find_refusal(rules, section, where, vhost, item)
+            of = f" of '{item['name']}'"
             if wrong is not None and wrong.impossible:
-                yield f"{wrong.where}: no RabbitMQ takes this, so it is left out here: {wrong.why}"
+                yield f"{wrong.where}{of}: no RabbitMQ takes this, so it is left out here: {wrong.why}"
             elif wrong is not None:
-                yield f"{wrong.where}: RabbitMQ {rules.name} refuses this: {wrong.why}"
+                yield f"{wrong.where}{of}: RabbitMQ {rules.name} refuses this: {wrong.why}"
             if section == "queues":
-                yield from _ignored(where, item, definitions.topology(vhost).queues[item["name"]].type)
+                yield from _ignored(where, of, item, definitions.topology(vhost).queues[item["name"]].type)
 
 
 def _find_refusal(rules: Release, section: str, where: str, vhost: str, item: Mapping[str, Any]) -> _Wrong | None:
@@ -151,20 +153,21 @@ def _wrong_queue(where: str, vhost: str, item: Mapping[str, Any], release: Relea
     return None
 
 
-def _ignored(where: str, item: Mapping[str, Any], kind: str) -> Iterator[str]:
+def _ignored(where: str, of: str, item: Mapping[str, Any], kind: str) -> Iterator[str]:
     """Yield what servers take of a queue and do not look at."""
     arguments = item.get("arguments") or {}
-    for name, meant in misspelt(arguments, ARGUMENTS):
-        yield f"{where}.arguments.{name}: RabbitMQ takes this and ignores it; did you mean {meant!r}?"
+    for name, meant in mistaken_arguments(arguments):
+        yield f"{where}.arguments.{name}{of}: RabbitMQ takes this and ignores it; did you mean {meant!r}?"
     limit = arguments.get(f"x-{DELIVERY_LIMIT}")
     if kind == QUORUM and limit is not None and not isinstance(limit, int):
-        yield f"{where}.arguments.x-{DELIVERY_LIMIT}: RabbitMQ takes {limit!r} and reads no limit from it: no integer"
+        takes = f"RabbitMQ takes {limit!r} and reads no limit from it: no integer"
+        yield f"{where}.arguments.x-{DELIVERY_LIMIT}{of}: {takes}"
     shown = item.get("type")
     if shown is not None and shown.removeprefix("rabbit_").removesuffix("_queue") != kind:
         by = "its argument x-queue-type"
         if "x-queue-type" not in arguments:
             by = "the default: it has no argument x-queue-type, which exports of servers always have for other types"
-        yield f"{where}.type: RabbitMQ ignores {shown!r}; the queue is of type {kind}, by {by}"
+        yield f"{where}.type{of}: RabbitMQ ignores {shown!r}; the queue is of type {kind}, by {by}"
 
 
 def misspelt(names: Iterable[str], known: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -173,6 +176,27 @@ def misspelt(names: Iterable[str], known: Collection[str]) -> Iterator[tuple[str
         near = [] if name in known else nearest(name, known, _NEAR)
         if near:
             yield name, near[0]
+
+
+_INVENTED: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"delay", "ttl", "expiration", "expiry"}), "x-message-ttl"),
+    (frozenset({"retries", "retry", "attempts", "attempt", "deliveries", "redeliveries", "redelivery", "requeues"}),
+     f"x-{DELIVERY_LIMIT}"),
+    (frozenset({"dlx", "dlq", "dle", "dead", "deadletter"}), "x-dead-letter-exchange"),
+    (frozenset({"size", "messages", "length"}), "x-max-length"),
+)  # fmt: skip
+"""Words in names of arguments that no server knows, each with the argument that does what they promise."""
+
+
+def mistaken_arguments(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each argument of a queue that no server knows, with the one that is meant: misspelt, or made up."""
+    for name in names:
+        near = dict(misspelt([name], ARGUMENTS))
+        words = set(name.replace("_", "-").split("-"))
+        if name in near:
+            yield name, near[name]
+        elif name not in ARGUMENTS and name.startswith("x-"):
+            yield from [(name, meant) for made_up, meant in _INVENTED if words & made_up][:1]
 
 
 def unknown_keys(keys: Iterable[str]) -> str:

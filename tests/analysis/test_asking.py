@@ -121,7 +121,10 @@ def test_queues_and_policies_that_nothing_reaches() -> None:
     asked = ask(document(queue("bound"), queue("alone"), bindings=bindings, policies=policies))
     assert [row.about.name for row in asked.unreachable_queues().answer()] == ["alone"]
     idle = {row.about.name: row.rule for row in asked.unreachable_policies().answer()}
-    assert idle == {"second": "another policy comes first", "nobody": "pattern '^zz' is not found in the name"}
+    assert idle == {
+        "second": "wherever it could apply, as to 'bound', another policy comes first",
+        "nobody": "its pattern '^zz' is found in no name",
+    }
 
 
 def test_assertions_name_the_rows_and_know_exceptions() -> None:

@@ -92,8 +92,9 @@ def test_what_an_export_leaves_out_is_assumed_not_to_take_dead_letters(
 def test_an_internal_exchange_with_an_alternate_one_by_policy_may_lose_nothing() -> None:
     policy = {"vhost": "/", "name": "rest", "pattern": "^inside$", "apply-to": "exchanges", "priority": 0,
               "definition": {"alternate-exchange": "dlx"}}  # fmt: skip
-    (found,) = losing_to("inside", "4.3.6", policies=[policy]).findings
-    assert (found.name, found.severity) == ("missing-dlx", "warning")
+    missing, idle = losing_to("inside", "4.3.6", policies=[policy]).findings
+    assert (missing.name, missing.severity) == ("missing-dlx", "warning")
+    assert (idle.name, idle.severity) == ("policy-without-effect", "note")
 
 
 @pytest.mark.parametrize("of", ["4.0", "4.3"])
@@ -224,10 +225,13 @@ def test_a_question_about_a_log_is_answered_without_what_no_release_takes(tmp_pa
         assert main([command[0], *captures, *definitions, *command[1:]]) == 0, capsys.readouterr()
         err = capsys.readouterr().err
         assert (
-            "note: queues[0].arguments.x-max-priority: no RabbitMQ takes this, so it is left out here: invalid arg "
-            "'x-max-priority' for queue 'work' in vhost '/': 300 is more than 255\n"
+            "note: queues[0].arguments.x-max-priority of 'work': no RabbitMQ takes this, so it is left out here: "
+            "invalid arg 'x-max-priority' for queue 'work' in vhost '/': 300 is more than 255\n"
         ) in err
-        assert 'note: policies[0].definition.max-length: no RabbitMQ takes this, so it is left out here: "3" is' in err
+        assert (
+            "note: policies[0].definition.max-length of 'p': no RabbitMQ takes this, so it is left out here: \"3\" is"
+            in err
+        )
 
 
 @pytest.mark.parametrize(

@@ -527,3 +527,40 @@ def test_other_systems_have_no_rules_to_choose(option: tuple[str, ...], tmp_path
     path = tmp_path / "activemq.xml"
     path.write_text("<beans/>", encoding="utf-8")
     assert f"{option[0]}: only for definitions" in failing(capsys, 64, str(path), *option)
+
+
+def test_secrets_in_a_file_are_told_once_and_can_be_taken_out(tmp_path: Path, capsys: Capture) -> None:
+    file, shared = tmp_path / "definitions.json", tmp_path / "shared.json"
+    uri = {"src-uri": ["amqp://app:secret@one"], "dest-uri": "amqp://two", "src-queue": "q", "dest-queue": "r"}
+    user = {
+        "name": "app",
+        "password_hash": "c2VjcmV0",
+        "hashing_algorithm": "rabbit_password_hashing_sha256",
+        "tags": "",
+    }
+    document = {
+        "users": [user],
+        "vhosts": [{"name": "/"}],
+        "parameters": [{"vhost": "/", "component": "shovel", "name": "s", "value": uri}],
+        "queues": [{"name": "q", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}],
+    }
+    file.write_text(json.dumps(document))
+    assert main(["lint", str(file)]) == 0
+    told = capsys.readouterr().err
+    assert told.count("note: ") == 1
+    assert "`dlx convert --redact FILE --out OTHER` writes it without them" in told
+    assert main(["convert", "--redact", str(file), "--out", str(shared)]) == 0
+    written = json.loads(shared.read_text())
+    assert written["users"] == [{**user, "password_hash": ""}]
+    assert written["parameters"][0]["value"] == {**uri, "src-uri": ["amqp://one"]}
+    assert written["queues"] == document["queues"]
+    capsys.readouterr()
+    assert main(["lint", str(shared)]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["convert", "--redact", str(file), str(shared), "--out", str(tmp_path / "both.json")]) == 64
+
+
+def test_policies_that_mend_are_printed_as_commands(capsys: Capture) -> None:
+    source = "tests/analysis/fix_examples/forgotten-dead-letter-exchange.json"
+    assert main(["lint", source, "--fix", "policy"]) == 1
+    assert capsys.readouterr().out.startswith("# with rabbitmqctl\nrabbitmqctl set_policy ")

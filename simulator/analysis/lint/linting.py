@@ -60,7 +60,7 @@ def lint(definitions: Definitions, release: Release) -> LintReport:
     return LintReport(
         release.name,
         tuple(_findings(subject)),
-        (*subject.losses.assumed, *promises(subject.losses.promised), *ALWAYS_ASSUMED),
+        (*subject.snapshot.not_imported, *subject.losses.assumed, *promises(subject.losses.promised), *ALWAYS_ASSUMED),
         tuple(_unchecked(subject)),
         sum(1 for _ in subject.queues()),
     )

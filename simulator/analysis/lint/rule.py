@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 
@@ -13,6 +13,7 @@ from dlx.nearest_names import suggestion
 from dlx.settings import Setting, Settings
 from dlx.topology import STREAM, Policy
 from simulator.analysis.findings import Finding, Fix, ObjectName, Severity
+from simulator.analysis.lint.names import is_made_up, is_named_for_dead_letters, is_pattern, stem
 from simulator.analysis.losses import Loss, Losses, find_losses
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Place, Walk
@@ -37,6 +38,7 @@ class Subject:
     def __init__(self, snapshot: Snapshot, about: Collection[QueueAt] | None = None) -> None:
         self.snapshot = snapshot
         self.losses: Losses = find_losses(snapshot, about)
+        self._keys: dict[tuple[str, str], dict[str | None, None]] = {}
 
     def queues(self) -> Iterator[tuple[QueueAt, Settings]]:
         """Yield the settings of each queue."""
@@ -65,6 +67,53 @@ class Subject:
                 for hop, _ in place.onward:
                     found[vhost, hop.to_queue].add(hop.queue)
         return found
+
+    @cached_property
+    def dead_letter_exchanges(self) -> set[tuple[str, str]]:
+        """The exchanges to which queues dead-letter, as pairs of virtual host and name."""
+        named = ((vhost, settings.dead_letter_exchange) for (vhost, _), settings in self.queues())
+        return {(vhost, dlx) for vhost, dlx in named if dlx is not None}
+
+    @cached_property
+    def for_dead_letters(self) -> dict[str, list[str]]:
+        """The names of queues that are called after dead letters, by virtual host."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for (vhost, name), _ in self.queues():
+            if is_named_for_dead_letters(name):
+                found[vhost].append(name)
+        return found
+
+    @cached_property
+    def for_those_of(self) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+        """The same by virtual host and the words of the queue whose dead letters they are for."""
+        found: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+        for vhost, names in self.for_dead_letters.items():
+            for name in names:
+                found[vhost, stem(name)].append(name)
+        return found
+
+    def passing_keys(self, vhost: str, exchange: str) -> Collection[str | None]:
+        """Return the routing keys with which messages pass an exchange: ``None`` alone where any does."""
+        at = vhost, exchange
+        if at not in self._keys:  # many queues may share one
+            topology = self.snapshot.topologies[vhost]
+            kind = topology.exchanges[exchange].type
+            keys = {each.routing_key: None for each in topology.bindings.get(exchange, ())}
+            if kind == "fanout" or (kind == "topic" and "#" in keys):
+                self._keys[at] = {None: None}
+            else:
+                by_key = kind in ("direct", "topic")
+                self._keys[at] = {key: None for key in keys if by_key and not is_pattern(key)}
+        return self._keys[at]
+
+    @cached_property
+    def _policies(self) -> Counter[tuple[str, str]]:
+        applied = ((vhost, settings.policy.policy) for (vhost, _), settings in self.queues())
+        return Counter((vhost, policy.name) for vhost, policy in applied if policy is not None)
+
+    def applies_to(self, vhost: str, policy: Policy) -> int:
+        """Return to how many queues a policy applies."""
+        return self._policies[vhost, policy.name]
 
     @cached_property
     def loops(self) -> list[Loop]:
@@ -181,23 +230,30 @@ def because(loss: Loss) -> str:
     return str(loss.rule)
 
 
-def by_policy(key: str, value: object, queue: str) -> Fix:
-    """Return the fix that sets a key by a policy of its own, which a live queue takes."""
-    return Fix(True, f"set {key} to {shown(value)} with a policy for '{queue}'; queues take policies while they run")
+def by_its_policy(subject: Subject, queue: QueueAt) -> str:
+    """Say where to set something for a queue by policy: only one policy applies to a queue."""
+    vhost, name = queue
+    policy = subject.snapshot.flows[vhost].settings(name).policy.policy
+    if is_made_up(name):
+        return f"with a policy for queues that servers name, such as '{name}' (pattern '^amq\\.gen-')"
+    if policy is None:
+        return f"with a policy for '{name}'"
+    others = subject.applies_to(vhost, policy) - 1
+    if not others:
+        return f"in policy {policy.name}, which applies to '{name}'"
+    queues = "another queue" if others == 1 else f"{others:,} other queues"
+    keys = f"with the keys of policy {policy.name}, which applies to {queues} as well"
+    return f"with a policy for '{name}' alone, of a higher priority and {keys}"
 
 
-def by_its_policy(settings: Settings) -> str:
-    """Say where to set something by policy: only one policy applies to a queue."""
-    policy, name = settings.policy.policy, settings.queue.name
-    return f"with a policy for '{name}'" if policy is None else f"in policy {policy.name}, which applies to '{name}'"
-
-
-def change(settings: Settings, key: str, how: str) -> Fix:
+def change(subject: Subject, queue: QueueAt, key: str, how: str) -> Fix:
     """Return the fix that changes a setting where it is set: safe in a policy, not in a queue's arguments."""
-    setting = settings.values.get(key)
+    setting = subject.snapshot.flows[queue[0]].settings(queue[1]).values.get(key)
     origin = None if setting is None else setting.origin
     if origin is None or origin.kind == "server default":
-        return Fix(True, f"{by_its_policy(settings)}: {how}")
+        return Fix(True, f"{by_its_policy(subject, queue)}: {how}")
+    if origin.kind == "argument" and is_made_up(queue[1]):
+        return Fix(True, f"{how}: it is an argument, so let the client declare its next queue like that")
     if origin.kind == "argument":
         return Fix(False, f"{how}: it is an argument of the queue, so delete the queue and declare it again")
     return Fix(True, f"in {origin}: {how}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from dlx.nearest_names import suggestion
@@ -14,12 +15,15 @@ from dlx.settings import (
     OVERFLOW,
     SERVER_DEFAULT,
     Settings,
+    alternate_exchange,
 )
 from dlx.settings import (
     DELIVERY_LIMIT as DELIVERY_LIMIT_KEY,
 )
 from dlx.topology import QUORUM
 from simulator.analysis.findings import Fix, ObjectName
+from simulator.analysis.lint.fixes import dead_letter_to, literal_wildcards, obvious_address, route_dead_letters
+from simulator.analysis.lint.names import is_named_for_dead_letters
 from simulator.analysis.lint.rule import (
     Found,
     QueueAt,
@@ -119,11 +123,18 @@ def no_dlx_on_rejecting(subject: Subject) -> Iterator[Found]:
             about=queue_name(queue),
             message=message,
             because=because(lost[0]) if lost else "no argument, policy or operator policy sets dead-letter-exchange",
-            fix=Fix(
-                True, f"{by_its_policy(settings)}: set dead-letter-exchange to an exchange that a queue is bound to"
-            ),
+            fix=_give_exchange(subject, queue),
             history=lost[0].history if lost else (),
         )
+
+
+def _give_exchange(subject: Subject, queue: QueueAt) -> Fix:
+    """Return the fix for a queue without a dead-letter exchange: it names one where it is plain which."""
+    address = obvious_address(subject, queue)
+    if address is not None:
+        return dead_letter_to(subject, queue, address)
+    where = by_its_policy(subject, queue)
+    return Fix(True, f"{where}: set dead-letter-exchange to an exchange that a queue is bound to")
 
 
 @rule("DLX003", "unroutable-dead-letter")
@@ -133,6 +144,7 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
     Why: an exchange drops what it cannot route, and nobody is told. A dead letter keeps the routing keys that it was
     published with, unless the queue has a dead-letter routing key.
     Example: dead-letter exchange 'orders.dlx' is direct and bound with 'orders'; messages come with 'order.paid'.
+    Only topic exchanges know wildcards: bound to a direct exchange, '#' is a key like any other.
     Fix: bind a queue for these keys, or set a dead-letter routing key that is bound.
     """
     for queue, settings, lost in _losses(subject, UNROUTABLE):
@@ -141,19 +153,15 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
         told = ", ".join(f"'{key}'" for key in keys[:NAMED_MAX])
         more = f" and {len(keys) - NAMED_MAX} other kinds of key" if len(keys) > NAMED_MAX else ""
         replaced = settings.values.get(DEAD_LETTER_ROUTING_KEY)
-        exchange = subject.snapshot.flows[queue[0]].topology.exchanges.get(dlx or "")
-        text = f"bind a queue to exchange '{dlx}' for routing key {told}{more}"
-        if exchange is not None and exchange.type == "headers":
-            text = f"bind a queue to exchange '{dlx}', which compares headers, for the headers of these messages"
-        elif not dlx:
-            text = f"declare queue {told}: the default exchange routes to the queue of that name"
+        literal = literal_wildcards(subject, queue)[:1]
         yield Found(
             severity="error",
             about=queue_name(queue),
             message=f"dead letters of '{name}' with routing key {told}{more} reach no queue behind exchange '{dlx}': "
-            "they are lost.",
+            "they are lost."
+            + "".join(f" '{dlx}' is a direct exchange, to which '{key}' is a key like any other." for key in literal),
             because="; ".join(said_by(each) for each in (settings.values.get(DEAD_LETTER_EXCHANGE), replaced) if each),
-            fix=Fix(True, text),
+            fix=route_dead_letters(subject, queue, keys),
             history=lost[0].history,
         )
     yield from _held(subject)
@@ -174,7 +182,7 @@ def _held(subject: Subject) -> Iterator[Found]:
             message=f"no queue takes dead letters of '{loss.queue}' with routing key {keys}: "
             "at-least-once dead-lettering keeps them in it until one does.",
             because=because(loss),
-            fix=Fix(True, "bind a queue to the dead-letter exchange for that key"),
+            fix=route_dead_letters(subject, queue, list(loss.keys)),
         )
 
 
@@ -200,7 +208,7 @@ def automatic_cycle(subject: Subject) -> Iterator[Found]:
                 f"without a rejection on the way ({round_trip}): they are dropped as a cycle.",
                 because=because(first),
                 fix=change(
-                    settings, DEAD_LETTER_EXCHANGE, f"let dead letters of '{settings.queue.name}' go to another queue"
+                    subject, queue, DEAD_LETTER_EXCHANGE, f"let dead letters of '{queue[1]}' go to another queue"
                 ),
                 history=first.history,
             )
@@ -249,7 +257,7 @@ def self_dlx(subject: Subject) -> Iterator[Found]:
             about=queue_name(queue),
             message=f"dead letters of '{queue[1]}' come back to '{queue[1]}' itself: {fate}.",
             because=said_by(settings.values[key]) if key in settings.values else "its own binding",
-            fix=change(settings, key, f"send dead letters of '{queue[1]}' to another queue"),
+            fix=change(subject, queue, key, f"send dead letters of '{queue[1]}' to another queue"),
             history=lost[0].history if lost else (),
         )
 
@@ -278,7 +286,7 @@ def default_delivery_limit(subject: Subject) -> Iterator[Found]:
             message=f"'{name}' has a delivery limit that nobody set: {limit}, the default since 4.0. "
             f"A message returned more often {fate}.",
             because=said_by(setting),
-            fix=Fix(True, f"{by_its_policy(settings)}: set delivery-limit (-1 for none){and_exchange}"),
+            fix=Fix(True, f"{by_its_policy(subject, queue)}: set delivery-limit (-1 for none){and_exchange}"),
             history=lost[0].history if lost else (),
         )
 
@@ -305,7 +313,9 @@ def reject_publish_on_dead_letter_queue(subject: Subject) -> Iterator[Found]:
             message=f"while '{loss.target}' is full it refuses dead letters, such as those of '{loss.queue}': "
             "they are lost.",
             because=said_by(settings.values[OVERFLOW]),
-            fix=change(settings, OVERFLOW, "set overflow to drop-head, or remove the length limit"),
+            fix=change(
+                subject, (loss.vhost, loss.target), OVERFLOW, "set overflow to drop-head, or remove the length limit"
+            ),
             history=loss.history,
         )
 
@@ -329,9 +339,18 @@ def bounded_dead_letter_queue(subject: Subject) -> Iterator[Found]:
                 about=queue_name(queue),
                 message=f"'{name}' keeps dead letters, but those that {_reasons(lost)} are lost.",
                 because=because(lost[0]),
-                fix=change(settings, key, f"remove {key}, or give '{name}' a dead-letter exchange"),
+                fix=_keep_more(subject, queue, key),
                 history=lost[0].history,
             )
+
+
+def _keep_more(subject: Subject, queue: QueueAt, key: str) -> Fix:
+    """Return the fix for a limit of a queue that keeps dead letters: a policy can do without one, not lift it."""
+    setting = subject.snapshot.flows[queue[0]].settings(queue[1]).values.get(key)
+    if setting is None or setting.origin.kind != "argument":
+        return change(subject, queue, key, f"remove {key}, or give '{queue[1]}' a dead-letter exchange")
+    where = by_its_policy(subject, queue)
+    return Fix(True, f"{where}: set dead-letter-exchange to an exchange that leads to a queue without a limit")
 
 
 @rule("DLX023", "queue-removed-with-messages")
@@ -352,7 +371,7 @@ def queue_removed_with_messages(subject: Subject) -> Iterator[Found]:
             about=queue_name(queue),
             message=f"'{settings.queue.name}' can be deleted with messages in it: they are lost.",
             because=because(lost[0]),
-            fix=change(settings, key, f"remove {key}") if key else fix,
+            fix=change(subject, queue, key, f"remove {key}") if key else fix,
             history=lost[0].history,
         )
 
@@ -425,3 +444,50 @@ def not_fully_checked(subject: Subject) -> Iterator[Found]:
                 because="dead letters of many queues can go to many queues",
                 fix=Fix(True, "lint the parts of the topology on their own"),
             )
+
+
+@rule("DLX031", "unused-dead-letter-exchange")
+def unused_dead_letter_exchange(subject: Subject) -> Iterator[Found]:
+    """An exchange is called after dead letters and leads to a queue, and no queue sends its dead letters there.
+
+    Why: to declare the exchange and its queue changes nothing by itself. Each queue that is to use them needs a
+    dead-letter exchange of its own, by policy or argument; without it, what dies is dropped.
+    Example: exchange 'dlx' with queue 'dead' behind it, while 'orders', which has a TTL, has no dead-letter exchange.
+    Fix: set dead-letter-exchange for the queues that are meant, by policy.
+    """
+    for vhost, flow in subject.snapshot.flows.items():
+        topology = flow.topology
+        lacking = [name for name in topology.queues if _may_lack(subject, (vhost, name))]
+        policies = (*topology.policies, *topology.operator_policies)
+        named = {str(each.definition.get(DEAD_LETTER_EXCHANGE, "")) for each in policies}
+        used = flow.passed({*named, *(name for at, name in subject.dead_letter_exchanges if at == vhost)})
+        inside = {
+            each.destination for each in chain(*topology.bindings.values()) if each.destination_type == "exchange"
+        }
+        inside |= {alternate_exchange(each, topology, flow.release) or "" for each in topology.exchanges.values()}
+        for name, exchange in topology.exchanges.items():
+            about = ObjectName("exchange", vhost, name)
+            if name in used | inside or not lacking or not is_named_for_dead_letters(name):
+                continue
+            behind = [each.destination for each in topology.bindings.get(name, ()) if each.destination_type == "queue"]
+            if behind and about not in subject.snapshot.stand_ins:
+                yield Found(
+                    severity="note",
+                    about=about,
+                    message=f"'{name}' leads to '{behind[0]}', and no queue has it as its dead-letter exchange; "
+                    f"{_some(lacking)} {'has' if len(lacking) == 1 else 'have'} none at all.",
+                    because=f"no argument or policy names {exchange.type} exchange '{name}'; judged by its name",
+                    fix=Fix(True, f"set dead-letter-exchange to '{name}' with a policy for the queues that are meant"),
+                )
+
+
+def _may_lack(subject: Subject, queue: QueueAt) -> bool:
+    """Tell whether a dead-letter exchange may have been forgotten for a queue."""
+    settings = subject.snapshot.flows[queue[0]].settings(queue[1])
+    for_dead_letters = is_named_for_dead_letters(queue[1]) or subject.is_parking(queue)
+    return not settings.dead_letters and not is_stream(settings) and not for_dead_letters
+
+
+def _some(queues: list[str]) -> str:
+    named = ", ".join(map(shown, queues[:NAMED_MAX]))
+    return named if len(queues) <= NAMED_MAX else f"{named} and {len(queues) - NAMED_MAX:,} more"

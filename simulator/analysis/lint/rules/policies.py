@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlx.amqp_errors import Refusal
 from dlx.permissions import check
-from dlx.policies import PolicyChoice, why_not
+from dlx.policies import PolicyChoice, choose_policy, is_for_type, pattern_found, why_not
 from dlx.releases import Release
 from dlx.settings import (
     ARGUMENT,
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
     DEAD_LETTER_STRATEGY,
+    Origin,
+    Setting,
     Settings,
 )
-from dlx.topology import Policy
-from simulator.analysis.findings import Fix
-from simulator.analysis.lint.rule import Found, Subject, is_stream, queue_name, rule, said_by, shown
+from dlx.topology import STOCK_EXCHANGES, Exchange, Policy, Queue
+from simulator.analysis.findings import Fix, ObjectName
+from simulator.analysis.lint.fixes import set_by_policy
+from simulator.analysis.lint.rule import (
+    Found,
+    QueueAt,
+    Subject,
+    is_stream,
+    policy_name,
+    queue_name,
+    rule,
+    said_by,
+    shown,
+)
 
 _NAMES = (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, DEAD_LETTER_STRATEGY)
 
@@ -47,8 +61,16 @@ def argument_hides_policy(subject: Subject) -> Iterator[Found]:
                     message=f"argument x-{key} {shown(setting.value)} of '{queue[1]}' hides {shown(value)} by "
                     f"{origin}.",
                     because=said_by(setting),
-                    fix=Fix(False, f"delete '{queue[1]}' and declare it without x-{key}"),
+                    fix=_unhide(subject, queue, key, origin.name),
                 )
+
+
+def _unhide(subject: Subject, queue: QueueAt, key: str, policy: str) -> Fix:
+    """Return the fix for a hidden value. The argument may be what brings messages back from a queue where they wait."""
+    if key in _NAMES and (queue in subject.looping or queue in subject.sources):
+        keep = f"keep x-{key} if it is meant: it says where dead letters that wait in '{queue[1]}' go on"
+        return Fix(True, f"{keep}. Let the pattern of policy {policy} leave '{queue[1]}' out")
+    return Fix(False, f"delete '{queue[1]}' and declare it without x-{key}")
 
 
 @rule("DLX008", "policy-shadowed")
@@ -60,22 +82,33 @@ def policy_shadowed(subject: Subject) -> Iterator[Found]:
     Example: policy 'ttl' (priority 10, message-ttl) before policy 'dlx' (priority 0, dead-letter-exchange).
     Fix: put the dead-letter exchange into the policy that applies.
     """
+    for queue, applied, shadowed in _shadowed(subject):
+        value = shadowed[0].definition[DEAD_LETTER_EXCHANGE]
+        yield Found(
+            severity="warning",  # what is lost by that, no-dlx-on-rejecting says
+            about=queue_name(queue),
+            message=f"'{queue[1]}' gets no dead-letter exchange: policy '{applied.name}' (priority "
+            f"{applied.priority}) applies instead of '{shadowed[0].name}' (priority {shadowed[0].priority}), "
+            f"which sets it to {shown(value)}.",
+            because=f"policy {applied.name}",
+            fix=set_by_policy(subject, queue, _dead_lettering(shadowed[0])),
+        )
+
+
+def _shadowed(subject: Subject) -> Iterator[tuple[QueueAt, Policy, list[Policy]]]:
+    """Yield queues that would have a dead-letter exchange if another policy applied: that which does, and those."""
     for queue, settings in subject.queues():
         applied = settings.policy.policy
         if applied is None or settings.dead_letters or is_stream(settings):
             continue
         shadowed = [each for each in _beaten(settings.policy, settings) if DEAD_LETTER_EXCHANGE in each.definition]
         if shadowed:
-            value = shadowed[0].definition[DEAD_LETTER_EXCHANGE]
-            yield Found(
-                severity="warning",  # what is lost by that, no-dlx-on-rejecting says
-                about=queue_name(queue),
-                message=f"'{queue[1]}' gets no dead-letter exchange: policy '{applied.name}' (priority "
-                f"{applied.priority}) applies instead of '{shadowed[0].name}' (priority {shadowed[0].priority}), "
-                f"which sets it to {shown(value)}.",
-                because=f"policy {applied.name}",
-                fix=Fix(True, f"in policy {applied.name}: set dead-letter-exchange to {shown(value)} as well"),
-            )
+            yield queue, applied, shadowed
+
+
+def _dead_lettering(policy: Policy) -> dict[str, Any]:
+    """Return what a policy says of where dead letters go."""
+    return {key: policy.definition[key] for key in _NAMES[:2] if key in policy.definition}
 
 
 def _beaten(choice: PolicyChoice, settings: Settings) -> list[Policy]:
@@ -85,6 +118,75 @@ def _beaten(choice: PolicyChoice, settings: Settings) -> list[Policy]:
         for each in choice.policies
         if each != choice.policy and why_not(each, settings.queue, settings.release) is None
     ]
+
+
+@rule("DLX033", "policy-without-effect")
+def policy_without_effect(subject: Subject) -> Iterator[Found]:
+    """A policy or an operator policy applies to no queue and no exchange of the definitions.
+
+    Why: its pattern is found in no name, it is for objects of another kind, or another policy comes before it
+    everywhere. What it says happens nowhere. It is a note where a queue that a client declares later may have such a
+    name.
+    Example: policy 'dlx' with pattern '^order$', where the queues are called 'orders' and 'orders.eu'.
+    Fix: correct its pattern, its apply-to or its priority, or remove it.
+    """
+    told = {policy_name(queue[0], each) for queue, _, shadowed in _shadowed(subject) for each in shadowed}
+    told |= {each.about for each in subject.snapshot.refused}
+    for idle in idle_policies(subject):
+        if idle.about in told or is_for_type(idle.why):
+            continue
+        kind, name = idle.about.kind, idle.about.name
+        yield Found(
+            severity="note" if idle.is_for_other_names else "warning",
+            about=idle.about,
+            message=f"{kind} '{name}' applies to no queue and no exchange: {idle.why}.",
+            because=f"{kind} {name}",
+            fix=Fix(True, "correct its pattern, its apply-to or its priority, or remove it"),
+        )
+
+
+class IdlePolicy(NamedTuple):
+    """A policy that applies to nothing, why not, and whether its pattern is found in no name."""
+
+    about: ObjectName
+    why: str
+    is_for_other_names: bool
+
+
+def idle_policies(subject: Subject) -> Iterator[IdlePolicy]:
+    """Yield the policies that apply to no queue and no exchange.
+
+    Every virtual host has exchanges of the server; a policy that is not for exchanges alone is not meant for them.
+    """
+    for vhost, flow in subject.snapshot.flows.items():
+        topology, rules = flow.topology, flow.release
+        exchanges = [each for each in topology.exchanges.values() if each.name]
+        targets: list[Queue | Exchange] = [*topology.queues.values(), *exchanges]
+        for policies, operator in ((topology.policies, False), (topology.operator_policies, True)):
+            settings = [flow.settings(name) for name in topology.queues]
+            choices = [each.operator_policy if operator else each.policy for each in settings]
+            choices += (choose_policy(each, policies, rules) for each in exchanges if policies)
+            applied = {
+                each.name
+                for choice in choices
+                for each in (choice.policy, *choice.tied)
+                if each is not None and (each.apply_to == "exchanges" or choice.target not in STOCK_EXCHANGES)
+            }
+            for policy in policies:
+                if policy.name not in applied:
+                    why, other = _why_idle(policy, targets, rules)
+                    yield IdlePolicy(policy_name(vhost, policy, operator=operator), why, other)
+
+
+def _why_idle(policy: Policy, targets: list[Queue | Exchange], rules: Release) -> tuple[str, bool]:
+    named = [each for each in targets if pattern_found(policy.pattern, each.name, rules.regex_library)]
+    whys = {why_not(policy, each, rules): each for each in named}
+    if not named:
+        return f"its pattern {shown(policy.pattern)} is found in no name", True
+    if None in whys:
+        return f"wherever it could apply, as to '{whys[None].name}', another policy comes first", False
+    first = next(why for why in whys if why is not None)
+    return f"its pattern {shown(policy.pattern)} is found in names, but {first}", False
 
 
 @rule("DLX009", "ambiguous-policy")
@@ -118,19 +220,30 @@ def forbidden_by_operator_policy(subject: Subject) -> Iterator[Found]:
     Example: x-message-ttl 86400000 under an operator policy with message-ttl 3600000.
     Fix: ask the operator, or set what is allowed.
     """
+    overruled: defaultdict[tuple[ObjectName, str], list[tuple[QueueAt, Setting]]] = defaultdict(list)
     for queue, settings in subject.queues():
         for key, setting in settings.values.items():
-            hidden = [(value, origin) for value, origin in setting.hidden if value != setting.value]
-            if setting.origin.kind == "operator policy" and hidden:
-                value, origin = hidden[0]
-                yield Found(
-                    severity="warning",
-                    about=queue_name(queue),
-                    message=f"'{queue[1]}' asks for {key} {shown(value)} by {origin}, and {setting.origin} makes it "
-                    f"{shown(setting.value)}.",
-                    because=said_by(setting),
-                    fix=Fix(True, f"in {setting.origin}: allow {shown(value)}, or ask for no more than that"),
-                )
+            if setting.origin.kind == "operator policy" and _asked(setting):
+                policy = ObjectName(setting.origin.kind, queue[0], setting.origin.name)
+                overruled[policy, key].append((queue, setting))
+    for (policy, key), queues in overruled.items():
+        queue, setting = queues[0]
+        value, origin = _asked(setting)[0]
+        more = len(queues) - 1
+        also = f"; it overrules {key} of {more:,} other queues as well" if more else ""
+        yield Found(
+            severity="warning",
+            about=policy if more else queue_name(queue),
+            message=f"'{queue[1]}' asks for {key} {shown(value)} by {origin}, and {setting.origin} makes it "
+            f"{shown(setting.value)}{also}.",
+            because=said_by(setting),
+            fix=Fix(True, f"in {setting.origin}: allow {shown(value)}, or ask for no more than that"),
+        )
+
+
+def _asked(setting: Setting) -> list[tuple[Any, Origin]]:
+    """Return the other values that an owner of the queue asks for, with where they come from."""
+    return [(value, origin) for value, origin in setting.hidden if value != setting.value]
 
 
 @rule("DLX021", "permission-denied-dlx")

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dlx.deaths import REJECTED
-from dlx.settings import MAX_LENGTH, MAX_LENGTH_BYTES
+from dlx.deaths import EXPIRED, REJECTED
+from dlx.settings import DEAD_LETTER_EXCHANGE, MAX_LENGTH, MAX_LENGTH_BYTES
 from simulator.analysis.findings import Fix
+from simulator.analysis.lint.names import is_named_for_dead_letters, is_named_for_waiting
 from simulator.analysis.lint.rule import (
     Found,
     Loop,
     QueueAt,
     Subject,
+    by_its_policy,
     change,
     is_stream,
     queue_name,
     rule,
     said_by,
+    shown,
 )
-
-_DELAYING = ("delay", "wait", "retry", "backoff", "later")
-"""What people call queues in which messages wait."""
-
-
-def _named_for_waiting(name: str) -> bool:
-    return any(word in name.lower() for word in _DELAYING)
 
 
 @rule("DLX005", "endless-retry")
@@ -75,6 +71,48 @@ def _every(pause_ms: int) -> str:
     return f"every {pause_ms:,} ms" if pause_ms else "at once"
 
 
+@rule("DLX032", "retry-reaches-others")
+def retry_reaches_others(subject: Subject) -> Iterator[Found]:
+    """Messages that come back from a queue where they waited come to queues of other consumers, too.
+
+    Why: the way back goes through an exchange to which several queues are bound. Each attempt of one consumer gives
+    the others a copy of a message that they have had.
+    Example: 'stock.retry' dead-letters to topic exchange 'events', where 'stock' and 'mail' are bound for the same
+    key: each time that 'stock' rejects a message, 'mail' gets it once more.
+    Fix: let dead letters of the waiting queue go to the default exchange, with the name of the queue as routing key.
+    """
+    told: set[QueueAt] = set()
+    for loop in subject.loops:
+        flow = subject.snapshot.flows[loop.vhost]
+        for place in loop.places:
+            waiting = loop.vhost, place.queue
+            back = {there.queue: None for hop, there in place.onward if hop.reason == EXPIRED}
+            worked_on = [name for name in back if flow.settings(name).message_ttl_ms is None]
+            if flow.settings(place.queue).message_ttl_ms is None or waiting in told or len(worked_on) < 2:
+                continue
+            mine = [name for name in worked_on if name in loop.queues]
+            if mine:
+                told.add(waiting)
+                yield _copies(subject, waiting, mine[0], worked_on)
+
+
+def _copies(subject: Subject, waiting: QueueAt, mine: str, worked_on: list[str]) -> Found:
+    settings = subject.snapshot.flows[waiting[0]].settings(waiting[1])
+    others = " and ".join(shown(name) for name in worked_on if name != mine)
+    key = DEAD_LETTER_EXCHANGE
+    how = f"let dead letters of '{waiting[1]}' go to the default exchange, with routing key '{mine}'"
+    if len(subject.sources.get(waiting, ())) > 1:
+        how = "use a waiting queue for each queue, whose dead letters go to the default exchange with that queue's name"
+    return Found(
+        severity="warning",
+        about=queue_name(waiting),
+        message=f"messages that come back from '{waiting[1]}' to '{mine}' come to {others}, too: each attempt gives "
+        "every one of them another copy.",
+        because=said_by(settings.values[key]),
+        fix=change(subject, waiting, key, how),
+    )
+
+
 @rule("DLX015", "head-of-line-ttl")
 def head_of_line_ttl(subject: Subject) -> Iterator[Found]:
     """A queue in which messages wait for their time has no TTL of its own.
@@ -88,16 +126,24 @@ def head_of_line_ttl(subject: Subject) -> Iterator[Found]:
     for queue, settings in subject.queues():
         if is_stream(settings) or not settings.dead_letters or settings.message_ttl_ms is not None:
             continue
-        if settings.has_length_limit or settings.delayed_retry is not None or not _named_for_waiting(queue[1]):
+        if settings.has_length_limit or settings.delayed_retry is not None or not is_named_for_waiting(queue[1]):
+            continue
+        if queue not in subject.sources and not _goes_on(subject, queue):
             continue
         yield Found(
             severity="warning",
             about=queue_name(queue),
             message=f"messages wait in '{queue[1]}', which has no TTL of its own: one with a long expiration keeps "
             "those behind it, and dead letters, which have lost theirs, wait for ever.",
-            because="no argument or policy sets message-ttl; judged by the queue's name",
-            fix=Fix(True, f"set message-ttl with a policy for '{queue[1]}'; use a queue for each delay"),
+            because="no argument or policy sets message-ttl; judged by the queue's name and by where its messages go",
+            fix=Fix(True, f"{by_its_policy(subject, queue)}: set message-ttl; use a queue for each delay"),
         )
+
+
+def _goes_on(subject: Subject, queue: QueueAt) -> bool:
+    """Tell whether messages leave a queue for one that is worked on, and not only for those of dead letters."""
+    targets = subject.snapshot.flows[queue[0]].possible_targets(queue[1])
+    return not all(is_named_for_dead_letters(name) for name in targets)
 
 
 @rule("DLX017", "unbounded-dead-letter-queue")
@@ -118,7 +164,9 @@ def unbounded_dead_letter_queue(subject: Subject) -> Iterator[Found]:
                 about=queue_name(queue),
                 message=f"'{queue[1]}' keeps without limit what '{limited[0]}' pushes out by its length limit.",
                 because="no argument or policy limits its length or the time that messages stay",
-                fix=Fix(True, f"set max-length with a policy for '{queue[1]}', or consume from it; watch its length"),
+                fix=Fix(
+                    True, f"{by_its_policy(subject, queue)}: set max-length; or consume from it, and watch its length"
+                ),
             )
 
 
@@ -146,7 +194,7 @@ def retry_too_early(subject: Subject) -> Iterator[Found]:
         waits = settings.message_ttl_ms is not None and settings.dead_letters
         if not waits or not _drops(subject, queue):
             continue
-        if queue in subject.looping or _named_for_waiting(queue[1]):
+        if queue in subject.looping or is_named_for_waiting(queue[1]):
             key = MAX_LENGTH if settings.max_length is not None else MAX_LENGTH_BYTES
             yield Found(
                 severity="warning",
@@ -154,5 +202,5 @@ def retry_too_early(subject: Subject) -> Iterator[Found]:
                 message=f"'{queue[1]}' holds messages back for {settings.message_ttl_ms:,} ms, but only while it is "
                 f"not full ({key} {settings.values[key].value}): beyond that they leave at once.",
                 because=said_by(settings.values[key]),
-                fix=change(settings, key, f"remove {key}"),
+                fix=change(subject, queue, key, f"remove {key}"),
             )

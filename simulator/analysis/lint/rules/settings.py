@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dlx.declarations import ARGUMENTS, EXCHANGE_ARGUMENTS
+from dlx.declarations import EXCHANGE_ARGUMENTS
 from dlx.nearest_names import nearest
+from dlx.policies import unsupported_keys
 from dlx.settings import (
     AT_LEAST_ONCE,
     DEAD_LETTER_EXCHANGE,
@@ -15,16 +17,31 @@ from dlx.settings import (
     DEAD_LETTER_STRATEGY,
     DELIVERY_LIMIT,
     OVERFLOW,
+    REJECT_PUBLISH,
     REJECT_PUBLISH_DLX,
     Settings,
 )
 from dlx.topology import QUORUM
 from simulator.analysis.findings import Fix, ObjectName
-from simulator.analysis.lint.rule import Found, Subject, change, is_stream, queue_name, rule, said_by
-from simulator.definitions.checks import misspelt
+from simulator.analysis.lint.fixes import dead_letter_to, obvious_address, set_by_policy
+from simulator.analysis.lint.rule import (
+    Found,
+    QueueAt,
+    Subject,
+    by_its_policy,
+    change,
+    is_stream,
+    policy_name,
+    queue_name,
+    rule,
+    said_by,
+    shown,
+)
+from simulator.definitions.checks import misspelt, mistaken_arguments
 from simulator.definitions.reading import FIRST_COUNTS, SECTIONS
 
 _NEAR = 0.85
+_NAMED_MAX = 3
 # The fields of objects that servers read.
 _FIELDS = {
     "queues": ("name", "vhost", "durable", "auto_delete", "arguments", "type"),
@@ -41,19 +58,38 @@ def _useless(subject: Subject, key: str) -> Iterator[tuple[ObjectName, str, str,
             if setting.key == key:
                 fix = Fix(setting.origin.kind != "argument", f"remove {key} by {setting.origin}: it does nothing")
                 yield queue_name(queue), f"{said_by(setting)} has no effect: {why}", said_by(setting), fix
-        yield from _policies_kept_away(settings, queue[0], key)
 
 
-def _policies_kept_away(settings: Settings, vhost: str, key: str) -> Iterator[tuple[ObjectName, str, str, Fix]]:
-    """Yield policies that would apply to the queue if its type supported the key."""
-    for choice, kind in ((settings.policy, "policy"), (settings.operator_policy, "operator policy")):
-        for skipped in choice.kept_away_by(key):
-            told = f"{kind} '{skipped.policy.name}' does not apply at all, none of its keys: {skipped.why}"
-            fix = Fix(True, f"take {key} out of {kind} '{skipped.policy.name}', or make a policy for each type")
-            yield queue_name((vhost, settings.queue.name)), told, f"{kind} {skipped.policy.name}", fix
+def _kept_away(subject: Subject, key: str) -> Iterator[tuple[ObjectName, dict[QueueAt, str]]]:
+    """Yield policies that would apply to queues if their type supported the key: these queues, each with the reason."""
+    found: defaultdict[ObjectName, dict[QueueAt, str]] = defaultdict(dict)
+    for queue, settings in subject.queues():
+        for choice, operator in ((settings.policy, False), (settings.operator_policy, True)):
+            for skipped in choice.kept_away_by(key):
+                found[policy_name(queue[0], skipped.policy, operator=operator)][queue] = skipped.why
+    yield from found.items()
+
+
+def _policy_found(policy: ObjectName, queues: dict[QueueAt, str], key: str, consequence: str) -> Found:
+    """Return the finding about a policy that is kept away from queues; about the queue, where it is one."""
+    names = [name for _, name in queues]
+    more = f" and {len(names) - _NAMED_MAX:,} more" if len(names) > _NAMED_MAX else ""
+    named = ", ".join(map(shown, names[:_NAMED_MAX])) + more
+    whys = " and ".join(dict.fromkeys(queues.values()))
+    return Found(
+        severity="warning",
+        about=queue_name(next(iter(queues))) if len(queues) == 1 else policy,
+        message=f"{policy.kind} '{policy.name}' does not apply to {named} at all, none of its keys: {whys}."
+        + consequence,
+        because=f"{policy.kind} {policy.name}",
+        fix=Fix(True, f"take {key} out of {policy.kind} '{policy.name}', or make a policy for each type"),
+    )
 
 
 def _found(subject: Subject, key: str, consequence: str) -> Iterator[Found]:
+    for policy, queues in _kept_away(subject, key):
+        streams = all(_stream(subject, queue_name(queue)) for queue in queues)
+        yield _policy_found(policy, queues, key, "" if streams else f" {consequence}")
     for about, why, deciding, fix in _useless(subject, key):
         yield Found(
             severity="warning",
@@ -83,7 +119,8 @@ def delivery_limit_ignored(subject: Subject) -> Iterator[Found]:
     """A delivery limit is set for a queue that is no quorum queue.
 
     Why: only quorum queues count returns. In a classic queue a message that crashes its consumer comes back for
-    ever; and a policy with a key that the type does not support does not apply at all.
+    ever; a stream gives each consumer what it asks for. A policy with a key that the type does not support does not
+    apply at all.
     Example: classic queue 'orders' under a policy with delivery-limit 5.
     Fix: make the queue a quorum queue, or count attempts in the consumer.
     """
@@ -110,9 +147,22 @@ def at_least_once_ineffective(subject: Subject) -> Iterator[Found]:
             message=f"'{queue[1]}' asks for at-least-once dead-lettering without {lacks}: at-most-once happens, and "
             "dead letters can be lost.",
             because=said_by(setting if not settings.dead_letters else settings.values[OVERFLOW]),
-            fix=change(settings, DEAD_LETTER_STRATEGY, f"set {lacks} for '{queue[1]}' as well"),
+            fix=_make_effective(subject, queue, settings),
         )
     yield from _found(subject, DEAD_LETTER_STRATEGY, "Its dead letters can be lost on their way.")
+
+
+def _make_effective(subject: Subject, queue: QueueAt, settings: Settings) -> Fix:
+    """Return the fix that makes at-least-once dead-lettering happen in a queue that asks for it."""
+    if not settings.dead_letters:
+        address = obvious_address(subject, queue)
+        if address is not None:
+            return dead_letter_to(subject, queue, address)
+        return Fix(True, f"{by_its_policy(subject, queue)}: set dead-letter-exchange as well")
+    overflow = settings.values.get(OVERFLOW)
+    if overflow is None or overflow.origin.kind in ("policy", "server default"):
+        return set_by_policy(subject, queue, {OVERFLOW: REJECT_PUBLISH})
+    return change(subject, queue, OVERFLOW, f"set overflow to {REJECT_PUBLISH}")
 
 
 @rule("DLX013", "overflow-unsupported")
@@ -133,7 +183,7 @@ def overflow_unsupported(subject: Subject) -> Iterator[Found]:
                 message=f"quorum queue '{queue[1]}' takes overflow reject-publish-dlx for drop-head: full, it drops "
                 "its oldest message and refuses no publish.",
                 because=said_by(setting),
-                fix=change(settings, OVERFLOW, "set overflow to reject-publish or drop-head"),
+                fix=change(subject, queue, OVERFLOW, "set overflow to reject-publish or drop-head"),
             )
     yield from _found(subject, OVERFLOW, "When it is full it does something else.")
 
@@ -155,10 +205,18 @@ def dead_letter_key_alone(subject: Subject) -> Iterator[Found]:
                 message=f"'{queue[1]}' has a dead-letter routing key and no dead-letter exchange: what dies is "
                 "dropped.",
                 because=said_by(setting),
-                fix=change(settings, DEAD_LETTER_ROUTING_KEY, "set dead-letter-exchange as well ('' is the default)"),
+                fix=_add_exchange(subject, queue),
             )
     fix = "declare the queue with x-dead-letter-exchange as well ('' is the default exchange)"
     yield from _refused(subject, f"x-{DEAD_LETTER_ROUTING_KEY}", fix)
+
+
+def _add_exchange(subject: Subject, queue: QueueAt) -> Fix:
+    """Return the fix for a dead-letter routing key alone."""
+    address = obvious_address(subject, queue)
+    if address is not None:
+        return dead_letter_to(subject, queue, address)
+    return Fix(True, f"{by_its_policy(subject, queue)}: set dead-letter-exchange as well ('' is the default)")
 
 
 @rule("DLX019", "stream-never-dead-letters")
@@ -181,6 +239,11 @@ def stream_never_dead_letters(subject: Subject) -> Iterator[Found]:
                     because=deciding,
                     fix=fix,
                 )
+        for policy, queues in _kept_away(subject, key):
+            streams = {queue: why for queue, why in queues.items() if _stream(subject, queue_name(queue))}
+            if streams and policy not in told:
+                told.add(policy)
+                yield _policy_found(policy, streams, key, " A stream never dead-letters.")
         for found in _refused(subject, f"x-{key}"):
             if found.about not in told and _stream(subject, found.about):
                 told.add(found.about)
@@ -204,15 +267,24 @@ def refused_object(subject: Subject) -> Iterator[Found]:
     named = (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, OVERFLOW, *_DEAD_LETTER_KEYS)
     for each in (*subject.snapshot.refused, *subject.snapshot.refused_users):
         if not any(f"'x-{key}'" in each.why for key in named):
-            words = f"the server says: {each.words}" if each.words not in ("", each.why) else "the import's own checks"
+            own = each.words in ("", each.why)
+            words = "the import's own checks" if own else f"the server says: {_said(each.words)}"
             yield Found(
                 severity="warning",
                 about=each.about,
                 message=f"an import into {subject.snapshot.release.name} refuses {each.about}: {each.why} "
                 f"({each.consequence}).",
-                because=" ".join(words.split()),
+                because=words,
                 fix=Fix(True, "correct it, or take it out of what you import"),
             )
+
+
+def _said(words: str) -> str:
+    """Return what a server says as one line: over HTTP it is escaped twice, and may be a binary."""
+    text = html.unescape(words)
+    if text.startswith('<<"') and text.endswith('">>'):
+        text = text[3:-3].replace('\\"', '"').replace("\\n", "\n")
+    return " ".join(text.split())
 
 
 @rule("DLX028", "undeclared-name")
@@ -246,12 +318,13 @@ def undeclared_name(subject: Subject) -> Iterator[Found]:
 
 @rule("DLX029", "misspelt-name")
 def misspelt_name(subject: Subject) -> Iterator[Found]:
-    """An argument, a field of an object, or a section of the document has a name that servers nearly know.
+    """An argument, a field of an object, or a section of the document has a name that no server knows.
 
     Why: servers take arguments, fields and sections of any name, and look only at those they know. They say nothing:
     the queue does not have the setting, and what stands in the section or the field is not imported.
-    Example: queue 'orders' with x-dead-leter-exchange 'dlx': what dies in it is dropped.
-    Fix: correct the name.
+    Example: queue 'orders' with x-dead-leter-exchange 'dlx': what dies in it is dropped; with x-max-retries 3, which
+    no server knows, it limits nothing.
+    Fix: set what is meant by policy, and correct the name.
     """
     because = "servers look only at names that they know"
     for name, meant in misspelt(subject.snapshot.definitions.document, SECTIONS):
@@ -262,16 +335,20 @@ def misspelt_name(subject: Subject) -> Iterator[Found]:
             because=because,
             fix=Fix(True, f"call the section {meant}"),
         )
-    for section, kind, known in (("queues", "queue", ARGUMENTS), ("exchanges", "exchange", EXCHANGE_ARGUMENTS)):
-        for item, vhost in subject.snapshot.items(section):
-            for name, meant in misspelt(item.get("arguments") or (), known):
-                yield Found(
-                    severity="warning",
-                    about=ObjectName(kind, vhost, item["name"]),
-                    message=f"servers ignore argument {name} of '{item['name']}'; did you mean {meant}?",
-                    because=because,
-                    fix=Fix(False, f"delete {kind} '{item['name']}' and declare it with {meant}"),
-                )
+    wrong = [(item, ObjectName("queue", vhost, item["name"]), name, meant)
+             for item, vhost in subject.snapshot.items("queues")
+             for name, meant in mistaken_arguments(item.get("arguments") or ())]  # fmt: skip
+    wrong += [(item, ObjectName("exchange", vhost, item["name"]), name, meant)
+              for item, vhost in subject.snapshot.items("exchanges")
+              for name, meant in misspelt(item.get("arguments") or (), EXCHANGE_ARGUMENTS)]  # fmt: skip
+    for item, about, name, meant in wrong:
+        yield Found(
+            severity="warning",
+            about=about,
+            message=f"servers ignore argument {name} of '{about.name}'; did you mean {meant}?",
+            because=because,
+            fix=_rename(subject, about, name, meant, item["arguments"][name]),
+        )
     for section, kind in (("queues", "queue"), ("exchanges", "exchange"), ("policies", "policy")):
         for item, vhost in subject.snapshot.items(section):
             for name, meant in misspelt(item, _FIELDS[section]):
@@ -282,6 +359,22 @@ def misspelt_name(subject: Subject) -> Iterator[Found]:
                     because=because,
                     fix=Fix(True, f"call the field {meant}"),
                 )
+
+
+def _rename(subject: Subject, about: ObjectName, name: str, meant: str, value: object) -> Fix:
+    """Return the fix for a mistaken argument: a policy gives the queue that is there what was meant, if it can."""
+    key = meant.removeprefix("x-")
+    declared = subject.snapshot.flows[about.vhost].topology.queues if about.vhost in subject.snapshot.flows else {}
+    by_policy = key in subject.snapshot.release.policy_keys and about.kind == "queue" and about.name in declared
+    if not by_policy:
+        return Fix(False, f"delete {about.kind} '{about.name}' and declare it with {meant}")
+    queue = about.vhost, about.name
+    if key in unsupported_keys(declared[about.name], subject.snapshot.release):
+        kind = declared[about.name].type
+        return Fix(False, f"{kind} queues have no {key}: declare one of another type, or do without")
+    declare = f"name it {meant} where the queue is declared the next time"
+    to = f" to {shown(value)}" if any(misspelt([name], [meant])) else ""
+    return Fix(True, f"{by_its_policy(subject, queue)}: set {key}{to}; {declare}")
 
 
 @rule("DLX030", "duplicate-object")
