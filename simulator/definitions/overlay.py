@@ -22,6 +22,7 @@ NAMED_BY: dict[str, tuple[str, ...]] = {
     "bindings": ("vhost", "source", "destination_type", "destination", "routing_key", "arguments"),
 }
 """What tells the objects of each section apart. A binding has no name: all of it does."""
+_VERSIONS = ("rabbit_version", "rabbitmq_version")
 _SAME_BINDING = {"destination_type": "queue", "routing_key": NO_KEY, "arguments": {}}  # what these are where left out
 
 
@@ -46,6 +47,15 @@ def laid_over(above: Definitions, below: Definitions) -> Definitions:
         if items:
             document[section] = list(items.values())
     return Definitions(document, f"{above.source} over {below.source}")
+
+
+def as_of_server(definitions: Definitions) -> Definitions:
+    """Return the export of one virtual host as one of a server that has no other: each object names it."""
+    if not definitions.single_vhost:
+        return definitions
+    document = {section: items for section in NAMED_BY if (items := list(_items(definitions, section)))}
+    versions = {key: each for key, each in definitions.document.items() if key in _VERSIONS}
+    return Definitions({**versions, **document}, definitions.source)
 
 
 def _items(definitions: Definitions, section: str) -> Iterator[dict[str, Any]]:
