@@ -172,11 +172,13 @@ class _Commands:
 
     def __init__(self, current: Source) -> None:
         self._server, self._user, self._host = _HOST, "USER", "HOST"
+        self._management: tuple[str, ...] = ()
         if isinstance(current, ServerURL):
             from simulator.capture.management_api import credentials, server_of
 
             self._server, self._user = server_of(current.url), credentials(current.url)[0]
             self._host = urlsplit(self._server).hostname or "HOST"
+            self._management = ("--management-url", self._server)
 
     def of(self, act: AnyAct) -> str:
         """Return the command of an act."""
@@ -185,7 +187,7 @@ class _Commands:
             return self._curl(call)
         assert isinstance(act, Move)
         url = f"amqp://{quote(self._user, safe='')}:PASSWORD@{self._host}/{quote(act.vhost, safe='')}"
-        moved = ["dlx", "redrive", url, act.queue, "--to", "", act.to, *_ALLOWED, "--execute"]
+        moved = ["dlx", "redrive", url, act.queue, "--to", "", act.to, *_ALLOWED, *self._management, "--execute"]
         return shlex.join(moved)
 
     def _curl(self, call: Call) -> str:
