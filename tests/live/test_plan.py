@@ -18,6 +18,7 @@ import pika
 import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
+from pika.compat import long
 
 from simulator.cli.main import main
 from tests.live.servers import LiveServer
@@ -91,13 +92,17 @@ class Site:
         return 0
 
     def declared(self, about: Mapping[str, str], topology: Definitions) -> tuple[int, str]:
-        """Declare an object as a topology has it; return the server's code and words, 0 and none where it does so."""
+        """Declare an object as a topology has it; return the server's code and words, 0 and none where it does so.
+
+        Its integers are sent as those of definitions are: the words name their type.
+        """
         part = next(each for each in topology[f"{about['kind']}s"] if each["name"] == about["object"])
+        table = {key: long(each) if isinstance(each, int) else each for key, each in part["arguments"].items()}
         try:
             if about["kind"] == "queue":
-                self.channel.queue_declare(part["name"], durable=True, arguments=part["arguments"])
+                self.channel.queue_declare(part["name"], durable=True, arguments=table)
             else:
-                self.channel.exchange_declare(part["name"], part["type"], durable=True, arguments=part["arguments"])
+                self.channel.exchange_declare(part["name"], part["type"], durable=True, arguments=table)
         except pika.exceptions.ChannelClosedByBroker as error:
             return int(error.reply_code), str(error.reply_text)
         return 0, ""

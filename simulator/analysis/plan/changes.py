@@ -13,6 +13,7 @@ from simulator.analysis.findings import ObjectName
 from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions, DefinitionsError
 from simulator.definitions.overlay import NAMED_BY, object_key
+from simulator.json_values import plain
 
 What = Literal["added", "removed", "changed"]
 Part = Queue | Exchange | Binding | Policy
@@ -182,7 +183,7 @@ def _shown(table: Mapping[str, Any], name: str) -> str:
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return msgspec.json.encode(plain(value)).decode()
 
 
 # What policies change

@@ -18,6 +18,7 @@ import msgspec
 from dlx.deaths import REJECTED
 from dlx.message import Message
 from dlx.releases import Release
+from dlx.topology import Topology
 from simulator.analysis.findings import ObjectName
 from simulator.analysis.life import ARRIVES
 from simulator.analysis.plan.changes import QUEUE
@@ -40,6 +41,7 @@ from simulator.bootstrap import take_definitions
 from simulator.broker import Broker, OperatorError, commands, delivered_properties
 from simulator.broker.replies import Got, Refused
 from simulator.events import Event, Happened
+from simulator.json_values import canonical_json, plain
 from simulator.scenario.player import START_US, Clients
 from simulator.scenario.player import USER as TRIAL_USER
 from simulator.scenario.steps import Properties, Publish, changed
@@ -84,6 +86,7 @@ class Played(msgspec.Struct, frozen=True):
         waiting: how many messages waited in the queues as it was played.
         published: how many different publishes went on between the steps.
         left_out: what was not played, in phrases.
+        end: the virtual hosts as they are in the end, by name.
     """
 
     lost: tuple[Lost, ...]
@@ -93,6 +96,7 @@ class Played(msgspec.Struct, frozen=True):
     waiting: int
     published: int
     left_out: tuple[str, ...]
+    end: Mapping[str, Topology]
 
 
 class PlanRefusedError(Exception):
@@ -176,6 +180,7 @@ class _Play:
             waiting=self._waiting.total(),
             published=len(self._entries),
             left_out=(f"{left_out:,} more keys and headers that publishers may use",) if left_out > 0 else (),
+            end={name: host.topology for name, host in self._broker.vhosts.items()},
         )
 
     def _fill(self) -> None:
@@ -350,7 +355,7 @@ class _Play:
             return "dead letters", f"dead letters of '{probe[1]}' with", f"key {', '.join(map(repr, probe[3]))}"
         publish = next(each for each in self._entries if repr(each) == probe)
         exchange = f"exchange '{publish.exchange}'" if publish.exchange else "the default exchange"
-        headers = f" and headers {msgspec.json.encode(publish.headers).decode()}" if publish.headers else ""
+        headers = f" and headers {canonical_json(plain(publish.headers))}" if publish.headers else ""
         return "published", f"publishes to {exchange} with", f"key '{publish.routing_key}'{headers}"
 
     def _twice(self) -> Iterator[str]:
