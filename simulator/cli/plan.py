@@ -221,14 +221,25 @@ def _lines(found: Plan, commands: _Commands, new: str) -> Iterator[_Line]:
 def _losses(found: Plan) -> Iterator[_Line]:
     if not found.loses:
         yield Text("Nothing is lost on the way.", "bold green"), 0
-    for lost in found.played.lost:
-        yield Text.assemble(("lost", "bold red"), f": {_lost(lost)}"), 0
+    for lost in _alike(map(_lost, found.played.lost)):
+        yield Text.assemble(("lost", "bold red"), f": {lost}"), 0
     for error in found.new_errors:
         yield Text.assemble(("lost", "bold red"), f": new error {error.code} for {error.about}: {error.message}"), 0
-    for refused in found.played.refused:
-        yield Text.assemble(("refused", "bold yellow"), f": {_lost(refused)}; their publishers get 404"), 0
+    for refused in _alike(map(_lost, found.played.refused)):
+        yield Text.assemble(("refused", "bold yellow"), f": {refused}; their publishers get 404"), 0
     for twice in found.played.twice:
         yield Text.assemble(("twice", "bold yellow"), f": {twice}"), 0
+
+
+def _alike(sentences: Iterable[str]) -> Iterator[str]:
+    """Yield the sentences, one for those that differ in the first name alone, with how many others there are."""
+    groups: dict[str, list[str]] = {}
+    for sentence in sentences:
+        name = sentence.split("'")[1] if sentence.count("'") > 1 else ""
+        groups.setdefault(sentence.replace(f"'{name}'", _NAME), []).append(name)
+    for shape, names in groups.items():
+        others = f" (the same of {len(names) - 1:,} more)" if len(names) > 1 else ""
+        yield shape.replace(_NAME, f"'{names[0]}'") + others
 
 
 def _lost(lost: Lost) -> str:

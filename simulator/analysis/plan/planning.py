@@ -117,14 +117,17 @@ class _Planning:
         self._known = msgspec.structs.replace(known, moves={**self._renamed, **self._moves(known.moves)})
 
     def plan(self) -> Plan:
+        there = {(each.about, each.why) for each in self._before.refused}
+        for refused in self._after.refused:
+            if refused.kept != "whole" and (refused.about, refused.why) not in there:
+                raise self._refused(str(refused.about), refused.words or refused.why)
         told = answers(broker_of(self._before), self._changes)
         again = to_recreate(self._after, self._changes, told)
         steps, temporary = self._steps(again)
         found = played(self._before, self._after, steps, temporary, self._known)
         if found.refusal is not None:
             number, words = found.refusal
-            problem = f"a server of RabbitMQ {self._before.release.name} refuses this: {words}"
-            raise DefinitionsError(self._after.definitions.source, f"step {number}, {steps[number - 1].does}", problem)
+            raise self._refused(f"step {number}, {steps[number - 1].does}", words)
         silent = unchanged_by_import(broker_of(self._before), self._documents(), self._changes)
         return Plan(
             release=self._before.release.name,
@@ -140,6 +143,10 @@ class _Planning:
             assumed=tuple(self._assumed(found)) if steps else (),
             unchecked=tuple(self._unchecked(found)),
         )
+
+    def _refused(self, what: str, words: str) -> DefinitionsError:
+        problem = f"a server of RabbitMQ {self._after.release.name} refuses this: {words}"
+        return DefinitionsError(self._after.definitions.source, what, problem)
 
     def _steps(self, again: Sequence[Change]) -> tuple[list[PlanStep], dict[ObjectName, str]]:
         steps: list[PlanStep] = []
