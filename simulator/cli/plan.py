@@ -231,6 +231,14 @@ def _losses(found: Plan) -> Iterator[_Line]:
         yield Text.assemble(("twice", "bold yellow"), f": {twice}"), 0
 
 
+_INSTEAD = {
+    "waiting": "",
+    "published": ": stop these publishers meanwhile",
+    "dead letters": ": stop the consumers of the queue meanwhile",
+}
+"""What keeps from losing messages what is lost between steps."""
+
+
 def _alike(sentences: Iterable[str]) -> Iterator[str]:
     """Yield the sentences, one for those that differ in the first name alone, with how many others there are."""
     groups: dict[str, list[str]] = {}
@@ -250,7 +258,7 @@ def _lost(lost: Lost) -> str:
     if lost.for_good:
         return f"{lost.what}, from step {lost.step} on, for good"
     until = "within it" if lost.until == lost.step else f"until step {lost.until} is done"
-    return f"{lost.what}, from step {lost.step} on {until}"
+    return f"{lost.what}, from step {lost.step} on {until}{_INSTEAD[lost.kind]}"
 
 
 def _steps(found: Plan, commands: _Commands) -> Iterator[_Line]:
@@ -271,7 +279,7 @@ def _changed(found: Plan, new: str) -> Iterator[_Line]:
     yield from _grouped("Policies change", map(_effect, found.policy_effects))
     said = [(f"{each.code} {each.text}", str(each.about)) for each in found.answers if each.code]
     yield from _grouped(f"RabbitMQ {found.release} refuses declarations as in {new}", said)
-    silent = [("it says nothing, and they stay as they are", str(each)) for each in found.not_imported]
+    silent = [("stays as it is, and the import says nothing", str(each)) for each in found.not_imported]
     yield from _grouped(f"An import of {new} is not enough", silent)
     said = [(f"{each.code} {each.text}", str(each.about)) for each in found.old_answers if each.code]
     yield from _grouped("Applications that still declare the old get", said)

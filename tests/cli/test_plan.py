@@ -204,7 +204,8 @@ def test_equal_changes_are_told_once(files: Any, capsys: Capture, monkeypatch: p
 
 def test_a_server_says_how_many_messages_and_consumers_a_queue_has(files: Any, capsys: Capture) -> None:
     old, new = files(OLD, QUORUM)
-    with serve(definitions=old) as server, pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
+    with serve("4.3", definitions=old, management_port=0) as server:
+        connection = pika.BlockingConnection(pika.URLParameters(server.amqp_url))
         channel = connection.channel()
         for _ in range(3):
             channel.basic_publish("shop", "paid", b"")
