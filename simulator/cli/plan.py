@@ -234,7 +234,7 @@ def _losses(found: Plan) -> Iterator[_Line]:
 _INSTEAD = {
     "waiting": "",
     "published": ": stop these publishers meanwhile",
-    "dead letters": ": stop the consumers of the queue meanwhile",
+    "dead letters": ": see that no message dies there meanwhile",
 }
 """What keeps from losing messages what is lost between steps."""
 

@@ -21,10 +21,12 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.compat import long
 
 from simulator.cli.main import main
+from simulator.testing.brokers.servers import ManagementError
 from tests.live.servers import LiveServer
 
 Capture = pytest.CaptureFixture[str]
 Definitions = dict[str, list[dict[str, Any]]]
+NO_ROUTE = 312
 WAITING = {"orders": 1_000, "orders.dead": 3}
 
 
@@ -82,12 +84,14 @@ class Site:
         return self._open
 
     def publish(self, exchange: str, key: str) -> int:
-        """Publish a message with an id of its own; return 0, or the code with which the server refuses it."""
+        """Publish a message with an id of its own; return 0, or the code with which the server has it not."""
         properties = pika.BasicProperties(message_id=f"m{len(self.published)}", delivery_mode=2)
         try:
             self.channel.basic_publish(exchange, key, b"", properties, mandatory=True)
         except pika.exceptions.ChannelClosedByBroker as error:
             return int(error.reply_code)
+        except pika.exceptions.UnroutableError:
+            return NO_ROUTE
         self.published.append(str(properties.message_id))
         return 0
 
@@ -171,6 +175,45 @@ def test_the_steps_do_on_a_server_what_the_plan_says(change: str, site: Site, tm
     there = [message for each in wanted["queues"] for message in site.ids(each["name"])]
     assert sorted(set(there)) == sorted(site.published)
     assert (len(there) > len(set(there))) <= bool(found["twice"])
+
+
+STRAIGHT: Definitions = {"queues": [DEAD]}
+LOSING: Mapping[str, tuple[Definitions, Definitions, str, str]] = {
+    "a queue is away that is published to by its name": (
+        STRAIGHT, {"queues": [queue("orders.dead", queue_type="quorum")]}, "", "orders.dead"
+    ),
+    "a binding is removed": (OLD, OLD | {"bindings": [BINDINGS[1]]}, "shop", KEY),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", LOSING)
+def test_what_the_plan_calls_lost_is_lost_in_those_steps(
+    change: str, site: Site, tmp_path: Path, capsys: Capture
+) -> None:
+    old, wanted, exchange, key = LOSING[change]
+    new = tmp_path / "new.json"
+    new.write_text(json.dumps({"original_vhost_name": site.vhost, **wanted}), encoding="utf-8")
+    site.server.api("POST", f"definitions/{site.vhost}", old)
+    found = planned(site, new, capsys)
+    lost: list[int] = []
+    moves: list[Mapping[str, Any]] = []
+    for number, step in enumerate(found["steps"], 1):
+        for place, act in enumerate(step["acts"]):
+            journal = tmp_path / f"{number}.{place}.jsonl"
+            try:
+                do(site, act, journal)
+            except ManagementError:  # what came in after the move: as the step says, it is moved once more
+                do(site, moves[-1], journal)
+                do(site, act, journal)
+            moves += [act] if "move" in act else []
+        if site.publish(exchange, key) == NO_ROUTE:
+            lost.append(number)
+    after = len(found["steps"]) + 1
+    told = [range(each["step"], each["until"] or after) for each in found["lost"] if each["kind"] == "published"]
+    assert lost == [number for steps in told for number in steps]
+    assert lost
+    there = [message for each in wanted["queues"] for message in site.ids(each["name"])]
+    assert sorted(set(there)) == sorted(site.published)
 
 
 def test_an_import_leaves_a_queue_as_it_is_and_says_nothing(site: Site, tmp_path: Path, capsys: Capture) -> None:
