@@ -3,7 +3,7 @@
 A binding with arguments is named by its routing key and a hash of the arguments,
 such as ``a.b~c8kv6Q``: ``phash2``, which is the same on every machine.
 
-Source: rabbit_mgmt_format.erl args_hash; erl_term_hashing.c make_hash2.
+Source: rabbit_mgmt_format.erl pack_binding_props, args_hash; erl_term_hashing.c make_hash2.
 """
 
 from __future__ import annotations
@@ -12,14 +12,27 @@ import base64
 import struct
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote_plus
 
 from dlx.erlang_printing import Atom, field_term
+from dlx.topology import Binding
 
 _WORD = 0xFFFFFFFF
 _GOLDEN = 0x9E3779B9
 # Each kind of term is mixed in with a multiple of the golden number.
 _LIST_END, _ATOM, _STRING, _TUPLE, _NEGATIVE, _POSITIVE, _FLOAT, _BINARY = 2, 3, 4, 9, 10, 11, 12, 13
 _EMPTY_LIST = 3468870702
+
+
+def properties_key(binding: Binding) -> str:
+    """Return the key that names the binding among those with the same source and destination."""
+    if not binding.arguments:
+        return _quoted(binding.routing_key) or "~"
+    return f"{_quoted(binding.routing_key)}~{arguments_hash(binding.arguments)}"
+
+
+def _quoted(text: str) -> str:
+    return quote_plus(text).replace("~", "%7E")
 
 
 def arguments_hash(arguments: Mapping[str, Any]) -> str:

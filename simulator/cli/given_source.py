@@ -75,11 +75,14 @@ class _GivenURL(click.ParamType):  # type: ignore[type-arg]  # which takes an ar
         return _without_page(value)
 
 
-class _GivenSource(click.Path):
+class GivenSource(click.Path):
+    """A path, ``-`` for standard input, or the management URL of a server."""
+
     def __init__(self) -> None:
         super().__init__(path_type=Path, allow_dash=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the ``Source``. Fails with a usage error for a URL that cannot be of a server."""
         if isinstance(value, str) and is_url(value):
             return _GivenURL().convert(value, param, ctx)
         return StandardInput() if value == "-" else super().convert(value, param, ctx)
@@ -87,12 +90,12 @@ class _GivenSource(click.Path):
 
 def source_argument(command: Function) -> Function:
     """Give the command the argument SOURCE, as ``source``, and the option ``--over``, as ``over``."""
-    return click.argument("source", metavar="SOURCE", type=_GivenSource())(_over(command))
+    return click.argument("source", metavar="SOURCE", type=GivenSource())(_over(command))
 
 
 def sources_argument(command: Function) -> Function:
     """Give the command one or more arguments SOURCE, as the tuple ``sources``, and the option ``--over``."""
-    several = click.argument("sources", metavar="SOURCE...", type=_GivenSource(), nargs=-1, required=True)
+    several = click.argument("sources", metavar="SOURCE...", type=GivenSource(), nargs=-1, required=True)
     return several(_over(command))
 
 

@@ -43,6 +43,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "graph": ("simulator.cli.graph:graph", "Draw a topology: where dead letters go, and where they are lost."),
     "inspect": ("simulator.cli.inspect:inspect", "Look into a dead-letter queue: what died, where, why, how often."),
     "lint": ("simulator.cli.lint:lint", "Find what definitions get wrong about dead letters: losses first."),
+    "plan": (
+        "simulator.cli.plan:plan",
+        "Say in which steps a server comes to another topology, and what is lost on the way.",
+    ),
     "redrive": (
         "simulator.cli.redrive:redrive",
         "Bring messages back from a dead-letter queue, after a dry run, without losing one.",
@@ -63,7 +67,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 # How `dlx --help` groups the commands: by what a person is about to do.
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Design a topology": ("lint", "settings", "explain", "graph", "fuzz", "upgrade", "releases"),
+    "Design a topology": ("lint", "settings", "explain", "graph", "fuzz", "plan", "upgrade", "releases"),
     "Test": ("serve", "test", "simulate", "compare"),
     "Investigate a log": ("capture", "convert", "generate", "replay", "whatif", "watch"),
     "Operate a server": ("inspect", "redrive"),

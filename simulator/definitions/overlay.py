@@ -23,6 +23,7 @@ NAMED_BY: dict[str, tuple[str, ...]] = {
     "bindings": ("vhost", "source", "destination_type", "destination", "routing_key", "arguments"),
 }
 """What tells the objects of each section apart. A binding has no name: all of it does."""
+_VERSIONS = ("rabbit_version", "rabbitmq_version")
 _SAME_BINDING = {"destination_type": "queue", "routing_key": NO_KEY, "arguments": {}}  # what these are where left out
 
 
@@ -49,6 +50,15 @@ def laid_over(above: Definitions, below: Definitions) -> Definitions:
             document[section] = [item for item, _ in items.values()]
             places |= {(section, at): place for at, (_, place) in enumerate(items.values()) if place is not None}
     return Definitions(document, f"{above.source} over {below.source}", places=places)
+
+
+def as_of_server(definitions: Definitions) -> Definitions:
+    """Return the export of one virtual host as one of a server that has no other: each object names it."""
+    if not definitions.single_vhost:
+        return definitions
+    document = {section: items for section in NAMED_BY if (items := list(_items(definitions, section)))}
+    versions = {key: each for key, each in definitions.document.items() if key in _VERSIONS}
+    return Definitions({**versions, **document}, definitions.source)
 
 
 def items_of(definitions: Definitions, section: str) -> Iterator[tuple[dict[str, Any], Place | None]]:

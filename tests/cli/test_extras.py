@@ -85,6 +85,7 @@ NEEDS_NONE = [
     ["explain", TOPOLOGY, "--publish", "", "orders"],
     ["graph", TOPOLOGY],
     ["lint", str(ROOT / "examples/topologies/sound/plain-dead-letter-queue.json")],
+    ["plan", DEFINITIONS, DEFINITIONS, "--release", "4.3"],
     ["releases"],
     ["settings", DEFINITIONS],
     ["upgrade", DEFINITIONS, "--from", "4.3", "--to", "4.3"],

@@ -9,7 +9,7 @@ import pytest
 from tests.meta.golden.outputs import Output, outputs
 
 # What needs seconds is left to the script.
-QUICK = ("compare", "explain", "fuzz", "graph", "help", "lint", "names", "settings", "simulate", "upgrade")
+QUICK = ("compare", "explain", "fuzz", "graph", "help", "lint", "names", "plan", "settings", "simulate", "upgrade")
 
 
 def _first_of_each_kind(scratch: Path) -> dict[str, Output]:

@@ -15,7 +15,7 @@ from urllib.parse import quote_plus, unquote_plus
 from starlette.responses import Response
 
 from dlx import amqp_errors
-from dlx.erlang_hash import arguments_hash
+from dlx.erlang_hash import arguments_hash, properties_key
 from dlx.topology import Binding
 from simulator.broker import VirtualHost
 from simulator.broker.commands import BindExchange, BindQueue, UnbindExchange, UnbindQueue
@@ -51,17 +51,6 @@ def all_bindings(vhost: VirtualHost) -> Iterator[Binding]:
 def _by_default(queue: str) -> Binding:
     """Return the binding of a queue to the default exchange; RabbitMQ may show it without looking for the queue."""
     return Binding(source="", destination=queue, routing_key=queue)
-
-
-def properties_key(binding: Binding) -> str:
-    """Return the key that names the binding among those with the same source and destination."""
-    if not binding.arguments:
-        return _quoted(binding.routing_key) or "~"
-    return f"{_quoted(binding.routing_key)}~{arguments_hash(binding.arguments)}"
-
-
-def _quoted(text: str) -> str:
-    return quote_plus(text).replace("~", "%7E")
 
 
 def _binding_json(binding: Binding, vhost: VirtualHost) -> dict[str, Any]:

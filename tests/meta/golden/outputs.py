@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -128,6 +129,8 @@ def _questions() -> Iterator[Output]:
             yield _command(
                 f"upgrade/{name}/{before}-{after}", "upgrade", path, "--from", before, "--to", after, "--json"
             )
+    for (name, path), (other, new) in pairwise(_topologies()):
+        yield _command(f"plan/{name}-to-{other}", "plan", path, new, "--json")
     for name, path in _topologies()[:3]:
         yield _command(f"lint-text/{name}", "lint", path)
 

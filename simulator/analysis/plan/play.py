@@ -1,0 +1,398 @@
+"""Plays the steps of a plan on a broker, with messages in every queue and publishers that go on, and says what is lost.
+
+A message has an id. After each act the copies in the queues are compared with those before: one that is gone, and came
+to no other queue by it, was lost in that step. Before and after each act every entry is published once, and each kind
+of message in a queue is asked where its dead letter would go. What reached a queue before the steps, and reaches none
+between two of them, is lost there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Literal
+
+import msgspec
+
+from dlx.deaths import REJECTED
+from dlx.message import Message
+from dlx.releases import Release
+from dlx.topology import Topology
+from simulator.analysis.findings import ObjectName
+from simulator.analysis.life import ARRIVES
+from simulator.analysis.plan.changes import QUEUE
+from simulator.analysis.plan.refusals import USER, Client
+from simulator.analysis.plan.steps import (
+    AddVhost,
+    AnyAct,
+    ClearPolicy,
+    Delete,
+    Drain,
+    Import,
+    Known,
+    Move,
+    PlanStep,
+    SetPolicy,
+    Unbind,
+)
+from simulator.analysis.snapshot import Snapshot
+from simulator.bootstrap import take_definitions
+from simulator.broker import Broker, OperatorError, commands, delivered_properties
+from simulator.broker.replies import Got, Refused
+from simulator.events import Event, Happened
+from simulator.json_values import canonical_json, plain
+from simulator.scenario.player import START_US, Clients
+from simulator.scenario.player import USER as TRIAL_USER
+from simulator.scenario.steps import Properties, Publish, changed
+
+UNKNOWN_WAITING = 5
+"""So many messages wait in a queue of which nobody knows how many do."""
+WAITING_MAX = 10_000
+ENTRIES_MAX = 300
+Kind = Literal["waiting", "published", "dead letters"]
+Reach = frozenset[str] | None
+"""The queues that a message comes to; ``None`` where its exchange is not there, so that its publisher is told."""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """What is lost on the way, or from there on.
+
+    Attributes:
+        kind: messages that waited in a queue, what is published, or the dead letters of a queue.
+        step: the number of the step, from 1 on.
+        until: the step that ends it; ``None`` for what is lost in the step alone, or from there on.
+        for_good: whether it goes on after the last step.
+        what: which messages, in a phrase.
+        count: how many messages of those that waited; ``None`` where nobody knows, or where it goes on.
+    """
+
+    kind: Kind
+    step: int
+    until: int | None
+    for_good: bool
+    what: str
+    count: int | None = None
+
+
+class Played(msgspec.Struct, frozen=True):
+    """What came of the steps.
+
+    Attributes:
+        lost: what is lost.
+        refused: what publishers are told of: their exchange is not there.
+        twice: what comes twice, in phrases.
+        refusal: the step that the server refuses, and its words; the steps behind it were not played.
+        waiting: how many messages waited in the queues as it was played.
+        published: how many different publishes went on between the steps.
+        left_out: what was not played, in phrases.
+        end: the virtual hosts as they are in the end, by name.
+    """
+
+    lost: tuple[Lost, ...]
+    refused: tuple[Lost, ...]
+    twice: tuple[str, ...]
+    refusal: tuple[int, str] | None
+    waiting: int
+    published: int
+    left_out: tuple[str, ...]
+    end: Mapping[str, Topology]
+
+
+class PlanRefusedError(Exception):
+    """Raised where a server refuses a step; ``words`` are the server's."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.words = words
+
+
+Observer = Callable[[Happened, Message], None]
+
+
+def broker_of(snapshot: Snapshot, observer: Observer | None = None) -> Broker:
+    """Return a new broker that has what definitions say, and no stand-ins for queues that they leave out."""
+    broker = Broker(snapshot.release, observer=observer)
+    take_definitions(broker, snapshot.definitions.document, snapshot.only_vhost, START_US)
+    client = Client(broker)
+    for about in snapshot.left_out:
+        client.told(commands.DeleteQueue(client.channel(about.vhost), about.name))
+    return broker
+
+
+def played(
+    before: Snapshot,
+    after: Snapshot,
+    steps: Sequence[PlanStep],
+    temporary: Mapping[ObjectName, str],
+    known: Known,
+) -> Played:
+    """Play the steps on a broker that has ``before``. ``temporary`` names the queues that take the place of others."""
+    return _Play(before, after, temporary, known).played(steps)
+
+
+class _Play:
+    """Plays one plan."""
+
+    def __init__(self, before: Snapshot, after: Snapshot, temporary: Mapping[ObjectName, str], known: Known) -> None:
+        self._release: Release = before.release
+        self._known = known
+        self._vhosts = set(after.definitions.vhosts)
+        self._home = {(each.vhost, name): each.name for each, name in temporary.items()}
+        self._home |= {(each.vhost, each.name): name for each, name in known.moves.items()}
+        self._seen: list[Happened] = []
+        self._broker = broker_of(before, lambda event, _: self._seen.append(event))
+        self._clients = Clients(self._broker, START_US)
+        self._client = Client(self._broker)
+        self._entries = self._publishes(before, after)
+        self._kept = {(vhost, name) for vhost, flow in after.flows.items() for name in flow.topology.queues}
+        self._kept -= {(each.vhost, each.name) for each in after.left_out}
+        self._probes: dict[tuple[str, str, str, tuple[str, ...]], Message] = {}
+        self._rounds: list[tuple[int, dict[Any, Reach]]] = []
+        self._lost: list[Lost] = []
+        self._waiting: Counter[ObjectName] = Counter()
+        self._moved: dict[tuple[str, str], Move] = {}
+        self._stuck: dict[Move, Lost] = {}
+        self._number = 0
+
+    def _publishes(self, before: Snapshot, after: Snapshot) -> list[Publish]:
+        """Return what publishers publish by either topology, to virtual hosts that are there now."""
+        found = {repr(each): each for each in (*before.entries.publishes, *after.entries.publishes)}
+        return [each for each in found.values() if each.vhost in self._vhosts and each.vhost in before.broker.vhosts]
+
+    def played(self, steps: Sequence[PlanStep]) -> Played:
+        left_out = len(self._entries) - ENTRIES_MAX
+        self._entries = self._entries[:ENTRIES_MAX]
+        self._fill()
+        self._round(0, publish=True)
+        self._entries = [each for each in self._entries if self._rounds[0][1].get(repr(each))]
+        refusal = None
+        try:
+            for number, step in enumerate(steps, 1):
+                self._step(number, step, last=number == len(steps))
+        except PlanRefusedError as error:
+            refusal = self._number, error.words
+        return Played(
+            lost=(*self._lost, *self._stuck.values(), *self._intervals(told=False)),
+            refused=tuple(self._intervals(told=True)),
+            twice=tuple(self._twice()),
+            refusal=refusal,
+            waiting=self._waiting.total(),
+            published=len(self._entries),
+            left_out=(f"{left_out:,} more keys and headers that publishers may use",) if left_out > 0 else (),
+            end={name: host.topology for name, host in self._broker.vhosts.items()},
+        )
+
+    def _fill(self) -> None:
+        """Let messages wait in every queue: as many as are known to be there, or a share of what is played at most."""
+        hosts = [host for name, host in sorted(self._broker.vhosts.items()) if name in self._vhosts]
+        queues = [ObjectName(QUEUE, host.name, name) for host in hosts for name in host.queues]
+        counts = {each: self._known.messages.get(each, UNKNOWN_WAITING) for each in queues}
+        most = max(WAITING_MAX // max(1, sum(map(bool, counts.values()))), UNKNOWN_WAITING)
+        for place, queue in enumerate(queues):
+            self._waiting[queue] = min(counts[queue], most)
+            for number in range(self._waiting[queue]):
+                self._publish(Publish("", queue.name, vhost=queue.vhost), f"w{place}.{number}")
+
+    def _publish(self, publish: Publish, message_id: str) -> Reach:
+        """Publish a message, and return the queues that it came to."""
+        if publish.exchange not in self._broker.vhosts[publish.vhost].exchanges:
+            return None
+        self._seen.clear()
+        self._clients.act(changed(publish, properties=Properties(message_id=message_id)))
+        came = (each.queue for each in self._seen if each.event in (Event.ROUTED, Event.NACKED, Event.DEFERRED))
+        return frozenset(self._at(publish.vhost, queue) for queue in came if queue is not None)
+
+    def _at(self, vhost: str, queue: str) -> str:
+        """Return the queue in which a message of this one is in the end."""
+        return self._home.get((vhost, queue), queue)
+
+    # The steps
+
+    def _step(self, number: int, step: PlanStep, *, last: bool) -> None:
+        self._number = number
+        for place, act in enumerate(step.acts, 1):
+            there = self._copies()
+            self._act(act)
+            if not isinstance(act, Drain):
+                self._compare(number, there)
+            at_end = last and place == len(step.acts)
+            self._round(number, publish=at_end or not self._known.publishers_stopped)
+
+    def _copies(self) -> Counter[tuple[str, str, str]]:
+        """Return the copies in queues: the id of each, its virtual host, and the queue in which it is in the end."""
+        found: Counter[tuple[str, str, str]] = Counter()
+        for queue, copy in self._broker.copies():
+            vhost = queue.vhost.name
+            found[str(copy.message.properties.get("message_id")), vhost, self._at(vhost, queue.name)] += 1
+        return found
+
+    def _compare(self, number: int, before: Counter[tuple[str, str, str]]) -> None:
+        """Note the copies that the last act lost."""
+        now = self._copies()
+        moved_on = {each[0] for each in now.keys() - before.keys()}
+        gone = [each for each in before if each not in now and each[0] not in moved_on]
+        waited = Counter((vhost, queue) for message_id, vhost, queue in gone if message_id.startswith("w"))
+        published = Counter((vhost, queue) for message_id, vhost, queue in gone if not message_id.startswith("w"))
+        for (vhost, queue), count in waited.items():
+            about = ObjectName(QUEUE, vhost, queue)
+            known = self._known.messages.get(about)
+            whole = known if known is not None and count == self._waiting[about] else count
+            what = f"messages in '{queue}'"
+            self._lost.append(Lost("waiting", number, None, False, what, None if known is None else whole))
+        for _, queue in published.keys() - waited.keys():
+            self._lost.append(Lost("waiting", number, None, False, f"what was published into '{queue}' meanwhile"))
+
+    def _act(self, act: AnyAct) -> None:
+        vhost, client = act.vhost, self._client
+        if isinstance(act, Move):
+            self._move(act)
+        elif isinstance(act, Drain):
+            client.told(commands.PurgeQueue(client.channel(vhost), act.queue))
+        else:
+            self._tell(act)
+
+    def _tell(self, act: AnyAct) -> None:
+        code, words = self._told(act)
+        moved = self._moved.get((act.vhost, act.name)) if code and isinstance(act, Delete) else None
+        if moved is not None:  # something came in behind the move
+            if self._move(moved):
+                code, words = self._told(act)
+            else:
+                code = 0
+        if code:
+            raise PlanRefusedError(words)
+        if isinstance(act, AddVhost):
+            for user in (USER, TRIAL_USER):
+                self._client.told(commands.SetPermissions(user, act.vhost, ".*", ".*", ".*"))
+
+    def _told(self, act: AnyAct) -> tuple[int, str]:
+        try:
+            return self._client.told(_command(act, self._client))
+        except OperatorError as error:
+            raise PlanRefusedError(error.text) from error
+
+    def _move(self, move: Move) -> bool:
+        """Move what is in the queue, and return whether the other took all of it."""
+        self._moved[move.vhost, move.queue] = move
+        broker, channel = self._broker, self._client.channel(move.vhost)
+        queue = broker.queue(move.queue, move.vhost)
+        broker.handle(commands.SelectConfirms(channel), START_US)
+        for left in range(0 if queue is None else sum(1 for _ in queue.held()), 0, -1):
+            got = [each for each in broker.handle(commands.Get(channel, move.queue), START_US) if isinstance(each, Got)]
+            if not got:
+                break
+            properties = delivered_properties(got[0].message, self._release, got[0].added)
+            answer = broker.handle(commands.Publish(channel, "", move.to, properties, got[0].body), START_US)
+            if any(isinstance(each, Refused) for each in answer):
+                broker.handle(commands.Nack(channel, got[0].delivery_tag), START_US)
+                what = f"messages that '{move.to}' has no room for: they stay in '{move.queue}'"
+                self._stuck[move] = Lost("waiting", self._number, None, False, what, left)
+                return False
+            broker.handle(commands.Ack(channel, got[0].delivery_tag), START_US)
+        self._stuck.pop(move, None)
+        return True
+
+    # What publishers and consumers meet between the steps
+
+    def _round(self, number: int, *, publish: bool) -> None:
+        reach: dict[Any, Reach] = {}
+        if publish:
+            place = len(self._rounds)
+            for entry, each in enumerate(self._entries):
+                reach[repr(each)] = self._publish(each, f"p{number}.{place}.{entry}")
+        if not self._rounds:
+            self._probes = dict(self._kinds())
+        for probe, message in self._probes.items():
+            if probe[:2] in self._kept and probe[1] in self._broker.vhosts[probe[0]].queues:
+                reach[probe] = self._dead_letter(probe[0], probe[1], message)
+        self._rounds.append((number, reach))
+
+    def _kinds(self) -> Iterator[tuple[tuple[str, str, str, tuple[str, ...]], Message]]:
+        """Yield one message of each kind that publishers publish, in each queue that it is in."""
+        for queue, copy in self._broker.copies():
+            message = copy.message
+            if str(message.properties.get("message_id")).startswith("p"):
+                yield (queue.vhost.name, queue.name, message.exchange, message.routing_keys), message
+
+    def _dead_letter(self, vhost: str, queue: str, message: Message) -> Reach:
+        """Return the queues that get the dead letter of a message that is rejected."""
+        flow = self._broker.vhosts[vhost].flow(self._release)
+        copies = flow.copies(flow.state(queue, message), REJECTED)
+        kept = [queue for each in copies if each.outcome == "held"]
+        arrived = [each.queue for each in copies if each.outcome in ARRIVES and each.queue is not None]
+        return frozenset(self._at(vhost, each) for each in (*kept, *arrived))
+
+    def _intervals(self, *, told: bool) -> Iterator[Lost]:
+        """Yield what came to a queue before and comes to none between steps; ``told``: what publishers are told of."""
+        found: dict[tuple[Kind, int, int | None, bool, str], list[str]] = {}
+        for probe, first in self._rounds[0][1].items():
+            if first:
+                for start, end in self._without(probe, first, told=told):
+                    kind, where, name = self._named(probe)
+                    found.setdefault((kind, start, end, end is None, where), []).append(name)
+        for (kind, start, end, for_good, where), names in found.items():
+            yield Lost(kind, start, end, for_good, f"{where} {_few(dict.fromkeys(names))}")
+
+    def _without(self, probe: Any, first: frozenset[str], *, told: bool) -> Iterator[tuple[int, int | None]]:
+        """Yield the first and the last step of each time in which a probe does not come to where it should."""
+        asked = [(number, reach[probe]) for number, reach in self._rounds if probe in reach]
+        end = asked[-1][1] or frozenset()
+        begun: int | None = None
+        for number, reach in asked[1:]:
+            wrong = reach is None if told else reach is not None and not _is_enough(reach, first, end)
+            if wrong and begun is None:
+                begun = number
+            elif not wrong and begun is not None:
+                yield begun, number
+                begun = None
+        if begun is not None:
+            yield begun, None
+
+    def _named(self, probe: Any) -> tuple[Kind, str, str]:
+        """Return the kind of a probe, where it goes, and what tells it from others that go there."""
+        if isinstance(probe, tuple):
+            return "dead letters", f"dead letters of '{probe[1]}' with", f"key {', '.join(map(repr, probe[3]))}"
+        publish = next(each for each in self._entries if repr(each) == probe)
+        exchange = f"exchange '{publish.exchange}'" if publish.exchange else "the default exchange"
+        headers = f" and headers {canonical_json(plain(publish.headers))}" if publish.headers else ""
+        return "published", f"publishes to {exchange} with", f"key '{publish.routing_key}'{headers}"
+
+    def _twice(self) -> Iterator[str]:
+        """Yield which messages came twice."""
+        twice = Counter((vhost, queue) for (_, vhost, queue), count in self._copies().items() if count > 1)
+        for (_, queue), _count in twice.items():
+            yield f"what is published to '{queue}' while it and the queue in its place are both bound"
+
+
+def _is_enough(reach: frozenset[str], first: frozenset[str], end: frozenset[str]) -> bool:
+    """Tell whether a message comes to a queue, and to all that get it both before the steps and after them."""
+    return bool(reach) and (reach >= first & end)
+
+
+def _command(act: AnyAct, client: Client) -> commands.Command:
+    """Return what an act tells a broker."""
+    vhost = act.vhost
+    if isinstance(act, AddVhost):
+        return commands.AddVhost(vhost)
+    if isinstance(act, Import):
+        return commands.ImportDefinitions(act.document, vhost, "guest")
+    if isinstance(act, SetPolicy):
+        return commands.SetPolicy(vhost, act.policy, act.operator)
+    if isinstance(act, ClearPolicy):
+        return commands.ClearPolicy(vhost, act.name, act.operator)
+    channel = client.channel(vhost)
+    if isinstance(act, Unbind):
+        binding = act.binding
+        kind = commands.UnbindQueue if binding.destination_type == "queue" else commands.UnbindExchange
+        return kind(channel, binding.destination, binding.source, binding.routing_key, binding.arguments)
+    assert isinstance(act, Delete)
+    if act.kind == "exchange":
+        return commands.DeleteExchange(channel, act.name)
+    return commands.DeleteQueue(channel, act.name, if_empty=act.if_empty)
+
+
+def _few(names: Iterable[str], most: int = 3) -> str:
+    names = list(names)
+    shown = ", ".join(islice(names, most))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"

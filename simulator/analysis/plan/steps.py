@@ -1,0 +1,458 @@
+"""The steps that bring a server from one topology to another, in an order that keeps messages where it can.
+
+1. What is new is declared, and bound where its settings do not wait for a policy. 2. Policies are set. 3. The other
+bindings are added. 4. Exchanges that have to be deleted are declared again at once, with their bindings. 5. So are
+queues: another queue takes their place, and their messages, meanwhile. 6. Policies are cleared, bindings and
+exchanges removed, and queues last, when nothing comes into them any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from dlx.policies import choose_policy
+from dlx.releases import Release
+from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
+from simulator.analysis.findings import ObjectName
+from simulator.analysis.plan.changes import EXCHANGE, OPERATOR_POLICY, POLICY, QUEUE, VHOST, Change
+from simulator.json_values import plain
+
+_TEMPORARY = ("{}.moving", "moving.{}", "{}.moving-2", "dlx-plan.{}")
+
+
+class Act(msgspec.Struct, frozen=True, tag_field="act"):
+    """The base of what is done to a server: one call of its management API, or a move of messages."""
+
+    vhost: str
+
+
+class AddVhost(Act, frozen=True, tag="add virtual host"):
+    """A virtual host is added."""
+
+
+class Import(Act, frozen=True, tag="import"):
+    """Queues, exchanges and bindings are declared by one import: ``document`` is as JSON, without the virtual host."""
+
+    document: dict[str, Any]
+
+
+class SetPolicy(Act, frozen=True, tag="set policy"):
+    """A policy is set."""
+
+    policy: Policy
+    operator: bool
+
+
+class ClearPolicy(Act, frozen=True, tag="clear policy"):
+    """A policy is cleared."""
+
+    name: str
+    operator: bool
+
+
+class Unbind(Act, frozen=True, tag="unbind"):
+    """A binding is removed."""
+
+    binding: Binding
+
+
+class Delete(Act, frozen=True, tag="delete"):
+    """A queue or an exchange is deleted; ``if_empty``: only a queue without messages, else the call is refused."""
+
+    kind: Literal["queue", "exchange"]
+    name: str
+    if_empty: bool = False
+
+
+class Move(Act, frozen=True, tag="move"):
+    """All messages of a queue are moved into another, each acknowledged after its publish is confirmed."""
+
+    queue: str
+    to: str
+
+
+class Drain(Act, frozen=True, tag="drain"):
+    """Somebody waits until the consumers of a queue have taken what is in it."""
+
+    queue: str
+
+
+AnyAct = AddVhost | Import | SetPolicy | ClearPolicy | Unbind | Delete | Move | Drain
+
+
+class PlanStep(msgspec.Struct, frozen=True):
+    """One step: what it does, in a sentence, the acts in it, and what it risks, in phrases."""
+
+    does: str
+    acts: tuple[AnyAct, ...]
+    risks: tuple[str, ...] = ()
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is known of a server beside its definitions.
+
+    Attributes:
+        messages: by queue, how many messages are in it.
+        consumers: by queue, how many consumers it has.
+        moves: by queue that goes, the queue that gets its messages.
+        publishers_stopped: whether nobody publishes while the steps are done.
+    """
+
+    messages: Mapping[ObjectName, int] = {}
+    consumers: Mapping[ObjectName, int] = {}
+    moves: Mapping[ObjectName, str] = {}
+    publishers_stopped: bool = False
+
+
+class Order:
+    """The steps of one virtual host.
+
+    Attributes:
+        temporary: the queue that takes the place of each queue that is deleted and declared again.
+
+    Args:
+        vhost: its name.
+        release: the release of the server.
+        topologies: as it is now, and as it shall be.
+        changes: what changes in it.
+        recreated: those of the changes for which the object has to be deleted first.
+        known: what is known of the server.
+    """
+
+    def __init__(
+        self,
+        vhost: str,
+        release: Release,
+        topologies: tuple[Topology, Topology],
+        changes: Sequence[Change],
+        recreated: Sequence[Change],
+        known: Known,
+    ) -> None:
+        self.vhost, self._release, self._known = vhost, release, known
+        self._before, self._after = topologies
+        self._changes = [each for each in changes if each.about.vhost == vhost]
+        again = [each for each in recreated if each.about.vhost == vhost]
+        self._queues = {each.name: each for each in _afters(again, Queue)}
+        self._exchanges = {each.name: each for each in _afters(again, Exchange)}
+        self._removed = {kind: set(self._names("removed", kind)) for kind in (QUEUE, EXCHANGE)}
+        self._wanted = _bindings(self._after)
+        self._bound = _bindings(self._before)
+        self.temporary = {name: self._temporary(name) for name in self._queues}
+
+    def steps(self) -> Iterator[PlanStep]:
+        """Yield the steps in their order."""
+        yield from self._add()
+        yield from self._policies()
+        yield from self._bind()
+        yield from self._exchanges_again()
+        yield from self._queues_again()
+        yield from self._clear()
+
+    # What comes first
+
+    def _add(self) -> Iterator[PlanStep]:
+        if any(each.about.kind == VHOST for each in self._changes):
+            yield PlanStep(f"add the virtual host '{self.vhost}'", (AddVhost(self.vhost),))
+        exchanges = self._afters("added", Exchange)
+        queues = self._afters("added", Queue)
+        bindings = [each for each in self._added_bindings() if not self._waits_for_policy(each)]
+        if exchanges or queues or bindings:
+            yield self._imported("declare what is new", queues, exchanges, bindings, self._doubled(bindings))
+
+    def _policies(self) -> Iterator[PlanStep]:
+        acts = [
+            SetPolicy(self.vhost, each.after, each.about.kind == OPERATOR_POLICY)
+            for each in self._changes
+            if isinstance(each.after, Policy)
+        ]
+        if acts:
+            names = _listed([f"'{each.policy.name}'" for each in acts])
+            yield PlanStep(f"set {_counted(acts, 'policy', 'policies')} {names}", tuple(acts), (_AT_ONCE,))
+
+    def _bind(self) -> Iterator[PlanStep]:
+        bindings = list(self._added_bindings())
+        if bindings:
+            yield self._imported("add bindings", (), (), bindings, self._doubled(bindings))
+
+    def _added_bindings(self) -> Iterator[Binding]:
+        """Yield the bindings that are new, and that no object brings along which is declared again."""
+        for each in self._wanted - self._bound:
+            to = self._queues if each.destination_type == QUEUE else self._exchanges
+            if each.source not in self._exchanges and each.destination not in to:
+                yield each
+
+    def _waits_for_policy(self, binding: Binding) -> bool:
+        """Tell whether a binding is for a queue whose settings a policy makes that is set only later."""
+        queue = self._after.queues.get(binding.destination)
+        set_later = {each.after.name for each in self._changes if isinstance(each.after, Policy)}
+        if binding.destination_type != QUEUE or queue is None or not set_later:
+            return False
+        chosen = (
+            choose_policy(queue, policies, self._release).policy
+            for policies in (self._after.policies, self._after.operator_policies)
+        )
+        return any(each is not None and each.name in set_later for each in chosen)
+
+    def _doubled(self, bindings: Iterable[Binding]) -> tuple[str, ...]:
+        targets = {target for queue, target in self._known.moves.items() if queue.vhost == self.vhost}
+        if not targets & {each.destination for each in bindings}:
+            return ()
+        return ("until the old bindings are removed, what is published goes into the old queue, too: it comes twice",)
+
+    # What is deleted and declared again
+
+    def _exchanges_again(self) -> Iterator[PlanStep]:
+        if not self._exchanges:
+            return
+        names = sorted(self._exchanges)
+        alike = _counted(names, "exchange", "exchanges") + f" {_quoted(names)}"
+        for name in names:
+            self._bound = {each for each in self._bound if not _touches(each, EXCHANGE, name)}
+        yield PlanStep(
+            f"delete {alike}, with the bindings",
+            tuple(Delete(self.vhost, EXCHANGE, name) for name in names),
+            (_NO_EXCHANGE,),
+        )
+        bindings = [each for each in self._wanted - self._bound if self._is_of_recreated(each)]
+        yield self._imported("declare again", (), list(self._exchanges.values()), bindings, (_NOT_AT_ONCE,))
+
+    def _is_of_recreated(self, binding: Binding) -> bool:
+        """Tell whether a binding went when an exchange was deleted that is declared again."""
+        touched = {binding.source} if binding.destination_type == QUEUE else {binding.source, binding.destination}
+        return bool(touched & self._exchanges.keys())
+
+    def _queues_again(self) -> Iterator[PlanStep]:
+        if not self._queues:
+            return
+        names = sorted(self._queues)
+        alike = _counted(names, "queue", "queues") + f" {_quoted(names)}"
+        old = {name: [each for each in self._sorted(self._bound) if _touches(each, QUEUE, name)] for name in names}
+        instead = [_moved(each, self.temporary[name]) for name in names for each in old[name]]
+        temporary = [self._stand_in(name) for name in names]
+        twice = "what is published before the next step is done goes into both queues: it comes twice"
+        yield self._imported(
+            "declare for the time being", temporary, (), instead, (*((twice,) if instead else ()), *self._covered())
+        )
+        bound = [each for name in names for each in old[name]]
+        if bound:
+            yield self._unbound(bound)
+        moved = [name for name in names if self._before.queues[name].type != STREAM]
+        if moved:
+            yield self._move([(name, self.temporary[name]) for name in moved], f"out of {_quoted(moved)}", _CONSUMERS)
+        refused = (_IF_EMPTY,) if any(self._before.queues[name].type == CLASSIC for name in names) else ()
+        yield PlanStep(f"delete {alike}", tuple(map(self._deleted, names)), (*refused, *self._cut(names)))
+        self._bound = {each for each in self._bound if not any(_touches(each, QUEUE, name) for name in names)}
+        again = [
+            each for each in self._sorted(self._wanted)
+            if each.destination_type == QUEUE and each.destination in self._queues
+            and each.source not in self._removed[EXCHANGE]
+        ]  # fmt: skip
+        both = (twice,) if instead else ()
+        yield self._imported("declare again", list(self._queues.values()), (), again, both)
+        if instead:
+            yield self._unbound(instead)
+        yield self._move([(self.temporary[name], name) for name in names], f"back into {_quoted(names)}", _ORDER)
+        yield PlanStep(
+            f"delete {_quoted(sorted(self.temporary.values()))}",
+            tuple(self._deleted_temporary(name) for name in names),
+        )
+
+    def _stand_in(self, name: str) -> Queue:
+        """Return the queue that takes the place of another: it keeps all that it gets."""
+        kind = QUORUM if self._queues[name].type == QUORUM else CLASSIC
+        return Queue(name=self.temporary[name], type=kind, arguments={"x-queue-type": kind})
+
+    def _temporary(self, name: str) -> str:
+        """Return a name that no queue has, rather one that no policy names."""
+        taken = self._before.queues.keys() | self._after.queues.keys()
+        free = [each for form in _TEMPORARY if (each := form.format(name)) not in taken]
+        return next((each for each in free if not self._policies_of(each)), free[0])
+
+    def _policies_of(self, name: str) -> list[str]:
+        queue = Queue(name=name)
+        sides = (self._before, self._after)
+        every = [policies for side in sides for policies in (side.policies, side.operator_policies)]
+        chosen = (choose_policy(queue, policies, self._release).policy for policies in every)
+        return list(dict.fromkeys(each.name for each in chosen if each is not None))
+
+    def _covered(self) -> Iterator[str]:
+        for name in self.temporary.values():
+            if policies := self._policies_of(name):
+                yield f"the policy {_quoted(policies)} applies to '{name}', too"
+
+    def _cut(self, names: Iterable[str]) -> Iterator[str]:
+        for name in names:
+            count = self._known.consumers.get(ObjectName(QUEUE, self.vhost, name))
+            if count:
+                yield f"{count:,} {'consumer' if count == 1 else 'consumers'} of '{name}' are cancelled"
+        yield "until the next step, what goes there through the default exchange reaches no queue"
+
+    def _deleted(self, name: str) -> Delete:
+        empty = self._before.queues[name].type == CLASSIC
+        return Delete(self.vhost, QUEUE, name, if_empty=empty)
+
+    def _deleted_temporary(self, name: str) -> Delete:
+        return Delete(self.vhost, QUEUE, self.temporary[name], if_empty=self._queues[name].type != QUORUM)
+
+    # What goes
+
+    def _clear(self) -> Iterator[PlanStep]:
+        policies = [
+            ClearPolicy(self.vhost, each.about.name, each.about.kind == OPERATOR_POLICY)
+            for each in self._changes
+            if each.what == "removed" and each.about.kind in (POLICY, OPERATOR_POLICY)
+        ]
+        if policies:
+            names = _listed([f"'{each.name}'" for each in policies])
+            yield PlanStep(f"clear {_counted(policies, 'policy', 'policies')} {names}", tuple(policies))
+        gone = self._bound - self._wanted
+        bindings = [each for each in self._sorted(gone) if each.source not in self._removed[EXCHANGE]]
+        bindings = [each for each in bindings if not self._goes_with_exchange(each)]
+        if bindings:
+            yield self._unbound(bindings)
+        exchanges = sorted(self._removed[EXCHANGE])
+        if exchanges:
+            yield PlanStep(
+                f"delete {_counted(exchanges, 'exchange', 'exchanges')} {_quoted(exchanges)}",
+                tuple(Delete(self.vhost, EXCHANGE, name) for name in exchanges),
+                ("publishers that still publish there get 404 and lose their channel",),
+            )
+        yield from self._remove_queues()
+
+    def _goes_with_exchange(self, binding: Binding) -> bool:
+        return binding.destination_type == EXCHANGE and binding.destination in self._removed[EXCHANGE]
+
+    def _remove_queues(self) -> Iterator[PlanStep]:
+        names = sorted(self._removed[QUEUE])
+        if not names:
+            return
+        moves = {name: self._known.moves.get(ObjectName(QUEUE, self.vhost, name)) for name in names}
+        pairs = [(name, to) for name, to in moves.items() if to and self._before.queues[name].type != STREAM]
+        if pairs:
+            yield self._move(pairs, f"of {_quoted([name for name, _ in pairs])}", _ORDER)
+        empty = [name for name in names if not moves[name] and self._is_empty(name)]
+        if empty:
+            does = f"wait until consumers have taken what is in {_quoted(empty)}"
+            yield PlanStep(does, tuple(Drain(self.vhost, name) for name in empty))
+        sure = {*empty, *(name for name, _ in pairs)}
+        yield PlanStep(
+            f"delete {_counted(names, 'queue', 'queues')} {_quoted(names)}",
+            tuple(
+                Delete(self.vhost, QUEUE, name, if_empty=name in sure and self._before.queues[name].type == CLASSIC)
+                for name in names
+            ),
+            tuple(self._cut(names))[:-1],
+        )
+
+    def _is_empty(self, name: str) -> bool:
+        return self._known.messages.get(ObjectName(QUEUE, self.vhost, name)) == 0
+
+    # Parts of steps
+
+    def _imported(
+        self,
+        does: str,
+        queues: Sequence[Queue],
+        exchanges: Sequence[Exchange],
+        bindings: Iterable[Binding],
+        risks: tuple[str, ...] = (),
+    ) -> PlanStep:
+        bindings = self._sorted(bindings)
+        self._bound |= set(bindings)
+        parts = [f"{_counted(exchanges, 'exchange', 'exchanges')} {_quoted([each.name for each in exchanges])}"]
+        parts += [f"{_counted(queues, 'queue', 'queues')} {_quoted([each.name for each in queues])}"]
+        parts += [f"{len(bindings)} {'binding' if len(bindings) == 1 else 'bindings'}"]
+        there = [part for part, items in zip(parts, (exchanges, queues, bindings), strict=True) if items]
+        document = import_document(queues, exchanges, bindings)
+        return PlanStep(f"{does}: {', '.join(there)}", (Import(self.vhost, document),), risks)
+
+    def _unbound(self, bindings: Sequence[Binding]) -> PlanStep:
+        self._bound -= set(bindings)
+        names = _quoted(list(dict.fromkeys(each.destination for each in bindings)))
+        does = f"remove {len(bindings)} {'binding' if len(bindings) == 1 else 'bindings'} of {names}"
+        return PlanStep(does, tuple(Unbind(self.vhost, each) for each in bindings))
+
+    def _move(self, pairs: Sequence[tuple[str, str]], what: str, risk: str) -> PlanStep:
+        return PlanStep(f"move the messages {what}", tuple(Move(self.vhost, *pair) for pair in pairs), (risk,))
+
+    # Looking up
+
+    def _names(self, what: str, kind: str) -> list[str]:
+        return [each.about.name for each in self._changes if each.what == what and each.about.kind == kind]
+
+    def _afters(self, what: str, kind: type[Any]) -> list[Any]:
+        return _afters([each for each in self._changes if each.what == what], kind)
+
+    @staticmethod
+    def _sorted(bindings: Iterable[Binding]) -> list[Binding]:
+        return sorted(bindings, key=_binding_order)
+
+
+_AT_ONCE = "a policy applies at once to all queues that it names: a shorter limit or time to live drops messages"
+_NO_EXCHANGE = "until the next step publishers get 404 and lose their channel, and dead letters for it are dropped"
+_NOT_AT_ONCE = "the import adds one binding after the other: what is published before its binding is lost"
+_CONSUMERS = (
+    "stop the consumers first: what they hold unacknowledged when their queue is deleted is in no queue any more"
+)
+_IF_EMPTY = "the server refuses it while there are messages: then move them once more, and delete it at once"
+_ORDER = "the messages come behind those that are published meanwhile"
+
+
+def import_document(
+    queues: Iterable[Queue], exchanges: Iterable[Exchange], bindings: Iterable[Binding]
+) -> dict[str, Any]:
+    """Return what an import into one virtual host takes, as JSON."""
+    document: dict[str, Any] = {}
+    if found := [_json(each, "durable", "auto_delete") for each in queues]:
+        document["queues"] = found
+    if found := [_json(each, "type", "durable", "auto_delete", "internal") for each in exchanges]:
+        document["exchanges"] = found
+    if bound := [{**msgspec.structs.asdict(each), "arguments": plain(each.arguments)} for each in bindings]:
+        document["bindings"] = bound
+    return document
+
+
+def _json(part: Queue | Exchange, *fields: str) -> dict[str, Any]:
+    return {"name": part.name, **{each: getattr(part, each) for each in fields}, "arguments": plain(part.arguments)}
+
+
+def _bindings(topology: Topology) -> set[Binding]:
+    return {each for bound in topology.bindings.values() for each in bound if each.source}
+
+
+def _binding_order(binding: Binding) -> tuple[str, ...]:
+    return binding.source, binding.destination, binding.routing_key, repr(binding.arguments)
+
+
+def _touches(binding: Binding, kind: str, name: str) -> bool:
+    """Tell whether a queue or an exchange takes the binding along when it is deleted."""
+    to = binding.destination_type == kind and binding.destination == name
+    return to or (kind == EXCHANGE and binding.source == name)
+
+
+def _moved(binding: Binding, queue: str) -> Binding:
+    return msgspec.structs.replace(binding, destination=queue)
+
+
+def _afters(changes: Iterable[Change], kind: type[Any]) -> list[Any]:
+    return [each.after for each in changes if isinstance(each.after, kind)]
+
+
+def _counted(items: Sequence[object], one: str, many: str) -> str:
+    return one if len(items) == 1 else f"{len(items):,} {many}"
+
+
+NAMES_MAX = 4
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return _listed([f"'{name}'" for name in names])
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names for a sentence: the first few, and how many more there are."""
+    shown = ", ".join(names[:NAMES_MAX])
+    return shown if len(names) <= NAMES_MAX else f"{shown} and {len(names) - NAMES_MAX:,} more"

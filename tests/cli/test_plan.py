@@ -1,0 +1,251 @@
+"""``dlx plan``: what changes, what the server refuses, in which steps it is done, and what is lost on the way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+
+from simulator import serve
+from simulator.cli.main import main
+
+Capture = pytest.CaptureFixture[str]
+Topology = dict[str, list[dict[str, Any]]]
+
+
+def queue(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}}
+
+
+def bound(source: str, destination: str, key: str = "") -> dict[str, Any]:
+    return {"source": source, "destination": destination, "destination_type": "queue", "routing_key": key}
+
+
+SHOP, DLX = {"name": "shop", "type": "direct"}, {"name": "dlx", "type": "fanout"}
+ORDERS, DEAD = queue("orders", dead_letter_exchange="dlx"), queue("orders.dead")
+PAID, DIED = bound("shop", "orders", "paid"), bound("dlx", "orders.dead", "#")
+OLD: Topology = {"exchanges": [SHOP, DLX], "queues": [ORDERS, DEAD], "bindings": [PAID, DIED]}
+QUORUM = OLD | {"queues": [queue("orders", queue_type="quorum", dead_letter_exchange="dlx"), DEAD]}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Any:
+    """Write topologies of the virtual host ``/``, and return their paths."""
+
+    def write(*topologies: Topology) -> list[str]:
+        paths = [tmp_path / f"{number}.json" for number in range(len(topologies))]
+        for path, topology in zip(paths, topologies, strict=True):
+            sections = {name: [{"vhost": "/", **each} for each in items] for name, items in topology.items()}
+            document = {"rabbit_version": "4.3.0", "vhosts": [{"name": "/"}], **sections}
+            path.write_text(json.dumps(document), encoding="utf-8")
+        return list(map(str, paths))
+
+    return write
+
+
+def answer(capsys: Capture, *args: str) -> tuple[int, dict[str, Any]]:
+    status = main(["plan", *args, "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def lost(found: dict[str, Any]) -> list[tuple[str, int, int | None, int | None]]:
+    return [(each["what"], each["step"], each["until"], each["count"]) for each in found["lost"]]
+
+
+def done(found: dict[str, Any]) -> list[str]:
+    return [each["does"] for each in found["steps"]]
+
+
+def test_nothing_to_do(files: Any, capsys: Capture) -> None:
+    """A type that one export names and the other leaves out is no change."""
+    old, new = files(OLD, OLD | {"queues": [ORDERS, queue("orders.dead", queue_type="classic")]})
+    assert main(["plan", old, new]) == 0
+    assert capsys.readouterr().out.startswith("No changes: the server has all that")
+
+
+def test_a_queue_of_another_type_changes_places_with_one_that_keeps_its_messages(files: Any, capsys: Capture) -> None:
+    status, found = answer(capsys, *files(OLD, QUORUM), "--messages", "orders=1000")
+    assert (status, found["lost"], found["new_errors"]) == (0, [], [])
+    words = "PRECONDITION_FAILED - inequivalent arg 'x-queue-type' for queue 'orders' in vhost '/': "
+    words += "received {} but current is {}"
+    about = {"kind": "queue", "vhost": "/", "object": "orders"}
+    assert found["answers"] == [{**about, "code": 406, "text": words.format("'quorum'", "'classic'")}]
+    assert found["old_answers"] == [{**about, "code": 406, "text": words.format("'classic'", "'quorum'")}]
+    assert found["not_imported"] == [about]
+    deleted = {"again": True, "messages": 1000, "consumers": None, "bindings": ["shop → orders by 'paid'"]}
+    assert found["deletions"] == [{**about, **deleted}]
+    assert done(found) == [
+        "declare for the time being: queue 'orders.moving', 1 binding",
+        "remove 1 binding of 'orders'",
+        "move the messages out of 'orders'",
+        "delete queue 'orders'",
+        "declare again: queue 'orders', 1 binding",
+        "remove 1 binding of 'orders.moving'",
+        "move the messages back into 'orders'",
+        "delete 'orders.moving'",
+    ]
+    assert len(found["twice"]) == 1
+
+
+def test_a_change_of_a_policy_is_told_for_its_queues_and_comes_before_the_queue_that_needs_it(
+    files: Any, capsys: Capture
+) -> None:
+    policy = {
+        "name": "dead",
+        "pattern": "^orders$",
+        "apply-to": "queues",
+        "definition": {"dead-letter-exchange": "dlx"},
+    }
+    status, found = answer(capsys, *files(OLD, OLD | {"queues": [queue("orders"), DEAD], "policies": [policy]}))
+    assert (status, found["lost"]) == (0, [])
+    effect = {"key": "dead-letter-exchange", "before": '"dlx"', "before_by": "argument",
+              "after": '"dlx"', "after_by": "policy dead"}  # fmt: skip
+    assert found["policy_effects"] == [{"kind": "queue", "vhost": "/", "object": "orders", **effect}]
+    assert done(found)[0] == "set policy 'dead'"
+    assert found["steps"][0]["acts"][0]["call"]["path"] == "policies/%2F/dead"
+
+
+def test_publishers_are_refused_while_an_exchange_is_away(files: Any, capsys: Capture) -> None:
+    status, found = answer(capsys, *files(OLD, OLD | {"exchanges": [{**SHOP, "type": "topic"}, DLX]}))
+    assert (status, found["lost"]) == (0, [])
+    assert [(each["what"], each["step"], each["until"]) for each in found["refused"]] == [
+        ("publishes to exchange 'shop' with key 'paid'", 1, 2)
+    ]
+
+
+def test_dead_letters_are_lost_while_their_exchange_is_away(files: Any, capsys: Capture) -> None:
+    status, found = answer(capsys, *files(OLD, OLD | {"exchanges": [SHOP, {**DLX, "type": "topic"}]}))
+    assert status == 1
+    assert ("dead letters of 'orders' with key 'paid'", 1, 2, None) in lost(found)
+
+
+def test_what_is_published_straight_to_a_queue_is_lost_while_it_is_away(files: Any, capsys: Capture) -> None:
+    paths = files({"queues": [DEAD]}, {"queues": [queue("orders.dead", queue_type="quorum")]})
+    status, found = answer(capsys, *paths)
+    assert status == 1
+    assert lost(found) == [("publishes to the default exchange with key 'orders.dead'", 3, 4, None)]
+    _, found = answer(capsys, *paths, "--publishers-stopped")
+    assert found["lost"] == []
+
+
+def test_a_queue_that_has_another_name_keeps_its_messages(files: Any, capsys: Capture) -> None:
+    renamed = OLD | {"queues": [ORDERS, queue("dlq")], "bindings": [PAID, bound("dlx", "dlq", "#")]}
+    status, found = answer(capsys, *files(OLD, renamed))
+    assert (status, found["lost"]) == (0, [])
+    assert "move the messages of 'orders.dead'" in done(found)
+    assert any("'dlq' takes the place of 'orders.dead'" in each for each in found["assumed"])
+
+
+def test_a_queue_that_is_only_added_loses_nothing(files: Any, capsys: Capture) -> None:
+    added = OLD | {"queues": [ORDERS, DEAD, queue("audit")], "bindings": [PAID, DIED, bound("shop", "audit", "paid")]}
+    status, found = answer(capsys, *files(OLD, added))
+    assert (status, found["lost"]) == (0, [])
+    assert done(found) == ["declare what is new: queue 'audit', 1 binding"]
+
+
+def test_a_key_that_reaches_no_queue_any_more_is_lost_for_good(files: Any, capsys: Capture) -> None:
+    old, new = files(OLD, OLD | {"bindings": [DIED]})
+    status, found = answer(capsys, old, new)
+    assert status == 1
+    assert ("publishes to exchange 'shop' with key 'paid'", 1, None, None) in lost(found)
+    assert main(["plan", old, new, "--keep"]) == 0
+    assert capsys.readouterr().out.startswith("No changes")
+
+
+def test_the_queue_that_gets_dead_letters_is_missed_when_it_is_removed(files: Any, capsys: Capture) -> None:
+    paths = files(OLD, OLD | {"queues": [ORDERS], "bindings": [PAID]})
+    status, found = answer(capsys, *paths, "--messages", "orders.dead=7")
+    assert status == 1
+    assert ("messages in 'orders.dead'", 2, None, 7) in lost(found)
+    assert ("dead letters of 'orders' with key 'paid'", 1, None, None) in lost(found)
+    assert [(each["code"], each["object"]) for each in found["new_errors"]] == [("DLX003", "orders")]
+    _, found = answer(capsys, *paths, "--messages", "orders.dead=0")
+    assert "wait until consumers have taken what is in 'orders.dead'" in done(found)
+    assert not any(what.startswith("messages") for what, *_ in lost(found))
+
+
+def test_messages_that_have_no_room_are_named(files: Any, capsys: Capture) -> None:
+    shorter = OLD | {"queues": [queue("orders", dead_letter_exchange="dlx", max_length=600), DEAD]}
+    full = OLD | {"queues": [queue("orders", max_length=600, overflow="reject-publish"), DEAD]}
+    _, found = answer(capsys, *files(OLD, shorter), "--messages", "orders=1000")
+    assert found["lost"] == []  # they are dead-lettered
+    status, found = answer(capsys, *files(OLD, full), "--messages", "orders=1000")
+    assert status == 1
+    assert any(what.startswith("messages that 'orders' has no room for") for what, *_ in lost(found))
+
+
+def test_people_read_the_loss_first_and_then_the_steps_with_commands_without_a_password(
+    files: Any, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    old, new = files({"queues": [DEAD]}, {"queues": [queue("orders.dead", queue_type="quorum")]})
+    assert main(["plan", old, new]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("lost: publishes to the default exchange with key 'orders.dead', from step 3 on until step 4")
+    assert "curl -fsS -u USER -X DELETE 'http://HOST:15672/api/queues/%2F/orders.dead?if-empty=true'" in out
+    assert "dlx redrive amqp://USER:PASSWORD@HOST/%2F orders.dead --to '' orders.dead.moving" in out
+    assert "received 'quorum' but current is 'classic'" in " ".join(out.split())
+    assert out.index("lost: ") < out.index("1. declare") < out.index("Changes") < out.index("Assumed: ")
+
+
+def test_equal_changes_are_told_once(files: Any, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    old, new = ({"queues": [queue(f"q{n}", **given) for n in range(6)]} for given in ({}, {"max_length": 900}))
+    main(["plan", *files(old, new)])
+    out = " ".join(capsys.readouterr().out.split())
+    named = "6 × queue 'q0', queue 'q1', queue 'q2', queue 'q3' and 2 more"
+    assert f"{named}: changed: x-max-length none → 9" in out
+    assert f"{named}: 406 PRECONDITION_FAILED - inequivalent arg 'x-max-length' for … in vhost '/'" in out
+    assert "declare again: 6 queues 'q0', 'q1', 'q2', 'q3' and 2 more" in out
+
+
+def test_a_server_says_how_many_messages_and_consumers_a_queue_has(files: Any, capsys: Capture) -> None:
+    old, new = files(OLD, QUORUM)
+    with serve("4.3", definitions=old, management_port=0) as server:
+        with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            for _ in range(3):
+                channel.basic_publish("shop", "paid", b"")
+            channel.basic_consume("orders", lambda *_: None)
+            _, found = answer(capsys, str(server.management_url), new)
+    assert [(each["object"], each["messages"], each["consumers"]) for each in found["deletions"]] == [("orders", 3, 1)]
+    assert all("PASSWORD" in act["command"] for step in found["steps"] for act in step["acts"] if "move" in act)
+
+
+def test_the_export_of_one_virtual_host_is_for_the_one_of_the_other(
+    tmp_path: Path, files: Any, capsys: Capture
+) -> None:
+    (old,) = files(OLD)
+    single = tmp_path / "single.json"
+    single.write_text(json.dumps(OLD), encoding="utf-8")
+    assert answer(capsys, old, str(single))[1]["changes"] == []
+    document = json.loads(Path(old).read_text(encoding="utf-8"))
+    document["vhosts"].append({"name": "other"})
+    Path(old).write_text(json.dumps(document), encoding="utf-8")
+    assert main(["plan", old, str(single)]) == 65
+    assert "single.json: original_vhost_name: missing; expected the virtual host of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--messages", "orders"], "expected QUEUE=N"),
+        (["--messages", "order=1"], "no queue 'order'; did you mean 'orders'"),
+        (["--move", "orders="], "expected OLD=NEW"),
+    ],
+)
+def test_wrong_usage_says_what_is_right(options: list[str], problem: str, files: Any, capsys: Capture) -> None:
+    assert main(["plan", *files(OLD, QUORUM), *options]) == 64
+    assert problem in capsys.readouterr().err
+
+
+def test_what_no_server_of_the_release_takes_is_bad_data(files: Any, capsys: Capture) -> None:
+    old, new = files(OLD, OLD | {"queues": [ORDERS, DEAD, queue("q", overflow="no-such")]})
+    assert main(["plan", old, new]) == 65
+    assert "a server of RabbitMQ 4.3 refuses this" in capsys.readouterr().err
+    assert main(["plan", *files(OLD, QUORUM), "--move", "orders=orders.dead"]) == 65
+    assert "queue 'orders' is not removed" in capsys.readouterr().err
