@@ -16,7 +16,7 @@ from dlx.message import Message
 from dlx.message_flow import MessageFlow, State
 from dlx.nearest_names import suggestion
 from dlx.releases import DEFAULT
-from dlx.routing import ExchangeVisit
+from dlx.routing import Visit
 from dlx.settings import Settings
 from dlx.topology import QUORUM, STREAM, Binding, Topology
 from simulator.analysis.next_steps import DEADLINES_MAX, pause
@@ -151,13 +151,13 @@ def _with_origins(found: Settings, *keys: str) -> str:
     return "; ".join(with_origin(found.values[key]) for key in keys if key in found.values)
 
 
-def _way_to(visit: ExchangeVisit) -> Iterator[ExchangeVisit]:
+def _way_to(visit: Visit) -> Iterator[Visit]:
     if visit.before is not None:
         yield from _way_to(visit.before)
     yield visit
 
 
-def _way(visit: ExchangeVisit, queue: str | None) -> str:
+def _way(visit: Visit, queue: str | None) -> str:
     """Say how a message came to the exchange, and which bindings lead it to the queue."""
     exchange = visit.exchange
     named = f"{exchange.type} exchange '{exchange.name}'" if exchange.name else "the default exchange"
