@@ -51,11 +51,11 @@ def yaml_documents(data: bytes, file: str) -> list[Document]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DefinitionsError(str(Place(file, line)), "", "not UTF-8; expected text in UTF-8") from error
+    if unprintable := yaml.reader.Reader.NON_PRINTABLE.search(text):
+        place = Place(file, text.count("\n", 0, unprintable.start()) + 1)
+        raise DefinitionsError(str(place), "", f"not YAML: a character {unprintable[0]!r}")
     try:
-        nodes = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
-    except yaml.reader.ReaderError as error:
-        place = Place(file, text.count("\n", 0, error.position) + 1)
-        raise DefinitionsError(str(place), "", f"not YAML: a character {chr(error.character)!r}") from error
+        nodes = list(yaml.compose_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     except yaml.MarkedYAMLError as error:
         line = 1 if error.problem_mark is None else error.problem_mark.line + 1
         raise DefinitionsError(str(Place(file, line)), "", _not_yaml(error.problem, text)) from error
@@ -122,7 +122,7 @@ class _Read:
     def _scalar(self, node: Any, path: Path) -> Any:
         text: str = node.value
         kind = node.tag.removeprefix(_TAG)
-        if node.style is not None or kind == "str":
+        if node.style or kind == "str":
             return text
         if kind not in ("bool", "int", "float", "null", "timestamp", "value", "merge"):
             raise self._error(node.start_mark.line + 1, path, f"expected a value that JSON has, got {node.tag}")
@@ -135,7 +135,7 @@ class _Read:
 
 def _key(key: Any) -> str:
     """Return a key as the JSON that Kubernetes makes of it has it: ``on`` is the key ``true`` there."""
-    value = key.value if key.style is not None else plain_scalar(key.value)
+    value = key.value if key.style else plain_scalar(key.value)
     if isinstance(value, bool):
         return "true" if value else "false"
     return "null" if value is None else str(value)

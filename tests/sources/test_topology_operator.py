@@ -273,3 +273,34 @@ def test_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> Non
     assert main(["lint", "-", "--format", "json"]) == 1
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert finding["place"] == {"file": "standard input", "line": 1, "document": None}
+
+
+def test_over_another_source_objects_keep_their_places(tmp_path: Path, capsys: Capture) -> None:
+    changes = tmp_path / "changes.yaml"
+    spec = "name: dead\nvhost: shop\ntype: quorum\ndurable: true\narguments: {x-message-ttl: 5}"
+    changes.write_text(an_object("Queue", spec), encoding="utf-8")
+    main(["lint", str(changes), "--over", str(FOLDER), "--format", "json"])
+    found = {each["object"]: each["place"] for each in json.loads(capsys.readouterr().out)["findings"]}
+    assert (found["dead"]["file"], found["dead"]["line"]) == (str(changes), 1)
+    assert (found["auditor"]["file"], found["auditor"]["line"]) == (str(FOLDER / "30-users.yaml"), 38)
+
+
+def test_names_of_users_that_no_file_tells_are_said() -> None:
+    secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: other}\nstringData: {username: u}\n"
+    user = an_object("User", "importCredentialsSecret: {name: mine}", name="reader")
+    permission = an_object("Permission", "userReference: {name: reader}\nvhost: /\npermissions: {read: .*}")
+    read = parsed("---\n".join([user, secret, permission]))
+    assert [each["user"] for each in items(read, "permissions")] == ["reader"]
+    said = "\n".join(read.remarks)
+    assert "the name of a User is in the secret 'mine', which is not here: 'reader', its name in Kubernetes" in said
+    assert "given.yaml, document 2, line 9: a Secret left out: no User here has it" in said
+
+
+def test_kinds_of_the_group_that_are_not_read_are_said() -> None:
+    cluster = "apiVersion: rabbitmq.com/v1beta1\nkind: RabbitmqCluster\nmetadata: {name: c}\n"
+    unknown = cluster.replace("RabbitmqCluster", "SomethingElse")
+    read = parsed("---\n".join([an_object("Queue", "name: q\ndurable: true"), cluster, unknown]))
+    assert [each.partition(": ")[2] for each in read.remarks] == [
+        "RabbitmqCluster left out: the configuration of a cluster is not read",
+        "SomethingElse left out: nothing is known of its kind",
+    ]
