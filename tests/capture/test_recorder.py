@@ -369,7 +369,7 @@ def test_what_a_killed_consumer_had_done_is_recovered(
     done = subprocess.run([sys.executable, "-c", CRASHES, server.amqp_url, str(path)], check=False)
     assert done.returncode == -9
     assert not path.exists()
-    with pytest.raises(CaptureError, match=r"worker.parquet.journal: belongs to a recording that runs, or did not end"):
+    with pytest.raises(CaptureError, match=r"worker.parquet.journal: belongs to a recording that is running"):
         Recorder(path)
     assert recover(path) == 2
     assert events(path) == [("published", "one"), ("delivered", "one")]

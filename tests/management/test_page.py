@@ -296,7 +296,7 @@ def test_users_see_their_virtual_hosts_and_read_what_they_may(server: Page) -> N
     for query in ("", "?vhost=%2F&queue=hidden", "?message=1", "?find=secret"):
         assert "secret-id" not in server.html(query, auth="u:p")
     assert "hidden" not in server.html(auth="u:p")
-    assert "u may enter no virtual host" in server.html(auth="u:p")
+    assert "u has access to no virtual host" in server.html(auth="u:p")
     assert "No message was lost" not in server.html(auth="u:p")
     server("PUT", "/api/permissions/%2F/u", {"configure": "", "write": "", "read": "^other$"})
     assert "u may not read from this queue" in server.html("?vhost=%2F&queue=hidden", auth="u:p")

@@ -102,7 +102,7 @@ class _TableReader:
 
     def _add_control(self, entry: LogicalLine, found: list[KeywordValue]) -> None:
         if self._entries > 1:
-            text = "control data must be the first entry of the table, and only one is allowed"
+            text = "control data must be the first entry of the table, and there is one only"
             self.problems.append(entry.problem(found[0].keyword_at, text, INVALID_COMBINATION))
             return
         values = self._values(entry, found, CONTROL_READERS)
@@ -140,7 +140,7 @@ def _misplaced(entry: LogicalLine, pair: KeywordValue, seen: set[str], readers: 
         text = f"{pair.keyword} is control data; it is allowed in the first entry only, without keywords of rules"
         return entry.problem(pair.keyword_at, text, INVALID_COMBINATION)
     if pair.keyword in seen:
-        text = f"{pair.keyword} is there twice; an entry may have it once"
+        text = f"{pair.keyword} is there twice; once in an entry is allowed"
         return entry.problem(pair.keyword_at, text, KEYWORD_REPEATED)
     return None
 

@@ -109,7 +109,7 @@ def test_big_endian_bytes_in_ebcdic() -> None:
         (LITTLE, LITTLE_ENDIAN, 500, r"StrucId at offset 0: expected 'DLH ' in CCSID 500, got b'DLH '"),
         (LITTLE.replace("444c4820", "444c4821"), LITTLE_ENDIAN, 819, "StrucId at offset 0"),
         (LITTLE, 0, 819, r"expected an encoding such as 273 \(big endian\) or 546, got 0"),
-        (LITTLE, LITTLE_ENDIAN, 99, "CCSID 99: no codec is known"),
+        (LITTLE, LITTLE_ENDIAN, 99, "CCSID 99: no codec for it"),
         (LITTLE.replace("4f5244", "ff5244"), LITTLE_ENDIAN, 1208, "DestQName: expected text in utf-8"),
     ],
 )

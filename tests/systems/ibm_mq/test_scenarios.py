@@ -47,7 +47,7 @@ SCENARIO: dict[str, Any] = {"rules_table": "ACTION(RETRY) RETRY(2)\n", "messages
         (
             {"messages": [{**MESSAGE, "coded_char_set_id": 9}]},
             "messages[0].coded_char_set_id",
-            "CCSID 9: no codec is known",
+            "CCSID 9: no codec for it",
         ),
         (
             {"messages": [{**MESSAGE, "coded_char_set_id": 37, "body": "€"}]},

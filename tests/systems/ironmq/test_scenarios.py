@@ -191,7 +191,7 @@ WRONG: list[tuple[Any, str, str]] = [
     ({"steps": [post("m", "m")]}, "steps[0].messages[1].name", "a name of its own"),
     ({"steps": [post("m", times=2)]}, "steps[0].messages[0].name", "a name of its own"),
     ({"steps": [step("get", message="m")]}, "steps[0].message", "no message 'm' has been posted at that time"),
-    ({"steps": [post("m", at_s=5), step("get", 4, message="m")]}, "steps[1].message", "by then"),
+    ({"steps": [post("m", at_s=5), step("get", 4, message="m")]}, "steps[1].message", "at that time"),
     (
         {"steps": [post("m"), step("touch", message="m", reservation="first")]},
         "steps[1].reservation",
@@ -200,9 +200,9 @@ WRONG: list[tuple[Any, str, str]] = [
     (
         {"steps": [post("m"), step("reserve"), step("delete", message="m", reservation=2)]},
         "steps[2].reservation",
-        "'m' has 1 reservations by then",
+        "'m' has 1 reservations at that time",
     ),
-    ({"steps": [step("out_of_reach")]}, "steps[0].queue", "no queue 'q' by then"),
+    ({"steps": [step("out_of_reach")]}, "steps[0].queue", "no queue 'q' at that time"),
     ({"steps": [step("create", settings={"timeout": 5})]}, "steps[0].settings.timeout", "expected one of"),
     ({"queues": {"q": 5}}, "queues.q", "expected an object"),
     ({"queues": {"q": {"deadletter": {}}}}, "queues.q.deadletter", "expected one of"),

@@ -153,7 +153,7 @@ def test_a_log_of_another_api_is_told_to_be_unchecked(tmp_path: Path, capsys: py
     log = [{**each, "path": each["path"].removeprefix("/v2")} for each in [*LOG, handed("jobs")]]
     assert main(["replay", str(written(tmp_path, log)), "--form", "zaqar"]) == 0
     out = capsys.readouterr().out
-    assert "looked at nothing" in out
+    assert "checked nothing" in out
     assert "Not checked: requests whose path does not begin with /v2/ (5 times)" in out
 
 
