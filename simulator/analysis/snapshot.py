@@ -104,7 +104,8 @@ class Snapshot:
             if (each.text or each.taken != each.item) and not self._is_of_plugin(each)
         )
         self.not_imported = tuple(
-            f"{self._about(each.section, each.item)} is there, as on the server that exported it: {each.plain}"
+            f"{_about(each.section, each.item, self._vhost(each.item))} is there, as on the server that exported it: "
+            f"{each.plain}"
             for each in taken
             if not each.text and each.taken == each.item
         )

@@ -102,7 +102,7 @@ def sources_argument(command: Function) -> Function:
 def _over(command: Function) -> Function:
     return click.option(
         "--over",
-        type=_GivenSource(),
+        type=GivenSource(),
         metavar="SOURCE",
         help="A server or files: the objects in the first SOURCE replace what is there, and the rest stays.",
     )(command)

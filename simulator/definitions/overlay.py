@@ -56,7 +56,9 @@ def as_of_server(definitions: Definitions) -> Definitions:
     """Return the export of one virtual host as one of a server that has no other: each object names it."""
     if not definitions.single_vhost:
         return definitions
-    document = {section: items for section in NAMED_BY if (items := list(_items(definitions, section)))}
+    document = {
+        section: items for section in NAMED_BY if (items := [item for item, _ in items_of(definitions, section)])
+    }
     versions = {key: each for key, each in definitions.document.items() if key in _VERSIONS}
     return Definitions({**versions, **document}, definitions.source)
 
