@@ -32,7 +32,7 @@ from dlx.message import Message, PublishRefusedError, without_expiration
 from dlx.possible_deaths import PossibleDeath, possible_death, why_impossible
 from dlx.recorded_deaths import death_counts, recorded_deaths
 from dlx.releases import Release
-from dlx.routing import BY_KEY, ExchangeVisit, headers_looked_at, route, visits
+from dlx.routing import BY_KEY, Visit, headers_looked_at, route, visits
 from dlx.settings import Settings, alternate_exchange, effective_settings
 from dlx.topology import CLASSIC, STREAM, Topology
 
@@ -228,7 +228,7 @@ class MessageFlow:
         """Return the queues that a message enters: a publish, or a dead letter under its new address."""
         return route(message, self.topology, self.release)
 
-    def visits(self, message: Message) -> tuple[ExchangeVisit, ...]:
+    def visits(self, message: Message) -> tuple[Visit, ...]:
         """Return the exchanges that a message comes to on its way to the queues that it enters."""
         return tuple(visits(message, self.topology, self.release))
 

@@ -60,7 +60,7 @@ def route(message: Message, topology: Topology, release: Release, choose: Choose
     return reached
 
 
-class ExchangeVisit(NamedTuple):
+class Visit(NamedTuple):
     """An exchange that a message comes to.
 
     Attributes:
@@ -72,16 +72,16 @@ class ExchangeVisit(NamedTuple):
     """
 
     exchange: Exchange
-    before: ExchangeVisit | None
+    before: Visit | None
     is_alternate: bool
     bindings: tuple[Binding, ...]
     queues: tuple[str, ...]
 
 
-def visits(message: Message, topology: Topology, release: Release, choose: Choose = first) -> Iterator[ExchangeVisit]:
+def visits(message: Message, topology: Topology, release: Release, choose: Choose = first) -> Iterator[Visit]:
     """Yield the exchanges that the message comes to, in their order: ``route`` tells the queues behind them."""
     first = topology.exchanges.get(message.exchange)
-    waiting: deque[tuple[Exchange, ExchangeVisit | None, bool]] = deque([] if first is None else [(first, None, False)])
+    waiting: deque[tuple[Exchange, Visit | None, bool]] = deque([] if first is None else [(first, None, False)])
     seen = {message.exchange}
     while waiting:
         exchange, before, is_alternate = waiting.popleft()
@@ -89,7 +89,7 @@ def visits(message: Message, topology: Topology, release: Release, choose: Choos
         queues = tuple([b.destination for b in bindings if b.destination_type == "queue"])
         if exchange.name == DEFAULT_EXCHANGE:
             queues = tuple(dict.fromkeys(message.routing_keys))
-        visit = ExchangeVisit(exchange, before, is_alternate, bindings, queues)
+        visit = Visit(exchange, before, is_alternate, bindings, queues)
         yield visit
         onward = [b.destination for b in bindings if b.destination_type == "exchange"]
         leads_nowhere = not queues and not onward

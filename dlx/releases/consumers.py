@@ -12,7 +12,7 @@ _FILTERED = frozenset({"x-stream-offset", "x-stream-filter", "x-stream-match-unf
 _ALL_39 = _FAILOVER | {"x-stream-offset"}  # of any queue
 
 
-class Consumers:
+class ConsumerRows:
     """Which consumer gets a message, on what terms, and for how long."""
 
     consumer_timeout_enforced_by: Literal["nobody", "channel", "queue"] = changed(

@@ -33,7 +33,7 @@ _LOCATORS = frozenset({"client-local", "balanced", "random", "least-leaders"})
 _EXCHANGES = frozenset({"direct", "fanout", "topic", "headers"})
 
 
-class Declarations:
+class DeclarationRows:
     """The queues and exchanges that can be declared, and the arguments they take."""
 
     queue_types: frozenset[str] = since(

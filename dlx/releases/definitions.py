@@ -12,7 +12,7 @@ _REQUIRED = _ARGUMENTS | {"queues.durable", "queues.auto_delete", "exchanges.dur
 _TOPOLOGY = ("global_parameters", "policies", "parameters", "queues", "bindings")
 
 
-class Definitions:
+class DefinitionRows:
     """The import of a definitions document, and its export over HTTP: by ``rabbitmqctl`` it is the same in all."""
 
     json_lenient: bool = since(

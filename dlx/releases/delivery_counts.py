@@ -7,7 +7,7 @@ from typing import Literal
 from dlx.releases.rows import changed, since
 
 
-class DeliveryCounts:
+class DeliveryCountRows:
     """How deliveries are counted, and which of them count towards the delivery limit."""
 
     quorum_delivery_limit_counts: Literal["returns", "failures"] = since(

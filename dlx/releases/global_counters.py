@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlx.releases.rows import changed, since
 
 
-class GlobalCounters:
+class GlobalCounterRows:
     """The global counters of a node."""
 
     dead_letters_counted: bool = since(

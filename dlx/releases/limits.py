@@ -7,7 +7,7 @@ from typing import Literal
 from dlx.releases.rows import changed, since
 
 
-class Limits:
+class LimitRows:
     """Limits of virtual hosts and users."""
 
     user_limits: bool = since(

@@ -7,7 +7,7 @@ from typing import Literal
 from dlx.releases.rows import changed, since
 
 
-class Messages:
+class MessageRows:
     """A message's headers, properties and history of deaths."""
 
     death_history: Literal["headers", "annotations"] = since(

@@ -7,7 +7,7 @@ from typing import Literal
 from dlx.releases.rows import since
 
 
-class Permissions:
+class PermissionRows:
     """Who may do what, and how a refusal says so."""
 
     passive_declare_needs: Literal["nothing", "any permission"] = since(

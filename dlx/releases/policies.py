@@ -57,7 +57,7 @@ _OPERATOR_KEYS_313 = _OPERATOR_KEYS_312 | {"target-group-size"}
 _OPERATOR_KEYS_40 = (_OPERATOR_KEYS_313 - _HA) | {"queue-master-locator"}
 
 
-class PolicySelection:
+class PolicySelectionRows:
     """Which policies apply to a queue."""
 
     policy_applies_to_queue_types: bool = since(
@@ -122,7 +122,7 @@ class PolicySelection:
     )
 
 
-class PolicyContents:
+class PolicyContentRows:
     """What a policy may hold, and how it is checked."""
 
     policy_keys: frozenset[str] = changed(

@@ -7,7 +7,7 @@ from typing import Literal
 from dlx.releases.rows import changed, since
 
 
-class Protocol:
+class ProtocolRows:
     """AMQP on the wire: versions, sizes, texts."""
 
     max_message_size: int = since(

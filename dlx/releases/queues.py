@@ -7,7 +7,7 @@ from typing import Literal
 from dlx.releases.rows import changed, since
 
 
-class Queues:
+class QueueRows:
     """The order, size and limits of what is in a queue."""
 
     purge_clears_pending_dead_letters: bool = since(

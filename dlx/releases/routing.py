@@ -7,7 +7,7 @@ from typing import Literal
 from dlx.releases.rows import since
 
 
-class Routing:
+class RoutingRows:
     """Which bindings a message meets."""
 
     headers_match_with_x: bool = since(

@@ -7,7 +7,7 @@ from typing import Literal
 from dlx.releases.rows import changed, since
 
 
-class Settings:
+class SettingRows:
     """The settings that a queue knows, and what their values mean."""
 
     quorum_message_ttl: bool = since(

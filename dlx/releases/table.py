@@ -9,20 +9,20 @@ from functools import cache, lru_cache
 import msgspec
 
 from dlx.plugins import Registry
-from dlx.releases.consumers import Consumers
-from dlx.releases.declarations import Declarations
-from dlx.releases.definitions import Definitions
-from dlx.releases.delivery_counts import DeliveryCounts
-from dlx.releases.global_counters import GlobalCounters
-from dlx.releases.limits import Limits
-from dlx.releases.messages import Messages
-from dlx.releases.permissions import Permissions
-from dlx.releases.policies import PolicyContents, PolicySelection
-from dlx.releases.protocol import Protocol
-from dlx.releases.queues import Queues
-from dlx.releases.routing import Routing
+from dlx.releases.consumers import ConsumerRows
+from dlx.releases.declarations import DeclarationRows
+from dlx.releases.definitions import DefinitionRows
+from dlx.releases.delivery_counts import DeliveryCountRows
+from dlx.releases.global_counters import GlobalCounterRows
+from dlx.releases.limits import LimitRows
+from dlx.releases.messages import MessageRows
+from dlx.releases.permissions import PermissionRows
+from dlx.releases.policies import PolicyContentRows, PolicySelectionRows
+from dlx.releases.protocol import ProtocolRows
+from dlx.releases.queues import QueueRows
+from dlx.releases.routing import RoutingRows
 from dlx.releases.rows import Row, rows_of, subjects_of, with_behaviours
-from dlx.releases.settings import Settings
+from dlx.releases.settings import SettingRows
 from dlx.releases.versions import (
     DEFAULT,
     RELEASES,
@@ -36,20 +36,20 @@ from dlx.releases.versions import (
 
 @with_behaviours
 class Release(
-    Messages,
-    Routing,
-    Settings,
-    DeliveryCounts,
-    PolicySelection,
-    Queues,
-    Consumers,
-    Declarations,
-    PolicyContents,
-    Permissions,
-    Limits,
-    Protocol,
-    Definitions,
-    GlobalCounters,
+    MessageRows,
+    RoutingRows,
+    SettingRows,
+    DeliveryCountRows,
+    PolicySelectionRows,
+    QueueRows,
+    ConsumerRows,
+    DeclarationRows,
+    PolicyContentRows,
+    PermissionRows,
+    LimitRows,
+    ProtocolRows,
+    DefinitionRows,
+    GlobalCounterRows,
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -70,7 +70,7 @@ class Release(
 
 SUBJECTS = subjects_of(Release)
 TABLE = rows_of(*SUBJECTS)
-MESSAGE_ROWS = rows_of(Messages, Routing, Settings, DeliveryCounts, PolicySelection)
+MESSAGE_ROWS = rows_of(MessageRows, RoutingRows, SettingRows, DeliveryCountRows, PolicySelectionRows)
 """The rows that decide where a message goes and what its headers say. A replay depends on these."""
 
 

@@ -16,7 +16,7 @@ from dlx.message import Message
 from dlx.message_flow import MessageFlow, State
 from dlx.nearest_names import suggestion
 from dlx.releases import DEFAULT
-from dlx.routing import ExchangeVisit
+from dlx.routing import Visit
 from dlx.settings import Settings
 from dlx.topology import QUORUM, STREAM, Binding, Topology
 from simulator.analysis.next_steps import DEADLINES_MAX, pause
@@ -75,16 +75,16 @@ class Reasons:
             case Event.DEAD_LETTERED:
                 return Reason(_address(found), sources(["dlx.dead_lettering"]))
             case Event.HELD:
-                strategy = _told(found, settings.DEAD_LETTER_STRATEGY)
+                strategy = _with_origins(found, settings.DEAD_LETTER_STRATEGY)
                 return Reason(strategy, sources(["dlx.dead_lettering"], ["quorum_at_least_once"]))
             case Event.REQUEUED if found.queue.type == QUORUM:
                 rows = ["returns_counted_as_failures", "quorum_delivery_limit_counts"]
-                return Reason(_told(found, settings.DELIVERY_LIMIT), sources(["dlx.delivery_counts"], rows))
+                return Reason(_with_origins(found, settings.DELIVERY_LIMIT), sources(["dlx.delivery_counts"], rows))
             case Event.PURGED:
-                return Reason(_told(found, settings.EXPIRES), sources(["dlx.settings"]))
+                return Reason(_with_origins(found, settings.EXPIRES), sources(["dlx.settings"]))
             case Event.DROPPED | Event.NACKED | Event.DEFERRED if _was_full(event, before):
                 limits = (settings.OVERFLOW, settings.MAX_LENGTH, settings.MAX_LENGTH_BYTES)
-                return Reason(_told(found, *limits), sources(["dlx.settings"]))
+                return Reason(_with_origins(found, *limits), sources(["dlx.settings"]))
             case Event.CYCLE_DROPPED | Event.DROPPED | Event.UNROUTABLE:
                 copies = self._flow.copies(self._flow.state(queue, message), event.reason or deaths.REJECTED)
                 return copy_reason(copies[0])
@@ -143,21 +143,21 @@ def _was_full(event: Happened, before: Happened | None) -> bool:
 
 
 def _address(found: Settings) -> str:
-    keys = _told(found, settings.DEAD_LETTER_ROUTING_KEY) or "no dead-letter-routing-key: it keeps its keys"
-    return f"{_told(found, settings.DEAD_LETTER_EXCHANGE)}; {keys}"
+    keys = _with_origins(found, settings.DEAD_LETTER_ROUTING_KEY) or "no dead-letter-routing-key: it keeps its keys"
+    return f"{_with_origins(found, settings.DEAD_LETTER_EXCHANGE)}; {keys}"
 
 
-def _told(found: Settings, *keys: str) -> str:
+def _with_origins(found: Settings, *keys: str) -> str:
     return "; ".join(with_origin(found.values[key]) for key in keys if key in found.values)
 
 
-def _way_to(visit: ExchangeVisit) -> Iterator[ExchangeVisit]:
+def _way_to(visit: Visit) -> Iterator[Visit]:
     if visit.before is not None:
         yield from _way_to(visit.before)
     yield visit
 
 
-def _way(visit: ExchangeVisit, queue: str | None) -> str:
+def _way(visit: Visit, queue: str | None) -> str:
     """Tell by what a message came to the exchange, and by which bindings it leaves it for the queue."""
     exchange = visit.exchange
     named = f"{exchange.type} exchange '{exchange.name}'" if exchange.name else "the default exchange"

@@ -173,7 +173,7 @@ def losses_at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
     """Yield what the rules make possible there, without a history. ``parked``: the queue is a parking queue."""
     flow, queue = walk.flow, place.queue
     for death in flow.deaths(place.state):
-        if not death.possible or (death.reason == MAXLEN and _told(place, flow)):
+        if not death.possible or (death.reason == MAXLEN and _publisher_learns(place, flow)):
             continue
         copies = flow.copies(place.state, death.reason)
         arrives = any(copy.outcome in ("dead-lettered", "may be refused") for copy in copies)
@@ -211,7 +211,7 @@ def losses_at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
         )
 
 
-def _told(place: Place, flow: MessageFlow) -> bool:
+def _publisher_learns(place: Place, flow: MessageFlow) -> bool:
     """Tell whether a full queue refuses the message where it is, and its publisher learns of it."""
     return place.hop is None and flow.settings(place.queue).dead_letters_refused
 

@@ -149,13 +149,13 @@ def read_counters(path: str | os.PathLike[str]) -> CounterReadings:
         _check_nodes(name, readings)
         readings.counted()
     except msgspec.ValidationError as error:
-        raise CaptureError(name, _told(str(error))) from error
+        raise CaptureError(name, _reword(str(error))) from error
     except ValueError as error:
         raise CaptureError(name, str(error)) from error
     return readings
 
 
-def _told(text: str) -> str:
+def _reword(text: str) -> str:
     """Return an error of msgspec in plain words, the field first."""
     found = _AT.fullmatch(text)
     problem, field = (found[1], found[2]) if found else (text, "")

@@ -301,7 +301,7 @@ def _ends(life: PredictedLife) -> Iterator[str]:
 def _lines(steps: Sequence[LifeStep | SeenStep]) -> Iterator[tuple[str, str]]:
     """Yield the lines of the steps, each with its style."""
     before = ""
-    for part, times in repeats([_told(step) for step in steps]):
+    for part, times in repeats([_line_of(step) for step in steps]):
         for at, text, because, source, style in part:
             yield f"{'' if at == before else at:>14}  {text}", style
             before = at
@@ -313,7 +313,7 @@ def _lines(steps: Sequence[LifeStep | SeenStep]) -> Iterator[tuple[str, str]]:
             yield f"{'':16}(these {len(part)}, {times:,} times)" if len(part) > 1 else f"{'':16}({times:,} times)", ""
 
 
-def _told(step: LifeStep | SeenStep) -> tuple[str, str, str, str, str]:
+def _line_of(step: LifeStep | SeenStep) -> tuple[str, str, str, str, str]:
     """Return what is printed of a step: when, what, why, how that is known, and the style."""
     at = span(round(step.at_ms * 1_000))
     return at, step.text, step.because, step.source, "bold" if step.event in _LOSSES else ""

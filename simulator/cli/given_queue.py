@@ -144,7 +144,7 @@ def server_given(url: str, management_url: str | None, vhost: str | None) -> Ser
     try:
         return server_at(url, management_url, vhost)
     except ValueError as error:
-        raise click.UsageError(f"{_named(url)}: {error}") from error
+        raise click.UsageError(f"{_without_password(url)}: {error}") from error
 
 
 def check_consumers(server: ServerAddress, on_server: QueueOnServer) -> None:
@@ -260,7 +260,7 @@ def exit_codes() -> Iterator[None]:
         raise Unavailable(str(error)) from error
 
 
-def _named(url: str) -> str:
+def _without_password(url: str) -> str:
     """Return a URL without what it may hold of a password."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

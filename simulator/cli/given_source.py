@@ -70,7 +70,7 @@ class _GivenURL(click.ParamType):  # type: ignore[type-arg]  # which takes an ar
             return value
         if not is_url(str(value)):
             self.fail(f"{value!r} is no URL; {_EXPECTED}", param, ctx)
-        problem = _wrong(value)
+        problem = _describe_wrong_url(value)
         if problem:
             self.fail(f"{problem}; {_EXPECTED}", param, ctx)
         return _without_page(value)
@@ -136,19 +136,21 @@ def _fetched(server: ServerURL) -> bytes:
     except ManagementError as error:
         if server.vhost is not None and error.reason == "vhost_not_found":
             raise Unavailable(f"{server}: the server has no virtual host {server.vhost!r}") from error
-        raise Unavailable(f"{server}: {_refused(error.status, error.reason, credentials(server.url)[0])}") from error
+        raise Unavailable(
+            f"{server}: {_describe_refusal(error.status, error.reason, credentials(server.url)[0])}"
+        ) from error
     except OSError as error:
         problem = getattr(error, "reason", error)
         raise Unavailable(f"{server}: no answer: {problem}; {_EXPECTED}") from error
 
 
-def _refused(status: int, reason: str, user: str) -> str:
+def _describe_refusal(status: int, reason: str, user: str) -> str:
     if status in (401, 403):
         return f"the server refuses the user {user!r}: {reason}; it needs the right password, and the tag administrator"
     return f"{status} instead of definitions; {_EXPECTED}"
 
 
-def _wrong(url: str) -> str:
+def _describe_wrong_url(url: str) -> str:
     """Say what is wrong with a URL, without a word of it that may belong to a password."""
     try:
         parts = urlsplit(url)

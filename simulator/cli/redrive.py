@@ -205,7 +205,7 @@ def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOpt
         document = {
             "planned": len(planned), "fates": Counter(each.fate.kind.value for each in planned), "moved": 0,
             "refused": {}, "left": len(planned) - found.killed, "possible_duplicates": [], "would_stay": stays,
-            "messages": [_told(each, planner.instead_of(each)) for each in planned], "killed": found.killed,
+            "messages": [_as_document(each, planner.instead_of(each)) for each in planned], "killed": found.killed,
             "notes": found.notes, "unchecked": found.unchecked, "assumed": _ASSUMED,
         }  # fmt: skip
         print_json(document)
@@ -214,7 +214,7 @@ def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOpt
     return EXIT_STAYS if stays or found.killed else 0
 
 
-def _told(planned: Planned, instead: Instead | None) -> dict[str, Any]:
+def _as_document(planned: Planned, instead: Instead | None) -> dict[str, Any]:
     address, future = planned.address, planned.fate.future
     return {
         "id": planned.message.id,

@@ -200,7 +200,7 @@ def _write(path: Path, text: str) -> None:
 def _show(console: Console, results: Sequence[CaseResult]) -> None:
     for result in results:
         if result.status == "failed":
-            for line in _told(result):
+            for line in _print_failures(result):
                 console.print(line, soft_wrap=True)
             console.print()
     for why, count in Counter(f"{each.target}: {each.why_not}" for each in results if each.why_not).items():
@@ -212,7 +212,7 @@ def _show(console: Console, results: Sequence[CaseResult]) -> None:
         console.print(_summary(target, [each for each in results if each.target == target]), soft_wrap=True)
 
 
-def _told(result: CaseResult) -> Iterator[Text]:
+def _print_failures(result: CaseResult) -> Iterator[Text]:
     yield Text.assemble(("failed", _STYLES["failed"]), f" {result.name} ({result.target})")
     yield Text(f"  {result.source}:{result.failed_line}")
     for failure in result.failures:

@@ -95,7 +95,7 @@ def check_some_release_takes(
 ) -> None:
     """Raise ``DefinitionsError`` for a queue or policy at that place of a section that no release takes."""
     vhost = definitions.vhosts[0] if definitions.single_vhost else str(item.get("vhost"))
-    wrong = _refused(rules, section, f"{section}[{place}]", vhost, item)
+    wrong = _find_refusal(rules, section, f"{section}[{place}]", vhost, item)
     if wrong is not None and wrong.impossible:
         raise DefinitionsError(definitions.source, wrong.where, f"no RabbitMQ takes this: {wrong.why}")
 
@@ -103,7 +103,7 @@ def check_some_release_takes(
 def impossible_places(definitions: Definitions, rules: Release) -> frozenset[tuple[str, int]]:
     """Return the sections and places of queues and policies in which something is that no release takes."""
     refused = {
-        (section, place): _refused(rules, section, where, vhost, item)
+        (section, place): _find_refusal(rules, section, where, vhost, item)
         for section in _CHECKED
         for place, (where, vhost, item) in enumerate(_items(definitions, section))
     }
@@ -113,7 +113,7 @@ def impossible_places(definitions: Definitions, rules: Release) -> frozenset[tup
 def _notes(definitions: Definitions, rules: Release) -> Iterator[str]:
     for section in _CHECKED:
         for where, vhost, item in _items(definitions, section):
-            wrong = _refused(rules, section, where, vhost, item)
+            wrong = _find_refusal(rules, section, where, vhost, item)
             if wrong is not None and wrong.impossible:
                 yield f"{wrong.where}: no RabbitMQ takes this, so it is left out here: {wrong.why}"
             elif wrong is not None:
@@ -122,7 +122,7 @@ def _notes(definitions: Definitions, rules: Release) -> Iterator[str]:
                 yield from _ignored(where, item, definitions.topology(vhost).queues[item["name"]].type)
 
 
-def _refused(rules: Release, section: str, where: str, vhost: str, item: Mapping[str, Any]) -> _Wrong | None:
+def _find_refusal(rules: Release, section: str, where: str, vhost: str, item: Mapping[str, Any]) -> _Wrong | None:
     """Return what of an item the release refuses, if anything."""
     if section == "queues":
         wrong = partial(_wrong_queue, where, vhost, item)

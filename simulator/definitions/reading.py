@@ -102,11 +102,11 @@ class Definitions:
         self.source = source
         self.document = document
         self.single_vhost = _is_single(document)
-        named = _named(document, source)
+        named = _vhost_name(document, source)
         self.vhost_named = not self.single_vhost or named is not None or vhost is not None
         for section in _READ_BY_SERVERS:
             if not isinstance(document.get(section, []), list):
-                raise DefinitionsError(source, section, _wrong(list, document[section]))
+                raise DefinitionsError(source, section, _mismatch(list, document[section]))
         self._topologies = _Reader(document, source, vhost).topologies()
         self.vhosts: tuple[str, ...] = tuple(self._topologies)
 
@@ -253,7 +253,7 @@ def parse_definitions(data: bytes, source: str, vhost: str | None = None) -> Def
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise DefinitionsError(source, where_broken(data, error), f"not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise DefinitionsError(source, "", f"not a definitions export: {_wrong(dict, document)}")
+        raise DefinitionsError(source, "", f"not a definitions export: {_mismatch(dict, document)}")
     if SECTIONS.isdisjoint(document):
         near = (f". Of {key!r}: did you mean {near[0]!r}?" for key in document if (near := nearest(key, SECTIONS)))
         raise DefinitionsError(source, "", _NOT_AN_EXPORT + next(near, ""))
@@ -299,7 +299,7 @@ class _Reader:
     def __init__(self, document: dict[str, Any], source: str, vhost: str | None) -> None:
         self.document = document
         self.source = source
-        self.only_vhost = (_named(document, source) or vhost or "/") if _is_single(document) else None
+        self.only_vhost = (_vhost_name(document, source) or vhost or "/") if _is_single(document) else None
 
     def topologies(self) -> dict[str, Topology]:
         """Return the topology of each virtual host, in the order of the export."""
@@ -450,7 +450,7 @@ class _Reader:
             return {}
         fits = is_number(value) if kind is float else isinstance(value, kind)
         if not fits or (kind is int and isinstance(value, bool)):
-            raise DefinitionsError(self.source, place, _wrong(kind, value))
+            raise DefinitionsError(self.source, place, _mismatch(kind, value))
         return value
 
 
@@ -496,14 +496,14 @@ def _is_single(document: dict[str, Any]) -> bool:
     return not any("vhost" in item for item in _objects(document, _UNNAMED_IN_SINGLE))
 
 
-def _named(document: dict[str, Any], source: str) -> str | None:
+def _vhost_name(document: dict[str, Any], source: str) -> str | None:
     """Return the name of the one virtual host, where the export of one tells it. Raises ``DefinitionsError``."""
     if not _is_single(document):
         return None
     if "original_vhost_name" in document:
         named = document["original_vhost_name"]
         if named is not None and not isinstance(named, str):
-            raise DefinitionsError(source, "original_vhost_name", _wrong(str, named))
+            raise DefinitionsError(source, "original_vhost_name", _mismatch(str, named))
         return named
     items = _objects(document, ("policies", "parameters"))
     return next((item["vhost"] for item in items if isinstance(item.get("vhost"), str)), None)
@@ -519,7 +519,7 @@ def _path(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
 
 
-def _wrong(kind: type, value: Any) -> str:
+def _mismatch(kind: type, value: Any) -> str:
     return f"expected {_EXPECTED[kind]}, got {_shown(value)}"
 
 

@@ -147,7 +147,7 @@ def _box(node: Node, lines: tuple[str, ...], box: Box) -> Iterator[str]:
     shade = COLOURS[node.kind]
     round_ = 14 if node.kind in ("exchange", "missing", "end") else 4
     dashes = ' stroke-dasharray="5 3"' if node.kind in ("missing", "lost") else ""
-    yield f"<g><title>{_text(_told(node))}</title>"
+    yield f"<g><title>{_text(_describe(node))}</title>"
     yield (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{bottom - top:.1f}" rx="{round_}" '
         f'fill="{PAPER}" stroke="{shade}" stroke-width="1.6"{dashes}/>'
@@ -160,7 +160,7 @@ def _ink(node: Node) -> str:
     return COLOURS[node.kind] if node.kind in ("missing", "lost") else INK
 
 
-def _told(node: Node) -> str:
+def _describe(node: Node) -> str:
     where = f" of {node.vhost}" if node.vhost not in ("", "/") else ""
     kind = {"missing": "missing exchange", "lost": "lost from queue"}.get(node.kind, node.kind)
     return f"{kind} {node.name}{where}"

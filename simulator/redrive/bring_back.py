@@ -155,14 +155,14 @@ def check_delivery_limit(
         return
     later = _returns(how, pace)
     if how.kills(DeathHistory(), *later):  # also a message that has never come back: looking would only harm
-        raise WouldDieError(_told(server, on_server, "all messages"))
+        raise WouldDieError(_explain_limit(server, on_server, "all messages"))
     found = peek(server.amqp_url, server.vhost, how, limit=pace.limit, on_row=on_row)
     messages = [waiting(row) for row in found.rows]
     dying = [message.id for message in messages if how.kills(message.deaths, *later)]
     if dying:
         which = "1 message" if len(dying) == 1 else f"{len(dying):,} messages"
         killed = " (the look has killed one, and ended there)" if found.killed else ""
-        raise WouldDieError(_told(server, on_server, which + killed), dying)
+        raise WouldDieError(_explain_limit(server, on_server, which + killed), dying)
 
 
 def would_die(on_server: QueueOnServer, message: WaitingMessage, pace: Pace) -> bool:
@@ -171,7 +171,7 @@ def would_die(on_server: QueueOnServer, message: WaitingMessage, pace: Pace) -> 
     return how.may_kill and how.kills(message.deaths, how.gives_back, *_returns(how, pace))
 
 
-def _told(server: ServerAddress, on_server: QueueOnServer, which: str) -> str:
+def _explain_limit(server: ServerAddress, on_server: QueueOnServer, which: str) -> str:
     settings = on_server.settings
     limit = settings.values[DELIVERY_LIMIT]
     return (

@@ -256,7 +256,7 @@ class OtherAddresses:
             other = Address(name, first.routing_key)
             if name and other != address and not self._against(other, wanted, message, headers):
                 return Instead(f"--to {shlex.quote(name)} {shlex.quote(first.routing_key)}")
-        queues = _named(wanted)
+        queues = _join_names(wanted)
         none = f"--to published {against}, and no exchange routes {first.routing_key!r} to {queues} alone"
         if wanted == {entry.queue} and len(entry.routing_keys) == 1:
             none += f" (a new one that is bound to {queues} by this key would)"
@@ -276,10 +276,10 @@ class OtherAddresses:
             return "goes through an exchange that chooses at random, or as a plugin does"
         reached = self._reached(address, headers)
         if reached != wanted:
-            return f"reaches {_named(reached) or 'no queue'}"
+            return f"reaches {_join_names(reached) or 'no queue'}"
         worse = self._future_of(message, address, headers).worse
         return f"does not help: {worse[0]}" if worse else ""
 
 
-def _named(queues: set[str]) -> str:
+def _join_names(queues: set[str]) -> str:
     return " and ".join(f"'{queue}'" for queue in sorted(queues))

@@ -30,7 +30,7 @@ def check_configuration(config: pytest.Config) -> None:
     config.stash[_RELEASES] = _simulators(config, releases, "dlx_releases in the configuration")
     named = config.getoption("dlx_broker")
     if named:
-        config.stash[BACKENDS] = [_named(config, name) for name in named]
+        config.stash[BACKENDS] = [_find_backend(config, name) for name in named]
     elif _release(config) is not None:
         _default(config)
 
@@ -116,7 +116,7 @@ def _default(config: pytest.Config) -> Backend:
     return config.stash[_DEFAULT]
 
 
-def _named(config: pytest.Config, name: str) -> Backend:
+def _find_backend(config: pytest.Config, name: str) -> Backend:
     """Return the broker that ``--dlx-broker`` names. The release in the configuration is for the simulator alone."""
     wanted: str | None = config.getoption("dlx_release")
     if name == _SIMULATOR:

@@ -18,12 +18,12 @@ from dlx.binding_index import INDEXES, first
 from dlx.message import Message
 from dlx.message_flow import MessageFlow
 from dlx.releases import Release, with_behaviour
-from dlx.releases.declarations import Declarations
-from dlx.releases.definitions import Definitions as OfDefinitions
-from dlx.releases.global_counters import GlobalCounters
-from dlx.releases.limits import Limits
-from dlx.releases.permissions import Permissions
-from dlx.releases.policies import PolicyContents
+from dlx.releases.declarations import DeclarationRows
+from dlx.releases.definitions import DefinitionRows as OfDefinitions
+from dlx.releases.global_counters import GlobalCounterRows
+from dlx.releases.limits import LimitRows
+from dlx.releases.permissions import PermissionRows
+from dlx.releases.policies import PolicyContentRows
 from dlx.releases.rows import rows_of
 from dlx.routing import BY_KEY, DEFAULT_EXCHANGE
 from dlx.topology import Binding
@@ -139,9 +139,9 @@ class _Experiments:
         return self._known[id(broker)][self._place[id(case)]]
 
 
-_IMPORTS = frozenset(row.name for row in rows_of(Declarations, OfDefinitions, Limits, PolicyContents))
+_IMPORTS = frozenset(row.name for row in rows_of(DeclarationRows, OfDefinitions, LimitRows, PolicyContentRows))
 """Behaviours that decide what a broker takes of definitions."""
-_NO_MATTER = frozenset(row.name for row in rows_of(Permissions, GlobalCounters))
+_NO_MATTER = frozenset(row.name for row in rows_of(PermissionRows, GlobalCounterRows))
 """Behaviours that decide over no message: here clients may do everything."""
 _ON_THE_WAY = frozenset({"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-queue-type"})
 """Arguments that decide where messages come to."""

@@ -98,22 +98,22 @@ def _in_section(one: Side, other: Side, section: str) -> Iterator[SideDifference
         if mine == theirs:
             continue
         if mine is None or theirs is None:
-            yield SideDifference(f"{_named(section, mine or theirs or {})} {'added' if mine is None else 'removed'}",
+            yield SideDifference(f"{_describe(section, mine or theirs or {})} {'added' if mine is None else 'removed'}",
                              section=section, key=key)  # fmt: skip
             continue
         table = _TABLES.get(section)
         rest = [{name: value for name, value in each.items() if name not in (table, "type")} for each in (mine, theirs)]
         if table is None or rest[0] != rest[1]:
-            yield SideDifference(f"{_named(section, mine)} changed", section=section, key=key)
+            yield SideDifference(f"{_describe(section, mine)} changed", section=section, key=key)
             continue
         had, has = (each.get(table) or {} for each in (mine, theirs))
         for field in {**had, **has}:
             if had.get(field, _MISSING) != has.get(field, _MISSING):
-                what = f"{field} of {_named(section, mine)}: {_shown(had, field)} → {_shown(has, field)}"
+                what = f"{field} of {_describe(section, mine)}: {_shown(had, field)} → {_shown(has, field)}"
                 yield SideDifference(what, section=section, key=key, field=field)
 
 
-def _named(section: str, item: dict[str, Any]) -> str:
+def _describe(section: str, item: dict[str, Any]) -> str:
     kind = {"policies": "policy", "queues": "queue", "exchanges": "exchange", "bindings": "binding"}.get(section)
     if section == "bindings":
         source = item.get("source") or "the default exchange"

@@ -52,7 +52,7 @@ class PublishContent(NamedTuple):
     marks: Sequence[Mark]
 
 
-class MessageRows(NamedTuple):
+class MessageInLog(NamedTuple):
     """The rows of a message in a batch.
 
     Attributes:
@@ -108,7 +108,7 @@ class Likeness:
             self._begin()
         return full
 
-    def messages(self, batch: ReplayedRows) -> list[MessageRows]:
+    def messages(self, batch: ReplayedRows) -> list[MessageInLog]:
         """Return the messages of a batch."""
         columns = _BatchColumns(self, batch)
         starts = np.flatnonzero(batch.replayed.column("first")).tolist()
@@ -178,13 +178,13 @@ class _BatchColumns:
         self._written_us = captured.column("time_us").to_pylist()
         self._places = places_in_log(captured, known.file_numbers).tolist()
 
-    def message(self, rows: range) -> MessageRows:
+    def message(self, rows: range) -> MessageInLog:
         """Return a message."""
         own, hosts = slice(rows.start, rows.stop), self._hosts
         published = [row for row in rows if self.events[row] == Event.PUBLISHED]
         contents = [self._known.content(hosts[row], self._contents[row]) for row in published]
         moments_us = self._moments_us(rows)
-        return MessageRows(
+        return MessageInLog(
             rows,
             self._key(rows, published, contents, moments_us),
             moments_us,

@@ -187,11 +187,11 @@ def kernel_of_side(captured: LocalTable, side: PreparedSide) -> Kernel:
 
 
 def _replayed(captured: LocalTable, kernel: Kernel, progress: Progress) -> Iterator[ReplayedRows]:
-    batches = _told(in_order(kernel_rows(captured, BESIDE)).batches(), progress)
+    batches = _report_progress(in_order(kernel_rows(captured, BESIDE)).batches(), progress)
     return replayed_batches(kernel.replay, batches)
 
 
-def _told(batches: Iterable[pa.RecordBatch], progress: Progress) -> Iterator[pa.RecordBatch]:
+def _report_progress(batches: Iterable[pa.RecordBatch], progress: Progress) -> Iterator[pa.RecordBatch]:
     """Yield batches, and tell how many rows are done."""
     done = 0
     for batch in batches:

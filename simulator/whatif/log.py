@@ -213,13 +213,13 @@ def of_the_log(overview: Overview, before: Side, after: Side) -> tuple[Side, Sid
     Raises ``MatchesNothingError`` if definitions have none of the virtual hosts, or of the queues, in the log.
     """
     places = [{"vhost": vhost, "queue": queue} for vhost, queue in overview.places]
-    found = _named(before, overview.vhosts), _named(after, overview.vhosts)
+    found = _with_vhost(before, overview.vhosts), _with_vhost(after, overview.vhosts)
     for side in found:
         check_match(places, side.definitions)
     return found
 
 
-def _named(side: Side, vhosts: Collection[str]) -> Side:
+def _with_vhost(side: Side, vhosts: Collection[str]) -> Side:
     if side.definitions.vhost_named or len(vhosts) != 1:
         return side
     document = {**side.definitions.document, "original_vhost_name": next(iter(vhosts))}

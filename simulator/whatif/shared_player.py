@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from simulator.replay.rows.row_codec import LINEAGE, read_messages
 from simulator.whatif.both_sides import ComparedMessage, Plan, Playbacks
-from simulator.whatif.likeness import SINGLE, Likeness, MessageRows
+from simulator.whatif.likeness import SINGLE, Likeness, MessageInLog
 from simulator.whatif.log_rows import ReplayedRows
 from simulator.whatif.outcomes import FourTimes
 from simulator.whatif.plain_player import FirstLook, Members, PlainPlayer, SecondPlay, SharedFirstRun, WeightedCase
@@ -92,7 +92,7 @@ class SharedPlayer(PlainPlayer):
         at_random = any(story.vhost in side.clocks.at_random for side in (playbacks.before, playbacks.after))
         return at_random or not story.publications or playbacks.meets(story, self._coupling)
 
-    def learn(self, message: MessageRows, story: Story) -> FirstRun | None:
+    def learn(self, message: MessageInLog, story: Story) -> FirstRun | None:
         """Play a message, and remember the play for those like it. Return what it gave if others cannot share it."""
         moments_us = message.moments_us
         first, plan = self.playbacks.first_planned(story, moments_us)
@@ -146,13 +146,13 @@ class _Batch:
 
     def __init__(self, player: SharedPlayer, batch: ReplayedRows) -> None:
         self._player, self._batch = player, batch
-        self._shared: dict[int, tuple[SharedFirstRun, list[MessageRows], list[Sequence[int]]]] = {}
+        self._shared: dict[int, tuple[SharedFirstRun, list[MessageInLog], list[Sequence[int]]]] = {}
         self._last_seen: Counter[int] = Counter()
 
     def look(self) -> FirstLook:
         """Play one message of each kind, and return all."""
-        singles: list[MessageRows] = []
-        left: dict[int, list[MessageRows]] = {}
+        singles: list[MessageInLog] = []
+        left: dict[int, list[MessageInLog]] = {}
         for message in self._player.likeness.messages(self._batch):
             if message.key in self._player.singles:
                 singles.append(message)
@@ -162,7 +162,7 @@ class _Batch:
         while left:
             played = self._learn([own[0] for own in left.values()])
             alone += filter(None, played.values())
-            others: dict[int, list[MessageRows]] = {}
+            others: dict[int, list[MessageInLog]] = {}
             for key, own in left.items():
                 rest = own[1:] if key in played else own
                 if key in self._player.singles:
@@ -178,7 +178,7 @@ class _Batch:
             look.last_seen[self._player.likeness.last_seen(number)] += many
         return look
 
-    def _learn(self, unknown: Sequence[MessageRows]) -> dict[int, FirstRun | None]:
+    def _learn(self, unknown: Sequence[MessageInLog]) -> dict[int, FirstRun | None]:
         """Play messages, unless those like them must be looked at one by one; return what others cannot share."""
         found: dict[int, FirstRun | None] = {}
         for message, story in zip(unknown, self._read(unknown), strict=True):
@@ -190,7 +190,7 @@ class _Batch:
                 self._share(message)
         return found
 
-    def _share(self, message: MessageRows) -> bool:
+    def _share(self, message: MessageInLog) -> bool:
         """Let a message share a known play, if there is one that it can share."""
         for play in self._player.known.get(message.key, ()):
             if (times_us := play.plan.timetable.times(message.moments_us)) is not None:
@@ -201,12 +201,12 @@ class _Batch:
                 return True
         return False
 
-    def _only(self, messages: Iterable[MessageRows]) -> ReplayedRows:
+    def _only(self, messages: Iterable[MessageInLog]) -> ReplayedRows:
         """Return the rows of some messages."""
         rows = pa.array([row for message in messages for row in message.rows], pa.int64())
         return ReplayedRows(self._batch.captured.take(rows), self._batch.replayed.take(rows))
 
-    def _read(self, messages: Sequence[MessageRows]) -> list[Story | None]:
+    def _read(self, messages: Sequence[MessageInLog]) -> list[Story | None]:
         """Read the stories of some messages; those in virtual hosts that the definitions do not have are none."""
         flows, likeness = self._player.playbacks.before.flows, self._player.likeness
         known = [likeness.vhost(self._vhosts[message.rows.start].as_py()) in flows for message in messages]
@@ -214,7 +214,7 @@ class _Batch:
         stories = self._player.stories([self._only(own)])
         return [next(stories) if has else None for has in known]
 
-    def _members(self, messages: Sequence[MessageRows]) -> Members:
+    def _members(self, messages: Sequence[MessageInLog]) -> Members:
         """Return what identifies messages, and what tells them from others: their first publishes."""
         starts = pa.array([message.rows.start for message in messages])
         names = read_messages(self._batch.captured.column(LINEAGE).take(starts), self._vhosts.take(starts))

@@ -154,7 +154,7 @@ class StoriesStep:
                 reach = _written(player.playbacks.reaches.of(story))
                 yield {"message": story.message, "reach": reach, **_pickled(story)}
             yield {"waits": _waits(look.waits_us)}
-            yield from (_told(each, tally) for each in look.found)
+            yield from (_count_in(each, tally) for each in look.found)
             yield from ({"waiting": pickle.dumps(each)} for each in look.waiting)
             tally.add_last(look.last_seen)
         yield _added_up(tally, None)
@@ -254,7 +254,7 @@ class CasesStep:
             Tally(),
         )
         for waiting in _unpickled(batches, "waiting"):
-            yield from (_told(each, tally) for each in player.second(waiting))
+            yield from (_count_in(each, tally) for each in player.second(waiting))
         yield _added_up(tally, None)
 
     def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -273,11 +273,11 @@ class CasesStep:
 def _all_told(cases: Iterable[ComparedMessage], coupled: str | None) -> Iterator[dict[str, Any]]:
     """Yield what became of messages, and in the end their tally."""
     tally = Tally()
-    yield from (_told(WeightedCase.of(case), tally) for case in cases)
+    yield from (_count_in(WeightedCase.of(case), tally) for case in cases)
     yield _added_up(tally, coupled)
 
 
-def _told(weighted: WeightedCase, tally: Tally) -> dict[str, Any]:
+def _count_in(weighted: WeightedCase, tally: Tally) -> dict[str, Any]:
     """Return what became of messages, and count them in."""
     tally.add(weighted)
     return {"fates": msgspec.msgpack.encode(weighted.fates)}

@@ -195,7 +195,7 @@ class Tally:
             changes=tuple(self._changes()),
             not_reproduced=tuple(self._left_out),
             assumptions=_frequent_first(self._assumptions),
-            outcomes=_frequent_first({_told(*each): number for each, number in self._outcomes.items()}),
+            outcomes=_frequent_first({_describe(*each): number for each, number in self._outcomes.items()}),
             unchecked=tuple(unchecked),
         )
 
@@ -272,7 +272,7 @@ def _percentile(counts: Counter[int], percent: int) -> int:
     return next(value for value, many in zip(values, upto, strict=True) if 100 * many >= wanted)
 
 
-def _told(action: ConsumerAction, observed: bool) -> str:
+def _describe(action: ConsumerAction, observed: bool) -> str:
     ended = action == ConsumerAction.ENDED and not observed
     return f"{action.value}, {_known(observed, ended=ended)}"
 

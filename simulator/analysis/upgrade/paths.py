@@ -89,7 +89,7 @@ def _fate(flow: MessageFlow, state: State, reason: str) -> Fate:
 )
 def ways(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """Dead letters go another way, are dropped as a cycle, or are lost in a stream."""
-    yield from (_told(upgrade, each) for cause, each in _with_causes(upgrade) if cause == row.name)
+    yield from (_change(upgrade, each) for cause, each in _with_causes(upgrade) if cause == row.name)
     if row.name == "death_order":
         yield from order_of_deaths(upgrade)
 
@@ -113,7 +113,7 @@ def _cause(upgrade: Upgrade, each: PathChange) -> str | None:
     return "death_order" if "death_order" in rows else None
 
 
-def _told(upgrade: Upgrade, each: PathChange) -> UpgradeChange:
+def _change(upgrade: Upgrade, each: PathChange) -> UpgradeChange:
     now = f"Under {upgrade.before.name} {_ends(each.now)}"
     then = f"under {upgrade.after.name} {_ends(each.then)}"
     targets = tuple(sorted({queue for _, queue in each.now | each.then if queue}))

@@ -54,7 +54,7 @@ def enter(
     if not store.limited:
         store.know(publisher)
     elif not under_way and store.refuses(copy, internal=publisher is None, publisher=publisher):
-        _refused(node, queue, copy, Event.DEFERRED if held else Event.NACKED, dead=publisher is None)
+        _tell_refusal(node, queue, copy, Event.DEFERRED if held else Event.NACKED, dead=publisher is None)
         return False
     try:
         store.enter(copy, node.now_us)
@@ -253,7 +253,7 @@ def waiting(node: NodeState, queue: QueueState) -> Iterator[Unacked]:
                 yield unacked
 
 
-def _refused(node: NodeState, queue: QueueState, copy: Copy, event: Event, *, dead: bool) -> None:
+def _tell_refusal(node: NodeState, queue: QueueState, copy: Copy, event: Event, *, dead: bool) -> None:
     """Tell that a full queue refused a message. A dead letter sent at most once has no publisher, and is lost."""
     full = f"queue '{queue.name}' is full"
     if event in node.watched:

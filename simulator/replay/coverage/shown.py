@@ -14,7 +14,7 @@ from dlx.message import PublishRefusedError
 from dlx.message_flow import Hop, MessageFlow, State
 from dlx.recorded_deaths import recorded_deaths
 from dlx.releases import Release
-from dlx.routing import DEFAULT_EXCHANGE, ExchangeVisit
+from dlx.routing import DEFAULT_EXCHANGE, Visit
 from dlx.settings import (
     AT_LEAST_ONCE,
     DEAD_LETTER_EXCHANGE,
@@ -118,7 +118,7 @@ class PathRules:
         yield from self._of_extra_keys(letter, "dead_letter")
         if sum(visit.queues.count(letter.queue) for visit in visits) > 1:
             yield "one_copy_per_queue"
-        visit: ExchangeVisit | None = leading[0] if leading else None
+        visit: Visit | None = leading[0] if leading else None
         to = letter.queue
         while visit is not None:
             yield from self._of_visit(visit, to)
@@ -126,7 +126,7 @@ class PathRules:
                 yield "through_alternate" if visit.is_alternate else "through_exchange_binding"
             to, visit = visit.exchange.name, visit.before
 
-    def _of_visit(self, visit: ExchangeVisit, to: str) -> Iterator[str]:
+    def _of_visit(self, visit: Visit, to: str) -> Iterator[str]:
         exchange = visit.exchange
         if exchange.internal:
             yield "through_internal"

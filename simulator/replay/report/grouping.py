@@ -143,7 +143,7 @@ def groups(data: ReportData) -> tuple[QueueGroup, ...]:
         kinds = [kind for kind in data.dead_letters if kind.vhost == vhost]
         publishes = [each for each in data.publishes or () if each.vhost == vhost]
         losing = losing_queues(data, vhost)
-        for name, members in _named(_merged(_connected(queues, kinds))):
+        for name, members in _name_sets(_merged(_connected(queues, kinds))):
             group = _group(vhost, name, members, queues, publishes, kinds)
             found.append(msgspec.structs.replace(group, losing=losing))
     return tuple(sorted(found, key=lambda group: (-group.dead_letter_count, group.vhost, group.name)))
@@ -226,7 +226,7 @@ def _packed(sets: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [*found, some] if some else found
 
 
-def _named(sets: list[tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
+def _name_sets(sets: list[tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
     """Return the sets with their names; queues that nothing connects are put together."""
     single = [members for members in sets if len(members) == 1]
     together = [members for members in sets if len(members) > 1] + _packed(single)

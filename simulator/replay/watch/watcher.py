@@ -277,7 +277,7 @@ class Watcher:
         if not self._places:
             return
         try:
-            check_match(_named(self._places), self._wish.definitions)
+            check_match(_as_documents(self._places), self._wish.definitions)
         except MatchesNothingError:
             self._state.give_up()
             raise
@@ -347,7 +347,7 @@ class Watcher:
         self._state.keep("places", _encode(places))
         delivering = {place for place in places if place[1] is not None}
         try:
-            check_match(_named(delivering), self._wish.definitions)
+            check_match(_as_documents(delivering), self._wish.definitions)
         except MatchesNothingError:
             return
         if delivering:
@@ -473,7 +473,7 @@ class Watcher:
         )
 
 
-def _named(places: Iterable[tuple[str, str | None]]) -> list[dict[str, str | None]]:
+def _as_documents(places: Iterable[tuple[str, str | None]]) -> list[dict[str, str | None]]:
     return [{"vhost": vhost, "queue": queue} for vhost, queue in places]
 
 

@@ -144,7 +144,7 @@ def read_fault(document: Mapping[str, Any]) -> Fault:
     try:
         fault = msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        raise FaultError(_told(str(error))) from error
+        raise FaultError(_reword(str(error))) from error
     _check(fault)
     return fault
 
@@ -164,7 +164,7 @@ def _check(fault: Fault) -> None:
             raise FaultError(f"resource: no resource {resource!r:.60}; {suggestion(resource, get_args(Resource))}")
 
 
-def _told(problem: str) -> str:
+def _reword(problem: str) -> str:
     """Return the problem with its field in front."""
     missing = re.fullmatch(r"Object missing required field `(\w+)`", problem)
     if missing:

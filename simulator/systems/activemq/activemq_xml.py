@@ -169,7 +169,7 @@ def _policy(element: Element) -> DestinationPolicy:
     return msgspec.convert({**fields, "strategy": _strategy(holder) if holder else None}, DestinationPolicy)
 
 
-def _named(element: Element, name: str, kind: Kind) -> Destination:
+def _parse_name(element: Element, name: str, kind: Kind) -> Destination:
     """Return the destination of that name: ``queue://`` would be part of it, options behind a ``?`` are not."""
     if "${" in name and element.filled_in:
         raise element.error(f"expected the name of a destination, got the placeholder '{name}'")
@@ -187,10 +187,10 @@ def _parsed(element: Element, name: str, kind: Kind) -> Destination:
     """Return the destination of that name, which may begin with ``queue://``, ``topic://`` or the like."""
     given, mark, rest = name.strip().partition("://")
     kinds = {each: each for each in KINDS}
-    return _named(element, rest, kinds[given]) if mark and given in kinds else _named(element, name, kind)
+    return _parse_name(element, rest, kinds[given]) if mark and given in kinds else _parse_name(element, name, kind)
 
 
-def _destination(element: Element, named: Callable[[Element, str, Kind], Destination] = _named) -> Destination:
+def _destination(element: Element, named: Callable[[Element, str, Kind], Destination] = _parse_name) -> Destination:
     """Return the destination that an entry is for. ``tempQueue`` and ``tempTopic`` are switches for all of them."""
     given = [name for name in _KINDS if name in element.attributes]
     if given:
@@ -231,7 +231,7 @@ def _read_strategy(element: Element, kind: type[Strategy]) -> Strategy:
 
 def _target(element: Element) -> Destination:
     """Return what ``<queue physicalName="..."/>`` names."""
-    return _named(element, element.attributes.get("physicalName", ""), _KINDS[element.name])
+    return _parse_name(element, element.attributes.get("physicalName", ""), _KINDS[element.name])
 
 
 # -- virtual destinations ------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def _virtual_destinations(broker: Element, *, topics: bool) -> tuple[Virtual, ..
 def _virtual(element: Element) -> Virtual:
     given = values(element)
     if "name" in given:
-        _named(element, str(given["name"]), "topic")
+        _parse_name(element, str(given["name"]), "topic")
     if element.name == "virtualTopic":
         names = {"name": "name", "prefix": "prefix", "postfix": "postfix", "selectorAware": "selector_aware"}
         return msgspec.convert({names[name]: each for name, each in given.items() if name in names}, VirtualTopic)

@@ -66,7 +66,7 @@ class Trace:
 
     def told(self) -> list[dict[str, Any]]:
         """Return the events as JSON values, in milliseconds since the beginning."""
-        return [_told(happened, self.start_ms) for happened in self.events]
+        return [_as_document(happened, self.start_ms) for happened in self.events]
 
     def exception(self, connection: str, text: str) -> None:
         """Note what an exception listener was told."""
@@ -75,7 +75,7 @@ class Trace:
         )
 
 
-def _told(happened: Happened, start_ms: int) -> dict[str, Any]:
+def _as_document(happened: Happened, start_ms: int) -> dict[str, Any]:
     more = dict(happened.more or {})
     told: dict[str, Any] = {
         "event": str(happened.event),

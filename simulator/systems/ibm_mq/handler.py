@@ -37,7 +37,7 @@ class VisitOutcome(StrEnum):
     NOT_HANDLED = "not handled"
 
 
-class Visit(msgspec.Struct, frozen=True, kw_only=True):
+class HandlerVisit(msgspec.Struct, frozen=True, kw_only=True):
     """One visit of a message that is worth telling.
 
     Attributes:
@@ -80,7 +80,7 @@ class Handler:
         queue: DeadLetterQueue,
         *,
         put: Callable[[Queued, Put, int], int],
-        tell: Callable[[Visit], None],
+        tell: Callable[[HandlerVisit], None],
         whole_seconds: bool,
         now_us: int,
     ) -> None:
@@ -179,7 +179,9 @@ class Handler:
         try:
             header = header_of(queued.message)
         except MqdlhError as error:
-            self._tell(Visit(time_us=now_us, queued=queued, outcome=VisitOutcome.NOT_HANDLED, problem=str(error)))
+            self._tell(
+                HandlerVisit(time_us=now_us, queued=queued, outcome=VisitOutcome.NOT_HANDLED, problem=str(error))
+            )
             return
         identity = queued.message.identity
         before = self._visits.get(identity, 0)
@@ -192,7 +194,7 @@ class Handler:
             return
         self._worked(now_us)
         if chosen.rule.action == Action.DISCARD:
-            visit = Visit(time_us=now_us, queued=queued, outcome=VisitOutcome.REMOVED, chosen=chosen)
+            visit = HandlerVisit(time_us=now_us, queued=queued, outcome=VisitOutcome.REMOVED, chosen=chosen)
         else:
             visit = self._try_put(queued, header, chosen, now_us)
         if visit.outcome == VisitOutcome.REMOVED:
@@ -202,10 +204,10 @@ class Handler:
             self._retry_point, self._retry_point_us = queued.position, now_us
         self._tell(visit)
 
-    def _try_put(self, queued: Queued, header: Mqdlh, chosen: RuleAttempt, now_us: int) -> Visit:
+    def _try_put(self, queued: Queued, header: Mqdlh, chosen: RuleAttempt, now_us: int) -> HandlerVisit:
         put = put_of(chosen.rule, queued.message, header)
         result = self._put(queued, put, now_us)
-        return Visit(
+        return HandlerVisit(
             time_us=now_us,
             queued=queued,
             outcome=VisitOutcome.REMOVED if result == OK else VisitOutcome.BACKED_OUT,
@@ -219,7 +221,7 @@ class Handler:
         """Leave a message where it is; that is told once, because it stays so."""
         if queued.position not in self._told_ignored:
             self._told_ignored.add(queued.position)
-            self._tell(Visit(time_us=now_us, queued=queued, outcome=VisitOutcome.IGNORED, chosen=chosen))
+            self._tell(HandlerVisit(time_us=now_us, queued=queued, outcome=VisitOutcome.IGNORED, chosen=chosen))
 
     def _worked(self, now_us: int) -> None:
         self._work_us, self._scanned_since_work = now_us, False

@@ -12,7 +12,7 @@ from typing import Any
 
 from simulator.deadlines import Deadlines
 from simulator.scenario.scenario_errors import ScenarioError
-from simulator.systems.ibm_mq.handler import OK, Handler, Visit
+from simulator.systems.ibm_mq.handler import OK, Handler, HandlerVisit
 from simulator.systems.ibm_mq.handling import Put
 from simulator.systems.ibm_mq.ibm_mq_scenario import (
     Outage,
@@ -149,7 +149,7 @@ class _Simulation:
             self._queue.remove(queued.position)
             self._trace.taken(queued, self._now_us)
 
-    def _visited(self, visit: Visit) -> None:
+    def _visited(self, visit: HandlerVisit) -> None:
         self._count_step()
         self._trace.visited(visit)
         if visit.put is not None and visit.result == OK and not self._is_input(visit.put):

@@ -6,7 +6,7 @@ from typing import Any
 
 from simulator.events import Event, Happened
 from simulator.systems.ibm_mq.constants import name_of
-from simulator.systems.ibm_mq.handler import Visit, VisitOutcome
+from simulator.systems.ibm_mq.handler import HandlerVisit, VisitOutcome
 from simulator.systems.ibm_mq.handling import Put
 from simulator.systems.ibm_mq.mqdlh import MqdlhError, header_of
 from simulator.systems.ibm_mq.queue import Queued
@@ -53,7 +53,7 @@ class Trace:
         """Record a message to the operator."""
         self.operator_messages.append({"time_ms": _ms(time_us), "code": code, "text": text})
 
-    def visited(self, visit: Visit) -> None:
+    def visited(self, visit: HandlerVisit) -> None:
         """Record that the handler visited a message."""
         self._tell_operator(visit)
         if visit.outcome == VisitOutcome.NOT_HANDLED:
@@ -62,7 +62,7 @@ class Trace:
         self.visits.append(self._visit(visit))
         self._visit_events(visit)
 
-    def _tell_operator(self, visit: Visit) -> None:
+    def _tell_operator(self, visit: HandlerVisit) -> None:
         if visit.outcome == VisitOutcome.NOT_HANDLED:
             text = f"{visit.queued.name} has no valid MQDLH: {visit.problem}"
             self.operator(NO_HEADER, text, visit.time_us)
@@ -71,7 +71,7 @@ class Trace:
             text = f"{what}; the rule is in line {self._rule_lines[visit.chosen.index]}"
             self.operator(PUT_FAILED, text, visit.time_us)
 
-    def _visit_events(self, visit: Visit) -> None:
+    def _visit_events(self, visit: HandlerVisit) -> None:
         name, time_us = visit.queued.name, visit.time_us
         if visit.outcome == VisitOutcome.IGNORED:
             self._event(Event.HELD, name, time_us, self._queue, detail=self._rule(visit))
@@ -87,14 +87,14 @@ class Trace:
             self._event(Event.ROUTED, name, time_us, visit.put.queue, detail=detail, more=more)
             self._event(Event.ACKED, name, time_us, self._queue)
 
-    def _rule(self, visit: Visit) -> str:
+    def _rule(self, visit: HandlerVisit) -> str:
         if visit.chosen is None:
             return "no rule is left: IGNORE is assumed"
         rule = visit.chosen.rule
         tries = f", try {visit.chosen.attempt} of {rule.retry}" if visit.put else ""
         return f"rule {visit.chosen.index + 1} in line {self._rule_lines[visit.chosen.index]}: {rule.action}{tries}"
 
-    def _visit(self, visit: Visit) -> dict[str, Any]:
+    def _visit(self, visit: HandlerVisit) -> dict[str, Any]:
         told: dict[str, Any] = {"time_ms": _ms(visit.time_us), "message": visit.queued.name, "rule": None}
         if visit.chosen is not None:
             told["rule"] = visit.chosen.index + 1

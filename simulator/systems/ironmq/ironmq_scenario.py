@@ -172,7 +172,7 @@ def read(document: Mapping[str, Any]) -> Scenario:
     try:
         scenario = msgspec.convert(document, type=Scenario)
     except msgspec.ValidationError as error:
-        raise _told(str(error), document) from error
+        raise _scenario_error(str(error), document) from error
     for name, settings in scenario.queues.items():
         if not isinstance(settings, Mapping):
             raise ScenarioError(f"queues.{name}", "expected an object with the queue's settings; {} for the defaults")
@@ -183,7 +183,7 @@ def read(document: Mapping[str, Any]) -> Scenario:
     return scenario
 
 
-def _told(text: str, document: Mapping[str, Any]) -> ScenarioError:
+def _scenario_error(text: str, document: Mapping[str, Any]) -> ScenarioError:
     placed = _PLACED.fullmatch(text)
     problem, where = placed.groups() if placed else (text, "")
     if where.endswith(".reservation"):

@@ -204,7 +204,7 @@ class Stats(Step, tag="stats"):
 
 
 class AnyRequest(Step, tag="request"):
-    """Any request to the API; the fields are those of ``StepRequest``."""
+    """Any request to the API; ``creates`` names the messages or the claim that it creates."""
 
     method: Name
     path: Name

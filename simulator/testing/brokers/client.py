@@ -92,10 +92,14 @@ class Client:
         try:
             channel.basic_publish(exchange, routing_key, body, properties, mandatory=mandatory)
         except UnroutableError as error:
-            error.add_note(f"no queue takes what is published to {_named(exchange)} with the key {routing_key!r}")
+            error.add_note(
+                f"no queue takes what is published to {_name_exchange(exchange)} with the key {routing_key!r}"
+            )
             raise error.with_traceback(None) from None  # where in pika is of no interest
         except NackError as error:
-            error.add_note(f"a queue refused what was published to {_named(exchange)} with the key {routing_key!r}")
+            error.add_note(
+                f"a queue refused what was published to {_name_exchange(exchange)} with the key {routing_key!r}"
+            )
             raise error.with_traceback(None) from None
         except ChannelClosedByBroker as error:
             raise _not_there(error) from None
@@ -158,7 +162,7 @@ def basic_properties(fields: Mapping[str, Any]) -> Any:
     return pika.BasicProperties(**fields)
 
 
-def _named(exchange: str) -> str:
+def _name_exchange(exchange: str) -> str:
     return f"the exchange {exchange!r}" if exchange else "the default exchange"
 
 

@@ -19,18 +19,28 @@ import msgspec
 
 from dlx.releases import Release
 from dlx.releases.rows import rows_of, subjects_of, with_behaviours
-from simulator.server.management.management_releases.access import Access
-from simulator.server.management.management_releases.definitions import Definitions
-from simulator.server.management.management_releases.deprecations import DeprecatedFeatures
-from simulator.server.management.management_releases.fields import Fields
-from simulator.server.management.management_releases.limits import Limits
-from simulator.server.management.management_releases.requests import Requests
+from simulator.server.management.management_releases.access import AccessRows
+from simulator.server.management.management_releases.definitions import DefinitionCallRows
+from simulator.server.management.management_releases.deprecations import DeprecatedFeatureRows
+from simulator.server.management.management_releases.fields import FieldRows
+from simulator.server.management.management_releases.limits import LimitCallRows
+from simulator.server.management.management_releases.requests import RequestRows
 
 __all__ = ["TABLE", "Api", "api_of"]
 
 
 @with_behaviours
-class Api(Access, Requests, Fields, Definitions, Limits, DeprecatedFeatures, msgspec.Struct, frozen=True, kw_only=True):
+class Api(
+    AccessRows,
+    RequestRows,
+    FieldRows,
+    DefinitionCallRows,
+    LimitCallRows,
+    DeprecatedFeatureRows,
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+):
     """How one release's management API behaves; ``TABLE`` says what each field means and how it is known.
 
     ``broker`` is how the release behaves apart from that.

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from dlx.releases.rows import changed, since
 
 
-class Access:
+class AccessRows:
     """Who may use the management API, how a login is refused, and what is said of users."""
 
     login_refusal: tuple[str, str] = changed(

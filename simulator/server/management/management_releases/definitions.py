@@ -11,7 +11,7 @@ _MAP: list[Any] | dict[str, Any] = {}
 _VHOST_FIELDS = ("name", "description", "tags", "metadata")
 
 
-class Definitions:
+class DefinitionCallRows:
     """Export and import of definitions through the management API."""
 
     whole_import_refusals: Literal["terms", "texts"] = since(

@@ -18,7 +18,7 @@ _DENIED_IN_43 = ("amqp_address_v1", "amqp_filter_set_bug", "global_qos", "queue_
 _43 = _41 | dict.fromkeys(_DENIED_IN_43, DENIED) | {"ram_node_type": REMOVED}
 
 
-class DeprecatedFeatures:
+class DeprecatedFeatureRows:
     """The deprecated features that the management API lists."""
 
     deprecated_features: dict[str, str] = changed(

@@ -12,7 +12,7 @@ _OVERVIEW_40 = {
 _OVERVIEW_42 = {**_OVERVIEW_40, "crypto_lib_version": "none"}
 
 
-class Fields:
+class FieldRows:
     """The fields that answers of the management API have, and their form."""
 
     timestamps: Literal["local", "RFC 3339"] = since(

@@ -10,7 +10,7 @@ _LIST: list[Any] | dict[str, Any] = []
 _MAP: list[Any] | dict[str, Any] = {}
 
 
-class Limits:
+class LimitCallRows:
     """Limits of virtual hosts and users in the management API; ``dlx.releases`` has what they do."""
 
     limits_of_nobody: Literal["crashes", "not found"] = since(

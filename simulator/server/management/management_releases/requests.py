@@ -19,7 +19,7 @@ _CHECKS_42 = _CHECKS_41 | {"reached-target-cluster-size"}
 _NONE: frozenset[str] = frozenset()
 
 
-class Requests:
+class RequestRows:
     """The resources that the management API has, and what they make of a request."""
 
     allow_header: Literal["when refused", "always"] = since(
