@@ -71,12 +71,15 @@ def _reader(document: Document) -> Reader | None:
 
 def _together(source: str, files: Sequence[Sequence[Document]]) -> Definitions:
     """Return the definitions of all documents: what comes later replaces its like."""
-    remarks = [said for documents in files for said in _left_out([each for each in documents if not _reader(each)])]
-    everything = [each for documents in files for each in documents]
-    found: list[Found] = []
-    for reader in READERS:
-        if own := [each for each in everything if _reader(each) is reader]:
-            found += _read(reader, own)
+    own: dict[Reader, list[Document]] = {reader: [] for reader in READERS}
+    remarks: list[str] = []
+    for documents in files:
+        others: list[Document] = []
+        for document in documents:
+            reader = _reader(document)
+            (own[reader] if reader else others).append(document)
+        remarks += _left_out(others)
+    found = [each for reader, given in own.items() if given for each in _read(reader, given)]
     remarks += [each.text for each in found if isinstance(each, Remark)]
     defined = [each for each in found if isinstance(each, Defined)]
     if not defined:
@@ -103,8 +106,7 @@ def _left_out(documents: Sequence[Document]) -> Iterator[str]:
     if not documents:
         return
     named = ", ".join(f"{_kind(each)} (line {each.place().line})" for each in documents)
-    hints = [hint for each in documents if isinstance(each.value, dict) for kind, hint in _HINTS.items()
-             if each.value.get("kind") == kind]  # fmt: skip
+    hints = [hint for kind, hint in _HINTS.items() if any(_kind(each).startswith(kind) for each in documents)]
     yield "; ".join([f"{documents[0].file}: left out, since it describes no topology: {named}", *hints])
 
 

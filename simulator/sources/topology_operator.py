@@ -237,7 +237,7 @@ class _Users:
 
     def __init__(self, objects: Sequence[_Object], secrets: Sequence[Document]) -> None:
         self._given = secrets
-        self._secrets = {str(each.value["metadata"].get("name")): _username(each) for each in secrets}
+        self._secrets = {each.value["metadata"]["name"]: _username(each) for each in secrets}
         self._users = {each.name: each for each in objects if each.kind == "User"}
 
     def named(self, user: _Object) -> str:
@@ -258,7 +258,7 @@ class _Users:
         """Say which secrets no User has."""
         used = {each.spec.get("importCredentialsSecret", {}).get("name") for each in self._users.values()}
         for each in self._given:
-            if each.value["metadata"].get("name") not in used:
+            if each.value["metadata"]["name"] not in used:
                 yield Remark(f"{each.place()}: a Secret left out: no User here has it")
 
     def permission(self, given: _Object) -> Iterator[Found]:
@@ -295,7 +295,8 @@ def _username(secret: Document) -> str:
 def _is_secret(document: Document) -> bool:
     """Return whether a document may be the secret of a User."""
     value = document.value
-    if value.get("kind") != "Secret" or not isinstance(value.get("metadata"), dict):
+    metadata = value.get("metadata")
+    if value.get("kind") != "Secret" or not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         return False
     return any(isinstance(value.get(field), dict) and "username" in value[field] for field in ("data", "stringData"))
 
