@@ -92,7 +92,7 @@ def test_the_url_may_name_one_virtual_host(running: str, capsys: Capture) -> Non
     assert queues(capsys, f"{admin}api/definitions/%2F/") == {}
     assert main(["lint", f"{admin}api/definitions/shop"]) == 1
     out = capsys.readouterr().out
-    assert f"{running}api/definitions/shop: 1 error in 2 queues under 4.3" in out
+    assert f"{running}api/definitions/shop: 1 error, 1 note in 2 queues under 4.3" in out
     assert "the server has no virtual host 'none'" in failing(capsys, 69, f"{admin}api/definitions/none")
 
 
