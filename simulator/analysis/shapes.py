@@ -74,6 +74,7 @@ def _described(slices: Slices, part: Mapping[str, Any], vhost: str, words: _Word
             applying = slices.applying(item["name"], vhost)
             by_name = sorted(range(len(applying)), key=lambda place: str(applying[place].get("name")))
             yield section, _item(item, words), [_item(each, words) for each in applying], by_name
+    yield slices.without_pattern(vhost)
     for item in part.get("bindings", ()):
         yield "binding", _item({**item, "arguments": None}, words), item.get("arguments")
     yield [(key, value) for each in part.get("vhosts", ()) if each.get("name") == vhost for key, value in each.items()

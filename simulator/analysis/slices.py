@@ -145,6 +145,7 @@ class Slices:
         }
         self._patterns = {section: [_pattern(each) for each in document.get(section, ())] for section in _WITH_PATTERNS}
         self._fits: dict[str, frozenset[tuple[str, int]]] = {}
+        self._without: dict[str, str] = {}
         self._reach: dict[str, tuple[set[str], set[str]]] = {}
         self._made: dict[str, Mapping[str, Any]] = {}
 
@@ -186,9 +187,20 @@ class Slices:
         return part is self._document
 
     def applying(self, name: str, vhost: str) -> list[Mapping[str, Any]]:
-        """Return the policies and parameters of a virtual host that apply to a name, or have no pattern."""
-        found = (self._document[section][place] for section, place in sorted(self._fitting(name)))
+        """Return the policies and parameters of a virtual host whose patterns fit a name."""
+        fitting = sorted(self._fitting(name))
+        found = [
+            self._document[section][place] for section, place in fitting if self._patterns[section][place] is not None
+        ]
         return [item for item in found if self._only is not None or item.get("vhost") in (vhost, None)]
+
+    def without_pattern(self, vhost: str) -> str:
+        """Return a text that has all parameters of a virtual host without a pattern, such as its limits."""
+        if vhost not in self._without:
+            every = zip(self._document.get("parameters", ()), self._patterns["parameters"], strict=True)
+            here = [item for item, pattern in every if pattern is None and item.get("vhost") in (vhost, None)]
+            self._without[vhost] = repr([{**item, "vhost": None} for item in here])
+        return self._without[vhost]
 
     def _items(self, section: str, wanted: Iterable[tuple[str, AbstractSet[str]]]) -> list[Mapping[str, Any]]:
         by = self._by[section]

@@ -123,18 +123,17 @@ def _lines(linted: Linted) -> list[Text]:
 
 
 def _merged(said: Sequence[str]) -> tuple[str, ...]:
-    """Return sentences that differ in one name as one sentence."""
-    names: dict[str, list[str]] = {}
+    """Return sentences that differ only in names as one sentence, with how many there are."""
+    names: dict[str, list[list[str]]] = {}
     for each in said:
-        quoted = _QUOTED.findall(each)
-        names.setdefault(_QUOTED.sub("{}", each, 1) if len(quoted) == 1 else each, []).append(*quoted[:1] or [""])
+        names.setdefault(_QUOTED.sub("''", each), []).append(_QUOTED.findall(each))
     return tuple(_filled(text, found) for text, found in names.items())
 
 
-def _filled(text: str, names: Sequence[str]) -> str:
-    if not names[0]:
-        return text
-    return text.replace("{}", pattern(names) + (f" ({len(names):,} of them)" if len(names) > 1 else ""), 1)
+def _filled(text: str, names: Sequence[Sequence[str]]) -> str:
+    patterns = map(pattern, zip(*names, strict=True))
+    more = f" ({len(names):,} of these)" if len(names) > 1 else ""
+    return _QUOTED.sub(lambda _: next(patterns), text) + more
 
 
 def _printed(lines: list[Text]) -> str:

@@ -138,6 +138,7 @@ def test_a_policy_for_one_of_two_queues_tells_them_apart() -> None:
         (["orders", "orders.dead", "orders.1", "orders.2"], "'orders*'"),
         (["orders", "orders.dead"], "'orders', 'orders.dead'"),
         (["a", "b"], "'a', 'b'"),
+        (["q1", "q2", "q3", "q4"], "'q*'"),
         (["a", "b", "c", "d", "e"], "'a', 'b', 'c' and 2 more"),
         (["work", "work"], "'work'"),
     ],

@@ -37,11 +37,11 @@ class Names:
         appear. How a message is published is left out: equal queues may be reached by different exchanges.
         """
         numbers = {finding.about.name: 0}
-        keys = {step.routing_key for step in finding.history if hasattr(step, "routing_key")}
 
         def numbered(found: re.Match[str]) -> str:
             name = next(each for each in found.groups() if each is not None)
-            known = name in numbers or name in self._known or name in keys
+            is_key = found.string.endswith("key ", 0, found.start())  # lint makes up some
+            known = is_key or name in numbers or name in self._known
             return f"'{numbers.setdefault(name, len(numbers))}'" if known else found[0]
 
         texts = (finding.message, finding.because, str(finding.fix), finding.needs)
@@ -82,7 +82,7 @@ def pattern(names: Iterable[str]) -> str:
         return f"'{known[0]}'"
     first = _beginning(known)
     last = _beginning([each[len(first) :][::-1] for each in known])[::-1]
-    if len(known) > NAMED_MAX and len(first) + len(last) >= min(3, *map(len, known)):
+    if len(known) > NAMED_MAX and 2 * len(first + last) >= min(6, *map(len, known)):
         return f"'{first}*{last}'"
     more = f" and {len(known) - NAMED_MAX:,} more" if len(known) > NAMED_MAX else ""
     return ", ".join(f"'{each}'" for each in known[:NAMED_MAX]) + more
