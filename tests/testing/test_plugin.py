@@ -538,7 +538,7 @@ def test_a_marker_that_is_no_use_is_told(inner: pytest.Pytester, marks: str, err
             "dlx_releases = 3.13 4.30",
             "dlx_releases in the configuration: no release '4.30': known are *; the nearest *",
         ),
-        ("dlx_releases = 3.13\ndlx_release = 4.3", "dlx_release and dlx_releases in the configuration say the same; *"),
+        ("dlx_releases = 3.13\ndlx_release = 4.3", "dlx_release and dlx_releases in the configuration do the same; *"),
     ],
 )
 def test_releases_in_the_configuration_that_are_no_use_are_told(inner: pytest.Pytester, lines: str, error: str) -> None:
