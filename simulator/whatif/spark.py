@@ -205,7 +205,7 @@ def _tallies(cases: DataFrame) -> dict[str | None, Tally]:
     found: dict[str | None, Tally] = {}
     for each in rows("SELECT coupled, tally FROM {cases} WHERE tally IS NOT NULL", cases=cases):
         found.setdefault(each["coupled"], Tally()).merge(pickle.loads(each["tally"]))
-    return {coupled: tally for coupled, tally in found.items() if tally.messages}
+    return found
 
 
 class _Looks:
@@ -241,7 +241,8 @@ class _Looks:
             yield from ([case] for case in own) if coupled is None else [own]
 
     def _ranked(self) -> list[tuple[str | None, Tally]]:
-        return sorted(self._tallies.items(), key=lambda item: (item[0] is None, item[0] or ""))
+        some = ((coupled, tally) for coupled, tally in self._tallies.items() if tally.messages)
+        return sorted(some, key=lambda item: (item[0] is None, item[0] or ""))
 
     def _unit(self, coupled: str, tally: Tally) -> Unit:
         return self._coupling.unit(_queue(coupled), range(tally.messages))

@@ -149,6 +149,7 @@ class StoriesStep:
     def _passed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
         tally, player = Tally(), self._player()
         for batch in replayed_batches(self._replay, batches):
+            tally.add_verdicts(batch.replayed)
             look = player.first(batch)
             for story in look.coupled:
                 reach = _written(player.runs.reaches.of(story))
