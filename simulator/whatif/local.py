@@ -127,8 +127,6 @@ def what_if_files(
             alone += weighted
     for case in alone:
         of_alone.add(case)
-    for look in looks:
-        of_alone.add_last(look.last_seen)
     wanted = of_alone.examples()
     read_again = in_order(kernel_rows(given.of_messages(wanted), BESIDE)).batches()
     stories_again = player.stories(replayed_batches(kernel.replay, read_again))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +15,6 @@ from simulator.whatif.outcomes import Fate, Fates, FourTimes
 from simulator.whatif.playback import FirstRun
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.stories import Story
-from simulator.whatif.undecidable_ends import LastSeen
 
 
 class Members(NamedTuple):
@@ -44,14 +42,11 @@ class WeightedCase(NamedTuple):
         case: the message.
         members: all of them.
         ends_us: when each begins and ends, before and after.
-        last_seen: their last deliveries of which no recorder tells whether they were acknowledged, unless these are
-            counted already.
     """
 
     case: Case
     members: Members
     ends_us: Sequence[FourTimes]
-    last_seen: Mapping[LastSeen, int] = {}
 
     @classmethod
     def of(cls, case: Case) -> WeightedCase:
@@ -62,9 +57,7 @@ class WeightedCase(NamedTuple):
             for first in story.publications[:1]
             for mark in (*publish_marks(first.exchange, first.routing_key), *property_marks(first.properties))
         ]
-        last = (each.shown for each in story.deliveries if each.may_be_hidden)
-        seen = Counter(LastSeen(story.vhost, shown.queue, shown.exchange, shown.routing_keys) for shown in last)
-        return cls(case, Members([story.message], [marks], [0]), [case.ends_us], seen)
+        return cls(case, Members([story.message], [marks], [0]), [case.ends_us])
 
     @property
     def fates(self) -> Fates:
@@ -83,7 +76,6 @@ class SharedFirstRun(NamedTuple):
         times_us: all its times: its moments, the end of the log, and what was planned.
         moments: how many of them are its moments, the last of which is the end of the log.
         case: the message under both sides, if the first play tells that.
-        last: those of its rows that are deliveries of which no recorder tells whether they were acknowledged.
         origin: what tells the play apart from all others, in all processes.
     """
 
@@ -92,11 +84,10 @@ class SharedFirstRun(NamedTuple):
     times_us: Sequence[int]
     moments: int
     case: Case | None
-    last: Sequence[int]
     origin: tuple[Any, int]
 
     def at(self, times_us: Sequence[int]) -> FirstRun:
-        """Return what it gives for a message with other times: under the name and the keys of this one."""
+        """Return what it gives for a message with other times: under the name of this one."""
         replace, first = msgspec.structs.replace, self.first
         own_us = dict(zip(self.times_us[: self.moments], times_us, strict=False))
         publications = [replace(each, at_us=own_us[each.at_us]) for each in first.story.publications]
@@ -133,19 +124,17 @@ class FirstLook(NamedTuple):
         found: those that fare the same on the other side.
         waiting: the others.
         waits_us: how long messages waited to be delivered, in each queue that they came into.
-        last_seen: the last deliveries of messages that share plays.
     """
 
     coupled: list[Story]
     found: list[WeightedCase]
     waiting: list[Waiting]
     waits_us: dict[QueueRef, list[int]]
-    last_seen: Counter[LastSeen]
 
     @classmethod
     def empty(cls) -> FirstLook:
         """Return what is known of no messages."""
-        return cls([], [], [], {}, Counter())
+        return cls([], [], [], {})
 
     def add_alone(self, first: FirstRun, case: Case | None) -> None:
         """Add a message that was played by itself, with its case if that is known."""

@@ -1,7 +1,7 @@
 """Plays each message by itself, and of those that are alike, only one.
 
-Messages are alike when their rows are, but for times and for keys that no exchange tells apart (``likeness``), and
-their moments have the same order: then their logs show the same story. One of them is played, and the others fare as it
+Messages are alike when their rows are, but for times (``likeness``), and their moments have the same order: then their
+logs show the same story. One of them is played, and the others fare as it
 does for whom all that was planned in its play has the same order, too (``time_constraints``); of the rest the next one
 is played. What consumers do, and a TTL, are all that looks at a clock; where something else does, or chance decides,
 each message is played.
@@ -9,7 +9,6 @@ each message is played.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -100,11 +99,9 @@ class SharedPlayer(PlainPlayer):
             if not self.runs.before.clocks.is_held_too_long(story):
                 self.singles.add(message.key)
             return first
-        traced = (each for each in story.deliveries if each.traced)
-        last = [row for row, each in zip(message.delivered, traced, strict=True) if each.may_be_hidden]
         self._count += 1
         known.append(SharedFirstRun(
-            first, plan, times_us, len(moments_us), self.runs.at_once(first), last, (self._id, self._count)
+            first, plan, times_us, len(moments_us), self.runs.at_once(first), (self._id, self._count)
         ))  # fmt: skip
         return None
 
@@ -145,7 +142,6 @@ class _Batch:
     def __init__(self, player: SharedPlayer, batch: Replayed) -> None:
         self._player, self._batch = player, batch
         self._shared: dict[int, tuple[SharedFirstRun, list[MessageRows], list[Sequence[int]]]] = {}
-        self._last_seen: Counter[int] = Counter()
 
     def look(self) -> FirstLook:
         """Play one message of each kind, and return all."""
@@ -172,8 +168,6 @@ class _Batch:
         look = self._player.look_at(self._player.stories([self._only(singles)]), alone)
         for play, messages, times_us in self._shared.values():
             look.add(play, self._members(messages), times_us)
-        for number, many in self._last_seen.items():
-            look.last_seen[self._player.likeness.last_seen(number)] += many
         return look
 
     def _learn(self, unknown: Sequence[MessageRows]) -> dict[int, FirstRun | None]:
@@ -195,7 +189,6 @@ class _Batch:
                 _, messages, all_us = self._shared.setdefault(id(play), (play, [], []))
                 messages.append(message)
                 all_us.append(times_us)
-                self._last_seen.update(message.signatures[row] for row in play.last)
                 return True
         return False
 

@@ -157,7 +157,6 @@ class StoriesStep:
             yield {"waits": _waits(look.waits_us)}
             yield from (_told(each, tally) for each in look.found)
             yield from ({"waiting": pickle.dumps(each)} for each in look.waiting)
-            tally.add_last(look.last_seen)
         yield _added_up(tally, None)
 
 

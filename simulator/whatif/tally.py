@@ -84,9 +84,11 @@ class Tally:
         case, members = weighted.case, weighted.members
         messages, vhost, way = len(members.names), case.story.vhost, Transition.of(case)
         self.messages += messages
-        self.add_last(weighted.last_seen)
         for delivery in case.story.deliveries:
             count(self._outcomes, (delivery.action, delivery.observed), messages)
+            if delivery.may_be_hidden:
+                shown = delivery.shown
+                self._add_last(LastSeen(vhost, shown.queue, shown.exchange, shown.routing_keys), messages)
         if not case.reproduced:
             self._left_out = _first(LEFT_OUT_MAX, self._left_out, members.names)
             return
@@ -111,13 +113,12 @@ class Tally:
             self.changed += messages
             self._note(way, messages, [(vhost, name) for name in members.names])
 
-    def add_last(self, seen: Mapping[LastSeen, int]) -> None:
+    def _add_last(self, last: LastSeen, messages: int) -> None:
         """Count last deliveries of which no recorder tells whether they were acknowledged."""
-        for last, times in seen.items():
-            if last not in self.ended:
-                another = self._ended_from.setdefault(last[:3], last)
-                last = another if len(self.ended) >= LAST_SEEN_MAX else last
-            self.ended[last] += times
+        if last not in self.ended:
+            another = self._ended_from.setdefault(last[:3], last)
+            last = another if len(self.ended) >= LAST_SEEN_MAX else last
+        self.ended[last] += messages
 
     def add_verdicts(self, replayed: pa.RecordBatch) -> None:
         """Take what the verdicts on some rows of the log tell of late rows."""
@@ -153,7 +154,8 @@ class Tally:
         self.reproduced += other.reproduced
         self.changed += other.changed
         self.assumed += other.assumed
-        self.add_last(other.ended)
+        for last, messages in other.ended.items():
+            self._add_last(last, messages)
         self.undecided += other.undecided
         self.undecided_losing += other.undecided_losing
         for ends, theirs in zip(self.ends, other.ends, strict=True):
