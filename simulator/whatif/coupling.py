@@ -7,7 +7,7 @@ Such a queue couples everything that can come to it, and whatever meets that els
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -38,13 +38,6 @@ class Unit(msgspec.Struct, frozen=True):
     stories: Sequence[int]
     queues: tuple[QueueRef, ...] = ()
     why: tuple[str, ...] = ()
-
-    def groups(self) -> Iterator[Sequence[int]]:
-        """Yield the stories that are played together."""
-        if self.queues:
-            yield self.stories
-        else:
-            yield from ((number,) for number in self.stories)
 
 
 class Reach(NamedTuple):

@@ -128,7 +128,7 @@ class Likeness:
             read = read_signature(self.signatures.values[signature])
             of_headers = property_marks({"headers": msgspec.json.decode(read.broker_headers)})
             self._marks[signature] = [*publish_marks(read.exchange, (*read.routing_keys, "")[0]), *of_headers]
-        return [*self._marks[signature], *self.contents[content].marks]
+        return [*dict.fromkeys((*self._marks[signature], *self.contents[content].marks))]
 
     def is_single(self, signature: int) -> bool:
         """Tell whether a publish with this signature must be looked at by itself."""

@@ -16,23 +16,8 @@ from simulator.whatif.playback import FirstRun
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.stories import Story
 
-
-class Members(NamedTuple):
-    """Messages that fare alike.
-
-    Attributes:
-        names: what identifies each.
-        marks: what tells some of them from others.
-        marked: which of ``marks`` each has.
-    """
-
-    names: Sequence[str]
-    marks: Sequence[Sequence[Mark]]
-    marked: Sequence[int]
-
-    def only(self, places: Sequence[int]) -> Members:
-        """Return some of them."""
-        return Members([self.names[each] for each in places], self.marks, [self.marked[each] for each in places])
+Member = tuple[str, Collection[Mark]]
+"""One of the messages that fare alike: what identifies it, and what tells it from others."""
 
 
 class WeightedCase(NamedTuple):
@@ -45,26 +30,31 @@ class WeightedCase(NamedTuple):
     """
 
     case: Case
-    members: Members
+    members: Sequence[Member]
     ends_us: Sequence[FourTimes]
 
     @classmethod
     def of(cls, case: Case) -> WeightedCase:
         """Return a message by itself."""
         story = case.story
-        marks = [
-            mark
+        marks = {
+            mark: None
             for first in story.publications[:1]
             for mark in (*publish_marks(first.exchange, first.routing_key), *property_marks(first.properties))
-        ]
-        return cls(case, Members([story.message], [marks], [0]), [case.ends_us])
+        }
+        return cls(case, [(story.message, list(marks))], [case.ends_us])
+
+    @property
+    def names(self) -> list[str]:
+        """What identifies each of them."""
+        return [name for name, _ in self.members]
 
     @property
     def fates(self) -> Fates:
         """What becomes of them, and nothing else."""
         case = self.case
         other = None if case.before == case.after else case.after
-        return Fates(case.story.vhost, case.reproduced, case.before, other, self.members.names, self.ends_us)
+        return Fates(case.story.vhost, case.reproduced, case.before, other, self.names, self.ends_us)
 
 
 class SharedFirstRun(NamedTuple):
@@ -112,7 +102,7 @@ class Waiting(NamedTuple):
 
     first: FirstRun
     play: SharedFirstRun | None = None
-    members: Members = Members((), (), ())
+    members: Sequence[Member] = ()
     times_us: Sequence[Sequence[int]] = ()
 
 
@@ -150,7 +140,7 @@ class FirstLook(NamedTuple):
             waits_us = self.waits_us.setdefault((first.story.vhost, queue), [])
             waits_us += [stay.after_us for stay in stays if stay.end == "delivered"]
 
-    def add(self, play: SharedFirstRun, members: Members, times_us: Sequence[Sequence[int]]) -> None:
+    def add(self, play: SharedFirstRun, members: Sequence[Member], times_us: Sequence[Sequence[int]]) -> None:
         """Add messages that share a play."""
         if play.case is None:
             self.waiting.append(Waiting(play.first, play, members, times_us))

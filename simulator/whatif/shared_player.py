@@ -20,7 +20,7 @@ from simulator.whatif.both_sides import Case, Plan, Runs
 from simulator.whatif.likeness import SINGLE, Likeness, MessageRows
 from simulator.whatif.log_rows import Replayed
 from simulator.whatif.outcomes import FourTimes
-from simulator.whatif.plain_player import FirstLook, Members, PlainPlayer, SharedFirstRun, Waiting, WeightedCase
+from simulator.whatif.plain_player import FirstLook, Member, PlainPlayer, SharedFirstRun, Waiting, WeightedCase
 from simulator.whatif.playback import FirstRun
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.stories import Story
@@ -121,7 +121,7 @@ class SharedPlayer(PlainPlayer):
             places.append(place)
             all_us.append(ends_us)
         for second, places, all_us in found.values():
-            yield WeightedCase(second.case, waiting.members.only(places), all_us)
+            yield WeightedCase(second.case, [waiting.members[place] for place in places], all_us)
 
     def _second(
         self, known: list[SharedSecondRun], play: SharedFirstRun, times_us: Sequence[int]
@@ -205,13 +205,13 @@ class _Batch:
         stories = self._player.stories([self._only(own)])
         return [next(stories) if has else None for has in known]
 
-    def _members(self, messages: Sequence[MessageRows]) -> Members:
+    def _members(self, messages: Sequence[MessageRows]) -> list[Member]:
         """Return what identifies messages, and what tells them from others: their first publishes."""
         starts = pa.array([message.rows.start for message in messages])
         names = read_messages(self._batch.captured.column(LINEAGE).take(starts), self._vhosts.take(starts))
         published = [message.published for message in messages if message.published is not None]
-        places = {each: place for place, each in enumerate(dict.fromkeys(published))}
-        return Members(names, [*map(self._player.likeness.marks, places)], [places[each] for each in published])
+        marks = {each: self._player.likeness.marks(each) for each in dict.fromkeys(published)}
+        return [(name, marks[each]) for name, each in zip(names, published, strict=True)]
 
     @property
     def _vhosts(self) -> pa.Array:

@@ -80,7 +80,9 @@ def what_if_on_spark(
     given = Captured.of(captured, left)
     asking = Asking.of(*of_the_log(given.overview, before, after), unseen, given.left_files)
     one, _ = asking.sides()
-    coupling_queues, log = coupling_queues_of(given, asking.reaches(), one), given.of_all(one)
+    log = given.of_all(one)
+    reaches = asking.runs(log).reaches
+    coupling_queues = coupling_queues_of(given, reaches, one)
 
     def telling_of(what: str, stages: int) -> AbstractContextManager[None]:
         return telling(captured.sparkSession, stages, lambda share: progress(what, share))
@@ -90,7 +92,7 @@ def what_if_on_spark(
     with ExitStack() as kept:
         stories = kept.enter_context(_kept(_stories(given.rows, step)))
         with telling_of("reading and playing messages", 2):
-            coupling, coupled_by = _coupling(stories, asking.reaches())
+            coupling, coupled_by = _coupling(stories, reaches)
         played = kept.enter_context(_kept(_first_runs(stories, coupled_by, asking, log)))
         with telling_of("playing messages that may meet", 3 if coupled_by else 1):
             _check_held(played, coupling)

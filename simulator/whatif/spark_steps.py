@@ -16,7 +16,7 @@ from simulator.definitions import parse_definitions
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.engines.spark import ReplayStep
 from simulator.whatif.both_sides import Case, Runs
-from simulator.whatif.coupling import KNOWN_MAX, Reach, Reaches
+from simulator.whatif.coupling import KNOWN_MAX, Reach
 from simulator.whatif.delivery_order import put_in_order
 from simulator.whatif.differences import Side
 from simulator.whatif.log_rows import replayed_batches
@@ -71,12 +71,7 @@ class Asking(NamedTuple):
 
     def runs(self, log: LogFacts, typical_waits: TypicalWaits = NO_WAITS) -> Runs:
         """Return what plays messages."""
-        runs = _runs(self, log)
-        return runs if typical_waits is NO_WAITS else runs.knowing(typical_waits)
-
-    def reaches(self) -> Reaches:
-        """Return what tells how far messages may come on either side."""
-        return _reaches(self.before, self.rules, self.after, self.against)
+        return _runs(self, log).knowing(typical_waits)
 
 
 @lru_cache(maxsize=4)  # a worker has many partitions of the same question
@@ -84,14 +79,9 @@ def _side(definitions: bytes, rules: str) -> PreparedSide:
     return prepared(Side(parse_definitions(definitions, "definitions"), release(rules)))
 
 
-@lru_cache(maxsize=4)
-def _reaches(before: bytes, rules: str, after: bytes, against: str) -> Reaches:
-    return Reaches((_side(before, rules).flows, _side(after, against).flows))
-
-
 @lru_cache(maxsize=2)
 def _runs(asking: Asking, log: LogFacts) -> Runs:
-    return Runs(*asking.sides(), asking.unseen, log, NO_WAITS, asking.reaches())
+    return Runs(*asking.sides(), asking.unseen, log)
 
 
 @lru_cache(maxsize=2)

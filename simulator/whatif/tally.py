@@ -81,8 +81,8 @@ class Tally:
 
     def add(self, weighted: WeightedCase) -> None:
         """Add messages that fare alike."""
-        case, members = weighted.case, weighted.members
-        messages, vhost, way = len(members.names), case.story.vhost, Transition.of(case)
+        case, names = weighted.case, weighted.names
+        messages, vhost, way = len(names), case.story.vhost, Transition.of(case)
         self.messages += messages
         for delivery in case.story.deliveries:
             count(self._outcomes, (delivery.action, delivery.observed), messages)
@@ -90,7 +90,7 @@ class Tally:
                 shown = delivery.shown
                 self._add_last(LastSeen(vhost, shown.queue, shown.exchange, shown.routing_keys), messages)
         if not case.reproduced:
-            self._left_out = _first(LEFT_OUT_MAX, self._left_out, members.names)
+            self._left_out = _first(LEFT_OUT_MAX, self._left_out, names)
             return
         self.reproduced += messages
         self.assumed += messages * bool(case.assumed)
@@ -105,13 +105,12 @@ class Tally:
             for ends_us in weighted.ends_us:
                 if ends_us[place + 1] > ends_us[place]:
                     count(took_ms, (ends_us[place + 1] - ends_us[place]) // 1_000)
-        marks = [self.marks] if way is None else [self.marks, self._marks_of_changed]
-        for number, many in Counter(members.marked).items():
-            for each in marks:
-                each.add(dict.fromkeys(members.marks[number]), many)
+        for _, marks in weighted.members:
+            for correlates in (self.marks,) if way is None else (self.marks, self._marks_of_changed):
+                correlates.add(marks)
         if way is not None:
             self.changed += messages
-            self._note(way, messages, [(vhost, name) for name in members.names])
+            self._note(way, messages, [(vhost, name) for name in names])
 
     def _add_last(self, last: LastSeen, messages: int) -> None:
         """Count last deliveries of which no recorder tells whether they were acknowledged."""
