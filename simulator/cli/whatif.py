@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from simulator.definitions import Definitions
-    from simulator.replay.rows.assumptions import Lateness
     from simulator.whatif.answer import WhatIfAnswer
     from simulator.whatif.coupling import Unit
     from simulator.whatif.playback import Unseen
@@ -141,8 +139,7 @@ def _asked(
     """Ask. Raises ``DataError`` for what cannot be used, and a usage error for settings that there are not."""
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError
-    from simulator.replay.engines.local import local_engine, replay_files
-    from simulator.replay.results.late_rows import lateness
+    from simulator.replay.engines.local import local_engine
     from simulator.replay.results.summary import MatchesNothingError
     from simulator.replay.run import workplace
     from simulator.sources import definitions_from_file
@@ -167,9 +164,8 @@ def _asked(
 
             def here() -> AnyResult:
                 with local_engine(work) as engine:
-                    captured = engine.read(log.captures)
-                    asked = what_if_files(
-                        captured,
+                    return what_if_files(
+                        engine.read(log.captures),
                         before,
                         after,
                         left=engine.read(held) if held else None,
@@ -177,12 +173,6 @@ def _asked(
                         examples=out is not None,
                         progress=show,
                     )
-                    if asked.answer.reproduced == asked.answer.messages:
-                        return asked
-                    show("looking for late rows", log.rows, None)
-                    verdicts = work / "verdicts.parquet"
-                    late = lateness(captured, replay_files(captured, definitions, rules, verdicts=verdicts))
-                    return _said_late(asked, late) if late.stretches else asked
 
             def there(spark: SparkSession) -> AnyResult:
                 from simulator.whatif.spark import what_if_on_spark
@@ -210,14 +200,6 @@ def _asked(
             return asked
     except (CaptureError, DefinitionsError, MatchesNothingError) as error:
         raise DataError(str(error)) from error
-
-
-def _said_late(asked: AnyResult, late: Lateness) -> AnyResult:
-    """Return what was asked, with a note on rows that were written late: the answer assumes that all are on time."""
-    most_ms = late.most_us // 1_000
-    said = f"how late rows were written: all are assumed to be on time, though some may come up to {most_ms:,} ms late"
-    answer = msgspec.structs.replace(asked.answer, unchecked=(*asked.answer.unchecked, said))
-    return replace(asked, answer=answer)
 
 
 def _with(definitions: Definitions, settings: tuple[str, ...], rules: str) -> Definitions:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cached_property
 from itertools import tee
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -143,24 +143,16 @@ class Playbacks:
         before, after: the log's own side, and the other.
         unseen: what consumers do with deliveries that the log does not have.
         log: what all messages of the log show.
-        habits: what the first runs of all of them have found.
-        reaches: how far messages may come on either side, where that is known already.
+
+    Attributes:
+        reaches: how far messages may come on either side.
     """
 
-    def __init__(
-        self,
-        before: PreparedSide,
-        after: PreparedSide,
-        unseen: Unseen,
-        log: LogFacts,
-        typical_waits: TypicalWaits = NO_WAITS,
-        reaches: Reaches | None = None,
-    ) -> None:
+    def __init__(self, before: PreparedSide, after: PreparedSide, unseen: Unseen, log: LogFacts) -> None:
         self.before, self.after = before, after
-        self.reaches = Reaches((before.flows, after.flows)) if reaches is None else reaches
+        self.reaches = Reaches((before.flows, after.flows))
         self._unseen: Unseen = unseen
-        self.log, self._typical_waits = log, typical_waits
-        self._last: tuple[Story, frozenset[QueueRef]] | None = None
+        self.log, self._typical_waits = log, NO_WAITS
 
     def knowing(self, typical_waits: TypicalWaits) -> Playbacks:
         """Return the same, with what the first runs have found."""
@@ -185,7 +177,7 @@ class Playbacks:
 
     def meets(self, story: Story, coupling: frozenset[QueueRef]) -> bool:
         """Tell whether the message may come to one of these queues."""
-        return not coupling.isdisjoint(self._queues(story))
+        return not coupling.isdisjoint(self.reaches.of(story).queues)
 
     def first_alone(self, story: Story) -> FirstRun:
         """Play a message by itself under the log's own side."""
@@ -304,13 +296,7 @@ class Playbacks:
         """
         if self.differing is None or first.fate.assumed or not reproduces(first.story, first.fate):
             return False
-        return self.differing.isdisjoint(self._queues(first.story))
-
-    def _queues(self, story: Story) -> frozenset[QueueRef]:
-        """Return the queues that the message may come to; it is asked several times of one message after the other."""
-        if self._last is None or self._last[0] is not story:
-            self._last = story, self.reaches.of(story).queues
-        return self._last[1]
+        return self.differing.isdisjoint(self.reaches.of(first.story).queues)
 
 
 def _with_failures(first: FirstRun) -> FirstRun:
@@ -347,7 +333,7 @@ class Comparison:
     Attributes:
         playbacks: what plays them.
         units: which messages are played together, and why.
-        cases: each message under both sides, in the order of the units; empty before ``play``.
+        cases: by unit, each message under both sides; empty before ``play``.
     """
 
     def __init__(
@@ -355,52 +341,35 @@ class Comparison:
     ) -> None:
         self.playbacks = playbacks
         self._stories, self._waits_us = stories, waits_us or {}
-        self.units: list[Unit] = units(stories, self.playbacks.reaches)
-        self.cases: list[ComparedMessage] = []
+        self.units = units(stories, self.playbacks.reaches)
+        self.cases: list[list[ComparedMessage]] = []
 
-    def play(self, done: Done = int) -> list[ComparedMessage]:
-        """Play all under both sides, and return the cases; ``done`` is told how many messages have been played."""
-        firsts: list[tuple[Unit, list[FirstRun]]] = []
-        for count, (unit, own) in _counted(self._together()):
-            firsts.append((unit, self._first(unit, own)))
-            done(count // 2)
-        self.playbacks = self.playbacks.knowing(
-            TypicalWaits.of((each for _, own in firsts for each in own), self._waits_us)
-        )
-        for count, (unit, own) in _counted(firsts):
-            self.cases += self.playbacks.cases(own, coupled=bool(unit.queues))
-            done((len(self._stories) + count) // 2)
-        return self.cases
-
-    def _together(self) -> Iterator[tuple[Unit, list[Story]]]:
-        """Yield stories that belong together as they begin; of coupled ones, what consumers did is in queues' order."""
+    def play(self, done: Done = int) -> None:
+        """Play all under both sides; ``done`` is told how many messages have been played."""
+        firsts: list[list[FirstRun]] = []
+        count = 0
         for unit in self.units:
-            for group in unit.groups():
-                own = [self._stories[number] for number in group]
-                if unit.queues:
-                    own.sort(key=attrgetter("began"))
-                    deque(put_in_order(own, self.playbacks.before.flows), maxlen=0)  # it changes them where they are
-                yield unit, own
+            firsts.append(self._first(unit))
+            count += len(unit.stories)
+            done(count // 2)
+        found = TypicalWaits.of((each for own in firsts for each in own), self._waits_us)
+        self.playbacks = self.playbacks.knowing(found)
+        for unit, own in zip(self.units, firsts, strict=True):
+            self.cases.append(self.playbacks.cases(own, coupled=bool(unit.queues)))
+            count += len(own)
+            done(count // 2)
 
-    def _first(self, unit: Unit, own: Sequence[Story]) -> list[FirstRun]:
-        if unit.queues:
-            return [played.first for played in in_order(self.playbacks.first(own))]
-        return [self.playbacks.first_alone(story) for story in own]
+    def _first(self, unit: Unit) -> list[FirstRun]:
+        own = [self._stories[number] for number in unit.stories]
+        if not unit.queues:
+            return [self.playbacks.first_alone(story) for story in own]
+        own.sort(key=attrgetter("began"))
+        deque(put_in_order(own, self.playbacks.before.flows), maxlen=0)  # it changes them where they are
+        return [played.first for played in in_order(self.playbacks.first(own))]
 
     def parts(self) -> Iterator[tuple[Unit, list[ComparedMessage]]]:
         """Yield the units with their cases."""
-        at = 0
-        for unit in self.units:
-            yield unit, self.cases[at : at + len(unit.stories)]
-            at += len(unit.stories)
-
-
-def _counted(together: Iterable[tuple[Unit, Any]]) -> Iterator[tuple[int, tuple[Unit, Any]]]:
-    """Yield what belongs together, with the number of all stories so far."""
-    count = 0
-    for unit, own in together:
-        count += len(own)
-        yield count, (unit, own)
+        yield from zip(self.units, self.cases, strict=True)
 
 
 def began(case: ComparedMessage) -> tuple[int, float]:
@@ -416,11 +385,8 @@ def reproduces(story: Story, fate: Fate) -> bool:
     return shown == [*fate.deliveries] or sorted(shown) == sorted(fate.deliveries)
 
 
-class BothHistories(NamedTuple):
-    """What happens to one message under the log's own settings, and under the others."""
-
-    before: MessageHistory
-    after: MessageHistory
+BothHistories = tuple[MessageHistory, MessageHistory]
+"""What happens to one message under the log's own settings, and under the others."""
 
 
 def lives(
@@ -441,6 +407,6 @@ def lives(
         first = in_order(playbacks.first(own, watched))
         sides = first, in_order(playbacks.other((each.first for each in first), watched=watched))
         for message, place in here.items():
-            told = (MessageHistory(uid=1, vhost=own[place].vhost, events=[*side[place].seen]) for side in sides)
-            found.setdefault(message, BothHistories(*told))
+            one, other = (MessageHistory(uid=1, vhost=own[place].vhost, events=[*side[place].seen]) for side in sides)
+            found.setdefault(message, (one, other))
     return found

@@ -9,30 +9,24 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from dlx.binding_index import INDEXES, first
 from dlx.message import Message
 from dlx.message_flow import MessageFlow
-from dlx.releases import Release, with_behaviour
-from dlx.releases.declarations import DeclarationRows
-from dlx.releases.definitions import DefinitionRows as OfDefinitions
 from dlx.releases.global_counters import GlobalCounterRows
-from dlx.releases.limits import LimitRows
 from dlx.releases.permissions import PermissionRows
-from dlx.releases.policies import PolicyContentRows
 from dlx.releases.rows import rows_of
 from dlx.routing import BY_KEY, DEFAULT_EXCHANGE
 from dlx.topology import Binding
 from simulator.analysis.findings import ObjectName
-from simulator.analysis.slices import Slices, reached_by, sent_on_from
+from simulator.analysis.slices import sent_on_from
 from simulator.definitions import DefinitionsError
 from simulator.whatif.both_sides import ComparedMessage, Playbacks
 from simulator.whatif.coupling import message_of
-from simulator.whatif.differences import SideDifference, differences, object_like, taken_back, with_field
+from simulator.whatif.differences import SideDifference, differences, taken_back
 from simulator.whatif.outcomes import Ends
 from simulator.whatif.playback import in_order
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
@@ -97,7 +91,7 @@ def find_causes(playbacks: Playbacks, parts: Iterable[Part]) -> Causes:
 
 def _of_part(part: Part, playbacks: Playbacks, found: Sequence[SideDifference]) -> Counter[str]:
     played = part.together if part.queues else [example for _, example in part.ways]
-    laboratory = Laboratory(playbacks, found, [case.story for case in played], together=bool(part.queues))
+    laboratory = Laboratory(playbacks, found, [case.story for case in played])
     together = _Experiments(played, laboratory) if part.queues else None
     counted: Counter[str] = Counter()
     for messages, example in part.ways:
@@ -139,12 +133,8 @@ class _Experiments:
         return self._known[id(broker)][self._place[id(case)]]
 
 
-_IMPORTS = frozenset(row.name for row in rows_of(DeclarationRows, OfDefinitions, LimitRows, PolicyContentRows))
-"""Behaviours that decide what a broker takes of definitions."""
 _NO_MATTER = frozenset(row.name for row in rows_of(PermissionRows, GlobalCounterRows))
 """Behaviours that decide over no message: here clients may do everything."""
-_ON_THE_WAY = frozenset({"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-queue-type"})
-"""Arguments that decide where messages come to."""
 
 
 class Laboratory:
@@ -154,13 +144,10 @@ class Laboratory:
         playbacks: plays messages under both sides.
         found: in what the sides differ.
         stories: the messages.
-        together: whether they are played together, or each by itself.
     """
 
-    def __init__(
-        self, playbacks: Playbacks, found: Sequence[SideDifference], stories: Sequence[Story], *, together: bool
-    ) -> None:
-        self.playbacks, self._found, self._stories, self._together = playbacks, found, stories, together
+    def __init__(self, playbacks: Playbacks, found: Sequence[SideDifference], stories: Sequence[Story]) -> None:
+        self.playbacks, self._found, self._stories = playbacks, found, stories
         self._sent: dict[int, Mapping[str, Sequence[Message]]] = {}
         self._meeting: dict[SideDifference, list[Story]] = {}
         self._brokers: dict[tuple[bool, SideDifference], PlaybackBroker | None] = {}
@@ -181,43 +168,11 @@ class Laboratory:
     def _broker(self, side: PreparedSide, to: PreparedSide, what: SideDifference) -> PlaybackBroker | None:
         key = side is self.playbacks.after, what
         if key not in self._brokers:
-            self._brokers[key] = self._of_part(side, to, what) or _of_all(side, to, what)
+            try:
+                self._brokers[key] = prepared(taken_back(side.side, to.side, what)).broker
+            except DefinitionsError:
+                self._brokers[key] = None
         return self._brokers[key]
-
-    def _of_part(self, side: PreparedSide, to: PreparedSide, what: SideDifference) -> PlaybackBroker | None:
-        """Return a broker that has what messages can come to; nothing where the difference may decide over that."""
-        rules, of_queue = side.side.release, what.section == "queues" and what.field not in {"", *_ON_THE_WAY}
-        if what.behaviour and what.behaviour not in _IMPORTS:
-            rules = with_behaviour(rules, what.behaviour, to.side.release)
-        elif not of_queue:
-            return None
-        document = self._cut(side, rules, what)
-        if of_queue:
-            like = object_like(to.document, what)
-            if like is None or object_like(document, what) is None:  # one of the brokers does not take it
-                return None
-            document = with_field(document, like, what)
-        try:
-            return PlaybackBroker(document, rules)
-        except DefinitionsError:  # a broker may take the rest
-            return None
-
-    def _cut(self, side: PreparedSide, rules: Release, what: SideDifference) -> Mapping[str, Any]:
-        """Return the part of a side's definitions that messages can come to under these rules."""
-        flows = {vhost: MessageFlow(flow.topology, rules) for vhost, flow in side.flows.items()}
-        ahead: dict[str, list[Message]] = {vhost: [] for vhost in flows}
-        for story in self._stories if self._together else self._meets(what):
-            if story.vhost in flows:
-                ahead[story.vhost] += _messages(flows[story.vhost], story)
-        return self._slices[side is self.playbacks.after].within(
-            {vhost: reached_by(flows[vhost], messages) for vhost, messages in ahead.items()}
-        )
-
-    @cached_property
-    def _slices(self) -> tuple[Slices, Slices]:
-        of_both = ((side.document, side.flows, side.snapshot.only_vhost) for side in self._sides)
-        one, other = (Slices(*of_side) for of_side in of_both)
-        return one, other
 
     @property
     def _sides(self) -> tuple[PreparedSide, PreparedSide]:
@@ -287,10 +242,3 @@ class Laboratory:
 def _messages(flow: MessageFlow, story: Story) -> list[Message]:
     """Return what publishers publish, as far as the release takes it."""
     return [each for each in (message_of(flow, publication) for publication in story.publications) if each is not None]
-
-
-def _of_all(side: PreparedSide, to: PreparedSide, what: SideDifference) -> PlaybackBroker | None:
-    try:
-        return prepared(taken_back(side.side, to.side, what)).broker
-    except DefinitionsError:
-        return None

@@ -43,10 +43,10 @@ class Correlates:
         self.too_many: set[str] = set()
         self._values: dict[str, dict[str, int]] = {}
 
-    def add(self, marks: Iterable[Mark], messages: int = 1) -> None:
-        """Count messages that have all of these."""
+    def add(self, marks: Iterable[Mark]) -> None:
+        """Count a message that has all of these."""
         for what, value in marks:
-            self._count(what, value, messages)
+            self._count(what, value, 1)
 
     def merge(self, other: Correlates) -> None:
         """Add what other messages have. In whatever parts they come, the same is forgotten."""

@@ -7,7 +7,7 @@ Such a queue couples everything that can come to it, and whatever meets that els
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -39,13 +39,6 @@ class Unit(msgspec.Struct, frozen=True):
     stories: Sequence[int]
     queues: tuple[QueueRef, ...] = ()
     why: tuple[str, ...] = ()
-
-    def groups(self) -> Iterator[Sequence[int]]:
-        """Yield the stories that are played together."""
-        if self.queues:
-            yield self.stories
-        else:
-            yield from ((number,) for number in self.stories)
 
 
 class Reach(NamedTuple):
@@ -80,21 +73,11 @@ class Reaches:
                     share_indexes(flow.topology, other.topology)
                 others.append((flow, AlikeKeys(flow, [alike for _, alike in others])))
         self._known: BoundedCache[Hashable, Reach] = BoundedCache(KNOWN_MAX)
-        self._numbers: dict[Hashable, int] = {}
-
-    def knows(self, vhost: str) -> bool:
-        """Tell whether any side has the virtual host."""
-        return vhost in self._hosts
 
     def alike(self, vhost: str, key: str) -> Hashable:
         """Return what is equal for routing keys that no exchange tells apart; the key itself if it is like no other."""
         numbers = [alike.number(key) for _, alike in self._hosts.get(vhost, ())]
         return key if None in numbers else tuple(numbers)
-
-    def alike_number(self, vhost: str, key: str) -> int | None:
-        """Return a number that the key shares with those like it; ``None`` if it is like no other."""
-        alike = self.alike(vhost, key)
-        return None if alike is key else self._numbers.setdefault((vhost, alike), len(self._numbers))
 
     def read_headers(self, vhost: str, properties: Mapping[str, Any]) -> str:
         """Return the headers that a virtual host of any side may look at."""

@@ -64,22 +64,6 @@ def taken_back(side: Side, to: Side, what: SideDifference) -> Side:
     return Side(Definitions(document, side.definitions.source), side.release)
 
 
-def object_like(document: Mapping[str, Any], what: SideDifference) -> dict[str, Any] | None:
-    """Return the object of a document in which sides differ; ``None`` where there is none of its name."""
-    names = NAMED_BY[what.section]
-    return next((each for each in document.get(what.section, ()) if object_key(each, names) == what.key), None)
-
-
-def with_field(document: Mapping[str, Any], like: dict[str, Any], what: SideDifference) -> dict[str, Any]:
-    """Return a document with one setting of an object as it is in ``like``."""
-    names, table = NAMED_BY[what.section], _TABLES[what.section]
-    items = [
-        _with_field(each, table, what.field, like) if object_key(each, names) == what.key else each
-        for each in document[what.section]
-    ]
-    return {**document, what.section: items}
-
-
 def _with_field(item: dict[str, Any], table: str, field: str, like: dict[str, Any]) -> dict[str, Any]:
     """Return an object with one setting as it is in ``like``."""
     settings = {name: value for name, value in (item.get(table) or {}).items() if name != field}

@@ -6,8 +6,7 @@ the same by its log: it fares the same when it is played, if what the play plans
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,16 +15,14 @@ import pyarrow.compute as pc
 
 from dlx.routing import REPLY_TO
 from simulator.events import Event
-from simulator.replay.kernel.signatures import Signatures
 from simulator.replay.kernel.verdict_cache import Numbered
 from simulator.replay.rows.assumptions import TOLERANCE_MS
-from simulator.replay.rows.row_codec import CONTENT, SIGNATURE, read_content
+from simulator.replay.rows.row_codec import CONTENT, SIGNATURE, read_content, read_signature
 from simulator.whatif.both_sides import BODY_MAX
 from simulator.whatif.consumer_actions import user_properties
 from simulator.whatif.correlates import Mark, property_marks, publish_marks
 from simulator.whatif.coupling import Reaches
 from simulator.whatif.log_rows import ReplayedRows, places_in_log
-from simulator.whatif.undecidable_ends import LastSeen
 
 KNOWN_MAX = 200_000
 """Signatures and contents that are remembered."""
@@ -45,10 +42,9 @@ _NOT_READ = frozenset(
 
 
 class PublishContent(NamedTuple):
-    """What the content of a publish tells: what a broker reads of it, headers or not; and the marks of its message."""
+    """What the content of a publish tells: what a broker reads of it, and the marks of its message."""
 
     read: Hashable
-    has_headers: bool
     marks: Sequence[Mark]
 
 
@@ -61,24 +57,20 @@ class MessageInLog(NamedTuple):
             that must be looked at by itself.
         moments_us: when its rows were written, and between which moments it died, as far as that is known; the last one
             is the end of the log. What a log tells of a message depends on the order of these.
-        signatures: those of its rows, by number.
         published: the signature and the content of its first publish, by number; ``None`` if it has none.
-        delivered: which of its rows are deliveries.
     """
 
     rows: range
     key: int
     moments_us: Sequence[int]
-    signatures: Sequence[int]
     published: tuple[int, int] | None
-    delivered: Sequence[int]
 
 
 class Likeness:
     """Compares messages; what it knows holds for all batches, until it is forgotten.
 
     Args:
-        reaches: tells which keys are alike on both sides, and which headers a broker looks at.
+        reaches: tells which headers a broker looks at.
         only: the virtual host of all rows, where definitions do not name theirs.
         left: the files whose rows are no deliveries, but what was found in the queues in the end.
         file_numbers: those of the log's files.
@@ -93,16 +85,16 @@ class Likeness:
         self._begin()
 
     def _begin(self) -> None:
-        self.signatures = Signatures(self._number_of_key_of)
+        self.signatures: Numbered[str] = Numbered()
         self.keys: Numbered[Hashable] = Numbered()
         self.contents: list[PublishContent] = []
         self._contents: dict[tuple[str, str], int] = {}
+        self._single: dict[int, bool] = {}
         self._marks: dict[int, Sequence[Mark]] = {}
-        self._last_seen: dict[int, LastSeen] = {}
 
     def forget(self) -> bool:
         """Forget all when it has become too much; tell whether it had."""
-        full = max(self.signatures.count, self.signatures.template_count, len(self.contents)) > KNOWN_MAX
+        full = max(len(self.signatures.values), len(self.contents)) > KNOWN_MAX
         full = full or len(self.keys.values) > KEYS_MAX
         if full:
             self._begin()
@@ -118,11 +110,6 @@ class Likeness:
         """Return a virtual host of the log as the definitions name it."""
         return named if self._only is None else self._only
 
-    def _number_of_key_of(self, vhost: str) -> Callable[[str], int | None] | None:
-        """Return what numbers the keys of a virtual host of the log that no exchange tells apart, on either side."""
-        known = self.vhost(vhost)
-        return partial(self._reaches.alike_number, known) if self._reaches.knows(known) else None
-
     def content(self, named: str, text: str) -> int:
         """Return the number of a content in a virtual host of the log."""
         number = self._contents.get((named, text))
@@ -131,25 +118,24 @@ class Likeness:
             properties = user_properties(*read_content(text))
             headers = self._reaches.read_headers(self.vhost(named), properties)
             read = headers, repr([*filter(is_read, properties.items())])
-            self.contents.append(PublishContent(read, bool(headers), [*property_marks(properties)]))
+            self.contents.append(PublishContent(read, [*property_marks(properties)]))
         return number
 
     def marks(self, published: tuple[int, int]) -> Sequence[Mark]:
         """Return what tells messages from others that were published with this signature and this content."""
         signature, content = published
         if signature not in self._marks:
-            read = self.signatures.signature(signature)
+            read = read_signature(self.signatures.values[signature])
             of_headers = property_marks({"headers": msgspec.json.decode(read.broker_headers)})
             self._marks[signature] = [*publish_marks(read.exchange, (*read.routing_keys, "")[0]), *of_headers]
-        return [*self._marks[signature], *self.contents[content].marks]
+        return [*dict.fromkeys((*self._marks[signature], *self.contents[content].marks))]
 
-    def last_seen(self, number: int) -> LastSeen:
-        """Return what a delivery with this signature showed."""
-        if number not in self._last_seen:
-            read = self.signatures.signature(number)
-            vhost = self.vhost(read.vhost)
-            self._last_seen[number] = LastSeen(vhost, read.queue or "", read.exchange, read.routing_keys)
-        return self._last_seen[number]
+    def is_single(self, signature: int) -> bool:
+        """Tell whether a publish with this signature must be looked at by itself."""
+        if signature not in self._single:
+            read = read_signature(self.signatures.values[signature])
+            self._single[signature] = read.expiration is not None or read.x_death is not None
+        return self._single[signature]
 
 
 class _BatchColumns:
@@ -158,9 +144,9 @@ class _BatchColumns:
     def __init__(self, known: Likeness, batch: ReplayedRows) -> None:
         captured, replayed = batch
         self._known = known
-        signatures = known.signatures.of(captured.column(SIGNATURE))
-        self._signatures, self._values = signatures.tolist(), known.signatures.values(signatures)
-        self._templates = known.signatures.templates(signatures).tolist()
+        signatures = captured.column(SIGNATURE).dictionary_encode()
+        numbers = np.array([*map(known.signatures.number, signatures.dictionary.to_pylist())], np.int64)
+        self._signatures = numbers[signatures.indices.to_numpy()].tolist()
         self.events, self._hosts = replayed.column("event").to_pylist(), replayed.column("vhost").to_pylist()
         self._contents = captured.column(CONTENT).to_pylist()
         self._sizes = pc.binary_length(captured.column("payload")).fill_null(0).to_pylist()
@@ -180,17 +166,14 @@ class _BatchColumns:
 
     def message(self, rows: range) -> MessageInLog:
         """Return a message."""
-        own, hosts = slice(rows.start, rows.stop), self._hosts
         published = [row for row in rows if self.events[row] == Event.PUBLISHED]
-        contents = [self._known.content(hosts[row], self._contents[row]) for row in published]
+        contents = [self._known.content(self._hosts[row], self._contents[row]) for row in published]
         moments_us = self._moments_us(rows)
         return MessageInLog(
             rows,
             self._key(rows, published, contents, moments_us),
             moments_us,
-            self._signatures[own],
             (self._signatures[published[0]], contents[0]) if published else None,
-            [row - rows.start for row in rows if self.events[row] == Event.DELIVERED and not self._left[row]],
         )
 
     def _moments_us(self, rows: range) -> list[int]:
@@ -202,23 +185,16 @@ class _BatchColumns:
         return [*found, self._known.end_us]
 
     def _key(self, rows: range, published: Sequence[int], contents: Sequence[int], moments_us: Sequence[int]) -> int:
-        signatures, own = self._known.signatures, slice(rows.start, rows.stop)
-        examples = [signatures.example(self._templates[row]) for row in published]
+        own = slice(rows.start, rows.stop)
         if len(rows) > ROWS_MAX or any(self._sizes[row] > BODY_MAX for row in published):
             return SINGLE
         if len(set(self._hosts[own])) > 1:
             return SINGLE  # they are two messages, of the same lineage
-        if any(each.visible.expiration is not None or each.visible.x_death is not None for each in examples):
+        if any(self._known.is_single(self._signatures[row]) for row in published):
             return SINGLE
-        # Any key that no exchange tells from its own could stand in the place of its key.
-        plain = len(published) <= 1 and not any(self._known.contents[each].has_headers for each in contents)
-        plain = plain and all(len(each.visible.routing_keys) == 1 and not each.headers for each in examples)
         connections: dict[str, int] = {}
-        values: dict[str, int] = {}
         return self._known.keys.number((
-            plain,
-            tuple((self._templates if plain else self._signatures)[own]),
-            tuple([tuple([values.setdefault(each, len(values)) for each in self._values[row]]) for row in rows]),
+            tuple(self._signatures[own]),
             tuple([self._known.contents[each].read for each in contents]),
             tuple(self._have_ids[own]),
             tuple([connections.setdefault(each, len(connections)) for each in self._connections[own]]),

@@ -107,7 +107,10 @@ def what_if_files(
     kernel = kernel_of_side(given.rows, one)
     coupling = coupling_queues_of(given, playbacks.reaches, one)
     player = player_of(playbacks, coupling, given.left_files, given.file_numbers)
-    looks = [player.first(batch) for batch in _replayed(given.rows, kernel, progress)]
+    of_alone, looks = Tally(), []
+    for batch in _replayed(given.rows, kernel, progress):
+        of_alone.add_verdicts(batch.replayed)
+        looks.append(player.first(batch))
     stories = [story for look in looks for story in look.coupled]
     comparison = Comparison(stories, playbacks, _waits_us(looks))
     count = len(stories)
@@ -122,9 +125,8 @@ def what_if_files(
             tallies.append((Tally(weighted), unit.queues, own))
         else:
             alone += weighted
-    of_alone = Tally(alone)
-    for look in looks:
-        of_alone.add_last(look.last_seen)
+    for case in alone:
+        of_alone.add(case)
     wanted = of_alone.examples()
     read_again = in_order(kernel_rows(given.of_messages(wanted), BESIDE)).batches()
     stories_again = player.stories(replayed_batches(kernel.replay, read_again))

@@ -178,6 +178,12 @@ class Overview(NamedTuple):
         """Their virtual hosts."""
         return {vhost for vhost, _ in self.places}
 
+    @property
+    def ends_us(self) -> tuple[int, int]:
+        """When the first and the last row were written; microseconds since 1970."""
+        firsts_us, lasts_us = zip(*self.files.values(), strict=True)
+        return min(firsts_us), max(lasts_us)
+
     def log(self, side: PreparedSide, left: Overview | None = None) -> LogFacts:
         """Return what all messages show together that are played; ``left``: what was found in the queues in the end.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,25 +15,9 @@ from simulator.whatif.outcomes import Fate, Fates, FourTimes
 from simulator.whatif.playback import FirstRun
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.stories import Story
-from simulator.whatif.undecidable_ends import LastSeen
 
-
-class Members(NamedTuple):
-    """Messages that fare alike.
-
-    Attributes:
-        names: what identifies each.
-        marks: what tells some of them from others.
-        marked: which of ``marks`` each has.
-    """
-
-    names: Sequence[str]
-    marks: Sequence[Sequence[Mark]]
-    marked: Sequence[int]
-
-    def only(self, places: Sequence[int]) -> Members:
-        """Return some of them."""
-        return Members([self.names[each] for each in places], self.marks, [self.marked[each] for each in places])
+Member = tuple[str, Collection[Mark]]
+"""One of the messages that fare alike: what identifies it, and what tells it from others."""
 
 
 class WeightedCase(NamedTuple):
@@ -44,34 +27,34 @@ class WeightedCase(NamedTuple):
         case: the message.
         members: all of them.
         ends_us: when each begins and ends, before and after.
-        last_seen: their last deliveries of which no recorder tells whether they were acknowledged, unless these are
-            counted already.
     """
 
     case: ComparedMessage
-    members: Members
+    members: Sequence[Member]
     ends_us: Sequence[FourTimes]
-    last_seen: Mapping[LastSeen, int] = {}
 
     @classmethod
     def of(cls, case: ComparedMessage) -> WeightedCase:
         """Return a message by itself."""
         story = case.story
-        marks = [
-            mark
+        marks = {
+            mark: None
             for first in story.publications[:1]
             for mark in (*publish_marks(first.exchange, first.routing_key), *property_marks(first.properties))
-        ]
-        last = (each.shown for each in story.deliveries if each.may_be_hidden)
-        seen = Counter(LastSeen(story.vhost, shown.queue, shown.exchange, shown.routing_keys) for shown in last)
-        return cls(case, Members([story.message], [marks], [0]), [case.ends_us], seen)
+        }
+        return cls(case, [(story.message, list(marks))], [case.ends_us])
+
+    @property
+    def names(self) -> list[str]:
+        """What identifies each of them."""
+        return [name for name, _ in self.members]
 
     @property
     def fates(self) -> Fates:
         """What becomes of them, and nothing else."""
         case = self.case
         other = None if case.before == case.after else case.after
-        return Fates(case.story.vhost, case.reproduced, case.before, other, self.members.names, self.ends_us)
+        return Fates(case.story.vhost, case.reproduced, case.before, other, self.names, self.ends_us)
 
 
 class SharedFirstRun(NamedTuple):
@@ -83,7 +66,6 @@ class SharedFirstRun(NamedTuple):
         times_us: all its times: its moments, the end of the log, and what was planned.
         moments: how many of them are its moments, the last of which is the end of the log.
         case: the message under both sides, if the first play tells that.
-        last: those of its rows that are deliveries of which no recorder tells whether they were acknowledged.
         origin: what tells the play apart from all others, in all processes.
     """
 
@@ -92,11 +74,10 @@ class SharedFirstRun(NamedTuple):
     times_us: Sequence[int]
     moments: int
     case: ComparedMessage | None
-    last: Sequence[int]
     origin: tuple[Any, int]
 
     def at(self, times_us: Sequence[int]) -> FirstRun:
-        """Return what it gives for a message with other times: under the name and the keys of this one."""
+        """Return what it gives for a message with other times: under the name of this one."""
         replace, first = msgspec.structs.replace, self.first
         own_us = dict(zip(self.times_us[: self.moments], times_us, strict=False))
         publications = [replace(each, at_us=own_us[each.at_us]) for each in first.story.publications]
@@ -121,7 +102,7 @@ class SecondPlay(NamedTuple):
 
     first: FirstRun
     play: SharedFirstRun | None = None
-    members: Members = Members((), (), ())
+    members: Sequence[Member] = ()
     times_us: Sequence[Sequence[int]] = ()
 
 
@@ -133,19 +114,17 @@ class FirstLook(NamedTuple):
         found: those that fare the same on the other side.
         waiting: the others.
         waits_us: how long messages waited to be delivered, in each queue that they came into.
-        last_seen: the last deliveries of messages that share plays.
     """
 
     coupled: list[Story]
     found: list[WeightedCase]
     waiting: list[SecondPlay]
     waits_us: dict[QueueRef, list[int]]
-    last_seen: Counter[LastSeen]
 
     @classmethod
     def empty(cls) -> FirstLook:
         """Return what is known of no messages."""
-        return cls([], [], [], {}, Counter())
+        return cls([], [], [], {})
 
     def add_alone(self, first: FirstRun, case: ComparedMessage | None) -> None:
         """Add a message that was played by itself, with its case if that is known."""
@@ -161,7 +140,7 @@ class FirstLook(NamedTuple):
             waits_us = self.waits_us.setdefault((first.story.vhost, queue), [])
             waits_us += [stay.after_us for stay in stays if stay.end == "delivered"]
 
-    def add(self, play: SharedFirstRun, members: Members, times_us: Sequence[Sequence[int]]) -> None:
+    def add(self, play: SharedFirstRun, members: Sequence[Member], times_us: Sequence[Sequence[int]]) -> None:
         """Add messages that share a play."""
         if play.case is None:
             self.waiting.append(SecondPlay(play.first, play, members, times_us))

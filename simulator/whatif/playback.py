@@ -220,7 +220,7 @@ class Playback:
         planner: AnyPlanner = NO_PLANNER,
     ) -> None:
         self._broker, self._log, self._unseen = broker, log, unseen
-        self._planner, self._plans = planner, planner is not NO_PLANNER
+        self._planner = planner
         self._is_first, self._typical_waits = typical_waits is None, typical_waits or NO_WAITS
         self._watched, self._held_max = watched, held_max
         self._later_us = self._end_us = self._next_us = 0
@@ -391,8 +391,7 @@ class Playback:
         if each is None:
             return
         now_us, queue = event.time_us - self._later_us, event.queue or ""
-        if self._plans:
-            self._planner.happens(now_us)
+        self._planner.happens(now_us)
         added = copies_added(event, self._before)
         if added:
             each.copies += added
@@ -418,8 +417,7 @@ class Playback:
         stays = each.stays.setdefault(queue, [])
         self._news.append((each, queue, len(stays)))
         stays.append(QueueStay(now_us))
-        if self._plans:
-            self._planner.came((vhost, queue), now_us)
+        self._planner.came((vhost, queue), now_us)
 
     def _hear(self) -> None:
         """Take note of messages that have come into queues, and let consumers who wait for them take them."""
@@ -453,25 +451,16 @@ class Playback:
         elif stay.end == "delivered":
             before = sum([stay.end == "delivered" for stay in stays[:attempt]]) if attempt else 0
             place = seen[before].place if before < len(seen) else LAST
-            if self._plans:
-                self._planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us)
+            self._planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us)
             self._take_later(each, queue, attempt, now_us + stay.after_us, place)
 
     def _take_unseen(self, each: _InPlay, queue: str, attempt: int, at_us: int) -> None:
         """Let the message be taken though the log has no such delivery, if anybody consumes the queue."""
         vhost = each.story.vhost
         if (vhost, queue) in self._log.consumed:
-            self._look_at_typical_waits()
             self._take_later(each, queue, attempt, at_us, LAST)
-        elif not self._is_first and queue not in each.first_stays:
-            self._look_at_typical_waits()
-            if (vhost, queue) not in self._typical_waits.entered:
-                _assume(each, f"no consumer reads '{queue}': in the log no message came into it")
-
-    def _look_at_typical_waits(self) -> None:
-        """Take note that the run depends on what messages usually do, where that is not known yet."""
-        if not self._is_first and self._typical_waits is NO_WAITS:
-            self._planner.unknown()
+        elif not (self._is_first or queue in each.first_stays or (vhost, queue) in self._typical_waits.entered):
+            _assume(each, f"no consumer reads '{queue}': in the log no message came into it")
 
     # What clients do
 
@@ -540,8 +529,7 @@ class Playback:
             delivery = seen[attempt]
             after_us = delivery.until_us - delivery.at_us
             at_once = not after_us and delivery.until_place <= delivery.place
-            if self._plans:
-                self._planner.as_late(self._broker.now_us - self._later_us, delivery.at_us, delivery.until_us)
+            self._planner.as_late(self._broker.now_us - self._later_us, delivery.at_us, delivery.until_us)
             if at_once:
                 self._settle_later(each, got, delivery.action, None, LAST)
             elif self._is_first and delivery.may_be_back_before and queue.settings.dead_letters_refused:

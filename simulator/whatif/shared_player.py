@@ -1,7 +1,7 @@
 """Plays each message by itself, and of those that are alike, only one.
 
-Messages are alike when their rows are, but for times and for keys that no exchange tells apart (``likeness``), and
-their moments have the same order: then their logs show the same story. One of them is played, and the others fare as it
+Messages are alike when their rows are, but for times (``likeness``), and their moments have the same order: then their
+logs show the same story. One of them is played, and the others fare as it
 does for whom all that was planned in its play has the same order, too (``time_constraints``); of the rest the next one
 is played. What consumers do, and a TTL, are all that looks at a clock; where something else does, or chance decides,
 each message is played.
@@ -9,7 +9,6 @@ each message is played.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -22,7 +21,7 @@ from simulator.whatif.both_sides import ComparedMessage, Plan, Playbacks
 from simulator.whatif.likeness import SINGLE, Likeness, MessageInLog
 from simulator.whatif.log_rows import ReplayedRows
 from simulator.whatif.outcomes import FourTimes
-from simulator.whatif.plain_player import FirstLook, Members, PlainPlayer, SecondPlay, SharedFirstRun, WeightedCase
+from simulator.whatif.plain_player import FirstLook, Member, PlainPlayer, SecondPlay, SharedFirstRun, WeightedCase
 from simulator.whatif.playback import FirstRun
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.stories import Story
@@ -103,11 +102,9 @@ class SharedPlayer(PlainPlayer):
             if not self.playbacks.before.clocks.is_held_too_long(story):
                 self.singles.add(message.key)
             return first
-        traced = (each for each in story.deliveries if each.traced)
-        last = [row for row, each in zip(message.delivered, traced, strict=True) if each.may_be_hidden]
         self._count += 1
         known.append(SharedFirstRun(
-            first, plan, times_us, len(moments_us), self.playbacks.at_once(first), last, (self._id, self._count)
+            first, plan, times_us, len(moments_us), self.playbacks.at_once(first), (self._id, self._count)
         ))  # fmt: skip
         return None
 
@@ -127,7 +124,7 @@ class SharedPlayer(PlainPlayer):
             places.append(place)
             all_us.append(ends_us)
         for second, places, all_us in found.values():
-            yield WeightedCase(second.case, waiting.members.only(places), all_us)
+            yield WeightedCase(second.case, [waiting.members[place] for place in places], all_us)
 
     def _second(
         self, known: list[SharedSecondRun], play: SharedFirstRun, times_us: Sequence[int]
@@ -148,7 +145,6 @@ class _Batch:
     def __init__(self, player: SharedPlayer, batch: ReplayedRows) -> None:
         self._player, self._batch = player, batch
         self._shared: dict[int, tuple[SharedFirstRun, list[MessageInLog], list[Sequence[int]]]] = {}
-        self._last_seen: Counter[int] = Counter()
 
     def look(self) -> FirstLook:
         """Play one message of each kind, and return all."""
@@ -175,8 +171,6 @@ class _Batch:
         look = self._player.look_at(self._player.stories([self._only(singles)]), alone)
         for play, messages, times_us in self._shared.values():
             look.add(play, self._members(messages), times_us)
-        for number, many in self._last_seen.items():
-            look.last_seen[self._player.likeness.last_seen(number)] += many
         return look
 
     def _learn(self, unknown: Sequence[MessageInLog]) -> dict[int, FirstRun | None]:
@@ -198,7 +192,6 @@ class _Batch:
                 _, messages, all_us = self._shared.setdefault(id(play), (play, [], []))
                 messages.append(message)
                 all_us.append(times_us)
-                self._last_seen.update(message.signatures[row] for row in play.last)
                 return True
         return False
 
@@ -215,13 +208,13 @@ class _Batch:
         stories = self._player.stories([self._only(own)])
         return [next(stories) if has else None for has in known]
 
-    def _members(self, messages: Sequence[MessageInLog]) -> Members:
+    def _members(self, messages: Sequence[MessageInLog]) -> list[Member]:
         """Return what identifies messages, and what tells them from others: their first publishes."""
         starts = pa.array([message.rows.start for message in messages])
         names = read_messages(self._batch.captured.column(LINEAGE).take(starts), self._vhosts.take(starts))
         published = [message.published for message in messages if message.published is not None]
-        places = {each: place for place, each in enumerate(dict.fromkeys(published))}
-        return Members(names, [*map(self._player.likeness.marks, places)], [places[each] for each in published])
+        marks = {each: self._player.likeness.marks(each) for each in dict.fromkeys(published)}
+        return [(name, marks[each]) for name, each in zip(names, published, strict=True)]
 
     @property
     def _vhosts(self) -> pa.Array:

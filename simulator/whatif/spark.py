@@ -80,7 +80,9 @@ def what_if_on_spark(
     given = Captured.of(captured, left)
     asking = Asking.of(*of_the_log(given.overview, before, after), unseen, given.left_files)
     one, _ = asking.sides()
-    coupling_queues, log = coupling_queues_of(given, asking.reaches(), one), given.of_all(one)
+    log = given.of_all(one)
+    reaches = asking.playbacks(log).reaches
+    coupling_queues = coupling_queues_of(given, reaches, one)
 
     def telling_of(what: str, stages: int) -> AbstractContextManager[None]:
         return telling(captured.sparkSession, stages, lambda share: progress(what, share))
@@ -90,7 +92,7 @@ def what_if_on_spark(
     with ExitStack() as kept:
         stories = kept.enter_context(_kept(_stories(given.rows, step)))
         with telling_of("reading and playing messages", 2):
-            coupling, coupled_by = _coupling(stories, asking.reaches())
+            coupling, coupled_by = _coupling(stories, reaches)
         played = kept.enter_context(_kept(_first_runs(stories, coupled_by, asking, log)))
         with telling_of("playing messages that may meet", 3 if coupled_by else 1):
             _check_held(played, coupling)
@@ -207,7 +209,7 @@ def _tallies(cases: DataFrame) -> dict[str | None, Tally]:
     found: dict[str | None, Tally] = {}
     for each in rows("SELECT coupled, tally FROM {cases} WHERE tally IS NOT NULL", cases=cases):
         found.setdefault(each["coupled"], Tally()).merge(pickle.loads(each["tally"]))
-    return {coupled: tally for coupled, tally in found.items() if tally.messages}
+    return found
 
 
 class _Looks:
@@ -243,7 +245,8 @@ class _Looks:
             yield from ([case] for case in own) if coupled is None else [own]
 
     def _ranked(self) -> list[tuple[str | None, Tally]]:
-        return sorted(self._tallies.items(), key=lambda item: (item[0] is None, item[0] or ""))
+        some = ((coupled, tally) for coupled, tally in self._tallies.items() if tally.messages)
+        return sorted(some, key=lambda item: (item[0] is None, item[0] or ""))
 
     def _unit(self, coupled: str, tally: Tally) -> Unit:
         return self._coupling.unit(_queue(coupled), range(tally.messages))

@@ -16,7 +16,7 @@ from simulator.definitions import parse_definitions
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.engines.spark import ReplayStep
 from simulator.whatif.both_sides import ComparedMessage, Playbacks
-from simulator.whatif.coupling import KNOWN_MAX, Reach, Reaches
+from simulator.whatif.coupling import KNOWN_MAX, Reach
 from simulator.whatif.delivery_order import put_in_order
 from simulator.whatif.differences import Side
 from simulator.whatif.log_rows import replayed_batches
@@ -71,12 +71,7 @@ class Asking(NamedTuple):
 
     def playbacks(self, log: LogFacts, typical_waits: TypicalWaits = NO_WAITS) -> Playbacks:
         """Return what plays messages."""
-        playbacks = _playbacks(self, log)
-        return playbacks if typical_waits is NO_WAITS else playbacks.knowing(typical_waits)
-
-    def reaches(self) -> Reaches:
-        """Return what tells how far messages may come on either side."""
-        return _reaches(self.before, self.rules, self.after, self.against)
+        return _playbacks(self, log).knowing(typical_waits)
 
 
 @lru_cache(maxsize=4)  # a worker has many partitions of the same question
@@ -84,14 +79,9 @@ def _side(definitions: bytes, rules: str) -> PreparedSide:
     return prepared(Side(parse_definitions(definitions, "definitions"), release(rules)))
 
 
-@lru_cache(maxsize=4)
-def _reaches(before: bytes, rules: str, after: bytes, against: str) -> Reaches:
-    return Reaches((_side(before, rules).flows, _side(after, against).flows))
-
-
 @lru_cache(maxsize=2)
 def _playbacks(asking: Asking, log: LogFacts) -> Playbacks:
-    return Playbacks(*asking.sides(), asking.unseen, log, NO_WAITS, asking.reaches())
+    return Playbacks(*asking.sides(), asking.unseen, log)
 
 
 @lru_cache(maxsize=2)
@@ -149,6 +139,7 @@ class StoriesStep:
     def _passed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
         tally, player = Tally(), self._player()
         for batch in replayed_batches(self._replay, batches):
+            tally.add_verdicts(batch.replayed)
             look = player.first(batch)
             for story in look.coupled:
                 reach = _written(player.playbacks.reaches.of(story))
@@ -156,7 +147,6 @@ class StoriesStep:
             yield {"waits": _waits(look.waits_us)}
             yield from (_count_in(each, tally) for each in look.found)
             yield from ({"waiting": pickle.dumps(each)} for each in look.waiting)
-            tally.add_last(look.last_seen)
         yield _added_up(tally, None)
 
 

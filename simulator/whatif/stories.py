@@ -152,14 +152,12 @@ class Story(msgspec.Struct, gc=False):
     Attributes:
         vhost, message: whose it is.
         publications, deliveries: in the order of the log.
-        known_began: ``began``, once somebody has asked.
     """
 
     vhost: str
     message: str
     publications: list[Publication] = []
     deliveries: list[StoryDelivery] = []
-    known_began: tuple[int, float] | None = None
 
     def by_queue(self) -> dict[str, list[StoryDelivery]]:
         """Return the deliveries by queue."""
@@ -181,11 +179,9 @@ class Story(msgspec.Struct, gc=False):
     @property
     def began(self) -> tuple[int, float]:
         """The moment and the place of the first row that was seen of it."""
-        if self.known_began is None:
-            published = [(each.at_us, each.place) for each in self.publications[:1]]
-            delivered = [(each.at_us, each.place) for each in self.deliveries[:1]]
-            self.known_began = min(published + delivered, default=(0, 0))
-        return self.known_began
+        published = [(each.at_us, each.place) for each in self.publications[:1]]
+        delivered = [(each.at_us, each.place) for each in self.deliveries[:1]]
+        return min(published + delivered, default=(0, 0))
 
     def moments_us(self) -> Iterator[int]:
         """Yield when something was seen of it."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
+from simulator.replay.results.late_rows import lateness_by, misfits_of, waited_in
 from simulator.replay.rows.tables import Table
 from simulator.whatif.answer import Delay, Delays, OutcomeChange, Represented, Totals, WhatIfAnswer
 from simulator.whatif.both_sides import ComparedMessage, Playbacks
@@ -37,45 +40,12 @@ class Transition(NamedTuple):
     path: str
     other_path: str
 
-
-class BothOutcomes(NamedTuple):
-    """How a message ends on both sides, and what that rests on; equal for many messages.
-
-    Attributes:
-        outcomes: what consumers did with its deliveries, each with whether it was observed.
-        reproduced: whether the first side has the deliveries of the log. If not, nothing else counts.
-        before, after: where its copies end.
-        way: how that changes, if it does, and is reproduced.
-        assumed: what the comparison rests on that the log does not have.
-        undecided: whether it may end in another way, and
-        undecided_losing: whether it loses copies then that it did not lose before.
-    """
-
-    outcomes: tuple[tuple[ConsumerAction, bool], ...]
-    reproduced: bool
-    before: Ends
-    after: Ends
-    way: Transition | None
-    assumed: tuple[str, ...]
-    undecided: bool
-    undecided_losing: bool
-
     @classmethod
-    def of(cls, case: ComparedMessage) -> BothOutcomes:
-        """Return how a message ends."""
-        before, after, or_else = case.before, case.after, case.or_else
-        return cls(
-            outcomes=tuple([(each.action, each.observed) for each in case.story.deliveries]),
-            reproduced=case.reproduced,
-            before=before.ends,
-            after=after.ends,
-            way=Transition(before.ends, after.ends, before.path, after.path)
-            if case.reproduced and case.changed
-            else None,
-            assumed=case.assumed,
-            undecided=or_else is not None,
-            undecided_losing=or_else is not None and or_else.lost_copies > before.ends.lost_copies,
-        )
+    def of(cls, case: ComparedMessage) -> Transition | None:
+        """Return how the end of a message changes, if it does, and the message is reproduced."""
+        if not (case.reproduced and case.changed):
+            return None
+        return cls(case.before.ends, case.after.ends, case.before.path, case.after.path)
 
 
 class Tally:
@@ -89,6 +59,7 @@ class Tally:
         ended: the last deliveries of which no recorder tells whether they were acknowledged.
         undecided, undecided_losing: how many messages may end in another way, and how many of these lose copies then
             that they did not lose before.
+        misfits, waited: what tells whether rows are late, as ``late_rows.estimated`` takes it; ``waited`` by queue.
     """
 
     def __init__(self, cases: Iterable[WeightedCase] = ()) -> None:
@@ -99,6 +70,8 @@ class Tally:
         self.ended: Counter[LastSeen] = Counter()
         self._ended_from: dict[tuple[str, str, str], LastSeen] = {}
         self.undecided = self.undecided_losing = 0
+        self.misfits: list[Mapping[str, Any]] = []
+        self.waited: dict[QueueRef, Mapping[str, Any]] = {}
         self._left_out: list[str] = []
         self._assumptions: Counter[str] = Counter()
         self._outcomes: Counter[tuple[ConsumerAction, bool]] = Counter()
@@ -108,42 +81,59 @@ class Tally:
 
     def add(self, weighted: WeightedCase) -> None:
         """Add messages that fare alike."""
-        ends, members, vhost = BothOutcomes.of(weighted.case), weighted.members, weighted.case.story.vhost
-        messages = len(members.names)
+        case, names = weighted.case, weighted.names
+        messages, vhost, way = len(names), case.story.vhost, Transition.of(case)
         self.messages += messages
-        self.add_last(weighted.last_seen)
-        for action in ends.outcomes:
-            count(self._outcomes, action, messages)
-        if not ends.reproduced:
-            self._left_out = _first(LEFT_OUT_MAX, self._left_out, members.names)
+        for delivery in case.story.deliveries:
+            count(self._outcomes, (delivery.action, delivery.observed), messages)
+            if delivery.may_be_hidden:
+                shown = delivery.shown
+                self._add_last(LastSeen(vhost, shown.queue, shown.exchange, shown.routing_keys), messages)
+        if not case.reproduced:
+            self._left_out = _first(LEFT_OUT_MAX, self._left_out, names)
             return
         self.reproduced += messages
-        self.assumed += messages * bool(ends.assumed)
-        self.undecided += messages * ends.undecided
-        self.undecided_losing += messages * ends.undecided_losing
-        for assumption in ends.assumed:
+        self.assumed += messages * bool(case.assumed)
+        if case.or_else is not None:
+            self.undecided += messages
+            self.undecided_losing += messages * (case.or_else.lost_copies > case.before.ends.lost_copies)
+        for assumption in case.assumed:
             count(self._assumptions, assumption, messages)
-        for where, counts in zip((ends.before, ends.after), self.ends, strict=True):
-            count(counts, where, messages)
+        for fate, counts in zip((case.before, case.after), self.ends, strict=True):
+            count(counts, fate.ends, messages)
         for place, took_ms in zip((0, 2), self.took_ms, strict=True):
             for ends_us in weighted.ends_us:
                 if ends_us[place + 1] > ends_us[place]:
                     count(took_ms, (ends_us[place + 1] - ends_us[place]) // 1_000)
-        marks = [self.marks] if ends.way is None else [self.marks, self._marks_of_changed]
-        for number, many in Counter(members.marked).items():
-            for each in marks:
-                each.add(dict.fromkeys(members.marks[number]), many)
-        if ends.way is not None:
+        for _, marks in weighted.members:
+            for correlates in (self.marks,) if way is None else (self.marks, self._marks_of_changed):
+                correlates.add(marks)
+        if way is not None:
             self.changed += messages
-            self._note(ends.way, messages, [(vhost, name) for name in members.names])
+            self._note(way, messages, [(vhost, name) for name in names])
 
-    def add_last(self, seen: Mapping[LastSeen, int]) -> None:
+    def _add_last(self, last: LastSeen, messages: int) -> None:
         """Count last deliveries of which no recorder tells whether they were acknowledged."""
-        for last, times in seen.items():
-            if last not in self.ended:
-                another = self._ended_from.setdefault(last[:3], last)
-                last = another if len(self.ended) >= LAST_SEEN_MAX else last
-            self.ended[last] += times
+        if last not in self.ended:
+            another = self._ended_from.setdefault(last[:3], last)
+            last = another if len(self.ended) >= LAST_SEEN_MAX else last
+        self.ended[last] += messages
+
+    def add_verdicts(self, replayed: pa.RecordBatch) -> None:
+        """Take what the verdicts on some rows of the log tell of late rows."""
+        self._add_times(misfits_of(replayed), waited_in(replayed))
+
+    def _add_times(self, misfits: Iterable[Mapping[str, Any]], waited: Iterable[Mapping[str, Any]]) -> None:
+        self.misfits += misfits
+        for row in waited:
+            queue = row["vhost"], row["queue"]
+            known = self.waited.get(queue, {**row, "deaths": 0})
+            self.waited[queue] = {
+                **row,
+                "deaths": known["deaths"] + row["deaths"],
+                "from_us": min(known["from_us"], row["from_us"]),
+                "until_us": max(known["until_us"], row["until_us"]),
+            }
 
     def _note(self, way: Transition, messages: int, examples: list[Named]) -> None:
         known, some = self.ways.get(way, (0, []))
@@ -163,7 +153,8 @@ class Tally:
         self.reproduced += other.reproduced
         self.changed += other.changed
         self.assumed += other.assumed
-        self.add_last(other.ended)
+        for last, messages in other.ended.items():
+            self._add_last(last, messages)
         self.undecided += other.undecided
         self.undecided_losing += other.undecided_losing
         for ends, theirs in zip(self.ends, other.ends, strict=True):
@@ -172,6 +163,7 @@ class Tally:
             took_ms.update(they_took_ms)
         for way, (messages, examples) in other.ways.items():
             self._note(way, messages, examples)
+        self._add_times(other.misfits, other.waited.values())
         self._left_out = _first(LEFT_OUT_MAX, self._left_out, other._left_out)
         self._assumptions.update(other._assumptions)
         self._outcomes.update(other._outcomes)
@@ -214,7 +206,7 @@ class Tally:
         wanted = {name for *_, name in frequent}
         # Where definitions name no virtual host, messages of several may have one name.
         known = {
-            (name, BothOutcomes.of(case).way): case
+            (name, Transition.of(case)): case
             for case in own
             if case.changed and (name := (case.story.vhost, case.story.message)) in wanted
         }
@@ -292,8 +284,21 @@ def conclusion(tally: Tally, causes: Causes, playbacks: Playbacks, captured: Cap
         *not_looked_at(captured, playbacks.before),
         *given_twice(captured),
         *hidden_ends(tally.ended, playbacks.before.flows, playbacks.log.consumed | captured.left_queues),
+        *_late_rows(tally, captured),
     )
     return tally.answer(causes.found, unchecked)
+
+
+def _late_rows(tally: Tally, captured: Captured[Table]) -> Iterator[str]:
+    """Say how late rows may be that were written late, where messages were left out: the plays take all for prompt."""
+    misfits = [row for row in tally.misfits if row["file"] not in captured.left_files]
+    if tally.reproduced == tally.messages or not misfits:
+        return
+    late = lateness_by(captured.log, misfits, tally.waited.values(), captured.overview.ends_us)
+    if late.stretches:
+        most_ms = late.most_us // 1_000
+        late_ms = f"some may come up to {most_ms:,} ms late"
+        yield f"how late rows were written: all are assumed to be on time, though {late_ms}"
 
 
 def _too_many(what: str) -> str:

@@ -59,11 +59,21 @@ def test_both_engines_find_the_same_rows_late(capfd: Any, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_whatif_says_that_it_takes_late_rows_for_prompt(capsys: Any) -> None:
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+def test_whatif_says_that_it_takes_late_rows_for_prompt(engine: str, capfd: Any) -> None:
     definitions = str(BUSY / "definitions.json")
-    options = ("--definitions", definitions, "--release", "4.3", "--set", "queue:retry.1.x-message-ttl=500")
+    options = (
+        "--definitions",
+        definitions,
+        "--release",
+        "4.3",
+        "--set",
+        "queue:retry.1.x-message-ttl=500",
+        "--engine",
+        engine,
+    )
     main(["whatif", str(BUSY / "trace.log.gz"), *options])
-    assert "all are assumed to be on time, though some may come up to 5,196 ms late" in capsys.readouterr().out
+    assert "all are assumed to be on time, though some may come up to 5,196 ms late" in capfd.readouterr().out
 
 
 def other_ttl(queue: str, ttl_ms: int) -> Definitions:

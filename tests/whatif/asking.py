@@ -44,7 +44,7 @@ def ask(captured: LocalTable, before: Side, after: Side, **options: Any) -> Aske
     shared = what_if_files(captured, before, after, **options)
     plain = what_if_files(captured, before, after, player_of=PlainPlayer, **options)
     assert msgspec.json.encode(shared.answer) == msgspec.json.encode(plain.answer)
-    assert all(len(each.members.names) == 1 for each in plain.cases)
+    assert all(len(each.names) == 1 for each in plain.cases)
     own = {each.name: getattr(shared, each.name) for each in fields(WhatIfResult)}
     return AskedTwice(**own, singly=[each.case for each in plain.cases])
 

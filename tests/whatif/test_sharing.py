@@ -79,13 +79,13 @@ def test_most_messages_by_themselves_share_a_play(against: str, tmp_path: Path) 
     with Database(tmp_path) as database:
         log = select(UNCOUPLED, log=database.parquet(sorted(tmp_path.glob("log-*.parquet"))))
         asked = what_if_files(log, side_of(definitions(), "4.3"), side_of(definitions(), against))
-    assert sum(len(each.members.names) for each in asked.cases) == asked.answer.messages
+    assert sum(len(each.names) for each in asked.cases) == asked.answer.messages
     assert sharing(asked) > 0.5 * asked.answer.messages
 
 
 def sharing(asked: WhatIfResult) -> int:
     """How many messages share a play with others."""
-    return sum(len(each.members.names) for each in asked.cases if len(each.members.names) > 1)
+    return sum(len(each.names) for each in asked.cases if len(each.names) > 1)
 
 
 BEGIN_US = 1_767_225_600_000_000
@@ -211,7 +211,7 @@ def test_messages_that_come_elsewhere_share_a_play(tmp_path: Path) -> None:
     took_us = {
         name: ends_us[3] - ends_us[2]
         for each in asked.cases
-        for name, ends_us in zip(each.members.names, each.ends_us, strict=True)
+        for name, ends_us in zip(each.names, each.ends_us, strict=True)
     }
     assert sharing(asked) == 25
     assert {took_us[f"m{number}"] for number in range(20)} == {10_000 + 3_002}

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dlx.deaths import EXPIRED
 from simulator.replay.results.summary import hops
@@ -53,8 +55,36 @@ def lateness(captured: Table, replayed: Table) -> Lateness:
     if not misfits:
         return NOT_LATE
     (span,) = rows(_SPAN, replayed=replayed)
-    shown, waited = rows(_SHOWN, captured=captured), rows(_WAITED, hops=hops(replayed))
-    return estimated(misfits, shown, waited, (span["from_us"], span["until_us"]))
+    waited = rows(_WAITED, hops=hops(replayed))
+    return lateness_by(captured, misfits, waited, (span["from_us"], span["until_us"]))
+
+
+def lateness_by(captured: Table, misfits: Iterable[Row], waited: Iterable[Row], ends_us: tuple[int, int]) -> Lateness:
+    """Return how late the rows of a capture may be; for the other arguments see ``estimated``."""
+    return estimated(misfits, rows(_SHOWN, captured=captured), waited, ends_us)
+
+
+def misfits_of(replayed: pa.RecordBatch) -> list[Row]:
+    """Return what times refute in a batch of verdicts (``schema.OUTPUT``), as ``estimated`` takes it."""
+    found = replayed.filter(replayed.column("misfit").is_valid()).select(["file", "vhost", "time_us", "misfit"])
+    return [{**row, **row["misfit"]} for row in found.to_pylist()]
+
+
+def waited_in(replayed: pa.RecordBatch) -> list[Row]:
+    """Return which deaths by expiry fit in a batch of verdicts (``schema.OUTPUT``), as ``estimated`` takes them."""
+    fitting = replayed.filter(pc.is_in(replayed.column("verdict"), pa.array(["agree", "ambiguous"])))
+    several, row = fitting.column("hops"), pc.list_parent_indices(fitting.column("hops"))
+    hop, sizes = several.flatten(), pc.list_value_length(several).fill_null(0).to_numpy()
+    new, deaths = (fitting.column(name).fill_null(0).to_numpy()[row] for name in ("new_hops", "new_deaths"))
+    step = np.arange(len(hop)) - np.cumsum(sizes)[row] + new
+    first_copy = (step > 0) | ((step == 0) & (deaths == new))
+    chosen = pc.and_(pc.equal(hop.field("reason"), EXPIRED), pa.array(first_copy & (new > 0)))
+    columns = [*(fitting.column(name).take(row) for name in ("vhost", "time_us")), hop.field("queue")]
+    deadly = pa.table(columns, ["vhost", "time_us", "queue"]).filter(chosen).group_by(["vhost", "queue"])
+    counted = deadly.aggregate([("time_us", how) for how in ("count", "min", "max")])
+    named = {"time_us_count": "deaths", "time_us_min": "from_us", "time_us_max": "until_us"}
+    found: list[Row] = counted.rename_columns([named.get(name, name) for name in counted.column_names]).to_pylist()
+    return found
 
 
 def estimated(
