@@ -20,7 +20,7 @@ from simulator.replay import Database
 from simulator.replay.rows.tables import select
 from simulator.scenario.steps import Ack, Publish, Wait
 from simulator.whatif.causes import ChangeCause, Laboratory
-from simulator.whatif.differences import Difference, Side
+from simulator.whatif.differences import SideDifference, Side
 from simulator.whatif.local import what_if_files
 from simulator.whatif.playback_broker import PlaybackBroker
 from simulator.whatif.sides import side_of
@@ -96,7 +96,7 @@ LONGER = [f"queue:wait.{number}.x-message-ttl=2000" for number in range(MANY)]
 
 
 def test_a_difference_that_the_messages_do_not_meet_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[Difference] = []
+    tried: list[SideDifference] = []
     plain = Laboratory._broker
 
     def broker(laboratory: Laboratory, *asked: Any) -> PlaybackBroker | None:
