@@ -204,14 +204,16 @@ def test_equal_changes_are_told_once(files: Any, capsys: Capture, monkeypatch: p
 
 def test_a_server_says_how_many_messages_and_consumers_a_queue_has(files: Any, capsys: Capture) -> None:
     old, new = files(OLD, QUORUM)
-    with serve("4.3", definitions=old, management_port=0) as server:
-        with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
-            channel = connection.channel()
-            channel.confirm_delivery()
-            for _ in range(3):
-                channel.basic_publish("shop", "paid", b"")
-            channel.basic_consume("orders", lambda *_: None)
-            _, found = answer(capsys, str(server.management_url), new)
+    with (
+        serve("4.3", definitions=old, management_port=0) as server,
+        pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection,
+    ):
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for _ in range(3):
+            channel.basic_publish("shop", "paid", b"")
+        channel.basic_consume("orders", lambda *_: None)
+        _, found = answer(capsys, str(server.management_url), new)
     assert [(each["object"], each["messages"], each["consumers"]) for each in found["deletions"]] == [("orders", 3, 1)]
     assert all("PASSWORD" in act["command"] for step in found["steps"] for act in step["acts"] if "move" in act)
 

@@ -1,9 +1,9 @@
 """Plays the steps of a plan on a broker, with messages in every queue and publishers that go on, and says what is lost.
 
-A message has an id. After each act, or a few of many, the copies in the queues are compared with those before: one that
-is gone, and came to no other queue by it, was lost in that step. Then every entry is published once, and of each kind of
-message in a queue it is asked where its dead letter would go. What reached a queue before the steps, and reaches none
-between two of them, is lost there.
+A message has an id. After each act, or a few of many, the copies in the queues are compared with those before: one
+that is gone, and came to no other queue by it, was lost in that step. Then every entry is published once, and of each
+kind of message in a queue it is asked where its dead letter would go. What reached a queue before the steps, and
+reaches none between two of them, is lost there.
 """
 
 from __future__ import annotations

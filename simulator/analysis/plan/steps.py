@@ -9,6 +9,7 @@ exchanges removed, and queues last, when nothing comes into them any more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count, islice
 from typing import Any, Literal
 
 import msgspec
@@ -20,7 +21,7 @@ from simulator.analysis.findings import ObjectName
 from simulator.analysis.plan.changes import EXCHANGE, OPERATOR_POLICY, POLICY, QUEUE, VHOST, Change
 from simulator.json_values import plain
 
-_TEMPORARY = ("{}.moving", "moving.{}", "{}.moving-2", "dlx-plan.{}")
+_NAMES_TRIED = 6
 
 
 class Act(msgspec.Struct, frozen=True, tag_field="act"):
@@ -268,7 +269,8 @@ class Order:
     def _temporary(self, name: str) -> str:
         """Return a name that no queue has, rather one that no policy names."""
         taken = self._before.queues.keys() | self._after.queues.keys()
-        free = [each for form in _TEMPORARY if (each := form.format(name)) not in taken]
+        names = chain((f"{name}.moving", f"moving.{name}"), (f"{name}.moving-{number}" for number in count(2)))
+        free = list(islice((each for each in names if each not in taken), _NAMES_TRIED))
         return next((each for each in free if not self._policies_of(each)), free[0])
 
     def _policies_of(self, name: str) -> list[str]:
@@ -285,9 +287,9 @@ class Order:
 
     def _cut(self, names: Iterable[str]) -> Iterator[str]:
         for name in names:
-            count = self._known.consumers.get(ObjectName(QUEUE, self.vhost, name))
-            if count:
-                yield f"{count:,} {'consumer' if count == 1 else 'consumers'} of '{name}' are cancelled"
+            number = self._known.consumers.get(ObjectName(QUEUE, self.vhost, name))
+            if number:
+                yield f"{number:,} {'consumer' if number == 1 else 'consumers'} of '{name}' are cancelled"
         yield "until the next step, what goes there through the default exchange reaches no queue"
 
     def _deleted(self, name: str) -> Delete:
