@@ -227,7 +227,7 @@ def _losses(found: Plan) -> Iterator[_Line]:
         yield Text.assemble(("lost", "bold red"), f": new error {error.code} for {error.about}: {error.message}"), 0
     for refused in _alike(map(_lost, found.played.refused)):
         yield Text.assemble(("refused", "bold yellow"), f": {refused}; their publishers get 404"), 0
-    for twice in found.played.twice:
+    for twice in _alike(found.played.twice):
         yield Text.assemble(("twice", "bold yellow"), f": {twice}"), 0
 
 

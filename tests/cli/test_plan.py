@@ -232,6 +232,16 @@ def test_the_export_of_one_virtual_host_is_for_the_one_of_the_other(
     assert "single.json: original_vhost_name: missing; expected the virtual host of" in capsys.readouterr().err
 
 
+def test_what_a_new_file_does_not_mention_can_stay(tmp_path: Path, capsys: Capture) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text(json.dumps(OLD), encoding="utf-8")
+    new.write_text(json.dumps({"queues": QUORUM["queues"][:1]}), encoding="utf-8")
+    _, found = answer(capsys, str(old), str(new), "--keep")
+    assert [(each["what"], each["object"]) for each in found["changes"]] == [("changed", "orders")]
+    _, found = answer(capsys, str(old), str(new))
+    assert ("removed", "orders.dead") in [(each["what"], each["object"]) for each in found["changes"]]
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

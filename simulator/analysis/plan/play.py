@@ -1,9 +1,9 @@
 """Plays the steps of a plan on a broker, with messages in every queue and publishers that go on, and says what is lost.
 
-A message has an id. After each act the copies in the queues are compared with those before: one that is gone, and came
-to no other queue by it, was lost in that step. Before and after each act every entry is published once, and each kind
-of message in a queue is asked where its dead letter would go. What reached a queue before the steps, and reaches none
-between two of them, is lost there.
+A message has an id. After each act, or a few of many, the copies in the queues are compared with those before: one
+that is gone, and came to no other queue by it, was lost in that step. Then every entry is published once, and of each
+kind of message in a queue it is asked where its dead letter would go. What reached a queue before the steps, and
+reaches none between two of them, is lost there.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ UNKNOWN_WAITING = 5
 """So many messages wait in a queue of which nobody knows how many do."""
 WAITING_MAX = 10_000
 ENTRIES_MAX = 300
+LOOKS_MAX = 10
+"""So often publishers publish within one step at most, and it is looked what is gone."""
 Kind = Literal["waiting", "published", "dead letters"]
 Reach = frozenset[str] | None
 """The queues that a message comes to; ``None`` where its exchange is not there, so that its publisher is told."""
@@ -211,12 +213,14 @@ class _Play:
 
     def _step(self, number: int, step: PlanStep, *, last: bool) -> None:
         self._number = number
-        for place, act in enumerate(step.acts, 1):
+        size = -(-len(step.acts) // LOOKS_MAX)
+        for start in range(0, len(step.acts), size):
             there = self._copies()
-            self._act(act)
-            if not isinstance(act, Drain):
+            for act in step.acts[start : start + size]:
+                self._act(act)
+            if not isinstance(act, Drain):  # a step is of one kind
                 self._compare(number, there)
-            at_end = last and place == len(step.acts)
+            at_end = last and start + size >= len(step.acts)
             self._round(number, publish=at_end or not self._known.publishers_stopped)
 
     def _copies(self) -> Counter[tuple[str, str, str]]:

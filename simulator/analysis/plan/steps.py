@@ -9,6 +9,7 @@ exchanges removed, and queues last, when nothing comes into them any more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count, islice
 from typing import Any, Literal
 
 import msgspec
@@ -20,7 +21,7 @@ from simulator.analysis.findings import ObjectName
 from simulator.analysis.plan.changes import EXCHANGE, OPERATOR_POLICY, POLICY, QUEUE, VHOST, Change
 from simulator.json_values import plain
 
-_TEMPORARY = ("{}.moving", "moving.{}", "{}.moving-2", "dlx-plan.{}")
+_NAMES_TRIED = 6
 
 
 class Act(msgspec.Struct, frozen=True, tag_field="act"):
@@ -262,32 +263,35 @@ class Order:
 
     def _stand_in(self, name: str) -> Queue:
         """Return the queue that takes the place of another: it keeps all that it gets."""
+        return self._standing_in(name, self.temporary[name])
+
+    def _standing_in(self, name: str, other: str) -> Queue:
         kind = QUORUM if self._queues[name].type == QUORUM else CLASSIC
-        return Queue(name=self.temporary[name], type=kind, arguments={"x-queue-type": kind})
+        return Queue(name=other, type=kind, arguments={"x-queue-type": kind})
 
     def _temporary(self, name: str) -> str:
         """Return a name that no queue has, rather one that no policy names."""
         taken = self._before.queues.keys() | self._after.queues.keys()
-        free = [each for form in _TEMPORARY if (each := form.format(name)) not in taken]
-        return next((each for each in free if not self._policies_of(each)), free[0])
+        names = chain((f"{name}.moving", f"moving.{name}"), (f"{name}.moving-{number}" for number in count(2)))
+        free = list(islice((each for each in names if each not in taken), _NAMES_TRIED))
+        return next((each for each in free if not self._policies_of(self._standing_in(name, each))), free[0])
 
-    def _policies_of(self, name: str) -> list[str]:
-        queue = Queue(name=name)
+    def _policies_of(self, queue: Queue) -> list[str]:
         sides = (self._before, self._after)
         every = [policies for side in sides for policies in (side.policies, side.operator_policies)]
         chosen = (choose_policy(queue, policies, self._release).policy for policies in every)
         return list(dict.fromkeys(each.name for each in chosen if each is not None))
 
     def _covered(self) -> Iterator[str]:
-        for name in self.temporary.values():
-            if policies := self._policies_of(name):
-                yield f"the policy {_quoted(policies)} applies to '{name}', too"
+        for queue in map(self._stand_in, self.temporary):
+            if policies := self._policies_of(queue):
+                yield f"the policy {_quoted(policies)} applies to '{queue.name}', too"
 
     def _cut(self, names: Iterable[str]) -> Iterator[str]:
         for name in names:
-            count = self._known.consumers.get(ObjectName(QUEUE, self.vhost, name))
-            if count:
-                yield f"{count:,} {'consumer' if count == 1 else 'consumers'} of '{name}' are cancelled"
+            number = self._known.consumers.get(ObjectName(QUEUE, self.vhost, name))
+            if number:
+                yield f"{number:,} {'consumer' if number == 1 else 'consumers'} of '{name}' are cancelled"
         yield "until the next step, what goes there through the default exchange reaches no queue"
 
     def _deleted(self, name: str) -> Delete:
