@@ -20,7 +20,7 @@ from simulator.replay import Database
 from simulator.replay.rows.tables import select
 from simulator.scenario.steps import Ack, Publish, Wait
 from simulator.whatif.causes import ChangeCause, Laboratory
-from simulator.whatif.differences import SideDifference, Side
+from simulator.whatif.differences import Side, SideDifference
 from simulator.whatif.local import what_if_files
 from simulator.whatif.playback_broker import PlaybackBroker
 from simulator.whatif.sides import side_of
