@@ -16,8 +16,7 @@ class ConsumerRows:
     """Which consumer gets a message, on what terms, and for how long."""
 
     consumer_timeout_enforced_by: Literal["nobody", "channel", "queue"] = changed(
-        {"3.9": "channel", "4.3": "queue"},
-        before="nobody",
+        {"3.9": "channel", "4.3": "queue"}, before="nobody",
         meaning=(
             "Who acts when a delivery is not acknowledged in time: the channel, which checks once a minute and is"
             " closed, or the quorum queue, which takes the delivery back and cancels the consumer."
@@ -25,16 +24,12 @@ class ConsumerRows:
         evidence="live; rabbit_channel.erl evaluate_consumer_timeout (4.0.5), rabbit_fifo.erl (4.3.5)",
     )
     consumer_timeout_ms: int | None = since(
-        "3.9",
-        1_800_000,
-        before=None,
+        "3.9", 1_800_000, before=None,
         meaning="How long a delivery may stay unacknowledged by default, in ms.",
         evidence="rabbit_channel.erl evaluate_consumer_timeout",
     )
     consumer_timeout_setting: bool = since(
-        "3.12",
-        True,
-        before=False,
+        "3.12", True, before=False,
         meaning="A queue may have a consumer-timeout of its own.",
         evidence=(
             "live on 3.12.14; rabbit_channel.erl get_consumer_timeout (3.13.7, 4.0.5), rabbit_queue_type.erl"
@@ -42,16 +37,12 @@ class ConsumerRows:
         ),
     )
     global_qos: bool = since(
-        "4.3",
-        False,
-        before=True,
+        "4.3", False, before=True,
         meaning="basic.qos with global set limits all consumers of a channel together; otherwise the flag is ignored.",
         evidence="live; rabbit_channel.erl is_global_qos_permitted",
     )
     global_qos_refused: Literal["before the arguments", "after the arguments"] = since(
-        "3.9",
-        "after the arguments",
-        before="before the arguments",
+        "3.9", "after the arguments", before="before the arguments",
         meaning=(
             "When a consumer of a quorum queue is refused for the channel's global prefetch: before or after its"
             " arguments are checked."
@@ -59,9 +50,7 @@ class ConsumerRows:
         evidence="3.8 and 3.10 live, 3.9 by source: rabbit_amqqueue.erl basic_consume",
     )
     quorum_consumer_order: Literal["tag", "subscription"] = since(
-        "4.0",
-        "subscription",
-        before="tag",
+        "4.0", "subscription", before="tag",
         meaning=(
             "The order in which a quorum queue goes through its consumers, both to take back the deliveries of a lost"
             " channel and to send what one command lets it deliver: by consumer tag (a basic.get counts with its"
@@ -70,9 +59,7 @@ class ConsumerRows:
         evidence="live; rabbit_fifo.erl handle_down, add_delivery_effects",
     )
     quorum_consumer_continues: bool = since(
-        "3.10",
-        True,
-        before=False,
+        "3.10", True, before=False,
         meaning=(
             "A consumer that subscribes again, on the same channel and with the tag of a cancelled consumer that"
             " still has deliveries, continues as that consumer: those deliveries count against its prefetch. In 3.8 it"
@@ -81,9 +68,7 @@ class ConsumerRows:
         evidence="live; rabbit_fifo.erl update_consumer, merge_consumer",
     )
     quorum_repeats_are_flagged: bool = since(
-        "3.10",
-        True,
-        before=False,
+        "3.10", True, before=False,
         meaning=(
             "A quorum queue flags each further delivery of a message as redelivered. In 3.8 some come without the flag"
             " and without a count; when is not known, and they are not simulated."
@@ -92,16 +77,12 @@ class ConsumerRows:
         undecided=("3.9",),
     )
     quorum_consumer_priorities: bool = since(
-        "3.9",
-        True,
-        before=False,
+        "3.9", True, before=False,
         meaning="Quorum queues serve consumers by x-priority.",
         evidence="live; rabbit_fifo.erl",
     )
     quorum_delivery_limit_widens_prefetch: bool = since(
-        "3.11",
-        False,
-        before=True,
+        "3.11", False, before=True,
         meaning=(
             "A consumer that returns a message over the delivery limit gets the credit for it twice; from then on it"
             " holds one message more than its prefetch."
@@ -109,9 +90,7 @@ class ConsumerRows:
         evidence="live; rabbit_fifo.erl return, return_one, complete (3.8.9, 3.10.8), increase_credit (3.13.7)",
     )
     quorum_single_active_by_priority: bool = since(
-        "4.0",
-        True,
-        before=False,
+        "4.0", True, before=False,
         meaning=(
             "A quorum queue's next single active consumer is the one with the highest x-priority, of several the one"
             " with the most room in its prefetch, and one of higher priority takes over at once; otherwise they follow"
@@ -120,9 +99,7 @@ class ConsumerRows:
         evidence="live; rabbit_fifo.erl activate_next_consumer, sort_waiting",
     )
     quorum_single_active_beside_cancelled: bool = since(
-        "3.10",
-        True,
-        before=False,
+        "3.10", True, before=False,
         meaning=(
             "A consumer of a quorum queue becomes the single active one as soon as there is no other. Otherwise one"
             " that subscribes while a cancelled one has deliveries left waits until the channel of that one is lost;"
@@ -131,9 +108,7 @@ class ConsumerRows:
         evidence="live; rabbit_fifo.erl update_consumer, cancel_consumer (3.8.9, 3.9.29, 3.10.0)",
     )
     quorum_single_active_after_return: bool = since(
-        "4.1.2",
-        True,
-        before=False,
+        "4.1.2", True, before=False,
         meaning=(
             "When a single active consumer that makes way for one of higher priority has returned its last message,"
             " that one takes over; otherwise the queue delivers nothing until a consumer subscribes, cancels or is"
@@ -142,9 +117,7 @@ class ConsumerRows:
         evidence="live; rabbit_fifo.erl return (4.0.5), and with its machine version 7 (4.1.2)",
     )
     classic_single_active_served_after_cancel: bool = since(
-        "4.0",
-        True,
-        before=False,
+        "4.0", True, before=False,
         meaning=(
             "When the single active consumer of a classic queue cancels, the next one gets messages at once;"
             " otherwise only when something else happens to the queue."
@@ -152,9 +125,7 @@ class ConsumerRows:
         evidence="live; rabbit_amqqueue_process.erl handle_call basic_cancel",
     )
     stream_takes_rejections: bool = since(
-        "3.13",
-        True,
-        before=False,
+        "3.13", True, before=False,
         meaning=(
             "basic.nack, basic.reject and basic.recover of a delivery from a stream count as an acknowledgement;"
             " otherwise the server refuses the first two and crashes on the third."
@@ -162,9 +133,7 @@ class ConsumerRows:
         evidence="live; rabbit_stream_queue.erl settle",
     )
     stream_filters: bool = since(
-        "3.13",
-        True,
-        before=False,
+        "3.13", True, before=False,
         meaning=(
             "x-stream-filter and x-stream-match-unfiltered choose what a stream's consumer gets; otherwise they are"
             " ignored."
@@ -207,9 +176,7 @@ class ConsumerRows:
         evidence="live; rabbit_queue_consumers.erl, rabbit_quorum_queue.erl parse_credit_args",
     )
     stream_refusals: Literal["stream queues queue", "stream queue"] = since(
-        "4.0",
-        "stream queue",
-        before="stream queues queue",
+        "4.0", "stream queue", before="stream queues queue",
         meaning=(
             "How the server names a stream when it refuses a consumer with automatic acknowledgements or without a"
             " prefetch."
@@ -217,9 +184,7 @@ class ConsumerRows:
         evidence="live; rabbit_stream_queue.erl consume",
     )
     single_active_get_refusal: str = since(
-        "4.2",
-        '<<"quorum">>',
-        before="quorum",
+        "4.2", '<<"quorum">>', before="quorum",
         meaning=(
             "How the server names the queue type when it refuses basic.get on a quorum queue with a single active"
             " consumer."

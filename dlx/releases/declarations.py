@@ -37,9 +37,7 @@ class DeclarationRows:
     """The queues and exchanges that can be declared, and the arguments they take."""
 
     queue_types: frozenset[str] = since(
-        "3.9",
-        frozenset({"classic", "quorum", "stream"}),
-        before=frozenset({"classic", "quorum"}),
+        "3.9", frozenset({"classic", "quorum", "stream"}), before=frozenset({"classic", "quorum"}),
         meaning="The queue types that exist.",
         evidence="live; rabbit_queue_type.erl",
     )
@@ -49,8 +47,7 @@ class DeclarationRows:
         evidence="live; rabbit_amqqueue.erl maybe_inject_default_queue_type_shortcut_into_args",
     )
     queue_type_argument: Literal["as declared", "where the default fits", "default or classic", "always"] = changed(
-        {"3.9": "where the default fits", "3.13": "default or classic", "4.0": "always"},
-        before="as declared",
+        {"3.9": "where the default fits", "3.13": "default or classic", "4.0": "always"}, before="as declared",
         meaning=(
             "Whether the server adds an x-queue-type that the client did not declare: never; the virtual host's"
             " default type where the queue can be of it; that, or else classic; or always one of both."
@@ -58,9 +55,7 @@ class DeclarationRows:
         evidence="live; rabbit_amqqueue.erl augment_declare_args",
     )
     quorum_name_most: int | None = since(
-        "3.10",
-        None,
-        before=255,
+        "3.10", None, before=255,
         meaning=(
             "How many characters the names of a virtual host and of a quorum queue may have together, with one between"
             " them; a longer declaration ends the connection with 541."
@@ -69,17 +64,14 @@ class DeclarationRows:
         undecided=("3.9",),
     )
     server_named_queues: Literal["all types", "classic or internal error", "classic"] = changed(
-        {"3.9": "classic or internal error", "4.3": "classic"},
-        before="all types",
+        {"3.9": "classic or internal error", "4.3": "classic"}, before="all types",
         meaning=(
             "The queue types for which the server makes up a name, and how it answers for an unknown type."
         ),
         evidence="live; rabbit_amqqueue.erl is_server_named_allowed",
     )
     arguments_checked_by_type: bool = since(
-        "3.10",
-        True,
-        before=False,
+        "3.10", True, before=False,
         meaning=(
             "Each queue type checks and compares the arguments that it knows; otherwise all types check the same, and"
             " a quorum queue refuses five of them."
@@ -89,15 +81,12 @@ class DeclarationRows:
         ),
     )
     argument_errors: Literal["terms", "sentences"] = since(
-        "3.9",
-        "sentences",
-        before="terms",
+        "3.9", "sentences", before="terms",
         meaning='How a wrong argument is described: {unacceptable_type,longstr}, or "expected integer, got longstr".',
         evidence="live; rabbit_amqqueue.erl check_int_arg, check_queue_type",
     )
     classic_queue_arguments: frozenset[str] = changed(
-        {"3.9": _ALL_39, "3.10": _CLASSIC_310, "4.0": _CLASSIC_310 | {"x-queue-leader-locator"}},
-        before=_ALL_38,
+        {"3.9": _ALL_39, "3.10": _CLASSIC_310, "4.0": _CLASSIC_310 | {"x-queue-leader-locator"}}, before=_ALL_38,
         meaning="The arguments that are checked and compared for a classic queue; until 3.9, for a queue of any type.",
         evidence="live; rabbit_classic_queue.erl capabilities",
     )
@@ -112,29 +101,22 @@ class DeclarationRows:
         evidence="live; rabbit_stream_queue.erl capabilities",
     )
     queue_mode_checked: bool = since(
-        "4.3",
-        False,
-        before=True,
+        "4.3", False, before=True,
         meaning="x-queue-mode must be default or lazy; otherwise any value is taken.",
         evidence="live; rabbit_amqqueue.erl declare_args",
     )
     queue_versions: frozenset[int] = changed(
-        {"3.10": frozenset({1, 2}), "4.3": frozenset({2})},
-        before=frozenset(),
+        {"3.10": frozenset({1, 2}), "4.3": frozenset({2})}, before=frozenset(),
         meaning="The values that x-queue-version may have.",
         evidence="live; rabbit_amqqueue.erl check_queue_version",
     )
     non_numeric_max_age: Literal["internal error", "refused"] = since(
-        "4.2",
-        "refused",
-        before="internal error",
+        "4.2", "refused", before="internal error",
         meaning="How the server answers an x-max-age or x-stream-offset that does not begin with a digit.",
         evidence="live; rabbit_amqqueue.erl check_max_age",
     )
     max_age_compared: Literal["as written", "in milliseconds"] = since(
-        "4.3",
-        "in milliseconds",
-        before="as written",
+        "4.3", "in milliseconds", before="as written",
         meaning=(
             "How a stream's x-max-age is compared when the stream is declared again, and how the refusal shows it."
         ),
@@ -150,15 +132,12 @@ class DeclarationRows:
         evidence="live; rabbit_stream_queue.erl check_filter_size",
     )
     leader_locators: frozenset[str] = changed(
-        {"3.9": _LOCATORS - {"balanced"}, "3.10": _LOCATORS, "4.0": _LOCATORS | {"min-masters"}},
-        before=_NONE,
+        {"3.9": _LOCATORS - {"balanced"}, "3.10": _LOCATORS, "4.0": _LOCATORS | {"min-masters"}}, before=_NONE,
         meaning="The values that x-queue-leader-locator may have.",
         evidence="live; rabbit_queue_location.erl queue_leader_locators",
     )
     exclusive_queues_located: bool = since(
-        "3.10",
-        False,
-        before=True,
+        "3.10", False, before=True,
         meaning=(
             "The x-queue-master-locator of an exclusive queue is looked up, too; where values are strategies, an"
             " unknown one ends the connection with 541."
@@ -175,9 +154,7 @@ class DeclarationRows:
         evidence="live; rabbit_registry.erl lookup_all",
     )
     unknown_exchange_type_code: int = since(
-        "3.13",
-        406,
-        before=503,
+        "3.13", 406, before=503,
         meaning="The error code for an unknown exchange type: 503 closes the connection, 406 only the channel.",
         evidence="live; rabbit_exchange.erl check_type",
     )

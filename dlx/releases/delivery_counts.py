@@ -11,9 +11,7 @@ class DeliveryCountRows:
     """How deliveries are counted, and which of them count towards the delivery limit."""
 
     quorum_delivery_limit_counts: Literal["returns", "failures"] = since(
-        "4.3",
-        "failures",
-        before="returns",
+        "4.3", "failures", before="returns",
         meaning=(
             "The deliveries that count towards the delivery limit: every return, or only failures (basic.reject and"
             " lost channels)."
@@ -30,22 +28,17 @@ class DeliveryCountRows:
         evidence="live; rabbit_fifo.erl discard, return (4.0.5, 4.3.5)",
     )
     quorum_count_on_first_get: bool = since(
-        "3.12",
-        False,
-        before=True,
+        "3.12", False, before=True,
         meaning="basic.get shows x-delivery-count 0 on the first delivery.",
         evidence="live; rabbit_fifo_client.erl",
     )
     quorum_acquired_count_header: bool = since(
-        "4.3",
-        True,
-        before=False,
+        "4.3", True, before=False,
         meaning="Deliveries carry x-acquired-count (every return) beside x-delivery-count (failed ones only).",
         evidence="live; rabbit_fifo_client.erl",
     )
     delivery_count_carried: Literal["never", "from quorum queues", "from all queues"] = changed(
-        {"4.0": "from quorum queues", "4.3": "from all queues"},
-        before="never",
+        {"4.0": "from quorum queues", "4.3": "from all queues"}, before="never",
         meaning=(
             "Whether a dead letter brings its count of failed deliveries along, for the next quorum queue to show:"
             " never, from a quorum queue, or from any queue. Where the delivery limit counts failures, the next queue"

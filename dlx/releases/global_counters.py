@@ -9,15 +9,12 @@ class GlobalCounterRows:
     """The global counters of a node."""
 
     dead_letters_counted: bool = since(
-        "3.10",
-        True,
-        before=False,
+        "3.10", True, before=False,
         meaning="The node counts dead letters by reason, queue type and dead-letter strategy (global counters).",
         evidence="live; rabbit_global_counters.erl",
     )
     counted_protocols: frozenset[str] = changed(
-        {"3.9": frozenset({"amqp091"}), "4.0": frozenset({"amqp091", "amqp10"})},
-        before=frozenset(),
+        {"3.9": frozenset({"amqp091"}), "4.0": frozenset({"amqp091", "amqp10"})}, before=frozenset(),
         meaning="The protocols whose messages the node counts from its start; a plugin's protocol comes with it.",
         evidence="live; rabbit_global_counters.erl boot_step (3.9.0, 3.10.8, 3.13.7, 4.0.5, 4.1.8)",
     )

@@ -11,9 +11,7 @@ class MessageRows:
     """A message's headers, properties and history of deaths."""
 
     death_history: Literal["headers", "annotations"] = since(
-        "3.13",
-        "annotations",
-        before="headers",
+        "3.13", "annotations", before="headers",
         meaning=(
             "Where the record of a message's deaths is kept: in its own headers, or beside it, written into headers"
             " on delivery."
@@ -21,9 +19,7 @@ class MessageRows:
         evidence="live; rabbit_dead_letter.erl (3.10), mc.erl record_death (3.13 on)",
     )
     death_order: Literal["reversed on every death", "recency"] = since(
-        "3.13.3",
-        "recency",
-        before="reversed on every death",
+        "3.13.3", "recency", before="reversed on every death",
         meaning=(
             "The order of x-death entries: every further death reverses a list of two or more, so that only entry 0"
             " is sure to be the newest, or the most recent death comes first. The cycle rule reads that order."
@@ -31,9 +27,7 @@ class MessageRows:
         evidence="live; rabbit_dead_letter.erl group_by_queue_and_reason (3.10), mc.erl record_death (3.13.3 on)",
     )
     client_deaths_continued: bool = since(
-        "4.0",
-        False,
-        before=True,
+        "4.0", False, before=True,
         meaning=(
             "An x-death header that a client publishes is taken as history and counted on; otherwise it is opaque"
             " data until the first death replaces it."
@@ -41,16 +35,12 @@ class MessageRows:
         evidence="live; mc_amqpl.erl headers_to_deaths (3.13.7); release notes of 4.0.1",
     )
     last_death_headers: bool = since(
-        "3.13",
-        True,
-        before=False,
+        "3.13", True, before=False,
         meaning="Every death writes x-last-death-reason, x-last-death-queue and x-last-death-exchange.",
         evidence="live; mc.erl record_death",
     )
     death_routing_keys: Literal["first key and CC header", "all keys less BCC"] = since(
-        "3.13",
-        "all keys less BCC",
-        before="first key and CC header",
+        "3.13", "all keys less BCC", before="first key and CC header",
         meaning=(
             "What an entry's routing-keys hold: the first key and the CC header as it stands at that death, or all"
             " routing keys except, one for one, those published as BCC."
@@ -60,16 +50,12 @@ class MessageRows:
         ),
     )
     cc_header_after_dead_letter_routing_key: Literal["removed", "kept"] = since(
-        "3.13",
-        "kept",
-        before="removed",
+        "3.13", "kept", before="removed",
         meaning="Whether the CC header stays when a dead-letter routing key replaces the message's keys.",
         evidence="live; the dead-letter and sender-selected guides still describe the removal",
     )
     expiration_form: Literal["as published", "normalised"] = since(
-        "3.13",
-        "normalised",
-        before="as published",
+        "3.13", "normalised", before="as published",
         meaning="An expiration of '+60000' or '0060000' is delivered and recorded as published, or as '60000'.",
         evidence="live; mc_amqpl.erl essential_properties",
     )
@@ -88,16 +74,12 @@ class MessageRows:
         ),
     )
     expiration_max_ms: int | None = since(
-        "3.10",
-        315_360_000_000,
-        before=None,
+        "3.10", 315_360_000_000, before=None,
         meaning="The largest expiration that a publish may carry, in ms (ten years of 365 days).",
         evidence="live; rabbit_misc.erl check_expiry",
     )
     header_order: Literal["sorted when dead-lettered", "sorted when delivered"] = since(
-        "3.13",
-        "sorted when delivered",
-        before="sorted when dead-lettered",
+        "3.13", "sorted when delivered", before="sorted when dead-lettered",
         meaning="Headers keep the client's order until a dead letter sorts them, or every delivery sorts them.",
         evidence="live; mc_amqpl.erl protocol_state",
     )
@@ -113,9 +95,7 @@ class MessageRows:
         undecided=("3.13",),
     )
     headers_kept_in_stream: Literal["scalar headers", "x- headers and CC"] = since(
-        "3.13",
-        "x- headers and CC",
-        before="scalar headers",
+        "3.13", "x- headers and CC", before="scalar headers",
         meaning=(
             "The headers that a message keeps in a stream: scalars, without arrays and tables (so neither CC nor"
             " x-death), and only the first routing key; or the broker's x-death, x- headers of any type and CC, whose"

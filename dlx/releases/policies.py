@@ -61,16 +61,12 @@ class PolicySelectionRows:
     """Which policies apply to a queue."""
 
     policy_applies_to_queue_types: bool = since(
-        "3.12",
-        True,
-        before=False,
+        "3.12", True, before=False,
         meaning="A policy's apply-to takes classic_queues, quorum_queues and streams.",
         evidence="live; pull request 7601 of rabbitmq-server",
     )
     operator_overflow: bool = since(
-        "3.12.8",
-        True,
-        before=False,
+        "3.12.8", True, before=False,
         meaning="An operator policy may set overflow, and wins over the policy and the argument.",
         evidence="live; rabbit_policies.erl (3.12.8 on)",
     )
@@ -90,9 +86,7 @@ class PolicySelectionRows:
         evidence="rabbit_classic_queue.erl capabilities; live for delivery-limit",
     )
     policy_keys_checked_at_declaration: bool = since(
-        "3.9.15",
-        True,
-        before=False,
+        "3.9.15", True, before=False,
         meaning=(
             "A queue that is declared after a policy which its type does not support skips it at once. Otherwise it"
             " has that policy until any policy of its virtual host changes. Definitions do not show which"
@@ -109,7 +103,9 @@ class PolicySelectionRows:
             "4.3": _NOT_QUORUM_42 | _SELECTORS,
         },
         before=_NOT_QUORUM_38,
-        meaning=("Policy keys that a quorum queue does not support; a policy with one of them is skipped."),
+        meaning=(
+            "Policy keys that a quorum queue does not support; a policy with one of them is skipped."
+        ),
         evidence="rabbit_quorum_queue.erl capabilities; live for max-priority, and for each key in 3.8",
     )
     stream_unsupported_policy_keys: frozenset[str] = changed(
@@ -172,16 +168,12 @@ class PolicyContentRows:
         undecided=("4.1", "4.2"),
     )
     policy_pattern_max_bytes: int | None = since(
-        "4.2",
-        1024,
-        before=None,
+        "4.2", 1024, before=None,
         meaning="The longest pattern that a policy may have, in bytes.",
         evidence="live; rabbit_re.erl",
     )
     regex_library: Literal["PCRE", "PCRE2"] = since(
-        "4.3",
-        "PCRE2",
-        before="PCRE",
+        "4.3", "PCRE2", before="PCRE",
         meaning=(
             "The library that reads patterns, and whose words say what is wrong with one: Erlang has PCRE until OTP 27,"
             " then PCRE2."
@@ -190,8 +182,7 @@ class PolicyContentRows:
         undecided=("4.1", "4.2"),
     )
     queue_master_locator: Literal["strategies", "leader locators", "denied"] = changed(
-        {"4.0": "leader locators", "4.3": "denied"},
-        before="strategies",
+        {"4.0": "leader locators", "4.3": "denied"}, before="strategies",
         meaning=(
             "The values that queue-master-locator may have in a policy. The last releases refuse it in policies and"
             " as an argument of classic queues. Where the values are strategies, an argument with any other value"

@@ -11,24 +11,17 @@ class ProtocolRows:
     """AMQP on the wire: versions, sizes, texts."""
 
     max_message_size: int = since(
-        "4.0",
-        16_777_216,
-        before=134_217_728,
+        "4.0", 16_777_216, before=134_217_728,
         meaning="The largest message body that a server takes by default, in bytes.",
         evidence="live; rabbit.app.src or prelaunch configuration max_message_size",
     )
     delivery_mode_checked: bool = since(
-        "3.13",
-        False,
-        before=True,
+        "3.13", False, before=True,
         meaning="A publish with a delivery_mode other than 1 and 2 is refused.",
         evidence="live; rabbit_basic.erl is_message_persistent (3.10.8)",
     )
     mandatory_publishes_numbered: bool = since(
-        "3.10",
-        False,
-        before=True,
-        undecided=("3.9",),
+        "3.10", False, before=True, undecided=("3.9",),
         meaning=(
             "A mandatory publish takes a number before confirm.select, too: the first publish after it is confirmed by"
             " a higher one."
@@ -36,9 +29,7 @@ class ProtocolRows:
         evidence="3.8, 3.10, 4.0 and 4.3 live; rabbit_channel.erl handle_method basic.publish (3.8.9)",
     )
     publisher_checked: Literal["before the message", "after the message"] = since(
-        "4.0",
-        "after the message",
-        before="before the message",
+        "4.0", "after the message", before="before the message",
         meaning=(
             "When a publish's topic permission and user_id are checked: before its expiration and its CC and BCC"
             " headers, or after them."
@@ -46,18 +37,14 @@ class ProtocolRows:
         evidence="3.8, 3.10, 4.0 and 4.3 live, the others by source: rabbit_channel.erl handle_method basic.publish",
     )
     frame_max_min: int = since(
-        "4.1",
-        8192,
-        before=4096,
+        "4.1", 8192, before=4096,
         meaning=(
             "The smallest frame_max that a client may settle on, in bytes; it is also the limit until the client has."
         ),
         evidence="live; rabbit_framing.hrl FRAME_MIN_SIZE",
     )
     content_size_checked: bool = since(
-        "4.2",
-        True,
-        before=False,
+        "4.2", True, before=False,
         meaning=(
             "Content longer than its header says, or than 512 MiB, ends the connection; otherwise its channel goes on"
             " waiting."
@@ -65,9 +52,7 @@ class ProtocolRows:
         evidence="live; rabbit_command_assembler.erl process",
     )
     speaks_amqp_1_0: bool = since(
-        "4.0",
-        True,
-        before=False,
+        "4.0", True, before=False,
         meaning=(
             "The server speaks AMQP 1.0 without a plugin, and answers a client of an unknown protocol with the header"
             " of AMQP 1.0."
@@ -75,9 +60,7 @@ class ProtocolRows:
         evidence="live; rabbit_reader.erl refuse_connection",
     )
     accepts_amqp_0_8: bool = since(
-        "4.0",
-        False,
-        before=True,
+        "4.0", False, before=True,
         meaning="A client that asks for AMQP 0-8 is served AMQP 0-9-1.",
         evidence="live; rabbit_reader.erl handshake",
     )
@@ -96,16 +79,12 @@ class ProtocolRows:
         evidence="live; rabbit_auth_mechanism_anonymous.erl (4.0 on)",
     )
     amqplain_takes_byte_arrays: bool = since(
-        "3.13",
-        True,
-        before=False,
+        "3.13", True, before=False,
         meaning="AMQPLAIN takes user and password both as byte arrays; otherwise one of them must be a string.",
         evidence="3.8, 3.10, 4.0 and 4.3 live, the others by source: rabbit_auth_mechanism_amqplain.erl",
     )
     amqplain_password_that_is_no_text: Literal["drops the connection", "refused"] = since(
-        "3.10",
-        "refused",
-        before="drops the connection",
+        "3.10", "refused", before="drops the connection",
         meaning=(
             "How AMQPLAIN answers a password that is, say, a number, for an existing user: it refuses the login, or"
             " fails and drops the connection."
@@ -114,8 +93,7 @@ class ProtocolRows:
         undecided=("3.9",),
     )
     error_text_encoding: Literal["bytes", "Latin-1", "UTF-8"] = changed(
-        {"3.12": "Latin-1", "4.0": "UTF-8"},
-        before="bytes",
+        {"3.12": "Latin-1", "4.0": "UTF-8"}, before="bytes",
         meaning=(
             "How an error text shows what a client sent: its bytes as they are; or its characters in Latin-1, where"
             " any beyond that ends the connection with 541 INTERNAL_ERROR; or its characters in UTF-8. Bytes that are"
@@ -127,9 +105,7 @@ class ProtocolRows:
         ),
     )
     surrogates_are_utf_8: bool = since(
-        "4.3",
-        False,
-        before=True,
+        "4.3", False, before=True,
         meaning="A name that encodes surrogates passes as UTF-8.",
         evidence="live; rabbit_binary_parser.erl validate_utf8; may be Erlang's doing: 4.1 and 4.2 were seen on OTP 27",
         undecided=("4.1", "4.2"),

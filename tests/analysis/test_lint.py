@@ -256,7 +256,7 @@ def test_a_queue_that_an_import_leaves_out_by_its_name_is_told() -> None:
     document = {"vhosts": [{"name": "/"}], "queues": [queue("amq.gen-X"), queue("work")]}
     told = [each for each in lint(Definitions(document, "definitions"), release("4.3")).assumed if "import" in each]
     assert told == [
-        "queue 'amq.gen-X' is there, as on the server that exported it: an import leaves it out without a word: its "
+        "queue 'amq.gen-X' is there, as on the server that exported it: an import leaves it out silently: its "
         "name begins with amq."
     ]
 

@@ -289,7 +289,7 @@ def test_what_an_import_refuses_of_users_is_found() -> None:
         "user 'anna'",
     ]
     assert "password_hash is not base64" in found["user 'anna'"].message
-    assert "user 'carl' is missing (here without the refused part)" in found["permissions of user 'carl'"].message
+    assert "user 'carl' is missing (left out here)" in found["permissions of user 'carl'"].message
     assert found["permissions of user 'carl'"].because == 'the server says: {no_such_user,<<"carl">>}'
     assert report.unchecked == ()
 

@@ -54,7 +54,7 @@ def test_a_release_has_the_behaviours_of_all_subjects():
     ]
     assert len({row.name for row in TABLE}) == len(TABLE), "two subjects have a row of the same name"
     assert set(MESSAGE_ROWS) < set(TABLE)
-    assert [each.__name__ for each in SUBJECTS][:2] == ["Messages", "Routing"]
+    assert [each.__name__ for each in SUBJECTS][:2] == ["MessageRows", "RoutingRows"]
     assert release("4.0").client_deaths_continued is False
     assert release("3.13").client_deaths_continued is True
     front = [name for name in RELEASES if release(name).quorum_requeue_without_limit == "front"]

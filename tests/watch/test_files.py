@@ -100,7 +100,7 @@ def test_what_cannot_be_read_on_is_refused(tmp_path: Path) -> None:
     growing = tmp_path / "trace.log.json"
     growing.write_bytes(b"\x1f\x8b not a line")
     each, state = watcher(growing, WISH, tmp_path / "state")
-    with state, pytest.raises(CaptureError, match=r"trace\.log\.json: compressed, which cannot be read on from"):
+    with state, pytest.raises(CaptureError, match=r"trace\.log\.json: compressed, so it cannot be read as it grows"):
         each.step(0)
 
 
@@ -147,7 +147,7 @@ def test_a_state_goes_on_only_with_what_it_was_made_for_and_in_one_watch(tmp_pat
     with pytest.raises(CaptureError, match="made with other definitions, release or options"):
         WatchState(tmp_path, "another")
     (tmp_path / "state.sqlite").write_bytes(b"something else" * 100)
-    with pytest.raises(CaptureError, match="not the state of `dlx watch`"):
+    with pytest.raises(CaptureError, match="not the state of a `dlx watch`"):
         WatchState(tmp_path, "one")
 
 

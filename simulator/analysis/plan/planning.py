@@ -243,7 +243,7 @@ class _Planning:
         if self._known.publishers_stopped:
             yield "nobody publishes while the steps are done; dead letters come all the same"
         else:
-            yield (f"publishers go on between the steps, with the {found.published:,} keys that bindings tell apart")
+            yield (f"publishers go on between the steps; keys that bindings tell apart: {found.published:,}")
         for old, new in self._renamed.items():
             yield f"'{new}' takes the place of '{old.name}', as what comes to both is alike: its messages move there"
         if any(each not in self._known.messages for each in self._queues()):

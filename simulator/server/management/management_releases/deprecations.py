@@ -27,16 +27,12 @@ class DeprecatedFeatureRows:
         evidence="four live; -rabbit_deprecated_feature in rabbit and rabbitmq_management_agent",
     )
     deprecated_addresses_document: str = since(
-        "4.1",
-        "docs/amqp#addresses",
-        before="docs/next/amqp#address",
+        "4.1", "docs/amqp#addresses", before="docs/next/amqp#address",
         meaning="Where the deprecated feature amqp_address_v1 is documented.",
         evidence="four live; rabbit_amqp_session.erl (4.1.8)",
     )
     deprecation_states: bool = since(
-        "4.1",
-        True,
-        before=False,
+        "4.1", True, before=False,
         meaning="The list of all deprecated features says whether each is permitted.",
         evidence="four live; rabbit_depr_ff_extra.erl cli_info0",
     )

@@ -19,16 +19,12 @@ class LimitCallRows:
         evidence="four live; rabbit_mgmt_wm_limit.erl, rabbit_mgmt_wm_user_limit.erl delete_resource",
     )
     vhost_limits_cleared: list[Any] | dict[str, Any] = since(
-        "3.13",
-        _MAP,
-        before=_LIST,
+        "3.13", _MAP, before=_LIST,
         meaning="The value in the list of all limits for a virtual host whose limits were all cleared.",
         evidence="four live; rabbit_mgmt_wm_limits.erl limits",
     )
     user_limits_seen_by: Literal["all users", "monitors and the user"] = since(
-        "4.2.9",
-        "monitors and the user",
-        before="all users",
+        "4.2.9", "monitors and the user", before="all users",
         meaning="Who sees the limits of a user; the list for all users is for all, or for administrators.",
         evidence="four live; rabbit_mgmt_wm_user_limits.erl is_authorized",
     )

@@ -23,9 +23,7 @@ class RequestRows:
     """The resources that the management API has, and what they make of a request."""
 
     allow_header: Literal["when refused", "always"] = since(
-        "4.1",
-        "always",
-        before="when refused",
+        "4.1", "always", before="when refused",
         meaning=(
             "The header Allow names the methods of a resource: where one is refused and for OPTIONS, or in every"
             " answer."
@@ -33,9 +31,7 @@ class RequestRows:
         evidence="four live; cowboy_rest.erl allowed_methods (from Cowboy 2.13, which 4.1.8 uses)",
     )
     paths_with_reserved_characters: Literal["not found", "refused"] = since(
-        "3.9",
-        "refused",
-        before="not found",
+        "3.9", "refused", before="not found",
         meaning=(
             "How a path without a resource and with an escaped slash, backslash or NUL in it is answered: 404, or"
             " 400 without a body."
@@ -43,9 +39,7 @@ class RequestRows:
         evidence="live, asked directly; cowboy_static.erl validate_reserved (from Cowboy 2.8, which 3.9.29 uses)",
     )
     names_in_reasons: Literal["any", "ASCII"] = since(
-        "4.0",
-        "ASCII",
-        before="any",
+        "4.0", "ASCII", before="any",
         meaning=(
             "The names and values that the reason of a refusal may hold: any, or ASCII alone; others make the request"
             " fail with 500, such as the PUT of a queue that exists as another one, with a name that is not ASCII."
@@ -70,24 +64,18 @@ class RequestRows:
         undecided=("3.11", "3.12", "3.13"),
     )
     page_out_of_range: Literal["empty", "refused"] = since(
-        "3.9",
-        "refused",
-        before="empty",
+        "3.9", "refused", before="empty",
         meaning="How a page after the last one is answered.",
         evidence="live; rabbit_mgmt_util.erl sublist",
     )
     users_in_pages: bool = since(
-        "4.0",
-        True,
-        before=False,
+        "4.0", True, before=False,
         meaning="The lists of users have pages, as have queues, exchanges, virtual hosts, connections and channels.",
         evidence="3.8, 3.10, 4.0 and 4.3 live; rabbit_mgmt_wm_users.erl to_json",
         undecided=("3.11", "3.12", "3.13"),
     )
     vhosts_listed: Literal["as asked for", "whole"] = since(
-        "4.0",
-        "whole",
-        before="as asked for",
+        "4.0", "whole", before="as asked for",
         meaning=(
             "How virtual hosts are listed: by the columns and the page that the query asks for; or whole, where asking"
             " for a page fails."
@@ -114,9 +102,7 @@ class RequestRows:
         undecided=("4.1", "4.2"),
     )
     broken_name_filter: Literal["refused", "matches nothing"] = since(
-        "4.2",
-        "matches nothing",
-        before="refused",
+        "4.2", "matches nothing", before="refused",
         meaning="How a name filter that is not a regular expression is answered.",
         evidence="live",
     )
@@ -126,11 +112,10 @@ class RequestRows:
         evidence="live, 3.10 asked directly; rabbit_mgmt_wm_vhost.erl accept_content",
     )
     default_queue_type_set: Literal["when created", "by every PUT", "when named"] = changed(
-        {"3.11": "by every PUT", "4.0": "when named", "4.1": "by every PUT"},
-        before="when created",
+        {"3.11": "by every PUT", "4.0": "when named", "4.1": "by every PUT"}, before="when created",
         meaning=(
             "When the PUT of a virtual host sets its default queue type: when it creates it; always, to none where it"
-            ' names none (until 3.13 the metadata say "undefined" from then on); or when it names one.'
+            ' names none (until 3.13 the metadata say"undefined" from then on); or when it names one.'
         ),
         evidence=(
             "live for the metadata until 3.13, and for 3.10, 4.0 and 4.3; rabbit_vhost.erl update (3.11.28, 3.12.14,"
@@ -138,8 +123,7 @@ class RequestRows:
         ),
     )
     unknown_default_queue_type: Literal["fails", "crashes", "refused"] = changed(
-        {"3.13": "crashes", "4.2": "refused"},
-        before="fails",
+        {"3.13": "crashes", "4.2": "refused"}, before="fails",
         meaning=(
             "How the PUT of a virtual host with an unknown default queue type is answered: 500 with a reason, 500"
             " without, or 400."
@@ -150,23 +134,17 @@ class RequestRows:
         ),
     )
     vhost_metadata: bool = since(
-        "3.9",
-        True,
-        before=False,
+        "3.9", True, before=False,
         meaning="The PUT of a virtual host that exists changes its description and tags.",
         evidence="live",
     )
     long_queue_names_refused: bool = since(
-        "3.9",
-        True,
-        before=False,
+        "3.9", True, before=False,
         meaning="Queue names longer than 255 bytes are refused; otherwise such queues are created.",
         evidence="live; rabbit_mgmt_wm_queue.erl accept_content",
     )
     missing_targets: Literal["said by AMQP", "not found"] = since(
-        "3.13",
-        "not found",
-        before="said by AMQP",
+        "3.13", "not found", before="said by AMQP",
         meaning=(
             "How publishing to an exchange or getting from a queue that does not exist is answered: with what AMQP"
             " says, or 404 with exchange_not_found or queue_not_found. Actions on such a queue crash, or are answered"
@@ -175,8 +153,7 @@ class RequestRows:
         evidence="live; rabbit_mgmt_wm_queue_get.erl raise_not_found",
     )
     missing_vhost: Literal["refused", "crashes", "not found"] = changed(
-        {"3.12": "crashes", "3.13": "not found"},
-        before="refused",
+        {"3.12": "crashes", "3.13": "not found"}, before="refused",
         meaning=(
             "How publishing and getting in a virtual host that does not exist are answered: 401, 500, or 404 with"
             " vhost_not_found."
@@ -184,80 +161,59 @@ class RequestRows:
         evidence="live; rabbit_mgmt_util.erl with_channel",
     )
     unknown_ackmode: Literal["crashes", "refused"] = since(
-        "4.2",
-        "refused",
-        before="crashes",
+        "4.2", "refused", before="crashes",
         meaning="How getting messages with an unknown ackmode is answered.",
         evidence="live; rabbit_mgmt_wm_queue_get.erl parse_ackmode",
     )
     get_requeues_by: Literal["closing the channel", "basic.nack"] = since(
-        "3.11",
-        "basic.nack",
-        before="closing the channel",
+        "3.11", "basic.nack", before="closing the channel",
         meaning=(
             "How messages that a client only peeks at return to their queue, which counts them as returned that way."
         ),
         evidence="rabbit_mgmt_wm_queue_get.erl maybe_return (3.11.28 on)",
     )
     mirroring_actions: bool = since(
-        "4.0",
-        False,
-        before=True,
+        "4.0", False, before=True,
         meaning="A queue has the actions sync and cancel_sync.",
         evidence="live; rabbit_mgmt_wm_queue_actions.erl",
     )
     policy_refusals_escaped: bool = since(
-        "4.2",
-        False,
-        before=True,
+        "4.2", False, before=True,
         meaning="The refusal of a policy is escaped for HTML.",
         evidence="live; rabbit_mgmt_wm_policy.erl",
     )
     unknown_node_in_body: Literal["could not be contacted", "not a member"] = since(
-        "4.2",
-        "not a member",
-        before="could not be contacted",
+        "4.2", "not a member", before="could not be contacted",
         meaning="How a declaration that names a node that is not in the cluster is refused.",
         evidence="live",
     )
     unknown_node_in_path: Literal["could not be contacted", "not a member"] = since(
-        "4.3",
-        "not a member",
-        before="could not be contacted",
+        "4.3", "not a member", before="could not be contacted",
         meaning="How the traces and logs of a node that is not in the cluster are refused.",
         evidence="live",
     )
     detailed_queues: bool = since(
-        "3.13",
-        True,
-        before=False,
+        "3.13", True, before=False,
         meaning="GET /api/queues/detailed lists the queues of all virtual hosts.",
         evidence="four live; rabbit_mgmt_dispatcher.erl",
     )
     brief_lists: bool = since(
-        "3.13",
-        True,
-        before=False,
+        "3.13", True, before=False,
         meaning="Lists of queues leave out what is null; /api/queues/detailed does not, nor does naming columns.",
         evidence="four live; rabbit_mgmt_wm_queues.erl augment",
     )
     version_endpoint: bool = since(
-        "4.0",
-        True,
-        before=False,
+        "4.0", True, before=False,
         meaning="There is GET /api/version.",
         evidence="live",
     )
     aliveness_test_declares: bool = since(
-        "4.1",
-        False,
-        before=True,
+        "4.1", False, before=True,
         meaning="aliveness-test declares the queue aliveness-test and leaves it there.",
         evidence="live; rabbit_mgmt_wm_aliveness_test.erl",
     )
     health_checks: frozenset[str] = changed(
-        {"3.9": _CHECKS_39, "4.0": _CHECKS_40, "4.1": _CHECKS_41, "4.2": _CHECKS_42},
-        before=_NONE,
+        {"3.9": _CHECKS_39, "4.0": _CHECKS_40, "4.1": _CHECKS_41, "4.2": _CHECKS_42}, before=_NONE,
         meaning="The checks under /api/health/checks.",
         evidence="live, except for virtual-hosts and reached-target-cluster-size; rabbit_mgmt_dispatcher.erl",
     )
@@ -267,9 +223,7 @@ class RequestRows:
         evidence="live",
     )
     protocol_listener: Literal["one protocol", "several protocols"] = since(
-        "4.1",
-        "several protocols",
-        before="one protocol",
+        "4.1", "several protocols", before="one protocol",
         meaning="The check protocol-listener takes one protocol, or several with commas.",
         evidence="live",
     )
