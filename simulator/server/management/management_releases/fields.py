@@ -138,14 +138,14 @@ class FieldRows:
         },
         before={},
         meaning=(
-            "FieldRows of the overview that are the same for all fresh nodes. A server that was built with an end of"
+            "Fields of the overview that are the same for all fresh nodes. A server that was built with an end of"
             " support says whether that day has come."
         ),
         evidence="live, asked directly, 4.1 and 4.2 read: rabbit_mgmt_wm_overview.erl to_json",
     )
     listener_fields: dict[str, Any] = since(
         "4.1", {"tls": False}, before={},
-        meaning="FieldRows of a listener that say whether it uses TLS.",
+        meaning="Fields of a listener that say whether it uses TLS.",
         evidence="four live; rabbit_mgmt_format.erl listener",
     )
     node_versions: frozenset[str] = since(
