@@ -15,7 +15,8 @@ from typing import Any
 from dlx.nearest_names import nearest
 from simulator.definitions import DefinitionsError
 from simulator.sources.document import Defined, Document, Found, Reader, Remark
-from simulator.sources.operator_fields import REQUIRED, SPECS, TOP, checked, expected_of
+from simulator.sources.fields import checked, expected_of
+from simulator.sources.operator_fields import REQUIRED, SPECS, TOP
 
 _GROUP = "rabbitmq.com/"
 _VERSIONS = {"SuperStream": "v1alpha1"}
