@@ -111,7 +111,7 @@ def lint(
     """Find what definitions get wrong about dead letters, with the setting that does it and what to change.
 
     SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or folder of
-    YAML that describes a topology, `-` for standard input, or the management URL of a running server. Of
+    YAML or JSON that describes a topology, `-` for standard input, or the management URL of a running server. Of
     several, each has a report of its own.
 
     An error is a way to lose messages: --format json has the history that loses one. A warning is a setting that

@@ -5,6 +5,7 @@ Source: the custom resource definitions of rabbitmq/messaging-topology-operator 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -165,3 +166,9 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "User": (),
 }
 """What an object needs besides ``rabbitmqClusterReference``; kinds that are not here need ``name``."""
+_NEW_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def server_name(field: str) -> str:
+    """Return the name that servers have for a field of a Shovel or a Federation: ``src-queue`` for ``srcQueue``."""
+    return _NEW_WORD.sub("-", field).lower()
