@@ -15,13 +15,14 @@ from simulator.analysis.lint.fixes import policy_commands
 from simulator.analysis.lint.linting import lint as lint_definitions
 from simulator.analysis.lint.linting import order
 from simulator.analysis.lint.rule import rule_named
-from simulator.cli.command_parts import DataError, Unavailable, example
+from simulator.cli.command_parts import DataError, Unavailable, example, print_json
 from simulator.cli.config_file import NAME, config_beside
 from simulator.cli.given_source import Source, named, read_source, sources_argument
 from simulator.cli.lint_choice import Rules, Settled, chosen, settled
 from simulator.cli.lint_formats import FORMATS, Linted, Suppressed, explained, statistics
 from simulator.cli.lint_others import is_of_another_system, lint_others
 from simulator.cli.options import GivenFile, chosen_release, read_object, release_option
+from simulator.definitions.schema import definitions_schema
 from simulator.definitions.secrets import note_on_secrets
 
 FAIL_ON = {"lost": ("error",), "warning": ("error", "warning")}
@@ -41,6 +42,13 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
         raise click.BadParameter(error.args[0]) from error
     click.echo(explained(found))
     context.exit()
+
+
+def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+    """Print the schema of definitions, and end."""
+    if asked:
+        print_json(definitions_schema())
+        context.exit()
 
 
 @click.command(
@@ -93,6 +101,14 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
     is_eager=True,
     expose_value=False,
     help="Print what a rule does, why, an example and the fix, and end: DLX001 or missing-dlx.",
+)
+@click.option(
+    "--schema",
+    is_flag=True,
+    callback=_print_schema,
+    is_eager=True,
+    expose_value=False,
+    help="Print the JSON Schema of definitions files, for editors, and end.",
 )
 def lint(
     sources: tuple[Source, ...],
