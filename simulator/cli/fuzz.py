@@ -115,7 +115,7 @@ def fuzz(
     """Search for a history in which a topology loses messages, or breaks another property.
 
     SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or folder of
-    YAML that describes a topology, `-` for standard input, or the management URL of a running server. The
+    YAML or JSON that describes a topology, `-` for standard input, or the management URL of a running server. The
     search tries every path that one message can take; where that is too much, it says so and goes on with
     random histories. It exits with 0 if it finds nothing. If it breaks the property, it prints the shortest
     history found, with the setting that decides, and exits with 1. The properties:

@@ -15,13 +15,14 @@ from simulator.analysis.lint.fixes import policy_commands
 from simulator.analysis.lint.linting import lint as lint_definitions
 from simulator.analysis.lint.linting import order
 from simulator.analysis.lint.rule import rule_named
-from simulator.cli.command_parts import DataError, Unavailable, example
+from simulator.cli.command_parts import DataError, Unavailable, example, print_json
 from simulator.cli.config_file import NAME, config_beside
 from simulator.cli.given_source import Source, named, read_source, sources_argument
 from simulator.cli.lint_choice import Rules, Settled, chosen, settled
 from simulator.cli.lint_formats import FORMATS, Linted, Suppressed, explained, statistics
 from simulator.cli.lint_others import is_of_another_system, lint_others
 from simulator.cli.options import GivenFile, chosen_release, read_object, release_option
+from simulator.definitions.schema import definitions_schema
 from simulator.definitions.secrets import note_on_secrets
 
 FAIL_ON = {"lost": ("error",), "warning": ("error", "warning")}
@@ -41,6 +42,13 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
         raise click.BadParameter(error.args[0]) from error
     click.echo(explained(found))
     context.exit()
+
+
+def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+    """Print the schema of definitions, and end."""
+    if asked:
+        print_json(definitions_schema())
+        context.exit()
 
 
 @click.command(
@@ -94,6 +102,14 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
     expose_value=False,
     help="Print what a rule does, why, an example and the fix, and end: DLX001 or missing-dlx.",
 )
+@click.option(
+    "--schema",
+    is_flag=True,
+    callback=_print_schema,
+    is_eager=True,
+    expose_value=False,
+    help="Print the JSON Schema of definitions files, for editors, and end.",
+)
 def lint(
     sources: tuple[Source, ...],
     over: Source | None,
@@ -111,7 +127,7 @@ def lint(
     """Find what definitions get wrong about dead letters, with the setting that does it and what to change.
 
     SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or folder of
-    YAML that describes a topology, `-` for standard input, or the management URL of a running server. Of
+    YAML or JSON that describes a topology, `-` for standard input, or the management URL of a running server. Of
     several, each has a report of its own.
 
     An error is a way to lose messages: --format json has the history that loses one. A warning is a setting that

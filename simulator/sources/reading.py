@@ -15,12 +15,15 @@ from simulator.definitions.places import Path as ValuePath
 from simulator.definitions.places import json_lines
 from simulator.definitions.reading import check_arguments
 from simulator.json_reading import UTF8_MARK, read_json
+from simulator.sources.dapr import DAPR
 from simulator.sources.document import Defined, Document, Exported, Found, Reader, Remark
 from simulator.sources.exports import EMBEDDED, EXPORTS, located
+from simulator.sources.rascal import RASCAL
+from simulator.sources.terraform import TERRAFORM
 from simulator.sources.topology_operator import TOPOLOGY_OPERATOR
 from simulator.sources.yaml_documents import is_yaml, yaml_documents
 
-READERS: tuple[Reader, ...] = (EXPORTS, EMBEDDED, TOPOLOGY_OPERATOR)
+READERS: tuple[Reader, ...] = (TERRAFORM, EXPORTS, EMBEDDED, TOPOLOGY_OPERATOR, RASCAL, DAPR)
 """Each kind of document that describes a topology. The first one that recognises a document reads it."""
 SUFFIXES = (".json", ".yaml", ".yml")
 """The endings of the files of a folder that are read."""

@@ -39,15 +39,10 @@ from simulator.analysis.lint.rule import (
 )
 from simulator.definitions.checks import misspelt, mistaken_arguments
 from simulator.definitions.reading import FIRST_COUNTS, SECTIONS
+from simulator.definitions.schema import OBJECT_FIELDS
 
 _NEAR = 0.85
 _NAMED_MAX = 3
-# The fields of objects that servers read.
-_FIELDS = {
-    "queues": ("name", "vhost", "durable", "auto_delete", "arguments", "type"),
-    "exchanges": ("name", "vhost", "type", "durable", "auto_delete", "internal", "arguments"),
-    "policies": ("vhost", "name", "pattern", "apply-to", "definition", "priority"),
-}
 _DEAD_LETTER_KEYS = (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, DEAD_LETTER_STRATEGY)
 
 
@@ -351,7 +346,7 @@ def misspelt_name(subject: Subject) -> Iterator[Found]:
         )
     for section, kind in (("queues", "queue"), ("exchanges", "exchange"), ("policies", "policy")):
         for item, vhost in subject.snapshot.items(section):
-            for name, meant in misspelt(item, _FIELDS[section]):
+            for name, meant in misspelt(item, OBJECT_FIELDS[section]):
                 yield Found(
                     severity="warning",
                     about=ObjectName(kind, vhost, item["name"]),
