@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from simulator.analysis.entries import entries
 from simulator.analysis.lint.linting import LintReport, lint
 from simulator.analysis.snapshot import Snapshot
 from simulator.cli.main import main
-from simulator.definitions import Definitions
+from simulator.definitions import Definitions, read_definitions
 from simulator.scenario import steps
 from simulator.testing import Trial
 from simulator.testing.fuzz.systematic_search import Search
@@ -234,6 +235,25 @@ def test_deaths_that_clients_publish_again_count_before_4_0(rules: str) -> None:
         (finding,) = (each for each in report.findings if each.severity == "error")
         assert finding.because.endswith(f"; assumed: {said}")
         assert str(finding.fix) == "let consumers publish messages again without their x-death"
+
+
+LADDER = Path("examples/topologies/frameworks")
+
+
+@pytest.mark.parametrize("name", ["celery", "celery-x-death", "nservicebus"])
+def test_a_ladder_of_delays_is_recognised_and_only_bits_are_published_to_it(name: str) -> None:
+    definitions = read_definitions(LADDER / f"{name}.json")
+    report = lint(definitions, release("4.3"))
+    told = [each.message for each in report.findings if each.name == "unroutable-dead-letter"]
+    said = "It is a ladder of delays, whose keys begin with 28 bits: state which keys clients publish."
+    assert sum(each.endswith(said) for each in told) == 27  # the last queue leads off it
+    top = next(each["name"] for each in definitions.document["exchanges"])
+    work = {"celery": "celery", "celery-x-death": "celery", "nservicebus": "sales"}[name]
+    stated = Clients(publish=(Publishes(top, (f"#.{work}",)),))
+    keys = [each.routing_key for each in entries(Snapshot(definitions, release("4.3")).flows, stated).publishes]
+    assert len(keys) == 29
+    assert all(re.fullmatch(rf"([01]\.){{28}}{work}", key) for key in keys)
+    assert not [each for each in lint(definitions, release("4.3"), stated).findings if "ladder" in each.message]
 
 
 # The command line, and the file

@@ -156,15 +156,13 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
         more = f" and {len(keys) - NAMED_MAX} other kinds of key" if len(keys) > NAMED_MAX else ""
         replaced = settings.values.get(DEAD_LETTER_ROUTING_KEY)
         literal = literal_wildcards(subject, queue)[:1]
-        bits = _ladder(subject, queue)
         yield Found(
             severity="error",
             about=queue_name(queue),
             message=f"dead letters of '{name}' with routing key {told}{more} reach no queue behind exchange '{dlx}': "
             "they are lost."
             + "".join(f" '{dlx}' is a direct exchange, to which '{key}' is a key like any other." for key in literal)
-            + f" It is a ladder of delays, whose keys begin with {bits} bits: state which keys clients publish."
-            * bool(bits),
+            + _on_ladder(subject, queue),
             because="; ".join(said_by(each) for each in (settings.values.get(DEAD_LETTER_EXCHANGE), replaced) if each),
             fix=route_dead_letters(subject, queue, keys),
             history=lost[0].history,
@@ -172,11 +170,14 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
     yield from _held(subject)
 
 
-def _ladder(subject: Subject, queue: QueueAt) -> int:
-    """Return how many bits a ladder of delays reads to which the queue belongs; 0 if to none, or if keys are stated."""
+def _on_ladder(subject: Subject, queue: QueueAt) -> str:
+    """Say that dead letters of the queue go to a ladder of delays; empty where they do not, or keys are stated."""
     topology = subject.snapshot.topologies[queue[0]]
     exchange = topology.exchanges.get(subject.snapshot.flows[queue[0]].settings(queue[1]).dead_letter_exchange or "")
-    return 0 if exchange is None or subject.clients.publish else ladder_levels(exchange, topology)
+    bits = 0 if exchange is None or subject.clients.publish else ladder_levels(exchange, topology)
+    return f" It is a ladder of delays, whose keys begin with {bits} bits: state which keys clients publish." * bool(
+        bits
+    )
 
 
 def _held(subject: Subject) -> Iterator[Found]:
@@ -192,7 +193,7 @@ def _held(subject: Subject) -> Iterator[Found]:
             severity="warning",
             about=queue_name(queue),
             message=f"no queue takes dead letters of '{loss.queue}' with routing key {keys}: "
-            "at-least-once dead-lettering keeps them in it until one does.",
+            f"at-least-once dead-lettering keeps them in it until one does.{_on_ladder(subject, queue)}",
             because=because(loss),
             fix=mended([loss], route_dead_letters(subject, queue, list(loss.keys))),
         )
