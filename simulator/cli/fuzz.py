@@ -155,6 +155,7 @@ def fuzz(
         search = Search(definitions, name, release=release, discards=discards, clients=clients)
         if publishes:
             published = _published(search, publishes)
+            clients = given_clients.over(clients, publishes) if clients else clients
             search = Search(definitions, name, release=release, discards=discards, publishes=published, clients=clients)
     except DefinitionsError as error:
         raise DataError(str(error)) from error

@@ -141,6 +141,9 @@ def lint(
     """
     if any(is_of_another_system(source) for source in sources):
         for name, given in (("baseline", baseline), ("select", select), ("ignore", ignore), ("config", config),
+                            ("publish", publishes), ("on-failure", on_failure),
+                            ("declare-before-publish", declare_before_publish),
+                            ("republish-x-death", republish_x_death),
                             ("all", one_by_one), ("statistics", counts_only), ("fix", fix)):  # fmt: skip
             if given:
                 raise click.UsageError(f"--{name}: only for definitions")

@@ -151,6 +151,22 @@ def test_a_queue_that_always_has_a_consumer_is_not_deleted() -> None:
     assert found(definitions, Clients(consumers="none")) == {("queue-removed-with-messages", "replies")}
 
 
+def test_a_policy_that_lets_queues_expire_is_no_other_than_an_argument() -> None:
+    policy = {"vhost": "/", "name": "gone", "pattern": "", "apply-to": "queues", "definition": {"expires": 60_000}}
+    definitions = document(queue("replies"), policies=[policy])
+    assert found(definitions, Clients()) == {("queue-removed-with-messages", "replies")}
+    assert lost(definitions, Clients()) == {"replies"}
+    assert found(definitions, Clients(consumers="always")) == set()
+    assert lost(definitions, Clients(consumers="always")) == set()
+
+
+def test_an_export_of_one_virtual_host_is_no_other() -> None:
+    definitions = document(queue("replies", expires=60_000))
+    del definitions["vhosts"], definitions["queues"][0]["vhost"]
+    assert lost(definitions, Clients()) == {"replies"}
+    assert lost(definitions, Clients(consumers="always")) == set()
+
+
 SHOP = document(
     queue("orders", message_ttl=1_000, dead_letter_exchange="dlx"),
     queue("dead"),

@@ -522,7 +522,7 @@ def test_a_wrong_file_is_65_with_its_key(text: str, problem: str, many: str, cap
     assert problem in failing(capsys, 65, many)
 
 
-@pytest.mark.parametrize("option", [("--select", "DLX001"), ("--statistics",), ("--all",)])
+@pytest.mark.parametrize("option", [("--select", "DLX001"), ("--statistics",), ("--all",), ("--on-failure", "crash")])
 def test_other_systems_have_no_rules_to_choose(option: tuple[str, ...], tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "activemq.xml"
     path.write_text("<beans/>", encoding="utf-8")

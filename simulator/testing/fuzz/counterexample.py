@@ -108,6 +108,7 @@ class Finder:
         if kept:
             self._played = document = _without_expiry(document, kept)
             trial = Trial(document, release=release)
+            self.known |= {FindingCause(self.property.name, *at, None, Event.PURGED.value) for at in kept}
         self._true_document = document
         self._document: Mapping[str, Any]
         self._document, self._limits = scaled(document)
@@ -284,10 +285,12 @@ def _kept_queues(
 
 
 def _without_expiry(document: Mapping[str, Any], kept: frozenset[tuple[str, str]]) -> dict[str, Any]:
-    """Return the definitions with these queues as queues that are not deleted."""
+    """Return the definitions with these queues as queues that are not deleted; a policy may still do it."""
+    in_one = {name for _, name in kept}  # an export of one virtual host does not name it
 
     def stays(item: Mapping[str, Any]) -> Mapping[str, Any]:
-        if (item.get("vhost", "/"), item.get("name")) not in kept:
+        name = item.get("name")
+        if not ((item["vhost"], name) in kept if "vhost" in item else name in in_one):
             return item
         arguments = {key: value for key, value in (item.get("arguments") or {}).items() if key != "x-expires"}
         return {**item, "arguments": arguments, "auto_delete": False}
