@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from dlx.deaths import REASONS
 from dlx.message_flow import Hop, MessageFlow, State
+from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.slices import message_of
 from simulator.scenario.steps import Publish
 
@@ -51,14 +52,16 @@ class Walk:
     """All places that messages can come to in one virtual host.
 
     Attributes:
-        flow, vhost: the rules, and the virtual host's name.
+        flow, vhost, clients: the rules, the virtual host's name, and what clients do.
         places: the places, those with fewer deaths first.
         complete: whether these are all; not if there are more than ``PLACES_MAX``, and than ``PLACES_PER_QUEUE`` for
             each queue.
     """
 
-    def __init__(self, flow: MessageFlow, vhost: str, publishes: Iterable[Publish]) -> None:
-        self.flow, self.vhost = flow, vhost
+    def __init__(
+        self, flow: MessageFlow, vhost: str, publishes: Iterable[Publish], clients: Clients = NOTHING_STATED
+    ) -> None:
+        self.flow, self.vhost, self.clients = flow, vhost, clients
         self.places: list[Place] = []
         self.complete = True
         self._most = max(PLACES_MAX, PLACES_PER_QUEUE * len(flow.topology.queues))
@@ -67,7 +70,8 @@ class Walk:
         while ahead:
             place = ahead.popleft()
             for reason in REASONS:
-                if flow.why_not(place.state, reason) is None:
+                habit = clients.habit(vhost, place.queue, reason)
+                if (habit is None or habit.does) and flow.why_not(place.state, reason) is None:
                     ahead += self._die(place, reason)
 
     def _entered(self, publishes: Iterable[Publish]) -> Iterator[Place]:
