@@ -110,6 +110,8 @@ class Snapshot:
             if not each.text and each.taken == each.item
         )
         self.document = as_taken(document, taken)
+        if self.only_vhost is not None:  # 3.x names it in policies and parameters alone, and parts may have neither
+            self.document["original_vhost_name"] = self.only_vhost
         self.flows = {name: vhost.flow(release) for name, vhost in self.broker.vhosts.items()}
 
     @cached_property

@@ -286,3 +286,26 @@ def test_an_operator_policy_that_overrules_many_queues_is_one_finding() -> None:
     (only,) = found(*queues, parameters=[operator])
     assert (only.name, str(only.about)) == ("forbidden-by-operator-policy", "operator policy 'op'")
     assert only.message.endswith("makes it 3; it overrules max-length-bytes of 2 other queues as well.")
+
+
+@pytest.mark.parametrize("of", ["3.8.9", "3.10.8"])
+def test_in_an_export_of_one_virtual_host_that_policies_alone_name_losses_are_found(of: str) -> None:
+    policy = {"vhost": "shop", "name": "p", "pattern": "^dead$", "apply-to": "queues", "priority": 0}
+    document = {
+        "rabbit_version": of,
+        "parameters": [],
+        "policies": [{**policy, "definition": {"max-length": 5}}],
+        "queues": [{"name": "orders", "durable": True, "auto_delete": False, "arguments": {"x-message-ttl": 5}}],
+        "exchanges": [],
+        "bindings": [],
+    }
+    definitions = Definitions(document, "definitions")
+    lost, idle = lint(definitions, release(of.rpartition(".")[0])).findings
+    assert (lost.code, lost.severity, str(lost.about)) == (
+        "DLX002",
+        "error",
+        "queue 'orders' in virtual host 'shop'",
+    )
+    assert idle.code == "DLX033"
+    with pytest.raises(AssertionError, match="lossless is broken"):
+        Trial(document, release="3.10", properties=[Lossless()]).play(lost.history)
