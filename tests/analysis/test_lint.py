@@ -309,3 +309,15 @@ def test_in_an_export_of_one_virtual_host_that_policies_alone_name_losses_are_fo
     assert idle.code == "DLX033"
     with pytest.raises(AssertionError, match="lossless is broken"):
         Trial(document, release="3.10", properties=[Lossless()]).play(lost.history)
+
+
+@pytest.mark.parametrize("events", [False, True], ids=["default exchange", "events"])
+def test_a_work_queue_whose_own_retry_queue_leads_back_to_it_is_no_parking_queue(events: bool) -> None:
+    retry = queue("orders.retry", message_ttl=5_000, dead_letter_exchange="", dead_letter_routing_key="orders")
+    sections = {"exchanges": [exchange("events", "topic")], "bindings": [bound("events", "orders")]} if events else {}
+    lost, limit = found(queue("orders", queue_type="quorum"), retry, **sections)
+    assert (lost.code, lost.severity, lost.about.name) == ("DLX002", "error", "orders")
+    assert "a consumer that crashes 21 times" in lost.needs
+    assert (limit.code, limit.about.name) == ("DLX010", "orders")
+    work = queue("work", message_ttl=5_000, dead_letter_exchange="", dead_letter_routing_key="work.failed")
+    assert names(work, queue("work.failed", queue_type="quorum")) == set()
