@@ -119,6 +119,13 @@ def test_a_refused_queue_is_not_called_missing() -> None:
     assert names(work, queue("dead", queue_type="odd")) == {"refused-object"}
 
 
+def test_a_queue_of_a_refused_type_keeps_its_other_arguments() -> None:
+    lost, refused = found(queue("jobs", queue_type="quorom", message_ttl=1_000, dead_letter_exchange="nope"))
+    assert (lost.code, lost.severity, lost.about.name) == ("DLX001", "error", "jobs")
+    assert refused.code == "DLX025"
+    assert "unsupported queue type 'quorom' (here without the refused part)" in refused.message
+
+
 def test_of_a_refused_queue_no_consequence_is_told() -> None:
     (only,) = found(queue("work", queue_type="classic", delivery_limit=5))
     assert only.name == "delivery-limit-ignored"
