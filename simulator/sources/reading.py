@@ -27,6 +27,7 @@ READERS: tuple[Reader, ...] = (TERRAFORM, EXPORTS, EMBEDDED, TOPOLOGY_OPERATOR, 
 """Each kind of document that describes a topology. The first one that recognises a document reads it."""
 SUFFIXES = (".json", ".yaml", ".yml")
 """The endings of the files of a folder that are read."""
+_TAKEN = "virtual host {} is not defined here: it is taken to be there"
 _HINTS = {"Kustomization": "`kustomize build` writes what it makes"}
 
 
@@ -90,11 +91,12 @@ def _together(source: str, files: Sequence[Sequence[Document]]) -> Definitions:
         raise DefinitionsError(source, "", "; ".join(["no topology in it", expected, *remarks]))
     order = {document.file: at for at, documents in enumerate(files) for document in documents}
     defined.sort(key=lambda each: (order[each.place.file], each.place.document or 0, each.place.line))
-    sections, replaced = _sections(defined)
+    sections, replaced, assumed = _sections(defined)
     definitions = _definitions(
         source, sections, next((each.version for each in found if isinstance(each, Exported)), None)
     )
-    definitions.remarks = (*remarks, *replaced)
+    definitions.remarks = (*remarks, *replaced, *(_TAKEN.format(repr(vhost)) for vhost in assumed))
+    definitions.assumed_vhosts = assumed
     return definitions
 
 
@@ -120,10 +122,10 @@ def _kind(document: Document) -> str:
     return f"{value.get('kind', 'a document')}{f' {name!r}' if isinstance(name, str) else ''}"
 
 
-def _sections(defined: Iterable[Defined]) -> tuple[dict[str, list[Defined]], list[str]]:
-    """Return the items by section, each once, and say which ones replace others."""
+def _sections(defined: Iterable[Defined]) -> tuple[dict[str, list[Defined]], list[str], tuple[str, ...]]:
+    """Return the items by section, each once, which ones replace others, and virtual hosts that are not defined."""
     found: dict[str, dict[bytes, Defined]] = {section: {} for section in NAMED_BY}
-    remarks = []
+    remarks, assumed = [], list[str]()
     for each in defined:
         names = NAMED_BY[each.section]
         key = object_key(each.item, names)
@@ -141,8 +143,8 @@ def _sections(defined: Iterable[Defined]) -> tuple[dict[str, list[Defined]], lis
                 vhosts.add(vhost)
                 found["vhosts"][object_key({"name": vhost}, ("name",))] = Defined("vhosts", {"name": vhost}, each.place)
                 if vhost != "/":
-                    remarks.append(f"virtual host {vhost!r} is not defined here: it is taken to be there")
-    return {section: list(items.values()) for section, items in found.items() if items}, remarks
+                    assumed.append(str(vhost))
+    return {section: list(items.values()) for section, items in found.items() if items}, remarks, tuple(assumed)
 
 
 def _definitions(source: str, sections: Mapping[str, Sequence[Defined]], version: str | None) -> Definitions:

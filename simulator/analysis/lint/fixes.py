@@ -273,7 +273,9 @@ def applied(definitions: Definitions, changes: Iterable[Change]) -> Definitions:
         kept = [
             each
             for each in document.get(change.section, ())
-            if change.section != "policies" or (each.get("vhost"), each["name"]) != (item.get("vhost"), item["name"])
+            if change.section != "policies"
+            or each["name"] != item["name"]
+            or each.get("vhost") != item.get("vhost", each.get("vhost"))  # an export of one may name its own
         ]
         document[change.section] = [*kept, item]
     only = definitions.vhosts[0] if definitions.single_vhost and definitions.vhost_named else None
