@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from simulator import capture as captures
 from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
+from simulator.cli.given_source import GivenSource, Source, read_source
 from simulator.cli.options import LOG
 from simulator.cli.progress import progress
-from simulator.definitions import DefinitionsError, read_definitions
 from simulator.definitions.secrets import redacted
 from simulator.extras import check_installed
 from simulator.files import write_whole
@@ -24,6 +24,17 @@ if TYPE_CHECKING:
     from simulator.capture.live import CaptureReport
 
 _HINT_AFTER_SECONDS = 5
+
+
+class _LogOrSource(click.ParamType):  # type: ignore[type-arg]  # which takes an argument from click 8.4 on
+    """A log; with ``--redact``, a SOURCE."""
+
+    name = "log"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path, or the ``Source``. Fails with a usage error."""
+        is_source = ctx is not None and ctx.params.get("redact")
+        return (GivenSource() if is_source else LOG).convert(value, param, ctx)
 
 
 @click.command(
@@ -137,19 +148,23 @@ def capture(
         "dlx convert --redact definitions.json --out shared.json",
     )
 )
-@click.argument("logs", nargs=-1, required=True, type=LOG, metavar="LOG...")
+@click.argument("logs", nargs=-1, required=True, type=_LogOrSource(), metavar="LOG...")
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write.")
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 @click.option(
-    "--redact", is_flag=True, help="LOG is a definitions file: write it to OUT without password hashes and passwords."
+    "--redact",
+    is_flag=True,
+    is_eager=True,
+    help="LOG is a SOURCE, as dlx lint takes it: write it to OUT without password hashes and passwords.",
 )
-def convert(logs: tuple[Path, ...], out: Path, as_json: bool, redact: bool) -> None:
+def convert(logs: tuple[Any, ...], out: Path, as_json: bool, redact: bool) -> None:
     """Convert logs of RabbitMQ's tracing plugin into one Parquet file.
 
     LOG is a JSON or text log, plain or gzip-compressed, or a capture in Parquet.
     Records that cannot be read are written to OUT.rejected.jsonl with the reasons.
 
-    With --redact, LOG is one export of definitions, and OUT is the same to commit or to share.
+    With --redact, LOG is one SOURCE: a definitions file, a file or folder that describes a topology, `-` for
+    standard input, or the management URL of a running server. OUT has its definitions as JSON, to commit or to share.
     """
     if redact:
         _redact(logs, out)
@@ -168,20 +183,22 @@ def convert(logs: tuple[Path, ...], out: Path, as_json: bool, redact: bool) -> N
         click.echo(f"{report.rejected_path} holds the broken records and the reasons", err=True)
 
 
-def _redact(logs: tuple[Path, ...], out: Path) -> None:
+def _redact(sources: tuple[Source, ...], out: Path) -> None:
     """Write definitions without what others must not read."""
-    if len(logs) != 1:
-        raise click.UsageError("--redact: expected one definitions file")
-    try:
-        definitions = read_definitions(logs[0])
-    except DefinitionsError as error:
-        raise DataError(str(error)) from error
+    if len(sources) != 1:
+        raise click.UsageError("--redact: expected one SOURCE")
+    definitions = read_source(sources[0])
+    for remark in definitions.remarks:
+        click.echo(f"note: {remark}", err=True)
     text = msgspec.json.format(msgspec.json.encode(redacted(definitions.document)), indent=2) + b"\n"
     try:
         write_whole(out, text)
     except OSError as error:
         raise Unavailable(f"{out}: {error.strerror or error}") from error
-    click.echo(f"{out} has no password hashes, and no passwords in the URIs of parameters")
+    click.echo(
+        f"{out} has no password hashes, no users and passwords in URIs, and no values of keys such as password,"
+        " secret and token. Not checked: secrets under other names"
+    )
 
 
 def _uncounted(report: CaptureReport) -> str:
