@@ -22,6 +22,9 @@ from simulator.sources.yaml_documents import is_yaml, yaml_documents
 
 READERS: tuple[Reader, ...] = (EXPORTS, EMBEDDED, TOPOLOGY_OPERATOR)
 """Each kind of document that describes a topology. The first one that recognises a document reads it."""
+_SINGULAR = {"policies": "policy"}
+_OF_ONE_NAME = ("queues", "exchanges", "policies")
+"""The sections in which a file may have several objects of one name: servers take one, and lint says so."""
 SUFFIXES = (".json", ".yaml", ".yml")
 """The endings of the files of a folder that are read."""
 _HINTS = {"Kustomization": "`kustomize build` writes what it makes"}
@@ -118,28 +121,32 @@ def _kind(document: Document) -> str:
 
 
 def _sections(defined: Iterable[Defined]) -> tuple[dict[str, list[Defined]], list[str]]:
-    """Return the items by section, each once, and say which ones replace others."""
-    found: dict[str, dict[bytes, Defined]] = {section: {} for section in NAMED_BY}
+    """Return the items by section, without those that a later file replaces, and say which ones replace others."""
+    found: dict[str, dict[bytes, list[Defined]]] = {section: {} for section in NAMED_BY}
     remarks = []
     for each in defined:
         names = NAMED_BY[each.section]
         key = object_key(each.item, names)
-        before = found[each.section].get(key)
-        if before is not None and before.item != each.item:
-            name = {name: each.item[name] for name in names if name in each.item}
-            what = f"what {each.section} have here for {msgspec.json.encode(name).decode()}"
-            remarks.append(f"{each.place}: {what} replaces that of {before.place}")
-        found[each.section][key] = each
-    vhosts = {each.item.get("name") for each in found["vhosts"].values()}
-    for section, items in found.items():
-        for each in items.values() if "vhost" in NAMED_BY[section] else ():
+        before = found[each.section].setdefault(key, [])
+        if before and each.section in _OF_ONE_NAME and before[-1].place.file == each.place.file:
+            before.append(each)
+            continue
+        if before and before[-1].item != each.item:
+            name = ", ".join(f"{name} {each.item[name]!r}" for name in names if name in each.item)
+            kind = _SINGULAR.get(each.section, each.section.removesuffix("s")).replace("_", " ")
+            remarks.append(f"{each.place}: {kind} with {name} replaces the one at {before[-1].place}")
+        before[:] = [each]
+    sections = {section: [each for same in items.values() for each in same] for section, items in found.items()}
+    vhosts = {each.item.get("name") for each in sections["vhosts"]}
+    for section, items in sections.items():
+        for each in items if "vhost" in NAMED_BY[section] else ():
             vhost = each.item.get("vhost")
             if vhost not in vhosts:
                 vhosts.add(vhost)
-                found["vhosts"][object_key({"name": vhost}, ("name",))] = Defined("vhosts", {"name": vhost}, each.place)
+                sections["vhosts"].append(Defined("vhosts", {"name": vhost}, each.place))
                 if vhost != "/":
                     remarks.append(f"virtual host {vhost!r} is not defined here: it is taken to be there")
-    return {section: list(items.values()) for section, items in found.items() if items}, remarks
+    return {section: items for section, items in sections.items() if items}, remarks
 
 
 def _definitions(source: str, sections: Mapping[str, Sequence[Defined]], version: str | None) -> Definitions:

@@ -167,10 +167,23 @@ def test_the_files_of_a_folder_are_laid_over_each_other(folder: Path) -> None:
     places = [read.place("queues", at) for at in range(3)]
     assert [Path(each.file).name for each in places if each is not None] == ["a.json", "b.yaml", "c.yml"]
     said = "\n".join(read.remarks)
-    assert f'{folder / "b.yaml"}, line 1: what queues have here for {{"vhost":"/","name":"rest"}} replaces' in said
-    assert f"that of {folder / 'a.json'}, line 6" in said
+    assert f"{folder / 'b.yaml'}, line 1: queue with vhost '/', name 'rest' replaces the one at" in said
+    assert f"replaces the one at {folder / 'a.json'}, line 6" in said
     assert f"{folder / 'd.json'}: left out, since it describes no topology: a document (line 1)" in said
     assert "Kustomization (line 1); `kustomize build` writes what it makes" in said
+
+
+def test_two_queues_of_one_name_in_one_file_are_both_kept_and_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "topology.yaml"
+    file.write_text("---\n".join(QUEUE.format("orders", most) for most in (5, 6)), encoding="utf-8")
+    assert [each["arguments"] for each in definitions_from_file(file).document["queues"]] == [
+        {"x-max-length": 5},
+        {"x-max-length": 6},
+    ]
+    main(["lint", str(file)])
+    assert "DLX030 duplicate-object: the definitions have queue 'orders' 2 times" in capsys.readouterr().out
 
 
 def test_a_broken_file_of_a_folder_is_no_topology_left_out(folder: Path) -> None:
