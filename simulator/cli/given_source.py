@@ -115,6 +115,8 @@ def read_source(source: Source, over: Source | None = None) -> Definitions:
         DataError: they cannot be used; names file, line or field.
         Unavailable: the server does not answer, or refuses.
     """
+    if isinstance(source, StandardInput) and isinstance(over, StandardInput):
+        raise click.UsageError("SOURCE and --over are both standard input: give one of them as a file")
     try:
         found = _read(source)
         return found if over is None else laid_over(found, _read(over))

@@ -1,4 +1,4 @@
-"""What definitions hold that is not for others to read: hashes and passwords, also in URIs, and values of secret keys."""
+"""What definitions hold that is not for others to read: hashes, passwords, also in URIs, and values of secret keys."""
 
 from __future__ import annotations
 

@@ -134,6 +134,30 @@ def test_the_export_of_one_virtual_host_goes_over_that_one(
     assert found["orders"]["settings"]["message-ttl"]["value"] == 900
 
 
+@pytest.mark.parametrize("named", [{"original_vhost_name": "shop"}, {}])
+def test_one_virtual_host_may_be_below(
+    named: dict[str, str], file: Callable[[Any], str], running: str, capsys: Capture
+) -> None:
+    path = file({**named, "queues": [{"name": "orders", "arguments": {"x-message-ttl": 900}}]})
+    found = queues(capsys, path, "--over", f"{running}api/definitions/shop")
+    assert {name: each["vhost"] for name, each in found.items()} == {"orders": "shop", "rest": "shop"}
+    assert found["orders"]["settings"]["message-ttl"]["value"] == 900
+    assert found["orders"]["settings"]["max-length"]["value"] == 5
+
+
+def test_what_is_for_other_virtual_hosts_does_not_go_over_one(
+    file: Callable[[Any], str], running: str, capsys: Capture
+) -> None:
+    path = file({"vhosts": [], "queues": [{"name": "orders", "vhost": "/"}]})
+    said = failing(capsys, 65, path, "--over", f"{running}api/definitions/shop")
+    assert f"the export of virtual host 'shop', and {path} is for '/'" in said
+    assert "or --over the export of the whole server" in said
+
+
+def test_standard_input_is_only_one_of_the_two(capsys: Capture) -> None:
+    assert "both standard input" in failing(capsys, 64, "-", "--over", "-")
+
+
 def test_an_export_that_does_not_say_for_which_virtual_host_is_65(
     file: Callable[[Any], str], running: str, capsys: Capture
 ) -> None:
