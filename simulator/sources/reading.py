@@ -18,7 +18,7 @@ from simulator.json_reading import UTF8_MARK, read_json
 from simulator.sources.document import Defined, Document, Exported, Found, Reader, Remark
 from simulator.sources.exports import EMBEDDED, EXPORTS, located
 from simulator.sources.topology_operator import TOPOLOGY_OPERATOR
-from simulator.sources.yaml_documents import is_yaml, yaml_documents
+from simulator.sources.yaml_documents import TEMPLATE, is_yaml, yaml_documents
 
 READERS: tuple[Reader, ...] = (EXPORTS, EMBEDDED, TOPOLOGY_OPERATOR)
 """Each kind of document that describes a topology. The first one that recognises a document reads it."""
@@ -52,7 +52,7 @@ def definitions_from_text(data: bytes, source: str) -> Definitions:
     """Parse a text; ``source`` is the name used in messages. Raises as ``definitions_from_file``."""
     documents = _documents(data, source)
     if not is_yaml(data) and {_reader(each) for each in documents} <= {None, EXPORTS}:
-        return parse_definitions(data, source)
+        return _with_templates_told(parse_definitions(data, source))
     return _together(source, [documents])
 
 
@@ -95,6 +95,19 @@ def _together(source: str, files: Sequence[Sequence[Document]]) -> Definitions:
         source, sections, next((each.version for each in found if isinstance(each, Exported)), None)
     )
     definitions.remarks = (*remarks, *replaced)
+    return _with_templates_told(definitions)
+
+
+def _with_templates_told(definitions: Definitions) -> Definitions:
+    """Return definitions with a remark on the first of those names and values that Helm would fill in."""
+    for section in NAMED_BY:
+        for at, item in enumerate(definitions.document.get(section, ())):
+            if template := TEMPLATE.search(msgspec.json.encode(item).decode()):
+                shown = template[0].replace('\\"', '"')
+                what = f"{shown} is a template of Helm, taken as it stands; `helm template` writes what it makes"
+                place = definitions.place(section, at) or definitions.source
+                definitions.remarks = (*definitions.remarks, f"{place}: {what}")
+                return definitions
     return definitions
 
 
