@@ -6,7 +6,9 @@ import io
 import json
 import uuid
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
@@ -177,6 +179,30 @@ def test_a_server_that_does_not_answer_is_69(capsys: Capture) -> None:
 
 def test_a_server_of_something_else_is_69(running: str, capsys: Capture) -> None:
     assert "404 instead of definitions" in failing(capsys, 69, f"{login(running, 'admin')}other")
+
+
+@pytest.mark.parametrize(("status", "said"), [(500, "'é': 500"), (200, "'é': not JSON")])
+def test_a_server_that_fails_for_one_virtual_host_is_69_and_the_way_round_is_told(
+    status: int, said: str, capsys: Capture
+) -> None:
+    class Failing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(b'{"queues": [], "explanation":')
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Failing) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/"
+        err = failing(capsys, 69, f"{url}api/definitions/%C3%A9")
+        server.shutdown()
+        thread.join()
+    assert f"the server failed to write the definitions of virtual host {said}" in err
+    assert f"give the URL of the whole server, {url}" in err
 
 
 @pytest.mark.parametrize(
