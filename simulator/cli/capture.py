@@ -16,7 +16,7 @@ from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, exa
 from simulator.cli.given_source import GivenSource, Source, read_source
 from simulator.cli.options import LOG
 from simulator.cli.progress import progress
-from simulator.definitions import DefinitionsError, importable, read_definitions
+from simulator.definitions import importable
 from simulator.definitions.secrets import redacted
 from simulator.extras import check_installed
 from simulator.files import write_whole
@@ -29,14 +29,14 @@ _HINT_AFTER_SECONDS = 5
 
 
 class _LogOrSource(click.ParamType):  # type: ignore[type-arg]  # which takes an argument from click 8.4 on
-    """A log; with ``--to``, a SOURCE."""
+    """A log; with ``--to`` or ``--redact``, a SOURCE."""
 
     name = "log"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path, or the ``Source``. Fails with a usage error."""
-        has_form = ctx is not None and isinstance(ctx.params.get("form"), str)
-        return (GivenSource() if has_form else LOG).convert(value, param, ctx)
+        is_source = ctx is not None and (isinstance(ctx.params.get("form"), str) or ctx.params.get("redact"))
+        return (GivenSource() if is_source else LOG).convert(value, param, ctx)
 
 
 @click.command(
@@ -155,7 +155,10 @@ def capture(
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write; with --to, any.")
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 @click.option(
-    "--redact", is_flag=True, help="LOG is a definitions file: write it to OUT without password hashes and passwords."
+    "--redact",
+    is_flag=True,
+    is_eager=True,
+    help="LOG is a SOURCE, as dlx lint takes it: write it to OUT without password hashes and passwords.",
 )
 @click.option(
     "--to",
@@ -170,7 +173,8 @@ def convert(logs: tuple[Any, ...], out: Path | None, as_json: bool, redact: bool
     LOG is a JSON or text log, plain or gzip-compressed, or a capture in Parquet.
     Records that cannot be read are written to OUT.rejected.jsonl with the reasons.
 
-    With --redact, LOG is one export of definitions, and OUT is the same to commit or to share.
+    With --redact, LOG is one SOURCE: a definitions file, a file or folder that describes a topology, `-` for
+    standard input, or the management URL of a running server. OUT has its definitions as JSON, to commit or to share.
 
     With --to, LOG is one SOURCE: a definitions file, a file or folder that describes a topology, `-` for
     standard input, or the management URL of a running server. What the form cannot say is a note.
@@ -197,20 +201,22 @@ def convert(logs: tuple[Any, ...], out: Path | None, as_json: bool, redact: bool
         click.echo(f"{report.rejected_path} holds the broken records and the reasons", err=True)
 
 
-def _redact(logs: tuple[Path, ...], out: Path) -> None:
+def _redact(sources: tuple[Source, ...], out: Path) -> None:
     """Write definitions without what others must not read."""
-    if len(logs) != 1:
-        raise click.UsageError("--redact: expected one definitions file")
-    try:
-        definitions = read_definitions(logs[0])
-    except DefinitionsError as error:
-        raise DataError(str(error)) from error
+    if len(sources) != 1:
+        raise click.UsageError("--redact: expected one SOURCE")
+    definitions = read_source(sources[0])
+    for remark in definitions.remarks:
+        click.echo(f"note: {remark}", err=True)
     text = msgspec.json.format(msgspec.json.encode(redacted(definitions.document)), indent=2) + b"\n"
     try:
         write_whole(out, text)
     except OSError as error:
         raise Unavailable(f"{out}: {error.strerror or error}") from error
-    click.echo(f"{out} has no password hashes, and no passwords in the URIs of parameters")
+    click.echo(
+        f"{out} has no password hashes, no users and passwords in URIs, and no values of keys such as password,"
+        " secret and token. Not checked: secrets under other names"
+    )
 
 
 def _convert_topology(sources: tuple[Source, ...], form: str, out: Path | None, redact: bool) -> None:

@@ -24,6 +24,7 @@ from simulator.sources import definitions_from_file, definitions_from_text
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _EXPECTED = "expected the management URL of a server: http://USER:PASSWORD@HOST:15672/"
+_SERVER_FAILED = 500
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -117,6 +118,8 @@ def read_source(source: Source, over: Source | None = None) -> Definitions:
         DataError: they cannot be used; names file, line or field.
         Unavailable: the server does not answer, or refuses.
     """
+    if isinstance(source, StandardInput) and isinstance(over, StandardInput):
+        raise click.UsageError("SOURCE and --over are both standard input: give one of them as a file")
     try:
         found = _read(source)
         return found if over is None else laid_over(found, _read(over))
@@ -126,10 +129,29 @@ def read_source(source: Source, over: Source | None = None) -> Definitions:
 
 def _read(source: Source) -> Definitions:
     if isinstance(source, ServerURL):
-        return parse_definitions(_fetched(source), str(source), source.vhost)
+        return _of_server(source)
     if isinstance(source, StandardInput):
         return definitions_from_text(sys.stdin.buffer.read(), str(source))
     return definitions_from_file(source)
+
+
+def _of_server(server: ServerURL) -> Definitions:
+    data = _fetched(server)
+    try:
+        return parse_definitions(data, str(server), server.vhost)
+    except DefinitionsError as error:
+        if server.vhost is None or not error.problem.startswith("not JSON"):
+            raise
+        raise Unavailable(f"{server}: {_describe_failure(server, error.problem)}") from error
+
+
+def _describe_failure(server: ServerURL, problem: str) -> str:
+    """Say what to do where a server fails: 4.0 and 4.3 do for one virtual host whose name has more than ASCII."""
+    if server.vhost is None:
+        return f"the server failed: {problem}"
+    whole = f"{msgspec.structs.replace(server, vhost=None)}".removesuffix("api/definitions")
+    failed = f"the server failed to write the definitions of virtual host {server.vhost!r}: {problem}"
+    return f"{failed}; give the URL of the whole server, {whole}"
 
 
 def _fetched(server: ServerURL) -> bytes:
@@ -140,6 +162,8 @@ def _fetched(server: ServerURL) -> bytes:
     except ManagementError as error:
         if server.vhost is not None and error.reason == "vhost_not_found":
             raise Unavailable(f"{server}: the server has no virtual host {server.vhost!r}") from error
+        if error.status >= _SERVER_FAILED:
+            raise Unavailable(f"{server}: {_describe_failure(server, str(error.status))}") from error
         raise Unavailable(
             f"{server}: {_describe_refusal(error.status, error.reason, credentials(server.url)[0])}"
         ) from error

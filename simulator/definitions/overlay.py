@@ -34,22 +34,32 @@ def laid_over(above: Definitions, below: Definitions) -> Definitions:
 
     Raises:
         DefinitionsError: ``above`` does not say to which virtual host of ``below`` it belongs, or
-            ``below`` is the export of one virtual host.
+            ``below`` is the export of one virtual host and ``above`` is for others.
     """
-    if below.single_vhost:
-        raise DefinitionsError(below.source, "", "the export of one virtual host; expected that of a whole server")
-    if not above.vhost_named:
+    vhost = _one_vhost(above, below) if below.single_vhost else None
+    if vhost is None and not above.vhost_named:
         problem = f'missing; expected the virtual host of {below.source} that this is for, such as "/"'
         raise DefinitionsError(above.source, "original_vhost_name", problem)
-    document = dict(below.document)
+    document = dict(as_of_server(below).document)
     places: dict[Path, Place] = {}
     for section, names in NAMED_BY.items():
-        placed = [*items_of(below, section), *items_of(above, section)]
+        placed = [*items_of(below, section, vhost), *items_of(above, section, vhost)]
         items = {object_key(item, names): (item, place) for item, place in placed}
         if items:
             document[section] = [item for item, _ in items.values()]
             places |= {(section, at): place for at, (_, place) in enumerate(items.values()) if place is not None}
     return Definitions(document, f"{above.source} over {below.source}", places=places)
+
+
+def _one_vhost(above: Definitions, below: Definitions) -> str:
+    """Return the virtual host that both are of; ``/`` where neither says. Raises ``DefinitionsError`` for several."""
+    named = dict.fromkeys(vhost for each in (below, above) if each.vhost_named for vhost in each.vhosts)
+    if len(named) > 1:
+        own = f"virtual host {below.vhosts[0]!r}" if below.vhost_named else "one virtual host"
+        others = ", ".join(map(repr, above.vhosts))
+        problem = f"the export of {own}, and {above.source} is for {others}; expected objects of that virtual host"
+        raise DefinitionsError(below.source, "", f"{problem}, or --over the export of the whole server")
+    return next(iter(named), "/")
 
 
 def as_of_server(definitions: Definitions) -> Definitions:
@@ -63,16 +73,19 @@ def as_of_server(definitions: Definitions) -> Definitions:
     return Definitions({**versions, **document}, definitions.source)
 
 
-def items_of(definitions: Definitions, section: str) -> Iterator[tuple[dict[str, Any], Place | None]]:
+def items_of(
+    definitions: Definitions, section: str, vhost: str | None = None
+) -> Iterator[tuple[dict[str, Any], Place | None]]:
     """Yield the items of a section with their places, each with its virtual host, which the export of one leaves out.
 
-    An export of one virtual host has that one as the only item of ``vhosts``.
+    ``vhost`` names that one, where the export does not. An export of one virtual host has that one as the only item of
+    ``vhosts``.
     """
     own = definitions.document.get(section, ())
     if not definitions.single_vhost:
         yield from ((item, definitions.place(section, at)) for at, item in enumerate(own))
         return
-    (vhost,) = definitions.vhosts
+    vhost = vhost or definitions.vhosts[0]
     if section == "vhosts":
         metadata = definitions.document.get("metadata", {})
         yield {"name": vhost, **({"metadata": metadata} if metadata else {})}, None

@@ -1,4 +1,4 @@
-"""What definitions hold that is not for others to read: hashes of passwords, and passwords in URIs of plugins."""
+"""What definitions hold that is not for others to read: hashes, passwords, also in URIs, and values of secret keys."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 _WHO = re.compile(r"(?<=://)[^/@\s]+@")
-_WITH_URIS = ("parameters", "global_parameters")
+_KEY = r"passw(?:or)?d|passphrase|secret|token|credential|private.?key|api.?key"
+_SECRET_KEY = re.compile(_KEY, re.IGNORECASE)
+_IN_QUERY = re.compile(rf"(?<=[?&])([^=&#\s]*(?:{_KEY})[^=&#\s]*=)[^&#\s]*", re.IGNORECASE)
 
 
 def redacted(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an export without password hashes, and without user and password in the URIs of parameters.
+    """Return an export without password hashes, without user and password in URIs, and without values of secret keys.
 
+    Such a key, also one in the query of a URI, has a word such as ``password``, ``secret`` or ``token`` in it.
     Servers import the empty hash, with which nobody can log in. Source: live servers of 3.8, 3.10, 4.0 and 4.3.
     """
-    kept = dict(document)
+    kept: dict[str, Any] = {section: _without_secrets(items) for section, items in document.items()}
     if "users" in kept:
         kept["users"] = [_without_hash(user) for user in kept["users"]]
-    for section in _WITH_URIS:
-        if section in kept:
-            kept[section] = [_without_who(item) for item in kept[section]]
     return kept
 
 
@@ -38,12 +38,19 @@ def _without_hash(user: Any) -> Any:
     return {**{key: value for key, value in user.items() if key != "password"}, "password_hash": ""}
 
 
-def _without_who(value: Any) -> Any:
+def _without_secrets(value: Any, is_secret: bool = False) -> Any:
     match value:
-        case str():
-            return _WHO.sub("", value)
+        case bool() | None:
+            return value
         case Mapping():
-            return {key: _without_who(each) for key, each in value.items()}
+            return {
+                key: _without_secrets(each, is_secret or _SECRET_KEY.search(key) is not None)
+                for key, each in value.items()
+            }
         case list():
-            return [_without_who(each) for each in value]
+            return [_without_secrets(each, is_secret) for each in value]
+        case _ if is_secret:
+            return ""
+        case str():
+            return _IN_QUERY.sub(r"\1", _WHO.sub("", value))
     return value

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice, zip_longest
 from typing import Literal
 
 import msgspec
@@ -89,37 +90,62 @@ def at_most(graph: Graph, most: int, how_to_see: str) -> Graph:
     """
     if len(graph.nodes) <= most:
         return graph
+    pieces = list(_from_losses(graph))
+    losing = set(graph.losing)
+    kept: set[Node] = set()
+    for some in ([piece for piece in pieces if piece[0] in losing], [each for each in pieces if each[0] not in losing]):
+        kept |= set(_fitting(some, most - len(kept)))
+    left = [node for node in graph.nodes if node not in kept]
+    counts = [f"{sum(node.kind == kind for node in left):,} {kind}s" for kind in ("queue", "exchange")]
+    lose = len(losing - kept)
+    more = f", and {lose:,} of them lose messages" if lose else "; none of them loses messages"
+    note = f"Left out: {' and '.join(counts)}{more}. {how_to_see}"
+    found = _part(graph, kept, [e for e in graph.edges if e.source in kept and e.target in kept])
+    return msgspec.structs.replace(found, notes=(note, *graph.notes))
+
+
+def _fitting(pieces: Sequence[Sequence[Node]], most: int) -> list[Node]:
+    """Return the nodes of whole pieces, as long as they fit; then the first ones of those that do not."""
     kept: list[Node] = []
-    for piece in _from_losses(graph):
+    larger = []
+    for piece in pieces:
         if len(kept) + len(piece) <= most:
             kept += piece
-    kept = kept or next(_from_losses(graph))[:most]
-    left = [node for node in graph.nodes if node not in set(kept)]
-    counts = [f"{sum(node.kind == kind for node in left):,} {kind}s" for kind in ("queue", "exchange")]
-    losing = sum(node not in set(kept) for node in graph.losing)
-    more = f", and {losing:,} of them lose messages" if losing else "; none of them loses messages"
-    note = f"Left out: {' and '.join(counts)}{more}. {how_to_see}"
-    found = _part(graph, kept, [e for e in graph.edges if e.source in set(kept) and e.target in set(kept)])
-    return msgspec.structs.replace(found, notes=(note, *graph.notes))
+        else:
+            larger.append(piece)
+    in_turn = chain.from_iterable(zip_longest(*larger))
+    return [*kept, *islice((node for node in in_turn if node is not None), most - len(kept))]
 
 
 def _from_losses(graph: Graph) -> Iterator[list[Node]]:
     """Yield the connected pieces of the graph, those first that lose messages; each begins where they are lost."""
+    lost: dict[Node, list[Node]] = {node: [node] for node in graph.losing}
+    for edge in graph.edges:
+        if edge.kind == "loss":
+            lost[edge.source].append(edge.target)
+    rank = {node: at for at, node in enumerate(lost)}
     beside: defaultdict[Node, list[Node]] = defaultdict(list)
     for edge in graph.edges:
         beside[edge.source].append(edge.target)
         beside[edge.target].append(edge.source)
     seen: set[Node] = set()
-    for first in (*graph.losing, *sorted(graph.nodes, key=lambda node: -len(beside[node]))):
-        piece: dict[Node, None] = {}
-        ahead = [] if first in seen else [first]
-        for node in ahead:
-            if node not in piece:
-                piece[node] = None
-                ahead += beside[node]
-        if piece:
-            seen |= piece.keys()
-            yield list(piece)
+    for first in (*lost, *sorted(graph.nodes, key=lambda node: -len(beside[node]))):
+        if first not in seen:
+            piece = _outward([first], beside)
+            seen.update(piece)
+            starts = sorted((node for node in piece if node in rank), key=rank.__getitem__)
+            yield _outward([each for node in starts for each in lost[node]], beside) if starts else piece
+
+
+def _outward(starts: Iterable[Node], beside: Mapping[Node, Sequence[Node]]) -> list[Node]:
+    """Return nodes and all that is connected with them, the nearest first."""
+    found: dict[Node, None] = {}
+    ahead = list(starts)
+    for node in ahead:
+        if node not in found:
+            found[node] = None
+            ahead += beside[node]
+    return list(found)
 
 
 def _part(graph: Graph, nodes: Iterable[Node], edges: Iterable[Edge]) -> Graph:

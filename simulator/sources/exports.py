@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,13 +16,14 @@ from simulator.definitions.overlay import NAMED_BY, items_of
 from simulator.definitions.places import Path, places_in_json
 from simulator.definitions.reading import SECTIONS, check_arguments
 from simulator.json_reading import read_json
-from simulator.sources.document import Defined, Document, Exported, Found, Reader, Remark
+from simulator.sources.document import Defined, Document, Exported, Found, Reader, Remark, shown_path
 from simulator.sources.yaml_documents import is_yaml
 
 _ITEM = re.compile(r"(\w+)\[(\d+)\]\.?(.*)", re.DOTALL)
 _LINE = re.compile(r"line (\d+), column \d+")
 _TELLING = ("queues", "exchanges", "bindings", "policies", "vhosts")
 _TELLING_KEY = re.compile(r'"(?:queues|exchanges|bindings|policies|vhosts|permissions|rabbit(?:mq)?_version)"\s*:')
+_OPERATOR_OBJECT = re.compile(r"""^\s*(?:-\s+)?["']?apiVersion["']?:\s*["']?rabbitmq\.com/""", re.MULTILINE)
 _BASE64 = {"Secret": "data", "ConfigMap": "binaryData"}
 
 
@@ -84,13 +86,16 @@ def _found(definitions: Definitions, place_in_file: Callable[[Place], Place]) ->
 
 
 def _recognises_embedded(document: Document) -> bool:
-    return next(_embedded(document), None) is not None
+    return next(_embedded(document), None) is not None or bool(_operator_objects(document))
 
 
 def _read_embedded(documents: Sequence[Document]) -> Iterator[Found]:
     for document in documents:
         for path, text in _embedded(document):
             yield from _of_value(document, path, text)
+        if inside := _operator_objects(document):
+            what = f"left out: objects of the topology operator in {shown_path(inside[0][:1])}, since Helm makes them"
+            yield Remark(f"{document.place(*inside[0])}: {what}; `helm template` writes what it makes")
 
 
 def _of_value(document: Document, path: Path, text: str) -> Iterator[Found]:
@@ -118,19 +123,36 @@ def _of_value(document: Document, path: Path, text: str) -> Iterator[Found]:
 
 def _embedded(document: Document) -> Iterator[tuple[Path, str]]:
     """Yield each string of a document that is an export, with the path to it."""
-    value = document.value
-    base64_field = _BASE64.get(str(value.get("kind"))) if isinstance(value, dict) else None
-    pending: list[tuple[Path, Any]] = [((), value)]
+    base64_field = _BASE64.get(str(document.value.get("kind"))) if isinstance(document.value, dict) else None
+    for path, value in _values(document):
+        if isinstance(value, str):
+            text = _decoded(value) if path and path[0] == base64_field else value
+            if _is_embedded_export(text):
+                yield path, text
+
+
+def _operator_objects(document: Document) -> list[Path]:
+    """Return the paths to objects of the topology operator in values of Helm, such as those of ``extraDeploy``."""
+    if not isinstance(document.value, dict) or "kind" in document.value:
+        return []
+    return [
+        path
+        for path, value in _values(document)
+        if (isinstance(value, str) and _OPERATOR_OBJECT.search(value))
+        or (isinstance(value, dict) and str(value.get("apiVersion")).startswith("rabbitmq.com/"))
+    ]
+
+
+def _values(document: Document) -> Iterator[tuple[Path, Any]]:
+    """Yield each value of a document with the path to it."""
+    pending: deque[tuple[Path, Any]] = deque([((), document.value)])
     while pending:
-        path, value = pending.pop(0)
+        path, value = pending.popleft()
+        yield path, value
         if isinstance(value, dict):
             pending += [((*path, name), each) for name, each in value.items()]
         elif isinstance(value, list):
             pending += [((*path, at), each) for at, each in enumerate(value)]
-        elif isinstance(value, str):
-            text = _decoded(value) if path and path[0] == base64_field else value
-            if _is_embedded_export(text):
-                yield path, text
 
 
 def _decoded(value: str) -> str:

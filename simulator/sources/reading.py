@@ -21,10 +21,13 @@ from simulator.sources.exports import EMBEDDED, EXPORTS, located
 from simulator.sources.rascal import RASCAL
 from simulator.sources.terraform import TERRAFORM
 from simulator.sources.topology_operator import TOPOLOGY_OPERATOR
-from simulator.sources.yaml_documents import is_yaml, yaml_documents
+from simulator.sources.yaml_documents import TEMPLATE, is_yaml, yaml_documents
 
 READERS: tuple[Reader, ...] = (TERRAFORM, EXPORTS, EMBEDDED, TOPOLOGY_OPERATOR, RASCAL, DAPR)
 """Each kind of document that describes a topology. The first one that recognises a document reads it."""
+_SINGULAR = {"policies": "policy"}
+_OF_ONE_NAME = ("queues", "exchanges", "policies")
+"""The sections in which a file may have several objects of one name: servers take one, and lint says so."""
 SUFFIXES = (".json", ".yaml", ".yml")
 """The endings of the files of a folder that are read."""
 _TAKEN = "virtual host {} is not defined here: it is taken to be there"
@@ -53,7 +56,7 @@ def definitions_from_text(data: bytes, source: str) -> Definitions:
     """Parse a text; ``source`` is the name used in messages. Raises as ``definitions_from_file``."""
     documents = _documents(data, source)
     if not is_yaml(data) and {_reader(each) for each in documents} <= {None, EXPORTS}:
-        return parse_definitions(data, source)
+        return _with_templates_told(parse_definitions(data, source))
     return _together(source, [documents])
 
 
@@ -97,6 +100,19 @@ def _together(source: str, files: Sequence[Sequence[Document]]) -> Definitions:
     )
     definitions.remarks = (*remarks, *replaced, *(_TAKEN.format(repr(vhost)) for vhost in assumed))
     definitions.assumed_vhosts = assumed
+    return _with_templates_told(definitions)
+
+
+def _with_templates_told(definitions: Definitions) -> Definitions:
+    """Return definitions with a remark on the first of those names and values that Helm would fill in."""
+    for section in NAMED_BY:
+        for at, item in enumerate(definitions.document.get(section, ())):
+            if template := TEMPLATE.search(msgspec.json.encode(item).decode()):
+                shown = template[0].replace('\\"', '"')
+                what = f"{shown} is a template of Helm, taken as it stands; `helm template` writes what it makes"
+                place = definitions.place(section, at) or definitions.source
+                definitions.remarks = (*definitions.remarks, f"{place}: {what}")
+                return definitions
     return definitions
 
 
@@ -123,28 +139,32 @@ def _kind(document: Document) -> str:
 
 
 def _sections(defined: Iterable[Defined]) -> tuple[dict[str, list[Defined]], list[str], tuple[str, ...]]:
-    """Return the items by section, each once, which ones replace others, and virtual hosts that are not defined."""
-    found: dict[str, dict[bytes, Defined]] = {section: {} for section in NAMED_BY}
+    """Return the items by section, without those that a later file replaces, which ones replace others, and virtual hosts that are not defined."""
+    found: dict[str, dict[bytes, list[Defined]]] = {section: {} for section in NAMED_BY}
     remarks, assumed = [], list[str]()
     for each in defined:
         names = NAMED_BY[each.section]
         key = object_key(each.item, names)
-        before = found[each.section].get(key)
-        if before is not None and before.item != each.item:
-            name = {name: each.item[name] for name in names if name in each.item}
-            what = f"what {each.section} have here for {msgspec.json.encode(name).decode()}"
-            remarks.append(f"{each.place}: {what} replaces that of {before.place}")
-        found[each.section][key] = each
-    vhosts = {each.item.get("name") for each in found["vhosts"].values()}
-    for section, items in found.items():
-        for each in items.values() if "vhost" in NAMED_BY[section] else ():
+        before = found[each.section].setdefault(key, [])
+        if before and each.section in _OF_ONE_NAME and before[-1].place.file == each.place.file:
+            before.append(each)
+            continue
+        if before and before[-1].item != each.item:
+            name = ", ".join(f"{name} {each.item[name]!r}" for name in names if name in each.item)
+            kind = _SINGULAR.get(each.section, each.section.removesuffix("s")).replace("_", " ")
+            remarks.append(f"{each.place}: {kind} with {name} replaces the one at {before[-1].place}")
+        before[:] = [each]
+    sections = {section: [each for same in items.values() for each in same] for section, items in found.items()}
+    vhosts = {each.item.get("name") for each in sections["vhosts"]}
+    for section, items in sections.items():
+        for each in items if "vhost" in NAMED_BY[section] else ():
             vhost = each.item.get("vhost")
             if vhost not in vhosts:
                 vhosts.add(vhost)
-                found["vhosts"][object_key({"name": vhost}, ("name",))] = Defined("vhosts", {"name": vhost}, each.place)
+                sections["vhosts"].append(Defined("vhosts", {"name": vhost}, each.place))
                 if vhost != "/":
                     assumed.append(str(vhost))
-    return {section: list(items.values()) for section, items in found.items() if items}, remarks, tuple(assumed)
+    return {section: items for section, items in sections.items() if items}, remarks, tuple(assumed)
 
 
 def _definitions(source: str, sections: Mapping[str, Sequence[Defined]], version: str | None) -> Definitions:

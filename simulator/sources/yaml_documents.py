@@ -26,15 +26,17 @@ _WORDS: dict[str, bool | None] = {
 }
 _INTEGER = re.compile(r"[-+]?(?:0b[01]+|0x[0-9a-fA-F]+|0o?[0-7]+|0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-# The first line of a mapping; text that is JSON, or no document at all, has none before its first bracket.
+# The first line of a mapping, or of a template of Helm, which is neither YAML nor JSON; text that is JSON, or no
+# document at all, has none before its first bracket.
 _FIRST_LINE = re.compile(
-    rb"""(?x) \A (?: \s | \#[^\n]*\n )*+ (?: --- | %YAML | -\ | ["']?[\w.$/<-]+["']?\s*: (?:\s|\Z) )"""
+    rb"""(?x) \A (?: \s | \#[^\n]*\n )*+ (?: --- | %YAML | -\ | \{\{ | ["']?[\w.$/<-]+["']?\s*: (?:\s|\Z) )"""
 )
-_TEMPLATE = re.compile(r"{{.*}}")
+TEMPLATE = re.compile(r"{{.*?}}")
+"""A place that a template of Helm fills in."""
 
 
 def is_yaml(data: bytes) -> bool:
-    """Return whether a text begins as a mapping or a list in YAML does, and not as JSON."""
+    """Return whether a text begins as a mapping or a list in YAML does, or a template of it, and not as JSON."""
     return _FIRST_LINE.match(data.removeprefix(b"\xef\xbb\xbf")) is not None
 
 
@@ -67,8 +69,11 @@ def yaml_documents(data: bytes, file: str) -> list[Document]:
 
 
 def _not_yaml(problem: str, text: str) -> str:
-    template = "; a template of Helm: `helm template` writes what it makes" if _TEMPLATE.search(text) else ""
-    return f"not YAML: {problem}{template}"
+    return f"not YAML: {problem}{_of_helm(text)}"
+
+
+def _of_helm(text: str) -> str:
+    return "; a template of Helm: `helm template` writes what it makes" if TEMPLATE.search(text) else ""
 
 
 class _Read:
@@ -111,7 +116,8 @@ class _Read:
         for key, value in own:
             line = key.start_mark.line + 1
             if key.id != "scalar":
-                raise self._error(line, path, "expected a key that is text")
+                template = _of_helm(self._data.decode("utf-8-sig"))
+                raise self._error(line, path, f"expected a key that is text{template}")
             name = _key(key)
             if name in seen:
                 self._repeated[*path, name] = line

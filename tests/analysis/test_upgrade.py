@@ -12,7 +12,7 @@ import dlx
 from dlx.death_headers import stored_headers
 from dlx.releases import RELEASES, TABLE, release
 from dlx.topology import Policy
-from simulator.analysis.upgrade.questions import QUESTIONS, UpgradeChange, asks
+from simulator.analysis.upgrade.questions import NOTHING_TO_DO, QUESTIONS, UpgradeChange, asks
 from simulator.analysis.upgrade.report import BESIDE, UpgradeReport, upgraded
 from simulator.bootstrap import import_definitions
 from simulator.broker import Broker, OperatorError
@@ -221,6 +221,7 @@ def test_a_limit_of_minus_one_means_something_else() -> None:
     document = topology(queue("orders", "quorum", delivery_limit=-1))
     found = changes(document, "3.13", "4.0")["quorum_negative_delivery_limit", "orders"]
     assert "has the delivery limit 0: the 1st return drops the message" in found.message
+    assert (found.severity, found.fix) == ("note", NOTHING_TO_DO)
     for trial, left in zip(both(document, "3.13", "4.0"), (0, 1), strict=True):
         trial.publish("", "orders")
         trial.requeue("orders", times=30)
@@ -431,6 +432,12 @@ def test_a_policy_that_is_skipped_takes_its_dead_letter_exchange_along() -> None
         if each.behaviour == "classic_unsupported_policy_keys"
     ]
     worst = next(each for each in told if each.severity == "error")
+    back = [
+        each.change
+        for each in report(document, "3.10", "3.9").changes
+        if each.behaviour == "classic_unsupported_policy_keys" and "dead-letter" in each.change.message
+    ]
+    assert [(each.severity, each.fix) for each in back] == [("note", NOTHING_TO_DO)] * 2
     assert "Messages that die there are dropped." in worst.message
     assert "Policy 'p' is skipped: classic queues do not support delivery-limit" in found.message
     for trial, dead in zip(both(document, "3.9", "3.10"), (1, 0), strict=True):
@@ -501,6 +508,26 @@ def test_a_stream_takes_dead_letters() -> None:
         trial.reject("a")
         seen.append(ready(trial, "s"))
     assert seen == [0, 1]
+
+
+def test_a_copy_that_is_no_longer_lost_leaves_nothing_to_do() -> None:
+    document = topology(
+        queue("orders", dead_letter_exchange="dlx"),
+        queue("dead"),
+        queue("audit", "stream"),
+        exchanges=[
+            {"vhost": "/", "name": "dlx", "type": "fanout", "durable": True, "auto_delete": False, "internal": False}
+        ],
+        bindings=[
+            {"vhost": "/", "source": "dlx", "destination": name, "destination_type": "queue", "routing_key": ""}
+            for name in ("dead", "audit")
+        ],
+    )
+    found = changes(document, "3.10", "4.3")["stream_takes_dead_letters", "orders"]
+    assert (found.severity, found.fix.safe) == ("note", True)
+    assert found.fix.text.startswith("nothing to do before the upgrade")
+    back = changes(document, "3.12", "3.11")["stream_takes_dead_letters", "orders"]
+    assert (back.severity, back.fix.safe) == ("warning", False)
 
 
 def test_a_retry_by_way_of_a_queue_is_told_of_delayed_retry() -> None:

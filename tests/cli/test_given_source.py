@@ -6,7 +6,9 @@ import io
 import json
 import uuid
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
@@ -134,6 +136,30 @@ def test_the_export_of_one_virtual_host_goes_over_that_one(
     assert found["orders"]["settings"]["message-ttl"]["value"] == 900
 
 
+@pytest.mark.parametrize("named", [{"original_vhost_name": "shop"}, {}])
+def test_one_virtual_host_may_be_below(
+    named: dict[str, str], file: Callable[[Any], str], running: str, capsys: Capture
+) -> None:
+    path = file({**named, "queues": [{"name": "orders", "arguments": {"x-message-ttl": 900}}]})
+    found = queues(capsys, path, "--over", f"{running}api/definitions/shop")
+    assert {name: each["vhost"] for name, each in found.items()} == {"orders": "shop", "rest": "shop"}
+    assert found["orders"]["settings"]["message-ttl"]["value"] == 900
+    assert found["orders"]["settings"]["max-length"]["value"] == 5
+
+
+def test_what_is_for_other_virtual_hosts_does_not_go_over_one(
+    file: Callable[[Any], str], running: str, capsys: Capture
+) -> None:
+    path = file({"vhosts": [], "queues": [{"name": "orders", "vhost": "/"}]})
+    said = failing(capsys, 65, path, "--over", f"{running}api/definitions/shop")
+    assert f"the export of virtual host 'shop', and {path} is for '/'" in said
+    assert "or --over the export of the whole server" in said
+
+
+def test_standard_input_is_only_one_of_the_two(capsys: Capture) -> None:
+    assert "both standard input" in failing(capsys, 64, "-", "--over", "-")
+
+
 def test_an_export_that_does_not_say_for_which_virtual_host_is_65(
     file: Callable[[Any], str], running: str, capsys: Capture
 ) -> None:
@@ -153,6 +179,30 @@ def test_a_server_that_does_not_answer_is_69(capsys: Capture) -> None:
 
 def test_a_server_of_something_else_is_69(running: str, capsys: Capture) -> None:
     assert "404 instead of definitions" in failing(capsys, 69, f"{login(running, 'admin')}other")
+
+
+@pytest.mark.parametrize(("status", "said"), [(500, "'é': 500"), (200, "'é': not JSON")])
+def test_a_server_that_fails_for_one_virtual_host_is_69_and_the_way_round_is_told(
+    status: int, said: str, capsys: Capture
+) -> None:
+    class Failing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(b'{"queues": [], "explanation":')
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Failing) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/"
+        err = failing(capsys, 69, f"{url}api/definitions/%C3%A9")
+        server.shutdown()
+        thread.join()
+    assert f"the server failed to write the definitions of virtual host {said}" in err
+    assert f"give the URL of the whole server, {url}" in err
 
 
 @pytest.mark.parametrize(

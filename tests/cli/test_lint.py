@@ -560,6 +560,42 @@ def test_secrets_in_a_file_are_told_once_and_can_be_taken_out(tmp_path: Path, ca
     assert main(["convert", "--redact", str(file), str(shared), "--out", str(tmp_path / "both.json")]) == 64
 
 
+def test_secrets_under_any_key_and_in_queries_of_uris_are_taken_out(tmp_path: Path, capsys: Capture) -> None:
+    file, shared = tmp_path / "definitions.json", tmp_path / "shared.json"
+    value = {"uri": "amqps://h/%2F?password=hidden1&verify=none", "nested": [{"client_secret": ["hidden2", 5, True]}]}
+    document = {
+        "vhosts": [{"name": "/", "metadata": {"api-key": "hidden3"}}],
+        "parameters": [{"vhost": "/", "component": "shovel", "name": "s", "value": value}],
+        "global_parameters": [{"name": "ldap", "value": {"Password": "hidden4", "host": "h"}}],
+        "queues": [{"name": "q", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}],
+    }
+    file.write_text(json.dumps(document))
+    assert main(["convert", "--redact", str(file), "--out", str(shared)]) == 0
+    assert "hidden" not in shared.read_text()
+    written = json.loads(shared.read_text())
+    assert written["parameters"][0]["value"] == {
+        "uri": "amqps://h/%2F?password=&verify=none",
+        "nested": [{"client_secret": ["", "", True]}],
+    }
+    assert written["global_parameters"] == [{"name": "ldap", "value": {"Password": "", "host": "h"}}]
+    capsys.readouterr()
+    assert main(["lint", str(shared)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_any_source_can_be_redacted(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = tmp_path / "shared.json"
+    text = (
+        'kind: ConfigMap\ndata:\n  d.json: \'{"users": [{"name": "u", "password_hash": "hidden"}], "queues": [],'
+        ' "vhosts": [{"name": "/"}]}\'\n'
+    )
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert main(["convert", "--redact", "-", "--out", str(shared)]) == 0
+    assert json.loads(shared.read_text())["users"] == [{"name": "u", "password_hash": ""}]
+    assert main(["convert", "--redact", "--out", str(shared), "http://guest:guest@127.0.0.1:9/"]) == 69
+    assert "no answer" in capsys.readouterr().err
+
+
 def test_policies_that_mend_are_printed_as_commands(capsys: Capture) -> None:
     source = "tests/analysis/fix_examples/forgotten-dead-letter-exchange.json"
     assert main(["lint", source, "--fix", "policy"]) == 1

@@ -162,6 +162,21 @@ def test_of_a_large_topology_whole_parts_that_lose_messages_are_kept_and_the_res
     assert len(at_most(hub, 4, "").nodes) == 4
 
 
+def test_of_one_part_with_more_boxes_the_losing_queues_are_drawn_with_what_is_around_them() -> None:
+    names = [f"q{number}" for number in range(100)]
+    losing = names[40], names[70]
+    one = topology(
+        [queue(name, dead_letter_exchange="gone" if name in losing else None) for name in names],
+        {"events": "topic"},
+        [("events", name, name) for name in names],
+    )
+    found = at_most(drawn(one), 60, "See --queue.")
+    assert len(found.nodes) == 60
+    assert {edge.source.name for edge in found.edges if edge.kind == "loss"} == set(losing)
+    assert {Node("exchange", "events", "/"), Node("missing", "gone", "/")} <= found.nodes.keys()
+    assert found.notes[0] == "Left out: 42 queues and 0 exchanges; none of them loses messages. See --queue."
+
+
 def test_the_middle_of_a_long_name_is_left_out_and_wide_characters_take_their_room() -> None:
     assert len(shortened("x" * 200)) == 34
     assert label_size(("\N{CJK UNIFIED IDEOGRAPH-4E2D}" * 9,))[0] > label_size(("x" * 9,))[0]

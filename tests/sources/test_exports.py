@@ -167,10 +167,57 @@ def test_the_files_of_a_folder_are_laid_over_each_other(folder: Path) -> None:
     places = [read.place("queues", at) for at in range(3)]
     assert [Path(each.file).name for each in places if each is not None] == ["a.json", "b.yaml", "c.yml"]
     said = "\n".join(read.remarks)
-    assert f'{folder / "b.yaml"}, line 1: what queues have here for {{"vhost":"/","name":"rest"}} replaces' in said
-    assert f"that of {folder / 'a.json'}, line 6" in said
+    assert f"{folder / 'b.yaml'}, line 1: queue with vhost '/', name 'rest' replaces the one at" in said
+    assert f"replaces the one at {folder / 'a.json'}, line 6" in said
     assert f"{folder / 'd.json'}: left out, since it describes no topology: a document (line 1)" in said
     assert "Kustomization (line 1); `kustomize build` writes what it makes" in said
+
+
+def test_two_queues_of_one_name_in_one_file_are_both_kept_and_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "topology.yaml"
+    file.write_text("---\n".join(QUEUE.format("orders", most) for most in (5, 6)), encoding="utf-8")
+    assert [each["arguments"] for each in definitions_from_file(file).document["queues"]] == [
+        {"x-max-length": 5},
+        {"x-max-length": 6},
+    ]
+    main(["lint", str(file)])
+    assert "DLX030 duplicate-object: the definitions have queue 'orders' 2 times" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{- if .Values.on }}\nkind: Queue\n{{- end }}\n",
+        "# queues\n{{/* all */}}\nkind: Queue\n",
+        "kind: Queue\nname: {{ .Values.q }}\n",
+    ],
+)
+def test_a_template_of_helm_is_told_as_one(text: str) -> None:
+    with pytest.raises(DefinitionsError, match="a template of Helm: `helm template` writes what it makes"):
+        definitions_from_text(text.encode(), "queue.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [(CONFIG_MAP.format(textwrap.indent(EXPORT, "    ")), 10), (EXPORT, 4), (QUEUE.format("work", 1), 1)],
+)
+def test_a_template_in_a_name_is_told(text: str, line: int) -> None:
+    text = text.replace("name: work,", "name: '{{ .Values.q }}',").replace('"work"', '"{{ .Values.q }}"')
+    (remark,) = (each for each in definitions_from_text(text.encode(), "f").remarks if "Helm" in each)
+    assert f"line {line}: {{{{ .Values.q }}}} is a template of Helm, taken as it stands" in remark
+
+
+def test_operator_objects_in_values_of_helm_are_told() -> None:
+    in_list = textwrap.indent(QUEUE.format("work", 1), "    ").replace("    ", "  - ", 1)
+    for text in (in_list, "  - |\n" + textwrap.indent(QUEUE.format("work", 1), "    ")):
+        with pytest.raises(DefinitionsError, match="line 2: left out: objects of the topology operator in extraDeploy"):
+            definitions_from_text(f"extraDeploy:\n{text}".encode(), "values.yaml")
+        both = f"{VALUES.format(indented(6))}extraDeploy:\n{text}"
+        assert "objects of the topology operator in extraDeploy" in " ".join(
+            definitions_from_text(both.encode(), "values.yaml").remarks
+        )
 
 
 def test_a_broken_file_of_a_folder_is_no_topology_left_out(folder: Path) -> None:

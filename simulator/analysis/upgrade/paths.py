@@ -148,12 +148,11 @@ def _quoted(name: str) -> str:
 
 
 def _severity(each: PathChange) -> Severity:
-    def arrives(found: CopyOutcomes) -> bool:
-        return any(outcome in ARRIVES for outcome, _ in found)
-
-    if arrives(each.now) and not arrives(each.then):
+    now, then = (frozenset(copy for copy in found if copy[0] in ARRIVES) for found in (each.now, each.then))
+    if now and not then:
         return "error"
-    return "note" if arrives(each.then) and not arrives(each.now) else "warning"
+    only_stops_a_loss = now <= then and each.then - then < each.now - now
+    return "note" if only_stops_a_loss or (then and not now) else "warning"
 
 
 def _fix(upgrade: Upgrade, each: PathChange, targets: tuple[str, ...]) -> Fix:

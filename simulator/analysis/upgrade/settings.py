@@ -9,6 +9,7 @@ from dlx.releases import Release, Row
 from dlx.settings import (
     AT_LEAST_ONCE,
     DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
     DEAD_LETTER_STRATEGY,
     DELIVERY_LIMIT,
     EXPIRES,
@@ -64,7 +65,7 @@ def _limit_change(upgrade: Upgrade, each: SettingChange) -> UpgradeChange:
         severity=severity,
         about=each.queue.about,
         message=f"Under {before} {now}; under {after} {then}.",
-        fix=_limit_fix(upgrade, each),
+        fix=NOTHING_TO_DO if severity == "note" and not each.before.dead_letters else _limit_fix(upgrade, each),
         traffic=MessagesConcerned("return", each.queue.vhost, (queue,)),
     )
 
@@ -190,7 +191,7 @@ def _changed(upgrade: Upgrade, each: SettingChange) -> UpgradeChange:
         severity=severity,
         about=each.queue.about,
         message=f"{each.key} of '{each.queue.name}' is {now}, and {then}.{_why_skipped(each)} {follows}".rstrip(),
-        fix=_same_in_both(each),
+        fix=NOTHING_TO_DO if _only_stops_a_loss(each) else _same_in_both(each),
         traffic=MessagesConcerned(_MET_BY.get(each.key, "any message"), each.queue.vhost, (each.queue.name,)),
     )
 
@@ -198,7 +199,17 @@ def _changed(upgrade: Upgrade, each: SettingChange) -> UpgradeChange:
 _MET_BY: dict[str, Kind] = {DEAD_LETTER_EXCHANGE: "death", DEAD_LETTER_STRATEGY: "death"}
 
 
+def _only_stops_a_loss(each: SettingChange) -> bool:
+    """Return whether messages, or the queue with them, that are lost today are kept, and nothing else changes."""
+    if each.key in (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY):
+        return each.after.dead_letters and not each.before.dead_letters
+    return each.key == EXPIRES and each.then is None
+
+
 def _what_follows(each: SettingChange) -> tuple[Severity, str]:
+    if _only_stops_a_loss(each):
+        kept = "The queue is no longer deleted" if each.key == EXPIRES else "Messages that die there are dead-lettered"
+        return "note", f"{kept}."
     if each.key == MESSAGE_TTL and each.then is not None and not each.after.dead_letters:
         return "error", f"Messages that wait {each.then} ms are dropped, because it has no dead-letter exchange."
     if each.key == MESSAGE_TTL and each.then is not None:
