@@ -34,7 +34,8 @@ _WIDTH_MAX = 110
 _NAME = "\0"
 """Stands for the name of an object, so that what is said of several in the same words is told once."""
 _HOST = "http://HOST:15672"
-_ALLOWED = ("--headers", "keep", "--allow", "lost-later")
+_KEPT = ("--own-keys", "--headers", "keep", "--allow", "lost-later")
+"""With its own key a message dies as before: what loses it later is not the move."""
 _Line = tuple[Text, int]
 
 
@@ -187,7 +188,7 @@ class _Commands:
             return self._curl(call)
         assert isinstance(act, Move)
         url = f"amqp://{quote(self._user, safe='')}:PASSWORD@{self._host}/{quote(act.vhost, safe='')}"
-        moved = ["dlx", "redrive", url, act.queue, "--to", "", act.to, *_ALLOWED, *self._management, "--execute"]
+        moved = ["dlx", "redrive", url, act.queue, "--to", act.through, *_KEPT, *self._management, "--execute"]
         return shlex.join(moved)
 
     def _curl(self, call: Call) -> str:
@@ -269,7 +270,7 @@ def _steps(found: Plan, commands: _Commands) -> Iterator[_Line]:
             yield Text(commands.of(act)), _COMMAND
         if len(step.acts) > COMMANDS_MAX:
             yield Text(f"and {len(step.acts) - COMMANDS_MAX:,} more commands: --json has all"), _COMMAND
-        for risk in step.risks:
+        for risk in (*step.dangers, *step.risks):
             yield Text(f"risk: {risk}", "yellow"), 4
     yield Text(""), 0
 
@@ -337,7 +338,7 @@ def _as_json(found: Plan, commands: _Commands) -> dict[str, Any]:
         "twice": found.played.twice,
         "new_errors": [each.as_json() for each in found.new_errors],
         "steps": [
-            {"does": each.does, "risks": each.risks, "acts": [_act(act, commands) for act in each.acts]}
+            {"does": each.does, "risks": (*each.dangers, *each.risks), "acts": [_act(act, commands) for act in each.acts]}
             for each in found.steps
         ],
         "changes": [
@@ -381,5 +382,5 @@ def _act(act: AnyAct, commands: _Commands) -> Mapping[str, Any]:
     if call is not None:
         done["call"] = msgspec.to_builtins(call)
     if isinstance(act, Move):
-        done["move"] = {"vhost": act.vhost, "queue": act.queue, "to": act.to}
+        done["move"] = {"vhost": act.vhost, "queue": act.queue, "to": act.to, "through": act.through}
     return done

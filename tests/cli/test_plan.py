@@ -78,14 +78,14 @@ def test_a_queue_of_another_type_changes_places_with_one_that_keeps_its_messages
     deleted = {"again": True, "messages": 1000, "consumers": None, "bindings": ["shop → orders by 'paid'"]}
     assert found["deletions"] == [{**about, **deleted}]
     assert done(found) == [
-        "declare for the time being: queue 'orders.moving', 1 binding",
+        "declare for the time being: exchange 'orders.moving', queue 'orders.moving', 2 bindings",
         "remove 1 binding of 'orders'",
         "move the messages out of 'orders'",
         "delete queue 'orders'",
-        "declare again: queue 'orders', 1 binding",
-        "remove 1 binding of 'orders.moving'",
+        "declare again: queue 'orders', 2 bindings",
+        "remove 2 bindings of 'orders.moving'",
         "move the messages back into 'orders'",
-        "delete 'orders.moving'",
+        "delete 'orders.moving': queues and exchanges",
     ]
     assert len(found["twice"]) == 1
 
@@ -186,7 +186,7 @@ def test_people_read_the_loss_first_and_then_the_steps_with_commands_without_a_p
     out = capsys.readouterr().out
     assert out.startswith("lost: publishes to the default exchange with key 'orders.dead', from step 3 on until step 4")
     assert "curl -fsS -u USER -X DELETE 'http://HOST:15672/api/queues/%2F/orders.dead?if-empty=true'" in out
-    assert "dlx redrive amqp://USER:PASSWORD@HOST/%2F orders.dead --to '' orders.dead.moving" in out
+    assert "dlx redrive amqp://USER:PASSWORD@HOST/%2F orders.dead --to orders.dead.moving --own-keys" in out
     assert "received 'quorum' but current is 'classic'" in " ".join(out.split())
     assert out.index("lost: ") < out.index("1. declare") < out.index("Changes") < out.index("Assumed: ")
 

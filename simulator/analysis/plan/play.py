@@ -27,6 +27,7 @@ from simulator.analysis.plan.steps import (
     AddVhost,
     AnyAct,
     ClearPolicy,
+    Count,
     Delete,
     Drain,
     Import,
@@ -251,6 +252,8 @@ class _Play:
         vhost, client = act.vhost, self._client
         if isinstance(act, Move):
             self._move(act)
+        elif isinstance(act, Count):
+            pass
         elif isinstance(act, Drain):
             client.told(commands.PurgeQueue(client.channel(vhost), act.queue))
         else:
@@ -287,7 +290,8 @@ class _Play:
             if not got:
                 break
             properties = delivered_properties(got[0].message, self._release, got[0].added)
-            answer = broker.handle(commands.Publish(channel, "", move.to, properties, got[0].body), START_US)
+            key = got[0].message.routing_keys[0]
+            answer = broker.handle(commands.Publish(channel, move.through, key, properties, got[0].body), START_US)
             if any(isinstance(each, Refused) for each in answer):
                 broker.handle(commands.Nack(channel, got[0].delivery_tag), START_US)
                 what = f"messages that '{move.to}' has no room for: they stay in '{move.queue}'"
