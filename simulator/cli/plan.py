@@ -222,8 +222,10 @@ def _lines(found: Plan, commands: _Commands, new: str) -> Iterator[_Line]:
 def _losses(found: Plan) -> Iterator[_Line]:
     if not found.loses:
         yield Text("Nothing is lost on the way.", "bold green"), 0
-    for lost in _alike(map(_lost, found.played.lost)):
+    for lost in _alike(_lost(each) for each in found.played.lost if each.kind != "staying"):
         yield Text.assemble(("lost", "bold red"), f": {lost}"), 0
+    for stays in _alike(_lost(each) for each in found.played.lost if each.kind == "staying"):
+        yield Text.assemble(("stays", "bold red"), f": {stays}"), 0
     for error in found.new_errors:
         yield Text.assemble(("lost", "bold red"), f": new error {error.code} for {error.about}: {error.message}"), 0
     for refused in _alike(map(_lost, found.played.refused)):
@@ -252,7 +254,7 @@ def _alike(sentences: Iterable[str]) -> Iterator[str]:
 
 
 def _lost(lost: Lost) -> str:
-    if lost.kind == "waiting":
+    if lost.kind in ("waiting", "staying"):
         count = "" if lost.count is None else f"{lost.count:,} "
         unknown = " (nobody knows how many)" if lost.count is None and lost.what.startswith("messages") else ""
         return f"{count}{lost.what}{unknown}, in step {lost.step}"
@@ -338,7 +340,11 @@ def _as_json(found: Plan, commands: _Commands) -> dict[str, Any]:
         "twice": found.played.twice,
         "new_errors": [each.as_json() for each in found.new_errors],
         "steps": [
-            {"does": each.does, "risks": (*each.dangers, *each.risks), "acts": [_act(act, commands) for act in each.acts]}
+            {
+                "does": each.does,
+                "risks": (*each.dangers, *each.risks),
+                "acts": [_act(act, commands) for act in each.acts],
+            }
             for each in found.steps
         ],
         "changes": [

@@ -182,7 +182,9 @@ def _address(to: str, key: str | None, *, own_keys: bool) -> Origin | Address | 
     if key is not None:
         return Address(to, key)
     if to not in ("origin", "published"):
-        raise click.BadParameter(f"{to!r} needs a routing key after it: --to EXCHANGE KEY, or --own-keys", param_hint="'--to'")
+        raise click.BadParameter(
+            f"{to!r} needs a routing key after it: --to EXCHANGE KEY, or --own-keys", param_hint="'--to'"
+        )
     return cast("Origin", to)
 
 

@@ -170,11 +170,75 @@ def test_the_queue_that_gets_dead_letters_is_missed_when_it_is_removed(files: An
 def test_messages_that_have_no_room_are_named(files: Any, capsys: Capture) -> None:
     shorter = OLD | {"queues": [queue("orders", dead_letter_exchange="dlx", max_length=600), DEAD]}
     full = OLD | {"queues": [queue("orders", max_length=600, overflow="reject-publish"), DEAD]}
-    _, found = answer(capsys, *files(OLD, shorter), "--messages", "orders=1000")
-    assert found["lost"] == []  # they are dead-lettered
-    status, found = answer(capsys, *files(OLD, full), "--messages", "orders=1000")
+    stays = "messages that 'orders' has no room for: they stay in 'orders.moving'"
+    for new in (shorter, full, shorter | {"queues": [queue("orders", queue_type="quorum", max_length=600), DEAD]}):
+        status, found = answer(capsys, *files(OLD, new), "--messages", "orders=1000")
+        assert status == 1
+        (stay,) = (each for each in found["lost"] if each["kind"] == "staying")
+        assert (stay["what"], stay["count"]) == (stays, 400)
+        deleted = [act["call"]["path"] for step in found["steps"][4:] for act in step["acts"] if "call" in act]
+        assert not any("moving?" in path for path in deleted)
+        assert done(found)[-1] == "keep 'orders.moving': messages stay there"
+
+
+DLX2 = {"name": "dlx2", "type": "direct"}
+KEYED: Topology = {
+    "exchanges": [SHOP, {"name": "dlx", "type": "direct"}],
+    "queues": [ORDERS, DEAD],
+    "bindings": [PAID, bound("dlx", "orders.dead", "paid")],
+}
+REBOUND: Topology = {
+    "exchanges": [SHOP, DLX2],
+    "queues": [queue("orders", dead_letter_exchange="dlx2"), DEAD],
+    "bindings": [PAID, bound("dlx2", "orders.dead", "paid")],
+}
+
+
+def test_messages_keep_their_keys_on_the_way_out_and_back(
+    files: Any, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dead letter that keeps its key is routed by it, after the move as before."""
+    monkeypatch.chdir(tmp_path)
+    old, new = files(KEYED, REBOUND)
+    with (
+        serve("4.3", definitions=old, management_port=0) as server,
+        pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection,
+    ):
+        channel = connection.channel()
+        channel.confirm_delivery()
+        copied = pika.BasicProperties(headers={"CC": ["copied"]})
+        channel.basic_publish("shop", "paid", b"", copied)
+        _, found = answer(capsys, str(server.management_url), new)
+        moves = [act["move"] for step in found["steps"] for act in step["acts"] if "move" in act]
+        assert [each["queue"] for each in moves] == ["orders", "orders.moving"]
+        channel.exchange_declare("way", "fanout")
+        channel.queue_declare("orders.moving")
+        channel.queue_bind("orders.moving", "way")
+        command = ["redrive", str(server.amqp_url), "orders", "--management-url", str(server.management_url)]
+        given = ["--to", "way", "--own-keys", "--headers", "keep", "--allow", "lost-later", "--execute"]
+        assert main([*command, *given]) == 0
+        method, properties, _ = channel.basic_get("orders.moving")
+        assert (method.exchange, method.routing_key, properties.headers) == ("way", "paid", {"CC": ["copied"]})
+
+
+def test_a_queue_that_loses_the_dead_letters_of_what_is_moved_into_it_is_named(files: Any, capsys: Capture) -> None:
+    other = queue("other", dead_letter_exchange="dlx2")
+    old, new = files(
+        KEYED | {"exchanges": [*KEYED["exchanges"], DLX2], "queues": [ORDERS, DEAD, other]},
+        KEYED | {"exchanges": [*KEYED["exchanges"], DLX2], "queues": [DEAD, other], "bindings": [KEYED["bindings"][1]]},
+    )
+    status, found = answer(capsys, old, new, "--move", "orders=other")
     assert status == 1
-    assert any(what.startswith("messages that 'orders' has no room for") for what, *_ in lost(found))
+    assert any(what == "dead letters of what was moved into 'other' with key 'paid'" for what, *_ in lost(found))
+
+
+def test_the_count_of_a_quorum_queue_is_looked_at_before_it_is_deleted(files: Any, capsys: Capture) -> None:
+    _, found = answer(capsys, *files(QUORUM, OLD))
+    (step,) = (each for each in found["steps"] if each["does"] == "delete queue 'orders'")
+    assert [(act["call"]["method"], act["call"]["path"]) for act in step["acts"]] == [
+        ("GET", "queues/%2F/orders?columns=messages"), ("DELETE", "queues/%2F/orders")
+    ]  # fmt: skip
+    assert "delete a queue only if its count is 0: these deletions take along what is in it" in step["risks"]
 
 
 def test_people_read_the_loss_first_and_then_the_steps_with_commands_without_a_password(

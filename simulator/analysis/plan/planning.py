@@ -28,7 +28,7 @@ from simulator.analysis.plan.changes import (
 )
 from simulator.analysis.plan.play import UNKNOWN_WAITING, WAITING_MAX, Played, broker_of, played
 from simulator.analysis.plan.refusals import Answer, answers, to_recreate, unchanged_by_import
-from simulator.analysis.plan.steps import Known, Order, PlanStep, import_document
+from simulator.analysis.plan.steps import Known, Order, PlanStep, import_document, without
 from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions, DefinitionsError
 from simulator.definitions.overlay import as_of_server, laid_over
@@ -137,7 +137,7 @@ class _Planning:
             old_answers=tuple(answers(broker_of(self._after), self._changes, old=True)),
             not_imported=tuple(silent),
             deletions=tuple(self._deletions(again)),
-            steps=tuple(steps),
+            steps=tuple(without(found.kept, steps)),
             played=found,
             new_errors=tuple(self._new_errors()) if self._changes else (),
             assumed=tuple(self._assumed(found)) if steps else (),

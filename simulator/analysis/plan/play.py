@@ -18,7 +18,7 @@ import msgspec
 from dlx.deaths import REJECTED
 from dlx.message import Message
 from dlx.releases import Release
-from dlx.topology import Topology
+from dlx.topology import STREAM, Topology
 from simulator.analysis.findings import ObjectName
 from simulator.analysis.life import ARRIVES
 from simulator.analysis.plan.changes import QUEUE
@@ -39,7 +39,7 @@ from simulator.analysis.plan.steps import (
 )
 from simulator.analysis.snapshot import Snapshot
 from simulator.bootstrap import take_definitions
-from simulator.broker import Broker, OperatorError, commands, delivered_properties
+from simulator.broker import Broker, Copy, OperatorError, commands, delivered_properties
 from simulator.broker.replies import Got, Refused
 from simulator.events import Event, Happened
 from simulator.json_values import canonical_json, plain
@@ -51,9 +51,11 @@ UNKNOWN_WAITING = 5
 """So many messages wait in a queue of which nobody knows how many do."""
 WAITING_MAX = 10_000
 ENTRIES_MAX = 300
+AT_ONCE_MS = 1_000
+"""``dlx redrive`` moves nothing to a queue with so short a time to live."""
 LOOKS_MAX = 10
 """So often publishers publish within one step at most, and it is looked what is gone."""
-Kind = Literal["waiting", "published", "dead letters"]
+Kind = Literal["waiting", "staying", "published", "dead letters"]
 Reach = frozenset[str] | None
 """The queues that a message comes to; ``None`` where its exchange is not there, so that its publisher is told."""
 
@@ -62,7 +64,8 @@ class Lost(msgspec.Struct, frozen=True):
     """What is lost on the way, or from there on.
 
     Attributes:
-        kind: messages that waited in a queue, what is published, or the dead letters of a queue.
+        kind: messages that waited in a queue, those that do not get to where they should and stay, what is published,
+            or the dead letters of a queue.
         step: the number of the step, from 1 on.
         until: the step that ends it; ``None`` for what is lost in the step alone, or from there on.
         for_good: whether it goes on after the last step.
@@ -86,6 +89,7 @@ class Played(msgspec.Struct, frozen=True):
         refused: what publishers are told of: their exchange is not there.
         twice: what comes twice, in phrases.
         refusal: the step that the server refuses, and its words; the steps behind it were not played.
+        kept: the deletions that were left out, as messages stay there.
         waiting: how many messages waited in the queues as it was played.
         published: how many different publishes went on between the steps.
         left_out: what was not played, in phrases.
@@ -96,6 +100,7 @@ class Played(msgspec.Struct, frozen=True):
     refused: tuple[Lost, ...]
     twice: tuple[str, ...]
     refusal: tuple[int, str] | None
+    kept: frozenset[Delete]
     waiting: int
     published: int
     left_out: tuple[str, ...]
@@ -155,7 +160,10 @@ class _Play:
         self._lost: list[Lost] = []
         self._waiting: Counter[ObjectName] = Counter()
         self._moved: dict[tuple[str, str], Move] = {}
-        self._stuck: dict[Move, Lost] = {}
+        self._stuck: dict[Move, int] = {}
+        self._deletions_kept: set[Delete] = set()
+        self._first_dead_letters: dict[tuple[str, str, str, tuple[str, ...]], Reach] = {}
+        self._first_kinds: dict[tuple[str, str, str], tuple[str, str, str, tuple[str, ...]]] = {}
         self._number = 0
 
     def _publishes(self, before: Snapshot, after: Snapshot) -> list[Publish]:
@@ -176,10 +184,16 @@ class _Play:
         except PlanRefusedError as error:
             refusal = self._number, error.words
         return Played(
-            lost=(*self._lost, *self._stuck.values(), *self._intervals(told=False)),
+            lost=(
+                *self._lost,
+                *self._staying(),
+                *self._intervals(told=False),
+                *self._dead_letters_of_moved(len(steps)),
+            ),
             refused=tuple(self._intervals(told=True)),
             twice=tuple(self._twice()),
             refusal=refusal,
+            kept=frozenset(self._deletions_kept),
             waiting=self._waiting.total(),
             published=len(self._entries),
             left_out=(f"{left_out:,} more keys and headers that publishers may use",) if left_out > 0 else (),
@@ -260,6 +274,9 @@ class _Play:
             self._tell(act)
 
     def _tell(self, act: AnyAct) -> None:
+        if isinstance(act, Delete) and self._is_needed(act):
+            self._deletions_kept.add(act)
+            return
         code, words = self._told(act)
         moved = self._moved.get((act.vhost, act.name)) if code and isinstance(act, Delete) else None
         if moved is not None:  # something came in behind the move
@@ -267,11 +284,34 @@ class _Play:
                 code, words = self._told(act)
             else:
                 code = 0
+                self._deletions_kept.add(act)
         if code:
             raise PlanRefusedError(words)
         if isinstance(act, AddVhost):
             for user in (USER, TRIAL_USER):
                 self._client.told(commands.SetPermissions(user, act.vhost, ".*", ".*", ".*"))
+
+    def _is_needed(self, act: Delete) -> bool:
+        """Tell whether messages stay in a queue in place of another, or the exchange is their way out of it."""
+        staying = [each for each in self._stuck if each.vhost == act.vhost and (act.vhost, each.queue) in self._home]
+        return any(act.name == (each.queue if act.kind == QUEUE else each.through) for each in staying)
+
+    def _staying(self) -> Iterator[Lost]:
+        for move, number in self._stuck.items():
+            held = self._held(move.vhost, move.queue)
+            known = self._known.messages.get(ObjectName(QUEUE, move.vhost, self._at(move.vhost, move.queue)))
+            known = self._known.messages.get(ObjectName(QUEUE, move.vhost, move.queue), known)
+            most = self._broker.vhosts[move.vhost].flow(self._release).settings(move.to).max_length
+            room = 0 if most is None else most - _waited(self._held(move.vhost, move.to))
+            waited = _waited(held)
+            waited -= room if 0 < room < waited else 0  # what was published in the play takes none of it
+            what = f"messages that '{move.to}' has no room for: they stay in '{move.queue}'"
+            if held:
+                yield Lost("staying", number, None, False, what, None if known is None else waited)
+
+    def _held(self, vhost: str, queue: str) -> list[Copy]:
+        state = self._broker.queue(queue, vhost)
+        return [] if state is None else list(state.held())
 
     def _told(self, act: AnyAct) -> tuple[int, str]:
         try:
@@ -283,9 +323,11 @@ class _Play:
         """Move what is in the queue, and return whether the other took all of it."""
         self._moved[move.vhost, move.queue] = move
         broker, channel = self._broker, self._client.channel(move.vhost)
-        queue = broker.queue(move.queue, move.vhost)
         broker.handle(commands.SelectConfirms(channel), START_US)
-        for left in range(0 if queue is None else sum(1 for _ in queue.held()), 0, -1):
+        for _ in self._held(move.vhost, move.queue):
+            if self._would_push_out(move):
+                self._stuck[move] = self._number
+                return False
             got = [each for each in broker.handle(commands.Get(channel, move.queue), START_US) if isinstance(each, Got)]
             if not got:
                 break
@@ -294,12 +336,21 @@ class _Play:
             answer = broker.handle(commands.Publish(channel, move.through, key, properties, got[0].body), START_US)
             if any(isinstance(each, Refused) for each in answer):
                 broker.handle(commands.Nack(channel, got[0].delivery_tag), START_US)
-                what = f"messages that '{move.to}' has no room for: they stay in '{move.queue}'"
-                self._stuck[move] = Lost("waiting", self._number, None, False, what, left)
+                self._stuck[move] = self._number
                 return False
             broker.handle(commands.Ack(channel, got[0].delivery_tag), START_US)
         self._stuck.pop(move, None)
         return True
+
+    def _would_push_out(self, move: Move) -> bool:
+        """Tell whether the queue that gets a message has to drop one for it, or drops it at once: ``dlx redrive`` leaves it."""
+        settings = self._broker.vhosts[move.vhost].flow(self._release).settings(move.to)
+        if settings.queue.type == STREAM:
+            return False
+        if settings.message_ttl_ms is not None and settings.message_ttl_ms <= AT_ONCE_MS:
+            return True
+        most = None if settings.refuses_when_full else settings.max_length
+        return most is not None and len(self._held(move.vhost, move.to)) >= most
 
     # What publishers and consumers meet between the steps
 
@@ -311,6 +362,9 @@ class _Play:
                 reach[repr(each)] = self._publish(each, f"p{number}.{place}.{entry}")
         if not self._rounds:
             self._probes = dict(self._kinds())
+            self._first_dead_letters = {
+                kind: self._dead_letter(kind[0], kind[1], message) for kind, message in self._probes.items()
+            }
         for probe, message in self._probes.items():
             if probe[:2] in self._kept and probe[1] in self._broker.vhosts[probe[0]].queues:
                 reach[probe] = self._dead_letter(probe[0], probe[1], message)
@@ -320,8 +374,33 @@ class _Play:
         """Yield one message of each kind that publishers publish, in each queue that it is in."""
         for queue, copy in self._broker.copies():
             message = copy.message
-            if str(message.properties.get("message_id")).startswith("p"):
-                yield (queue.vhost.name, queue.name, message.exchange, message.routing_keys), message
+            message_id = str(message.properties.get("message_id"))
+            if message_id.startswith("p"):
+                kind = queue.vhost.name, queue.name, message.exchange, message.routing_keys
+                self._first_kinds[queue.vhost.name, self._at(queue.vhost.name, queue.name), message_id] = kind
+                yield kind, message
+
+    def _dead_letters_of_moved(self, number: int) -> Iterator[Lost]:
+        """Yield the dead letters of moved messages that go nowhere, where those of what is published then do not."""
+        found: dict[str, dict[str, None]] = {}
+        for queue, copy in self._broker.copies():
+            vhost, message = queue.vhost.name, copy.message
+            kind = self._first_kinds.get((vhost, queue.name, str(message.properties.get("message_id"))))
+            if (
+                kind is None
+                or (vhost, queue.name) not in self._kept
+                or (message.exchange, message.routing_keys) == kind[2:]
+            ):
+                continue
+            reached = [reach[kind] for _, reach in self._rounds if kind in reach][-1:]
+            if (reached[0] if reached else self._first_dead_letters[kind]) and not self._dead_letter(
+                vhost, queue.name, message
+            ):
+                found.setdefault(queue.name, {})[f"key {', '.join(map(repr, message.routing_keys))}"] = None
+        for name, keys in found.items():
+            yield Lost(
+                "dead letters", number, None, True, f"dead letters of what was moved into '{name}' with {_few(keys)}"
+            )
 
     def _dead_letter(self, vhost: str, queue: str, message: Message) -> Reach:
         """Return the queues that get the dead letter of a message that is rejected."""
@@ -376,6 +455,11 @@ class _Play:
 def _is_enough(reach: frozenset[str], first: frozenset[str], end: frozenset[str]) -> bool:
     """Tell whether a message comes to a queue, and to all that get it both before the steps and after them."""
     return bool(reach) and (reach >= first & end)
+
+
+def _waited(copies: Iterable[Copy]) -> int:
+    """Return how many of the copies waited before the steps."""
+    return sum(1 for each in copies if str(each.message.properties.get("message_id")).startswith("w"))
 
 
 def _command(act: AnyAct, client: Client) -> commands.Command:

@@ -255,7 +255,11 @@ class Order:
         temporary = [self._stand_in(name) for name in names]
         twice = "what is published before the next step is done goes into both queues: it comes twice"
         yield self._imported(
-            "declare for the time being", temporary, exchanges, [*instead, *out], (*((twice,) if instead else ()), *self._covered())
+            "declare for the time being",
+            temporary,
+            exchanges,
+            [*instead, *out],
+            (*((twice,) if instead else ()), *self._covered()),
         )
         bound = [each for name in names for each in old[name]]
         if bound:
@@ -473,6 +477,25 @@ _AUTO_DELETE = (
     "'{}' is auto_delete: it is deleted with its messages when its last consumer goes, so nothing can be moved out of it. "
     "Let its consumers take what is in it, and do not stop them before"
 )
+
+
+def without(kept: Container[Delete], steps: Iterable[PlanStep]) -> Iterator[PlanStep]:
+    """Yield the steps without the deletions of what has to be kept, since messages stay there."""
+    for step in steps:
+        names = [act.name for act in step.acts if isinstance(act, Delete) and act.kind == QUEUE and act in kept]
+        acts = [
+            act for act in step.acts
+            if not (act in kept if isinstance(act, Delete) else isinstance(act, Count) and act.queue in names)
+        ]  # fmt: skip
+        if names:
+            stays = f"keep {_quoted(names)} as long as messages are there: move them, or delete them yourself"
+            does = step.does if acts else f"keep {_quoted(names)}: messages stay there"
+            step = PlanStep(does, tuple(acts), step.risks, (stays, *(step.dangers if acts else ())))
+        elif len(acts) < len(step.acts):
+            step = PlanStep(
+                step.does if acts else "keep the exchanges through which messages move", tuple(acts), step.risks
+            )
+        yield step
 
 
 def import_document(
