@@ -131,6 +131,8 @@ def _moves(given: Iterable[str], definitions: Definitions) -> Iterator[tuple[Obj
         old, separator, new = text.partition("=")
         if not separator or not new:
             raise click.UsageError(f"--move {text}: expected OLD=NEW, such as orders.dead=orders.dlq")
+        if old == new:
+            raise click.UsageError(f"--move {text}: the messages of a queue cannot move into itself")
         yield from ((queue, new) for queue in _queues(old, definitions, "--move"))
 
 
@@ -278,6 +280,9 @@ def _steps(found: Plan, commands: _Commands) -> Iterator[_Line]:
 
 
 def _changed(found: Plan, new: str) -> Iterator[_Line]:
+    kept = [("a server neither compares what changes nor acts by it, and no step changes it", str(each.about))
+            for each in found.left_alone]  # fmt: skip
+    yield from _grouped("Stays as it is", kept)
     yield from _grouped("Changes", map(_change, found.changes))
     yield from _grouped("Policies change", map(_effect, found.policy_effects))
     said = [(f"{each.code} {each.text}", str(each.about)) for each in found.answers if each.code]
@@ -360,6 +365,7 @@ def _as_json(found: Plan, commands: _Commands) -> dict[str, Any]:
         ],
         "answers": [{**_about(each.about), "code": each.code, "text": each.text} for each in found.answers],
         "old_answers": [{**_about(each.about), "code": each.code, "text": each.text} for each in found.old_answers],
+        "left_alone": [_about(each.about) for each in found.left_alone],
         "not_imported": [_about(each) for each in found.not_imported],
         "deletions": [
             {

@@ -62,7 +62,7 @@ _ASSUMED = (
 @click.option(
     "--own-keys",
     is_flag=True,
-    help="With --to EXCHANGE and no KEY: each message keeps the routing key that it waits with; with --headers keep CC, too.",
+    help="With --to EXCHANGE and no KEY: each message keeps its routing key; with --headers keep CC, too.",
 )
 @click.option("--only", "expressions", multiple=True, metavar="EXPR", help="FIELD=VALUE, != or ~PATTERN; repeatable.")
 @click.option(

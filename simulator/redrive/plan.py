@@ -44,7 +44,7 @@ def carried(
 ) -> dict[str, Any]:
     """Return the headers that the message takes along.
 
-    The keys in CC and BCC stay behind unless ``copies`` is set, or their queues would get the message, too. The expiration
+    The keys in CC and BCC stay behind, or their queues would get the message, too, unless ``copies``. The expiration
     is not a header; all of them leave it out, for a dead letter has lost its own.
 
     Args:

@@ -232,6 +232,82 @@ def test_a_queue_that_loses_the_dead_letters_of_what_is_moved_into_it_is_named(f
     assert any(what == "dead letters of what was moved into 'other' with key 'paid'" for what, *_ in lost(found))
 
 
+def test_exchanges_of_plugins_keep_their_types(files: Any, capsys: Capture) -> None:
+    delayed = {"name": "shop", "type": "x-delayed-message", "arguments": {"x-delayed-type": "topic"}}
+    hashed = {"name": "shop", "type": "x-consistent-hash"}
+    by_header = hashed | {"arguments": {"hash-header": "tenant"}}
+    for old, new in (({**SHOP, "type": "topic"}, delayed), (hashed, by_header)):
+        status, found = answer(capsys, *files(OLD | {"exchanges": [old, DLX]}, OLD | {"exchanges": [new, DLX]}))
+        assert (status, found["answers"], found["left_alone"]) == (0, [], [])
+        (made,) = (act["call"]["body"] for act in found["steps"][-1]["acts"])
+        assert made["exchanges"][0]["type"] == new["type"]
+        assert "what the server says to declarations of 'shop', of a plugin's type" in found["unchecked"]
+        assert any(each.startswith("how exchange 'shop' routes") for each in found["unchecked"])
+    kept = "what the plugin of x-consistent-hash keeps for 'shop' goes with it, such as messages that it delays"
+    assert kept in found["steps"][0]["risks"]
+
+
+def test_an_argument_that_no_server_compares_stays(files: Any, capsys: Capture) -> None:
+    old, new = (OLD | {"exchanges": [{**SHOP, "arguments": {"foo": n}}, DLX]} for n in (1, 2))
+    _, found = answer(capsys, *files(old, new))
+    assert (found["left_alone"], found["steps"]) == ([{"kind": "exchange", "vhost": "/", "object": "shop"}], [])
+
+
+def test_a_queue_that_goes_with_its_last_consumer_cannot_be_moved(files: Any, capsys: Capture) -> None:
+    old, new = files({"queues": [{**DEAD, "auto_delete": True}]}, {"queues": [DEAD]})
+    status, found = answer(capsys, old, new, "--messages", "orders.dead=3", "--publishers-stopped")
+    assert (status, lost(found)) == (1, [("messages in 'orders.dead'", 2, None, 3)])
+    risks = [risk for step in found["steps"] for risk in step["risks"]]
+    assert any(risk.startswith("'orders.dead' is auto_delete") for risk in risks)
+    assert not any("stop the consumers first" in risk for risk in risks)
+
+
+def test_a_queue_that_expires_keeps_its_consumers_until_it_is_moved(files: Any, capsys: Capture) -> None:
+    old, new = files(OLD | {"queues": [queue("orders", expires=3000), DEAD]}, OLD | {"queues": [queue("orders"), DEAD]})
+    _, found = answer(capsys, old, new)
+    risks = [risk for step in found["steps"] for risk in step["risks"]]
+    assert any("'orders' is deleted with its messages 3,000 ms after its last consumer" in risk for risk in risks)
+    assert not any("stop the consumers first" in risk for risk in risks)
+
+
+def test_an_internal_exchange_that_exports_leave_out_stays(files: Any, capsys: Capture) -> None:
+    inner = {"name": "inner", "type": "topic", "internal": True}
+    link = {**bound("shop", "inner", "paid"), "destination_type": "exchange"}
+    whole = {"bindings": [PAID, DIED, link, bound("inner", "orders.dead", "#")]}
+    old, new = files(OLD | whole | {"exchanges": [SHOP, DLX, inner]}, OLD | whole)
+    status, found = answer(capsys, old, new)
+    assert (status, found["changes"]) == (0, [])
+    assert any(each.startswith("whether exchange 'inner' shall go") for each in found["unchecked"])
+
+
+def test_a_queue_that_an_earlier_plan_left_gives_back_what_it_has(files: Any, capsys: Capture) -> None:
+    moving = queue("orders.moving")
+    status, found = answer(
+        capsys, *files(OLD | {"queues": [ORDERS, DEAD, moving]}, OLD), "--messages", "orders.moving=5"
+    )
+    assert (status, found["lost"]) == (0, [])
+    assert [act["move"]["to"] for step in found["steps"] for act in step["acts"] if "move" in act] == ["orders"]
+    full = OLD | {"queues": [queue("orders", max_length=2), DEAD]}
+    waiting = ["--messages", "orders.moving=5", "--messages", "orders=2"]
+    status, found = answer(capsys, *files(full | {"queues": [*full["queues"], moving]}, full), *waiting)
+    assert status == 1
+    assert lost(found) == [("messages that 'orders' has no room for: they stay in 'orders.moving'", 2, None, 5)]
+
+
+def test_what_comes_into_a_queue_that_is_removed_is_taken_by_its_consumers(files: Any, capsys: Capture) -> None:
+    old, new = files(OLD | {"queues": [ORDERS, DEAD, queue("alone")]}, OLD)
+    status, found = answer(capsys, old, new, "--messages", "alone=0")
+    assert status == 1
+    assert lost(found) == [("publishes to the default exchange with key 'alone'", 2, None, None)]
+
+
+def test_a_long_name_leaves_room_for_what_is_added(files: Any, capsys: Capture) -> None:
+    (_, found) = answer(capsys, *files(*({"queues": [queue("é" * 125, max_length=n)]} for n in (5, 6))))
+    made = found["steps"][0]["acts"][0]["call"]["body"]["queues"][0]["name"]
+    assert len(made.encode()) <= 255
+    assert made.endswith("é.moving")
+
+
 def test_the_count_of_a_quorum_queue_is_looked_at_before_it_is_deleted(files: Any, capsys: Capture) -> None:
     _, found = answer(capsys, *files(QUORUM, OLD))
     (step,) = (each for each in found["steps"] if each["does"] == "delete queue 'orders'")
@@ -312,6 +388,7 @@ def test_what_a_new_file_does_not_mention_can_stay(tmp_path: Path, capsys: Captu
         (["--messages", "orders"], "expected QUEUE=N"),
         (["--messages", "order=1"], "no queue 'order'; did you mean 'orders'"),
         (["--move", "orders="], "expected OLD=NEW"),
+        (["--move", "orders=orders"], "cannot move into itself"),
     ],
 )
 def test_wrong_usage_says_what_is_right(options: list[str], problem: str, files: Any, capsys: Capture) -> None:

@@ -24,6 +24,7 @@ from simulator.analysis.life import ARRIVES
 from simulator.analysis.plan.changes import QUEUE
 from simulator.analysis.plan.refusals import USER, Client
 from simulator.analysis.plan.steps import (
+    MOVING,
     AddVhost,
     AnyAct,
     ClearPolicy,
@@ -146,6 +147,7 @@ class _Play:
         self._release: Release = before.release
         self._known = known
         self._vhosts = set(after.definitions.vhosts)
+        self._types = {(each.vhost, each.name): here for each, (_, here) in after.of_plugins.items()}
         self._home = {(each.vhost, name): each.name for each, name in temporary.items()}
         self._home |= {(each.vhost, each.name): name for each, name in known.moves.items()}
         self._seen: list[Happened] = []
@@ -161,6 +163,7 @@ class _Play:
         self._waiting: Counter[ObjectName] = Counter()
         self._moved: dict[tuple[str, str], Move] = {}
         self._stuck: dict[Move, int] = {}
+        self._drained: set[tuple[str, str]] = set()
         self._deletions_kept: set[Delete] = set()
         self._first_dead_letters: dict[tuple[str, str, str, tuple[str, ...]], Reach] = {}
         self._first_kinds: dict[tuple[str, str, str], tuple[str, str, str, tuple[str, ...]]] = {}
@@ -169,6 +172,8 @@ class _Play:
     def _publishes(self, before: Snapshot, after: Snapshot) -> list[Publish]:
         """Return what publishers publish by either topology, to virtual hosts that are there now."""
         found = {repr(each): each for each in (*before.entries.publishes, *after.entries.publishes)}
+        left = {each.name for each, to in self._known.moves.items() if each.name == f"{to}{MOVING}"}
+        found = {key: each for key, each in found.items() if (each.exchange or each.routing_key) not in left}
         return [each for each in found.values() if each.vhost in self._vhosts and each.vhost in before.broker.vhosts]
 
     def played(self, steps: Sequence[PlanStep]) -> Played:
@@ -259,7 +264,7 @@ class _Play:
             whole = known if known is not None and count == self._waiting[about] else count
             what = f"messages in '{queue}'"
             self._lost.append(Lost("waiting", number, None, False, what, None if known is None else whole))
-        for _, queue in published.keys() - waited.keys():
+        for _, queue in published.keys() - waited.keys() - self._drained:
             self._lost.append(Lost("waiting", number, None, False, f"what was published into '{queue}' meanwhile"))
 
     def _act(self, act: AnyAct) -> None:
@@ -269,6 +274,7 @@ class _Play:
         elif isinstance(act, Count):
             pass
         elif isinstance(act, Drain):
+            self._drained.add((vhost, act.queue))
             client.told(commands.PurgeQueue(client.channel(vhost), act.queue))
         else:
             self._tell(act)
@@ -284,7 +290,10 @@ class _Play:
                 code, words = self._told(act)
             else:
                 code = 0
-                self._deletions_kept.add(act)
+                if isinstance(act, Delete):
+                    self._deletions_kept.add(act)
+        elif code and isinstance(act, Delete) and (act.vhost, act.name) in self._drained:
+            code, words = self._told(msgspec.structs.replace(act, if_empty=False))  # its consumers took that, too
         if code:
             raise PlanRefusedError(words)
         if isinstance(act, AddVhost):
@@ -302,7 +311,9 @@ class _Play:
             known = self._known.messages.get(ObjectName(QUEUE, move.vhost, self._at(move.vhost, move.queue)))
             known = self._known.messages.get(ObjectName(QUEUE, move.vhost, move.queue), known)
             most = self._broker.vhosts[move.vhost].flow(self._release).settings(move.to).max_length
-            room = 0 if most is None else most - _waited(self._held(move.vhost, move.to))
+            again = (move.vhost, move.to) in self._moved
+            there = 0 if again else self._waiting[ObjectName(QUEUE, move.vhost, move.to)]
+            room = 0 if most is None else most - max(there, _waited(self._held(move.vhost, move.to)))
             waited = _waited(held)
             waited -= room if 0 < room < waited else 0  # what was published in the play takes none of it
             what = f"messages that '{move.to}' has no room for: they stay in '{move.queue}'"
@@ -315,9 +326,21 @@ class _Play:
 
     def _told(self, act: AnyAct) -> tuple[int, str]:
         try:
-            return self._client.told(_command(act, self._client))
+            return self._client.told(_command(self._as_here(act), self._client))
         except OperatorError as error:
             raise PlanRefusedError(error.text) from error
+
+    def _as_here(self, act: AnyAct) -> AnyAct:
+        """Return an import with the types as which exchanges of plugins' types are taken here."""
+        if not isinstance(act, Import) or not self._types:
+            return act
+        exchanges = [
+            {**each, "type": self._types.get((act.vhost, each["name"]), each["type"])}
+            for each in act.document.get("exchanges", ())
+        ]
+        return msgspec.structs.replace(
+            act, document={**act.document, **({"exchanges": exchanges} if exchanges else {})}
+        )
 
     def _move(self, move: Move) -> bool:
         """Move what is in the queue, and return whether the other took all of it."""
@@ -343,7 +366,7 @@ class _Play:
         return True
 
     def _would_push_out(self, move: Move) -> bool:
-        """Tell whether the queue that gets a message has to drop one for it, or drops it at once: ``dlx redrive`` leaves it."""
+        """Tell whether the queue that gets a message drops one for it, or drops it at once: then it stays."""
         settings = self._broker.vhosts[move.vhost].flow(self._release).settings(move.to)
         if settings.queue.type == STREAM:
             return False

@@ -23,6 +23,8 @@ from simulator.analysis.plan.changes import EXCHANGE, OPERATOR_POLICY, POLICY, Q
 from simulator.json_values import plain
 
 _NAMES_TRIED = 6
+MOVING = ".moving"
+"""What the name of a queue ends with that takes the place of another for some steps."""
 _NAME_BYTES_MAX = 240
 """A longer name has no room for what is added to it: names have 255 bytes at most."""
 
@@ -234,9 +236,16 @@ class Order:
             f"delete {alike}, with the bindings",
             tuple(Delete(self.vhost, EXCHANGE, name) for name in names),
             (_NO_EXCHANGE,),
+            tuple(self._kept_by_plugins(names)),
         )
         bindings = [each for each in self._wanted - self._bound if self._is_of_recreated(each)]
         yield self._imported("declare again", (), list(self._exchanges.values()), bindings, (_NOT_AT_ONCE,))
+
+    def _kept_by_plugins(self, names: Iterable[str]) -> Iterator[str]:
+        for name in names:
+            kind = self._before.exchanges[name].type
+            if kind not in self._release.exchange_types:
+                yield f"what the plugin of {kind} keeps for '{name}' goes with it, such as messages that it delays"
 
     def _is_of_recreated(self, binding: Binding) -> bool:
         """Tell whether a binding went when an exchange was deleted that is declared again."""
@@ -293,14 +302,18 @@ class Order:
         return queue.type != STREAM and not queue.auto_delete
 
     def _consumers(self, names: Iterable[str]) -> tuple[str, ...]:
-        expiring = [name for name in names if self._expires_ms(name) is not None]
-        if not expiring:
-            return (_CONSUMERS,)
-        return _CONSUMERS, *(
-            f"'{name}' is deleted with its messages {self._expires_ms(name):,} ms after its last consumer has gone: "
-            "stop that one only right before this move"
-            for name in expiring
-        )
+        """Return what is to be said of the consumers of queues that are moved."""
+        stopped = any(self._expires_ms(name) is None for name in names)
+        return (*((_CONSUMERS,) if stopped else ()), *self._expiring(names))
+
+    def _expiring(self, names: Iterable[str]) -> Iterator[str]:
+        for name in names:
+            expires_ms = self._expires_ms(name)
+            if expires_ms is not None:
+                yield (
+                    f"'{name}' is deleted with its messages {expires_ms:,} ms after its last consumer has gone: stop "
+                    "that one only right before this move, since what it holds unacknowledged does not move"
+                )
 
     def _expires_ms(self, name: str) -> int | None:
         return effective_settings(self._before.queues[name], self._before, self._release).expires_ms
@@ -318,7 +331,7 @@ class Order:
         sides = (self._before, self._after)
         taken = {each for side in sides for each in (*side.queues, *side.exchanges)}
         name = name.encode()[:_NAME_BYTES_MAX].decode(errors="ignore")
-        names = chain((f"{name}.moving", f"moving.{name}"), (f"{name}.moving-{number}" for number in count(2)))
+        names = chain((f"{name}{MOVING}", f"moving.{name}"), (f"{name}.moving-{number}" for number in count(2)))
         free = list(islice((each for each in names if each not in taken), _NAMES_TRIED))
         return next((each for each in free if not self._policies_of(self._standing_in(name, each))), free[0])
 
@@ -351,7 +364,7 @@ class Order:
         return PlanStep(does, tuple(acts), (*refused, *risks), tuple(dangers))
 
     def _deleted(self, name: str, kind: str, *, empty: bool) -> tuple[AnyAct, ...]:
-        """Return the acts that delete a queue, one that has to be ``empty`` only if it is: servers see to that for classic ones."""
+        """Return the acts that delete a queue; of one that has to be ``empty`` servers see it if it is classic."""
         delete = Delete(self.vhost, QUEUE, name, if_empty=empty and kind == CLASSIC)
         return (Count(self.vhost, name), delete) if empty and kind == QUORUM else (delete,)
 
@@ -381,6 +394,7 @@ class Order:
                 f"delete {_counted(exchanges, 'exchange', 'exchanges')} {_quoted(exchanges)}",
                 tuple(Delete(self.vhost, EXCHANGE, name) for name in exchanges),
                 ("publishers that still publish there get 404 and lose their channel",),
+                tuple(self._kept_by_plugins(exchanges)),
             )
         yield from self._remove_queues()
 
@@ -401,16 +415,18 @@ class Order:
             yield self._imported("declare for the time being", (), exchanges, list(ways.values()))
             moved = [(name, way.destination, way.source) for name, way in ways.items()]
             risks = (*self._started_anew(), _ORDER)
-            yield self._move(moved, f"of {_quoted(list(ways))}", self._consumers(ways)[1:], risks)
-            acts = tuple(Delete(self.vhost, EXCHANGE, each.name) for each in exchanges)
-            yield PlanStep(f"delete the exchanges {_quoted([each.name for each in exchanges])}", acts)
+            yield self._move(moved, f"of {_quoted(list(ways))}", tuple(self._expiring(ways)), risks)
             self._bound -= set(ways.values())
         empty = [name for name in names if not moves[name] and self._is_empty(name)]
         if empty:
             does = f"wait until consumers have taken what is in {_quoted(empty)}"
             yield PlanStep(does, tuple(Drain(self.vhost, name) for name in empty))
         does = f"delete {_counted(names, 'queue', 'queues')} {_quoted(names)}"
-        yield self._deleting(does, names, {*empty, *ways}, tuple(self._cut(names))[:-1])
+        step = self._deleting(does, names, {*empty, *ways}, tuple(self._cut(names))[:-1])
+        used = [way.source for way in ways.values()]
+        does += f", and {_counted(used, 'exchange', 'exchanges')} {_quoted(used)}" if used else ""
+        acts = (*step.acts, *(Delete(self.vhost, EXCHANGE, name) for name in used))
+        yield msgspec.structs.replace(step, does=does, acts=acts)
 
     def _is_empty(self, name: str) -> bool:
         return self._known.messages.get(ObjectName(QUEUE, self.vhost, name)) == 0
@@ -474,8 +490,8 @@ _IF_EMPTY = "the server refuses it while there are messages: then move them once
 _ORDER = "the messages come behind those that are published meanwhile"
 _IF_NONE = "delete a queue only if its count is 0: these deletions take along what is in it"
 _AUTO_DELETE = (
-    "'{}' is auto_delete: it is deleted with its messages when its last consumer goes, so nothing can be moved out of it. "
-    "Let its consumers take what is in it, and do not stop them before"
+    "'{}' is auto_delete: it is deleted with its messages when its last consumer goes, so nothing can be moved out "
+    "of it. Let its consumers take what is in it, and do not stop them before"
 )
 
 
@@ -491,10 +507,6 @@ def without(kept: Container[Delete], steps: Iterable[PlanStep]) -> Iterator[Plan
             stays = f"keep {_quoted(names)} as long as messages are there: move them, or delete them yourself"
             does = step.does if acts else f"keep {_quoted(names)}: messages stay there"
             step = PlanStep(does, tuple(acts), step.risks, (stays, *(step.dangers if acts else ())))
-        elif len(acts) < len(step.acts):
-            step = PlanStep(
-                step.does if acts else "keep the exchanges through which messages move", tuple(acts), step.risks
-            )
         yield step
 
 
