@@ -18,7 +18,7 @@ from dlx.death_headers import stored_headers
 from dlx.deaths import DELIVERY_LIMIT, MAXLEN, REJECTED, X_DEATH
 from dlx.message_flow import Hop, MessageFlow
 from dlx.possible_deaths import DeathRule
-from dlx.releases import rules_of
+from dlx.releases import Release, rules_of
 from dlx.settings import AT_LEAST_ONCE, EXPIRES, alternate_exchange
 from dlx.topology import STREAM, Exchange
 from simulator.analysis.clients import NOTHING_STATED, Clients
@@ -335,6 +335,18 @@ def _end_of(queue: str, flow: MessageFlow) -> DeathRule | None:
     return None
 
 
+def exporter(snapshot: Snapshot) -> Release:
+    """Return the release of the server that exported the definitions; that of the snapshot where they do not say it."""
+    version = snapshot.definitions.rabbitmq_version
+    return snapshot.release if version is None else rules_of("", version)
+
+
+def omits_internal_exchanges(snapshot: Snapshot) -> bool:
+    """Tell whether the export leaves out internal exchanges."""
+    by_rabbitmqctl = not snapshot.definitions.single_vhost and "product_name" not in snapshot.definitions.document
+    return by_rabbitmqctl or not exporter(snapshot).definitions_internal_exchanges
+
+
 class _Unsure:
     """Knows which losses are unknown: of dead letters that go to what the broker refuses, or is guessed at.
 
@@ -344,10 +356,9 @@ class _Unsure:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._flows = snapshot.flows
-        document, self._version = snapshot.definitions.document, snapshot.definitions.rabbitmq_version
-        own = snapshot.release if self._version is None else rules_of("", self._version)
-        by_rabbitmqctl = not snapshot.definitions.single_vhost and "product_name" not in document
-        self._omits_internal = by_rabbitmqctl or not own.definitions_internal_exchanges
+        self._version = snapshot.definitions.rabbitmq_version
+        own = exporter(snapshot)
+        self._omits_internal = omits_internal_exchanges(snapshot)
         self._omits_bindings = not own.definitions_exclusive_bindings
         refused = {each.about for each in snapshot.refused if each.kept == "no"}
         self._refused = {*refused, *snapshot.of_plugins, *snapshot.stand_ins}

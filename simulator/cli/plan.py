@@ -34,7 +34,8 @@ _WIDTH_MAX = 110
 _NAME = "\0"
 """Stands for the name of an object, so that what is said of several in the same words is told once."""
 _HOST = "http://HOST:15672"
-_ALLOWED = ("--headers", "keep", "--allow", "lost-later")
+_KEPT = ("--own-keys", "--headers", "keep", "--allow", "lost-later")
+"""With its own key a message dies as before: what loses it later is not the move."""
 _Line = tuple[Text, int]
 
 
@@ -130,6 +131,8 @@ def _moves(given: Iterable[str], definitions: Definitions) -> Iterator[tuple[Obj
         old, separator, new = text.partition("=")
         if not separator or not new:
             raise click.UsageError(f"--move {text}: expected OLD=NEW, such as orders.dead=orders.dlq")
+        if old == new:
+            raise click.UsageError(f"--move {text}: the messages of a queue cannot move into itself")
         yield from ((queue, new) for queue in _queues(old, definitions, "--move"))
 
 
@@ -187,7 +190,7 @@ class _Commands:
             return self._curl(call)
         assert isinstance(act, Move)
         url = f"amqp://{quote(self._user, safe='')}:PASSWORD@{self._host}/{quote(act.vhost, safe='')}"
-        moved = ["dlx", "redrive", url, act.queue, "--to", "", act.to, *_ALLOWED, *self._management, "--execute"]
+        moved = ["dlx", "redrive", url, act.queue, "--to", act.through, *_KEPT, *self._management, "--execute"]
         return shlex.join(moved)
 
     def _curl(self, call: Call) -> str:
@@ -221,8 +224,10 @@ def _lines(found: Plan, commands: _Commands, new: str) -> Iterator[_Line]:
 def _losses(found: Plan) -> Iterator[_Line]:
     if not found.loses:
         yield Text("Nothing is lost on the way.", "bold green"), 0
-    for lost in _alike(map(_lost, found.played.lost)):
+    for lost in _alike(_lost(each) for each in found.played.lost if each.kind != "staying"):
         yield Text.assemble(("lost", "bold red"), f": {lost}"), 0
+    for stays in _alike(_lost(each) for each in found.played.lost if each.kind == "staying"):
+        yield Text.assemble(("stays", "bold red"), f": {stays}"), 0
     for error in found.new_errors:
         yield Text.assemble(("lost", "bold red"), f": new error {error.code} for {error.about}: {error.message}"), 0
     for refused in _alike(map(_lost, found.played.refused)):
@@ -251,7 +256,7 @@ def _alike(sentences: Iterable[str]) -> Iterator[str]:
 
 
 def _lost(lost: Lost) -> str:
-    if lost.kind == "waiting":
+    if lost.kind in ("waiting", "staying"):
         count = "" if lost.count is None else f"{lost.count:,} "
         unknown = " (nobody knows how many)" if lost.count is None and lost.what.startswith("messages") else ""
         return f"{count}{lost.what}{unknown}, in step {lost.step}"
@@ -269,12 +274,15 @@ def _steps(found: Plan, commands: _Commands) -> Iterator[_Line]:
             yield Text(commands.of(act)), _COMMAND
         if len(step.acts) > COMMANDS_MAX:
             yield Text(f"and {len(step.acts) - COMMANDS_MAX:,} more commands: --json has all"), _COMMAND
-        for risk in step.risks:
+        for risk in (*step.dangers, *step.risks):
             yield Text(f"risk: {risk}", "yellow"), 4
     yield Text(""), 0
 
 
 def _changed(found: Plan, new: str) -> Iterator[_Line]:
+    kept = [("a server neither compares what changes nor acts by it, and no step changes it", str(each.about))
+            for each in found.left_alone]  # fmt: skip
+    yield from _grouped("Stays as it is", kept)
     yield from _grouped("Changes", map(_change, found.changes))
     yield from _grouped("Policies change", map(_effect, found.policy_effects))
     said = [(f"{each.code} {each.text}", str(each.about)) for each in found.answers if each.code]
@@ -337,7 +345,11 @@ def _as_json(found: Plan, commands: _Commands) -> dict[str, Any]:
         "twice": found.played.twice,
         "new_errors": [each.as_json() for each in found.new_errors],
         "steps": [
-            {"does": each.does, "risks": each.risks, "acts": [_act(act, commands) for act in each.acts]}
+            {
+                "does": each.does,
+                "risks": (*each.dangers, *each.risks),
+                "acts": [_act(act, commands) for act in each.acts],
+            }
             for each in found.steps
         ],
         "changes": [
@@ -353,6 +365,7 @@ def _as_json(found: Plan, commands: _Commands) -> dict[str, Any]:
         ],
         "answers": [{**_about(each.about), "code": each.code, "text": each.text} for each in found.answers],
         "old_answers": [{**_about(each.about), "code": each.code, "text": each.text} for each in found.old_answers],
+        "left_alone": [_about(each.about) for each in found.left_alone],
         "not_imported": [_about(each) for each in found.not_imported],
         "deletions": [
             {
@@ -381,5 +394,5 @@ def _act(act: AnyAct, commands: _Commands) -> Mapping[str, Any]:
     if call is not None:
         done["call"] = msgspec.to_builtins(call)
     if isinstance(act, Move):
-        done["move"] = {"vhost": act.vhost, "queue": act.queue, "to": act.to}
+        done["move"] = {"vhost": act.vhost, "queue": act.queue, "to": act.to, "through": act.through}
     return done
