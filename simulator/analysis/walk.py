@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from dlx.deaths import REASONS
 from dlx.message_flow import Hop, MessageFlow, State
-from simulator.analysis.clients import Clients, NOTHING_STATED
+from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.lint.names import is_named_for_dead_letters, is_named_for_waiting
 from simulator.analysis.slices import message_of
 from simulator.scenario.steps import Publish

@@ -139,7 +139,7 @@ def _kind(document: Document) -> str:
 
 
 def _sections(defined: Iterable[Defined]) -> tuple[dict[str, list[Defined]], list[str], tuple[str, ...]]:
-    """Return the items by section, without those that a later file replaces, which ones replace others, and virtual hosts that are not defined."""
+    """Return the items by section, which ones replace those of an earlier file, and undefined virtual hosts."""
     found: dict[str, dict[bytes, list[Defined]]] = {section: {} for section in NAMED_BY}
     remarks, assumed = [], list[str]()
     for each in defined:
