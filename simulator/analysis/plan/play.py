@@ -284,7 +284,7 @@ class _Play:
             self._deletions_kept.add(act)
             return
         code, words = self._told(act)
-        moved = self._moved.get((act.vhost, act.name)) if code and isinstance(act, Delete) else None
+        moved = self._moved.get((act.vhost, act.name)) if code and isinstance(act, Delete) and act.kind == QUEUE else None
         if moved is not None:  # something came in behind the move
             if self._move(moved):
                 code, words = self._told(act)
@@ -296,6 +296,8 @@ class _Play:
             code, words = self._told(msgspec.structs.replace(act, if_empty=False))  # its consumers took that, too
         if code:
             raise PlanRefusedError(words)
+        if isinstance(act, Delete) and act.kind == QUEUE and act not in self._deletions_kept:
+            self._stuck = {each: step for each, step in self._stuck.items() if each.queue != act.name}
         if isinstance(act, AddVhost):
             for user in (USER, TRIAL_USER):
                 self._client.told(commands.SetPermissions(user, act.vhost, ".*", ".*", ".*"))
@@ -310,7 +312,8 @@ class _Play:
             held = self._held(move.vhost, move.queue)
             known = self._known.messages.get(ObjectName(QUEUE, move.vhost, self._at(move.vhost, move.queue)))
             known = self._known.messages.get(ObjectName(QUEUE, move.vhost, move.queue), known)
-            most = self._broker.vhosts[move.vhost].flow(self._release).settings(move.to).max_length
+            target = self._broker.queue(move.to, move.vhost)
+            most = None if target is None else target.settings.max_length
             again = (move.vhost, move.to) in self._moved
             there = 0 if again else self._waiting[ObjectName(QUEUE, move.vhost, move.to)]
             room = 0 if most is None else most - max(there, _waited(self._held(move.vhost, move.to)))
