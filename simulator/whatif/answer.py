@@ -216,8 +216,8 @@ def sureness(answer: WhatIfAnswer) -> Iterator[str]:
 def _undecided(answer: WhatIfAnswer) -> str:
     lost = f"; {answer.undecided_losing:,} of them would lose copies then" if answer.undecided_losing else ""
     return (
-        f"{_messages(answer.undecided)} count here as returned by their consumers (basic.nack), and end in another way if"
-        f" these failed them (basic.reject, a lost channel): a trace does not show which{lost}"
+        f"{_messages(answer.undecided)} count here as returned by their consumers (basic.nack), and end in another way"
+        f" if these failed them (basic.reject, a lost channel): a trace does not show which{lost}"
     )
 
 

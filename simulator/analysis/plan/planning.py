@@ -28,7 +28,7 @@ from simulator.analysis.plan.changes import (
     sides,
     topology_of,
 )
-from simulator.analysis.plan.play import UNKNOWN_WAITING, WAITING_MAX, Played, broker_of, played
+from simulator.analysis.plan.play import UNKNOWN_WAITING, Played, broker_of, played
 from simulator.analysis.plan.refusals import Answer, answers, to_recreate, unchanged_by_import
 from simulator.analysis.plan.steps import MOVING, Known, Order, PlanStep, import_document, without
 from simulator.analysis.snapshot import Snapshot
@@ -273,12 +273,8 @@ class _Planning:
                 continue
             yield f"'{new}' takes the place of '{old.name}', as what comes to both is alike: its messages move there"
         if any(each not in self._known.messages for each in self._queues()):
-            yield (
-                f"messages wait in all queues: it is played with {UNKNOWN_WAITING} where nobody said how many, "
-                f"and {WAITING_MAX:,} in all at most"
-            )
-        yield "the steps take no time in which messages expire; consumers take nothing but where a step waits for it"
-        yield "a consumer may reject a message between any two steps: dead letters of other deaths go the same way"
+            yield f"{UNKNOWN_WAITING} messages wait in each queue of which nobody said how many do"
+        yield "nothing expires during the steps, and consumers take nothing; messages may die between any two steps"
 
     def _queues(self) -> Iterator[ObjectName]:
         for key, part in self._had.items():

@@ -155,6 +155,11 @@ class _Play:
         self._clients = Clients(self._broker, START_US)
         self._client = Client(self._broker)
         self._entries = self._publishes(before, after)
+        both = [item for side in (before, after) for item in side.topologies.items()]
+        bindings = [(vhost, each) for vhost, it in both for bound in it.bindings.values() for each in bound]
+        self._keys = {(vhost, each.routing_key) for vhost, each in bindings}
+        exchanges = [(vhost, each) for vhost, it in both for each in it.exchanges.values()]
+        self._topics = {(vhost, each.name) for vhost, each in exchanges if each.type == "topic"}
         self._kept = {(vhost, name) for vhost, flow in after.flows.items() for name in flow.topology.queues}
         self._kept -= {(each.vhost, each.name) for each in after.left_out}
         self._probes: dict[tuple[str, str, str, tuple[str, ...]], Message] = {}
@@ -284,7 +289,8 @@ class _Play:
             self._deletions_kept.add(act)
             return
         code, words = self._told(act)
-        moved = self._moved.get((act.vhost, act.name)) if code and isinstance(act, Delete) and act.kind == QUEUE else None
+        is_queue = isinstance(act, Delete) and act.kind == QUEUE
+        moved = self._moved.get((act.vhost, act.name)) if code and isinstance(act, Delete) and is_queue else None
         if moved is not None:  # something came in behind the move
             if self._move(moved):
                 code, words = self._told(act)
@@ -296,7 +302,7 @@ class _Play:
             code, words = self._told(msgspec.structs.replace(act, if_empty=False))  # its consumers took that, too
         if code:
             raise PlanRefusedError(words)
-        if isinstance(act, Delete) and act.kind == QUEUE and act not in self._deletions_kept:
+        if isinstance(act, Delete) and is_queue and act not in self._deletions_kept:
             self._stuck = {each: step for each, step in self._stuck.items() if each.queue != act.name}
         if isinstance(act, AddVhost):
             for user in (USER, TRIAL_USER):
@@ -469,10 +475,25 @@ class _Play:
         publish = next(each for each in self._entries if repr(each) == probe)
         exchange = f"exchange '{publish.exchange}'" if publish.exchange else "the default exchange"
         headers = f" and headers {canonical_json(plain(publish.headers))}" if publish.headers else ""
-        return "published", f"publishes to {exchange} with", f"key '{publish.routing_key}'{headers}"
+        return "published", f"publishes to {exchange} with", f"{self._key(publish)}{headers}"
+
+    def _key(self, publish: Publish) -> str:
+        """Return the key of a publish; where no binding names it, what it stands for."""
+        if not publish.exchange or (publish.vhost, publish.routing_key) in self._keys:
+            return f"key '{publish.routing_key}'"
+        if (publish.vhost, publish.exchange) in self._topics:
+            return f"keys such as '{publish.routing_key}'"
+        return "any key that no binding names"
 
     def _twice(self) -> Iterator[str]:
-        """Yield which messages came twice."""
+        """Yield which messages came twice, or to two queues of which each is to get them at its time."""
+        for publish in self._entries:
+            reached = [reach.get(repr(publish)) or frozenset() for _, reach in self._rounds if repr(publish) in reach]
+            old, new = reached[0] - reached[-1], reached[-1] - reached[0]
+            if any(each & old and each & new for each in reached):
+                _, where, name = self._named(repr(publish))
+                queues = " and ".join(f"'{queue}'" for queue in sorted(old | new))
+                yield f"{where} {name}: until the old bindings are removed, it comes to {queues}"
         twice = Counter((vhost, queue) for (_, vhost, queue), count in self._copies().items() if count > 1)
         for (_, queue), _count in twice.items():
             yield f"what is published to '{queue}' while it and the queue in its place are both bound"
