@@ -190,16 +190,21 @@ class _Planning:
     def _renames(self, given: Iterable[ObjectName]) -> Iterator[tuple[ObjectName, str]]:
         """Yield the queues that go, each with the only new one that is bound alike, or gets the same dead letters."""
         gone = [each.about for each in self._changes if each.what == "removed" and isinstance(each.before, Queue)]
-        for old in gone:  # one that an earlier plan left, since its messages had no room
-            whose = old.name.removesuffix(MOVING)
-            if old not in given and whose != old.name and (QUEUE, old.vhost, whose) in self._has:
-                yield old, whose
-        gone = [old for old in gone if (QUEUE, old.vhost, old.name.removesuffix(MOVING)) not in self._has]
+        left = {old: whose for old in gone if (whose := self._left_of(old)) is not None}
+        yield from ((old, whose) for old, whose in left.items() if old not in given)
+        gone = [old for old in gone if old not in left]
         new = [each.about for each in self._changes if each.what == "added" and isinstance(each.after, Queue)]
         alike = {old: [each for each in new if self._is_alike(old, each)] for old in gone if old not in given}
         for old, found in alike.items():
             if len(found) == 1 and sum(found == others for others in alike.values()) == 1:
                 yield old, found[0].name
+
+    def _left_of(self, old: ObjectName) -> str | None:
+        """Return the queue to which an earlier plan could not move all that is in this one."""
+        whose = old.name.removesuffix(MOVING)
+        ways = topology_of(self._had, old.vhost).bindings.get(f"{old.name}{MOVING}", ())
+        to = [whose, *(each.destination for each in ways if each.destination_type == QUEUE)]
+        return next((each for each in to if each != old.name and (QUEUE, old.vhost, each) in self._has), None)
 
     def _is_alike(self, old: ObjectName, new: ObjectName) -> bool:
         if old.vhost != new.vhost:
@@ -268,7 +273,7 @@ class _Planning:
         else:
             yield (f"publishers go on between the steps; keys that bindings tell apart: {found.published:,}")
         for old, new in self._renamed.items():
-            if old.name == f"{new}{MOVING}":
+            if self._left_of(old) is not None:
                 yield f"'{old.name}' is left of an earlier plan: its messages belong into '{new}'"
                 continue
             yield f"'{new}' takes the place of '{old.name}', as what comes to both is alike: its messages move there"

@@ -178,6 +178,9 @@ class _Play:
         """Return what publishers publish by either topology, to virtual hosts that are there now."""
         found = {repr(each): each for each in (*before.entries.publishes, *after.entries.publishes)}
         left = {each.name for each, to in self._known.moves.items() if each.name == f"{to}{MOVING}"}
+        for each in self._known.moves:
+            if f"{each.name}{MOVING}" in before.topologies[each.vhost].exchanges:
+                left |= {each.name, f"{each.name}{MOVING}"}
         found = {key: each for key, each in found.items() if (each.exchange or each.routing_key) not in left}
         return [each for each in found.values() if each.vhost in self._vhosts and each.vhost in before.broker.vhosts]
 
@@ -326,6 +329,11 @@ class _Play:
             waited = _waited(held)
             waited -= room if 0 < room < waited else 0  # what was published in the play takes none of it
             what = f"messages that '{move.to}' has no room for: they stay in '{move.queue}'"
+            if not waited:
+                known, what = (
+                    None,
+                    f"what is published meanwhile and '{move.to}' has no room for: it stays in '{move.queue}'",
+                )
             if held:
                 yield Lost("staying", number, None, False, what, None if known is None else waited)
 

@@ -493,7 +493,10 @@ _CONSUMERS = (
 )
 _IF_EMPTY = "the server refuses it while there are messages: then move them once more, and delete it at once"
 _ORDER = "the messages come behind those that are published meanwhile"
-_IF_NONE = "delete a queue only if its count is 0: these deletions take along what is in it"
+_IF_NONE = (
+    "delete a queue only if the move left 0 in it, and its count, which is some seconds old, is 0, too: the deletion "
+    "takes along what is in it"
+)
 _AUTO_DELETE = (
     "'{}' is auto_delete: it is deleted with its messages when its last consumer goes, so nothing can be moved out "
     "of it. Let its consumers take what is in it, and do not stop them before"
