@@ -401,6 +401,10 @@ def test_the_export_of_one_virtual_host_is_for_the_one_of_the_other(
     single = tmp_path / "single.json"
     single.write_text(json.dumps(OLD), encoding="utf-8")
     assert answer(capsys, old, str(single))[1]["changes"] == []
+    one, short = tmp_path / "one.json", tmp_path / "short.json"
+    one.write_text(json.dumps(OLD | {"original_vhost_name": "of shop"}), encoding="utf-8")
+    short.write_text(json.dumps(OLD | {"queues": [queue("orders", max_length=3), DEAD]}), encoding="utf-8")
+    assert [each["code"] for each in answer(capsys, str(one), str(short))[1]["new_errors"]] == ["DLX002"]
     document = json.loads(Path(old).read_text(encoding="utf-8"))
     document["vhosts"].append({"name": "other"})
     Path(old).write_text(json.dumps(document), encoding="utf-8")
