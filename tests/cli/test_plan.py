@@ -278,7 +278,7 @@ def test_a_queue_that_goes_with_its_last_consumer_cannot_be_moved(files: Any, ca
     assert (status, lost(found)) == (1, [("messages in 'orders.dead'", 2, None, 3)])
     risks = [risk for step in found["steps"] for risk in step["risks"]]
     assert any(risk.startswith("'orders.dead' is auto_delete") for risk in risks)
-    assert not any("stop the consumers first" in risk for risk in risks)
+    assert not any(risk.startswith("stop the consumers") for risk in risks)
 
 
 def test_a_queue_that_expires_keeps_its_consumers_until_it_is_moved(files: Any, capsys: Capture) -> None:
@@ -286,7 +286,7 @@ def test_a_queue_that_expires_keeps_its_consumers_until_it_is_moved(files: Any, 
     _, found = answer(capsys, old, new)
     risks = [risk for step in found["steps"] for risk in step["risks"]]
     assert any("'orders' is deleted with its messages 3,000 ms after its last consumer" in risk for risk in risks)
-    assert not any("stop the consumers first" in risk for risk in risks)
+    assert not any(risk.startswith("stop the consumers") for risk in risks)
 
 
 def test_an_internal_exchange_that_exports_leave_out_stays(files: Any, capsys: Capture) -> None:
@@ -361,7 +361,9 @@ def test_people_read_the_loss_first_and_then_the_steps_with_commands_without_a_p
     assert out.index("lost: ") < out.index("1. declare") < out.index("Changes") < out.index("Assumed: ")
     assert main(["plan", *files(OLD, QUORUM)]) == 0
     heeded = " ".join(capsys.readouterr().out.split())
-    assert heeded.startswith("Nothing is lost, if you see to this: risk: in step 3: stop the consumers first")
+    assert heeded.startswith(
+        "Nothing is lost, if you see to this: risk: in step 3: stop the consumers of 'orders' first"
+    )
 
 
 def test_equal_changes_are_told_once(files: Any, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

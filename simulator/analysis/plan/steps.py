@@ -305,8 +305,8 @@ class Order:
 
     def _consumers(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return what is to be said of the consumers of queues that are moved."""
-        stopped = any(self._expires_ms(name) is None for name in names)
-        return (*((_CONSUMERS,) if stopped else ()), *self._expiring(names))
+        stopped = [name for name in names if self._expires_ms(name) is None]
+        return (*((_CONSUMERS.format(_quoted(stopped)),) if stopped else ()), *self._expiring(names))
 
     def _expiring(self, names: Iterable[str]) -> Iterator[str]:
         for name in names:
@@ -489,7 +489,7 @@ _NO_EXCHANGE = "until the next step publishers get 404 and lose their channel, a
 _NOT_AT_ONCE = "the import adds one binding after the other: what is published before its binding is lost"
 _AWAY = "until the next step, what goes to such a queue through the default exchange reaches no queue"
 _CONSUMERS = (
-    "stop the consumers first: what they hold unacknowledged when their queue is deleted is in no queue any more"
+    "stop the consumers of {} first: what they hold unacknowledged when their queue is deleted is in no queue any more"
 )
 _IF_EMPTY = "the server refuses it while there are messages: then move them once more, and delete it at once"
 _ORDER = "the messages come behind those that are published meanwhile"
@@ -499,7 +499,7 @@ _IF_NONE = (
 )
 _AUTO_DELETE = (
     "'{}' is auto_delete: it is deleted with its messages when its last consumer goes, so nothing can be moved out "
-    "of it. Let its consumers take what is in it, and do not stop them before"
+    "of it. Let its consumers take what is in it, and do not stop them before; its deletion gets 404 then"
 )
 
 
