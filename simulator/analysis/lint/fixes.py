@@ -308,7 +308,7 @@ def _curl(policy: Mapping[str, Any]) -> str:
     path = "/".join(quote(policy[part], safe="") for part in ("vhost", "name"))
     body = {key: policy[key] for key in ("pattern", "apply-to", "definition", "priority")}
     data = ["-H", "content-type: application/json", "-d", msgspec.json.encode(body).decode()]
-    return shlex.join(["curl", "-u", "USER", "-X", "PUT", *data, f"http://localhost:15672/api/policies/{path}"])
+    return shlex.join(["curl", "-fsS", "-u", "USER", "-X", "PUT", *data, f"http://localhost:15672/api/policies/{path}"])
 
 
 def _yaml(policies: Iterable[Mapping[str, Any]]) -> str:

@@ -83,7 +83,8 @@ def _named_as(unnamed: Definitions, other: Definitions) -> Definitions:
     if len(other.vhosts) != 1:
         problem = f'missing; expected the virtual host of {other.source} that this is of, such as "{other.vhosts[0]}"'
         raise DefinitionsError(unnamed.source, "original_vhost_name", problem)
-    return Definitions(unnamed.document, unnamed.source, other.vhosts[0])
+    document = {**unnamed.document, "original_vhost_name": other.vhosts[0]}
+    return Definitions(document, unnamed.source)
 
 
 def objects_of(snapshot: Snapshot, unseen: Iterable[Key] = ()) -> dict[Key, Part]:

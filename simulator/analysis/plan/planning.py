@@ -28,7 +28,7 @@ from simulator.analysis.plan.changes import (
     sides,
     topology_of,
 )
-from simulator.analysis.plan.play import UNKNOWN_WAITING, WAITING_MAX, Played, broker_of, played
+from simulator.analysis.plan.play import UNKNOWN_WAITING, Played, broker_of, played
 from simulator.analysis.plan.refusals import Answer, answers, to_recreate, unchanged_by_import
 from simulator.analysis.plan.steps import MOVING, Known, Order, PlanStep, import_document, without
 from simulator.analysis.snapshot import Snapshot
@@ -190,16 +190,21 @@ class _Planning:
     def _renames(self, given: Iterable[ObjectName]) -> Iterator[tuple[ObjectName, str]]:
         """Yield the queues that go, each with the only new one that is bound alike, or gets the same dead letters."""
         gone = [each.about for each in self._changes if each.what == "removed" and isinstance(each.before, Queue)]
-        for old in gone:  # one that an earlier plan left, since its messages had no room
-            whose = old.name.removesuffix(MOVING)
-            if old not in given and whose != old.name and (QUEUE, old.vhost, whose) in self._has:
-                yield old, whose
-        gone = [old for old in gone if (QUEUE, old.vhost, old.name.removesuffix(MOVING)) not in self._has]
+        left = {old: whose for old in gone if (whose := self._left_of(old)) is not None}
+        yield from ((old, whose) for old, whose in left.items() if old not in given)
+        gone = [old for old in gone if old not in left]
         new = [each.about for each in self._changes if each.what == "added" and isinstance(each.after, Queue)]
         alike = {old: [each for each in new if self._is_alike(old, each)] for old in gone if old not in given}
         for old, found in alike.items():
             if len(found) == 1 and sum(found == others for others in alike.values()) == 1:
                 yield old, found[0].name
+
+    def _left_of(self, old: ObjectName) -> str | None:
+        """Return the queue to which an earlier plan could not move all that is in this one."""
+        whose = old.name.removesuffix(MOVING)
+        ways = topology_of(self._had, old.vhost).bindings.get(f"{old.name}{MOVING}", ())
+        to = [whose, *(each.destination for each in ways if each.destination_type == QUEUE)]
+        return next((each for each in to if each != old.name and (QUEUE, old.vhost, each) in self._has), None)
 
     def _is_alike(self, old: ObjectName, new: ObjectName) -> bool:
         if old.vhost != new.vhost:
@@ -268,17 +273,13 @@ class _Planning:
         else:
             yield (f"publishers go on between the steps; keys that bindings tell apart: {found.published:,}")
         for old, new in self._renamed.items():
-            if old.name == f"{new}{MOVING}":
+            if self._left_of(old) is not None:
                 yield f"'{old.name}' is left of an earlier plan: its messages belong into '{new}'"
                 continue
             yield f"'{new}' takes the place of '{old.name}', as what comes to both is alike: its messages move there"
         if any(each not in self._known.messages for each in self._queues()):
-            yield (
-                f"messages wait in all queues: it is played with {UNKNOWN_WAITING} where nobody said how many, "
-                f"and {WAITING_MAX:,} in all at most"
-            )
-        yield "the steps take no time in which messages expire; consumers take nothing but where a step waits for it"
-        yield "a consumer may reject a message between any two steps: dead letters of other deaths go the same way"
+            yield f"{UNKNOWN_WAITING} messages wait in each queue of which nobody said how many do"
+        yield "nothing expires during the steps, and consumers take nothing; messages may die between any two steps"
 
     def _queues(self) -> Iterator[ObjectName]:
         for key, part in self._had.items():

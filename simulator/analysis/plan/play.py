@@ -155,6 +155,11 @@ class _Play:
         self._clients = Clients(self._broker, START_US)
         self._client = Client(self._broker)
         self._entries = self._publishes(before, after)
+        both = [item for side in (before, after) for item in side.topologies.items()]
+        bindings = [(vhost, each) for vhost, it in both for bound in it.bindings.values() for each in bound]
+        self._keys = {(vhost, each.routing_key) for vhost, each in bindings}
+        exchanges = [(vhost, each) for vhost, it in both for each in it.exchanges.values()]
+        self._topics = {(vhost, each.name) for vhost, each in exchanges if each.type == "topic"}
         self._kept = {(vhost, name) for vhost, flow in after.flows.items() for name in flow.topology.queues}
         self._kept -= {(each.vhost, each.name) for each in after.left_out}
         self._probes: dict[tuple[str, str, str, tuple[str, ...]], Message] = {}
@@ -173,6 +178,9 @@ class _Play:
         """Return what publishers publish by either topology, to virtual hosts that are there now."""
         found = {repr(each): each for each in (*before.entries.publishes, *after.entries.publishes)}
         left = {each.name for each, to in self._known.moves.items() if each.name == f"{to}{MOVING}"}
+        for each in self._known.moves:
+            if f"{each.name}{MOVING}" in before.topologies[each.vhost].exchanges:
+                left |= {each.name, f"{each.name}{MOVING}"}
         found = {key: each for key, each in found.items() if (each.exchange or each.routing_key) not in left}
         return [each for each in found.values() if each.vhost in self._vhosts and each.vhost in before.broker.vhosts]
 
@@ -284,7 +292,8 @@ class _Play:
             self._deletions_kept.add(act)
             return
         code, words = self._told(act)
-        moved = self._moved.get((act.vhost, act.name)) if code and isinstance(act, Delete) else None
+        is_queue = isinstance(act, Delete) and act.kind == QUEUE
+        moved = self._moved.get((act.vhost, act.name)) if code and isinstance(act, Delete) and is_queue else None
         if moved is not None:  # something came in behind the move
             if self._move(moved):
                 code, words = self._told(act)
@@ -296,6 +305,8 @@ class _Play:
             code, words = self._told(msgspec.structs.replace(act, if_empty=False))  # its consumers took that, too
         if code:
             raise PlanRefusedError(words)
+        if isinstance(act, Delete) and is_queue and act not in self._deletions_kept:
+            self._stuck = {each: step for each, step in self._stuck.items() if each.queue != act.name}
         if isinstance(act, AddVhost):
             for user in (USER, TRIAL_USER):
                 self._client.told(commands.SetPermissions(user, act.vhost, ".*", ".*", ".*"))
@@ -310,13 +321,19 @@ class _Play:
             held = self._held(move.vhost, move.queue)
             known = self._known.messages.get(ObjectName(QUEUE, move.vhost, self._at(move.vhost, move.queue)))
             known = self._known.messages.get(ObjectName(QUEUE, move.vhost, move.queue), known)
-            most = self._broker.vhosts[move.vhost].flow(self._release).settings(move.to).max_length
+            target = self._broker.queue(move.to, move.vhost)
+            most = None if target is None else target.settings.max_length
             again = (move.vhost, move.to) in self._moved
             there = 0 if again else self._waiting[ObjectName(QUEUE, move.vhost, move.to)]
             room = 0 if most is None else most - max(there, _waited(self._held(move.vhost, move.to)))
             waited = _waited(held)
             waited -= room if 0 < room < waited else 0  # what was published in the play takes none of it
             what = f"messages that '{move.to}' has no room for: they stay in '{move.queue}'"
+            if not waited:
+                known, what = (
+                    None,
+                    f"what is published meanwhile and '{move.to}' has no room for: it stays in '{move.queue}'",
+                )
             if held:
                 yield Lost("staying", number, None, False, what, None if known is None else waited)
 
@@ -466,10 +483,25 @@ class _Play:
         publish = next(each for each in self._entries if repr(each) == probe)
         exchange = f"exchange '{publish.exchange}'" if publish.exchange else "the default exchange"
         headers = f" and headers {canonical_json(plain(publish.headers))}" if publish.headers else ""
-        return "published", f"publishes to {exchange} with", f"key '{publish.routing_key}'{headers}"
+        return "published", f"publishes to {exchange} with", f"{self._key(publish)}{headers}"
+
+    def _key(self, publish: Publish) -> str:
+        """Return the key of a publish; where no binding names it, what it stands for."""
+        if not publish.exchange or (publish.vhost, publish.routing_key) in self._keys:
+            return f"key '{publish.routing_key}'"
+        if (publish.vhost, publish.exchange) in self._topics:
+            return f"keys such as '{publish.routing_key}'"
+        return "any key that no binding names"
 
     def _twice(self) -> Iterator[str]:
-        """Yield which messages came twice."""
+        """Yield which messages came twice, or to two queues of which each is to get them at its time."""
+        for publish in self._entries:
+            reached = [reach.get(repr(publish)) or frozenset() for _, reach in self._rounds if repr(publish) in reach]
+            old, new = reached[0] - reached[-1], reached[-1] - reached[0]
+            if any(each & old and each & new for each in reached):
+                _, where, name = self._named(repr(publish))
+                queues = " and ".join(f"'{queue}'" for queue in sorted(old | new))
+                yield f"{where} {name}: until the old bindings are removed, it comes to {queues}"
         twice = Counter((vhost, queue) for (_, vhost, queue), count in self._copies().items() if count > 1)
         for (_, queue), _count in twice.items():
             yield f"what is published to '{queue}' while it and the queue in its place are both bound"

@@ -239,7 +239,8 @@ class Order:
             tuple(self._kept_by_plugins(names)),
         )
         bindings = [each for each in self._wanted - self._bound if self._is_of_recreated(each)]
-        yield self._imported("declare again", (), list(self._exchanges.values()), bindings, (_NOT_AT_ONCE,))
+        step = self._imported("declare again", (), list(self._exchanges.values()), bindings)
+        yield msgspec.structs.replace(step, dangers=self._of_publishers(_NOT_AT_ONCE) if bindings else ())
 
     def _kept_by_plugins(self, names: Iterable[str]) -> Iterator[str]:
         for name in names:
@@ -277,7 +278,8 @@ class Order:
         if moved:
             ways = [(name, self.temporary[name], self.temporary[name]) for name in moved]
             yield self._move(ways, f"out of {_quoted(moved)}", self._consumers(moved), tuple(self._started_anew()))
-        yield self._deleting(f"delete {alike}", names, set(moved), tuple(self._cut(names)))
+        step = self._deleting(f"delete {alike}", names, set(moved), tuple(self._cut(names)))
+        yield msgspec.structs.replace(step, dangers=(*step.dangers, *self._of_publishers(_AWAY)))
         self._bound = {each for each in self._bound if not any(_touches(each, QUEUE, name) for name in names)}
         back = [Binding(source=self.temporary[name], destination=name) for name in names]
         again = [
@@ -303,8 +305,8 @@ class Order:
 
     def _consumers(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return what is to be said of the consumers of queues that are moved."""
-        stopped = any(self._expires_ms(name) is None for name in names)
-        return (*((_CONSUMERS,) if stopped else ()), *self._expiring(names))
+        stopped = [name for name in names if self._expires_ms(name) is None]
+        return (*((_CONSUMERS.format(_quoted(stopped)),) if stopped else ()), *self._expiring(names))
 
     def _expiring(self, names: Iterable[str]) -> Iterator[str]:
         for name in names:
@@ -351,7 +353,9 @@ class Order:
             number = self._known.consumers.get(ObjectName(QUEUE, self.vhost, name))
             if number:
                 yield f"{number:,} {'consumer' if number == 1 else 'consumers'} of '{name}' are cancelled"
-        yield "until the next step, what goes there through the default exchange reaches no queue"
+
+    def _of_publishers(self, danger: str) -> tuple[str, ...]:
+        return () if self._known.publishers_stopped else (danger,)
 
     def _deleting(self, does: str, names: Sequence[str], given: Container[str], risks: tuple[str, ...]) -> PlanStep:
         """Return the step that deletes queues; ``given``: those that have to be empty then."""
@@ -415,14 +419,14 @@ class Order:
             yield self._imported("declare for the time being", (), exchanges, list(ways.values()))
             moved = [(name, way.destination, way.source) for name, way in ways.items()]
             risks = (*self._started_anew(), _ORDER)
-            yield self._move(moved, f"of {_quoted(list(ways))}", tuple(self._expiring(ways)), risks)
+            yield self._move(moved, f"of {_quoted(list(ways))}", self._consumers(ways), risks)
             self._bound -= set(ways.values())
         empty = [name for name in names if not moves[name] and self._is_empty(name)]
         if empty:
             does = f"wait until consumers have taken what is in {_quoted(empty)}"
             yield PlanStep(does, tuple(Drain(self.vhost, name) for name in empty))
         does = f"delete {_counted(names, 'queue', 'queues')} {_quoted(names)}"
-        step = self._deleting(does, names, {*empty, *ways}, tuple(self._cut(names))[:-1])
+        step = self._deleting(does, names, {*empty, *ways}, tuple(self._cut(names)))
         used = [way.source for way in ways.values()]
         does += f", and {_counted(used, 'exchange', 'exchanges')} {_quoted(used)}" if used else ""
         acts = (*step.acts, *(Delete(self.vhost, EXCHANGE, name) for name in used))
@@ -483,15 +487,19 @@ class Order:
 _AT_ONCE = "a policy applies at once to all queues that it names: a shorter limit or time to live drops messages"
 _NO_EXCHANGE = "until the next step publishers get 404 and lose their channel, and dead letters for it are dropped"
 _NOT_AT_ONCE = "the import adds one binding after the other: what is published before its binding is lost"
+_AWAY = "until the next step, what goes to such a queue through the default exchange reaches no queue"
 _CONSUMERS = (
-    "stop the consumers first: what they hold unacknowledged when their queue is deleted is in no queue any more"
+    "stop the consumers of {} first: what they hold unacknowledged when their queue is deleted is in no queue any more"
 )
 _IF_EMPTY = "the server refuses it while there are messages: then move them once more, and delete it at once"
 _ORDER = "the messages come behind those that are published meanwhile"
-_IF_NONE = "delete a queue only if its count is 0: these deletions take along what is in it"
+_IF_NONE = (
+    "delete a queue only if the move left 0 in it, and its count, which is some seconds old, is 0, too: the deletion "
+    "takes along what is in it"
+)
 _AUTO_DELETE = (
     "'{}' is auto_delete: it is deleted with its messages when its last consumer goes, so nothing can be moved out "
-    "of it. Let its consumers take what is in it, and do not stop them before"
+    "of it. Let its consumers take what is in it, and do not stop them before; its deletion gets 404 then"
 )
 
 
