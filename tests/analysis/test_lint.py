@@ -363,3 +363,10 @@ def test_what_only_a_binding_names_stands_at_the_binding_and_is_not_called_expor
     assert only.place is not None
     assert only.place.line == 4
     assert "what happens to messages in queue 'ordres': it is bound here, and not declared" in report.unchecked
+
+
+@pytest.mark.parametrize("limit", [2, 5, 99, 100, 5_000, 100_000])
+def test_a_full_queue_loses_with_the_first_message_that_is_one_too_many(limit: int) -> None:
+    (only,) = found(queue("work", max_length=limit))
+    assert only.needs == f"{limit + 1:,} waiting messages"
+    assert only.severity == ("error" if limit < 100 else "warning")
