@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
@@ -95,7 +95,10 @@ def at_most(graph: Graph, most: int, how_to_see: str) -> Graph:
             kept += piece
     kept = kept or next(_from_losses(graph))[:most]
     left = [node for node in graph.nodes if node not in set(kept)]
-    counts = [f"{sum(node.kind == kind for node in left):,} {kind}s" for kind in ("queue", "exchange")]
+    kinds = Counter(node.kind for node in left)
+    counts = [
+        f"{kinds[kind]:,} {kind}{'s' if kinds[kind] > 1 else ''}" for kind in ("queue", "exchange") if kinds[kind]
+    ]
     losing = sum(node not in set(kept) for node in graph.losing)
     more = f", and {losing:,} of them lose messages" if losing else "; none of them loses messages"
     note = f"Left out: {' and '.join(counts)}{more}. {how_to_see}"
