@@ -273,8 +273,8 @@ def refused_object(subject: Subject) -> Iterator[Found]:
     named = (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, OVERFLOW, *_DEAD_LETTER_KEYS)
     for each in (*subject.snapshot.refused, *subject.snapshot.refused_users):
         if not any(f"'x-{key}'" in each.why for key in named):
-            own = each.words in ("", each.why)
-            words = "the import's own checks" if own else f"the server says: {_said(each.words)}"
+            own = not each.words or bool(nearest(_said(each.words), [each.why], _NEAR))
+            words = "the checks of an import" if own else f"the server says: {_said(each.words)}"
             yield Found(
                 severity="warning",
                 about=each.about,
