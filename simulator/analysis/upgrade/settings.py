@@ -150,8 +150,9 @@ def what_counts(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
 def other_settings(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """A setting of a queue is another one, because its type knows the key, or another policy applies."""
     for each in setting_changes(upgrade, row):
-        same = each.key == DEAD_LETTER_STRATEGY and AT_LEAST_ONCE not in (each.now, each.then)
-        if not same and (each.key != DELIVERY_LIMIT or row.name.endswith("policy_keys")):
+        if _has_the_same_effect(each):
+            continue
+        if each.key != DELIVERY_LIMIT or row.name.endswith("policy_keys"):
             yield _changed(upgrade, each)
 
 
@@ -198,6 +199,13 @@ def _changed(upgrade: Upgrade, each: SettingChange) -> UpgradeChange:
 
 
 _MET_BY: dict[str, Kind] = {DEAD_LETTER_EXCHANGE: "death", DEAD_LETTER_STRATEGY: "death"}
+
+
+def _has_the_same_effect(each: SettingChange) -> bool:
+    """Return whether a release that does not know the key does what the other one does with its value."""
+    if each.key == OVERFLOW:
+        return each.before.overflow == each.after.overflow
+    return each.key == DEAD_LETTER_STRATEGY and each.before.dead_letter_strategy == each.after.dead_letter_strategy
 
 
 _KEEPS = {
