@@ -36,6 +36,11 @@ def canonical_json(value: Any) -> str:
     return _encode(value).decode()
 
 
+def fields_shown(table: Mapping[str, Any]) -> list[str]:
+    """Return each field of a table as a person writes it: ``x-match=all``, ``paid=true``."""
+    return [f"{name}={each if isinstance(each, str) else canonical_json(plain(each))}" for name, each in table.items()]
+
+
 def plain(value: Any) -> Any:
     """Turn AMQP values, as the broker or an AMQP library has them, into plain JSON values."""
     if type(value) in _PLAIN:  # mostly

@@ -23,6 +23,7 @@ from simulator.analysis.next_steps import DEADLINES_MAX, pause
 from simulator.bootstrap import DefinitionsSource
 from simulator.broker import Copy, QueueState
 from simulator.events import REFUSALS, Event, Happened, Outcome, losses
+from simulator.json_values import fields_shown
 from simulator.message_history import MAY_LOSE, what_happened
 from simulator.message_location import locations
 from simulator.rule_sources import sources, with_origin
@@ -172,7 +173,7 @@ def _way(visit: Visit, queue: str | None) -> str:
 
 
 def _binding(binding: Binding) -> str:
-    arguments = ", ".join(f"{name}={value}" for name, value in binding.arguments.items())
+    arguments = ", ".join(fields_shown(binding.arguments))
     return f"'{binding.routing_key}'" + (f" with {arguments}" if arguments else "") + f" to '{binding.destination}'"
 
 

@@ -17,6 +17,7 @@ from simulator.analysis.losses import MISSING, Loss, find_losses
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Walk
 from simulator.definitions import Definitions
+from simulator.json_values import fields_shown
 from simulator.pictures.graph import Edge, Graph, Node, at_most, shortened
 from simulator.pictures.html import as_fragment
 from simulator.time_spans import span
@@ -162,7 +163,7 @@ def _lines(settings: Settings) -> Iterator[str]:
 
 
 def _binding(binding: Binding) -> str:
-    arguments = " ".join(f"{name}={value}" for name, value in binding.arguments.items())
+    arguments = " ".join(fields_shown(binding.arguments))
     return shortened(" ".join(filter(None, (binding.routing_key, arguments))))
 
 

@@ -172,7 +172,8 @@ def _takes(topology: Topology, exchange: str, key: str) -> bool:
 
 def _check_known(option: str, kind: str, name: str, known: Iterable[str]) -> None:
     if name not in known:
-        raise click.BadParameter(f"no {kind} {name!r}; {suggestion(name, known)}", param_hint=f"'{option}'")
+        near = suggestion(name, known, "`dlx settings SOURCE` lists queues, `dlx graph SOURCE --format dot` the rest")
+        raise click.BadParameter(f"no {kind} {name!r}; {near}", param_hint=f"'{option}'")
 
 
 def _headers(given: Sequence[str]) -> dict[str, Any]:

@@ -98,8 +98,16 @@ def source_argument(command: Function) -> Function:
 
 def sources_argument(command: Function) -> Function:
     """Give the command one or more arguments SOURCE, as the tuple ``sources``, and the option ``--over``."""
-    several = click.argument("sources", metavar="SOURCE...", type=GivenSource(), nargs=-1, required=True)
+    several = click.argument(
+        "sources", metavar="SOURCE...", type=GivenSource(), nargs=-1, required=True, callback=_check_one_standard_input
+    )
     return several(_over(command))
+
+
+def _check_one_standard_input(_context: click.Context, _parameter: click.Parameter, given: Any) -> Any:
+    if sum(isinstance(each, StandardInput) for each in given) > 1:
+        raise click.BadParameter("standard input is there several times; it can be read once")
+    return given
 
 
 def _over(command: Function) -> Function:

@@ -95,7 +95,9 @@ def _of_queue(found: Graph, name: str) -> Graph:
     having = [node for node in found.nodes if node.kind == "queue" and node.name == name]
     if not having:
         known = [node.name for node in found.nodes if node.kind == "queue"]
-        raise click.BadParameter(f"no queue {name!r}; {suggestion(name, known)}", param_hint="'--queue'")
+        raise click.BadParameter(
+            f"no queue {name!r}; {suggestion(name, known, '`dlx settings SOURCE` lists them')}", param_hint="'--queue'"
+        )
     if len(having) > 1:
         named = ", ".join(node.vhost for node in having)
         raise click.UsageError(f"several virtual hosts have a queue {name!r}: name one with --vhost ({named})")

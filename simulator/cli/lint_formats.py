@@ -28,6 +28,7 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
 _SARIF = {"error": "error", "warning": "warning", "note": "note"}
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _NOT_XML = re.compile("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOTHING = "     no findings\n"
 _QUOTED = re.compile(r"'([^']*)'")
 _HISTORY_MAX = 12
 _PROMISES_MAX = 8
@@ -82,8 +83,14 @@ def explained(rule: LintRule) -> str:
 
 
 def statistics(reports: Sequence[Linted]) -> str:
-    """Return a table of the rules, those that found most first, with how often, of all sources together."""
-    counts = Counter((each.code, each.severity) for linted in reports for each in linted.report.findings)
+    """Return a table of the rules for each source, those that found most first, with how often."""
+    if len(reports) == 1:
+        return _counts(reports[0])
+    return "".join(f"{linted.source}:\n{_counts(linted) or _NOTHING}" for linted in reports)
+
+
+def _counts(linted: Linted) -> str:
+    counts = Counter((each.code, each.severity) for each in linted.report.findings)
     rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
     return "".join(f"{count:>7,} {severity:<7} {code} {RULES[code].name}\n" for (code, severity), count in rows)
 

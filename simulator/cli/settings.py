@@ -8,7 +8,6 @@ from typing import Any
 import click
 import msgspec
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dlx.nearest_names import suggestion
@@ -30,6 +29,7 @@ from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_source import Source, read_source, source_argument
 from simulator.cli.lint_formats import heading
 from simulator.cli.options import chosen_release, release_option
+from simulator.cli.tables import show
 from simulator.definitions import Definitions, DefinitionsError
 
 _WHY = {
@@ -37,6 +37,7 @@ _WHY = {
     OVERFLOW: "quorum queues take reject-publish-dlx for drop-head",
     DELIVERY_LIMIT: "what a negative limit means in this release",
 }
+_LISTS = "without --queue, all are shown"
 _EXAMPLES = (
     "dlx settings definitions.json --vhost shop --queue orders",
     "dlx settings http://guest:guest@localhost:15672/ --release 4.3",
@@ -97,7 +98,7 @@ def _resolved(
     ]
     if queue is not None and not found:
         known = [each for topology in topologies.values() for each in topology.queues]
-        raise DefinitionsError(definitions.source, "", f"no queue {queue!r}; {suggestion(queue, known)}")
+        raise DefinitionsError(definitions.source, "", f"no queue {queue!r}; {suggestion(queue, known, _LISTS)}")
     return found
 
 
@@ -128,15 +129,11 @@ def _topologies(definitions: Definitions, vhost: str | None) -> dict[str, Topolo
 def _show(console: Console, vhost: str, found: Settings, findings: Sequence[Finding], in_full: bool) -> None:
     where = f" of virtual host {vhost}" if vhost else ""
     console.print(Text(f"{found.queue.name} ({found.queue.type} queue{where})", "bold"), soft_wrap=True)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("  setting", no_wrap=True)
-    for title in ("value", "from", "hides"):
-        table.add_column(title, overflow="fold")
+    rows = []
     for setting in found.values.values():
         hidden = ", ".join(f"{_text(value)} ({origin})" for value, origin in setting.hidden)
-        cells = (f"  {setting.key}", _text(setting.value), str(setting.origin), hidden)
-        table.add_row(*map(Text, cells))
-    console.print(table)
+        rows.append((f"  {setting.key}", _text(setting.value), str(setting.origin), hidden))
+    show(console, ("  setting", "value", "from", "hides"), rows)
     for line in _remarks(found, in_full):
         console.print(Text(f"  {line}"), soft_wrap=True)
     for finding in findings:

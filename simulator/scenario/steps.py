@@ -18,6 +18,7 @@ import msgspec
 from dlx.field_values import plain
 from dlx.topology import Policy
 from simulator.json_reading import SCHEMA_DIALECT
+from simulator.json_values import canonical_json
 
 TIMES_MAX = 1_000_000_000
 BODY_BYTES_MAX = 1 << 24
@@ -316,7 +317,11 @@ def _words(step: AnyStep) -> str:
         case Publish():
             where = f"exchange '{step.exchange}'" if step.exchange else "the default exchange"
             told = f"publish to {where} with routing key '{step.routing_key}'"
-            told += f", headers {dict(step.headers)}" if step.headers else ""
+            told += (
+                f", headers {canonical_json(msgspec.to_builtins(dict(step.headers), enc_hook=plain))}"
+                if step.headers
+                else ""
+            )
             told += f", properties {more}" if (more := msgspec.to_builtins(step.properties)) else ""
             told += f", expiration {step.expiration_ms} ms" if step.expiration_ms is not None else ""
             told += f", {step.body_bytes:,} bytes" if step.body_bytes else ""

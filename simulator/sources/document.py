@@ -14,11 +14,15 @@ from simulator.definitions.places import Path, printable
 
 
 class Defined(msgspec.Struct, frozen=True):
-    """An item of a section of an export, and where its file defines it."""
+    """An item of a section of an export, and where its file defines it.
+
+    ``kubernetes`` is the namespace and name of the object of Kubernetes that defines it, if one does.
+    """
 
     section: str
     item: dict[str, Any]
     place: Place
+    kubernetes: tuple[str, str] | None = None
 
 
 class Exported(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ READERS: tuple[Reader, ...] = (TERRAFORM, EXPORTS, EMBEDDED, TOPOLOGY_OPERATOR, 
 """Each kind of document that describes a topology. The first one that recognises a document reads it."""
 _SINGULAR = {"policies": "policy"}
 _OF_ONE_NAME = ("queues", "exchanges", "policies")
-"""The sections in which a file may have several objects of one name: servers take one, and lint says so."""
+"""The sections in which a source may have several objects of one name: servers take one, and lint says so."""
 SUFFIXES = (".json", ".yaml", ".yml")
 """The endings of the files of a folder that are read."""
 _TAKEN = "virtual host {} is not defined here: it is taken to be there"
@@ -146,7 +146,7 @@ def _sections(defined: Iterable[Defined]) -> tuple[dict[str, list[Defined]], lis
         names = NAMED_BY[each.section]
         key = object_key(each.item, names)
         before = found[each.section].setdefault(key, [])
-        if before and each.section in _OF_ONE_NAME and before[-1].place.file == each.place.file:
+        if before and each.section in _OF_ONE_NAME and _are_both_there(before[-1], each):
             before.append(each)
             continue
         if before and before[-1].item != each.item:
@@ -165,6 +165,12 @@ def _sections(defined: Iterable[Defined]) -> tuple[dict[str, list[Defined]], lis
                 if vhost != "/":
                     assumed.append(str(vhost))
     return {section: items for section, items in sections.items() if items}, remarks, tuple(assumed)
+
+
+def _are_both_there(one: Defined, other: Defined) -> bool:
+    """Return whether two objects of one name are a conflict: in one file, or as two objects of Kubernetes."""
+    apart = None not in (one.kubernetes, other.kubernetes) and one.kubernetes != other.kubernetes
+    return apart or one.place.file == other.place.file
 
 
 def _definitions(source: str, sections: Mapping[str, Sequence[Defined]], version: str | None) -> Definitions:

@@ -78,7 +78,7 @@ class _Object:
         return self.document.error(("spec", field), problem)
 
     def defines(self, section: str, **item: Any) -> Defined:
-        return Defined(section, item, self.place)
+        return Defined(section, item, self.place, (self.namespace, str(self._metadata.get("name"))))
 
 
 def _queue(given: _Object) -> Iterator[Found]:

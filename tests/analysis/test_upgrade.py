@@ -454,6 +454,18 @@ def test_a_policy_that_is_skipped_takes_its_dead_letter_exchange_along() -> None
     assert "classic_unsupported_policy_keys" not in names
 
 
+def test_what_keeps_dead_letters_safer_leaves_nothing_to_do() -> None:
+    settings = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead", "overflow": "reject-publish"}
+    document = topology(
+        queue("safe", "quorum", dead_letter_strategy="at-least-once", **settings),
+        queue("usual", "quorum", dead_letter_strategy="at-most-once", **settings),
+        queue("dead"),
+    )
+    assert ("quorum_overflow", "dead") not in changes(topology(queue("dead", "quorum")), "3.8", "3.10")
+    told = [each.change for each in report(document, "3.8", "3.10").changes if "strategy" in each.change.message]
+    assert {(each.about.name, each.severity, each.fix) for each in told} == {("safe", "note", NOTHING_TO_DO)}
+
+
 def test_a_new_queue_of_3_8_has_a_policy_that_it_does_not_support() -> None:
     document = topology(
         queue("orders", "quorum"),

@@ -87,6 +87,7 @@ def test_mermaid_is_a_sequence_diagram(ladder: str, capsys: pytest.CaptureFixtur
     ("args", "problem"),
     [
         (["--publish", "shopp", "k"], "no exchange 'shopp'; did you mean 'shop'?"),
+        (["--publish", "nonexistent", "k"], "no exchange 'nonexistent'; `dlx settings SOURCE` lists queues"),
         (["--publish", "amq.rabbitmq.trace", "k"], "is internal: clients cannot publish to it"),
         (["--publish", "shop", "k", "--outcome", "order=ack"], "no queue 'order'; did you mean 'orders'?"),
         (["--publish", "shop", "k", "--outcome", "orders=akc"], "no outcome 'akc'; did you mean 'ack'?"),

@@ -158,6 +158,8 @@ def test_what_is_for_other_virtual_hosts_does_not_go_over_one(
 
 def test_standard_input_is_only_one_of_the_two(capsys: Capture) -> None:
     assert "both standard input" in failing(capsys, 64, "-", "--over", "-")
+    assert main(["lint", "-", "-"]) == 64
+    assert "standard input is there several times" in capsys.readouterr().err
 
 
 def test_an_export_that_does_not_say_for_which_virtual_host_is_65(

@@ -433,11 +433,22 @@ def test_statistics_count_the_findings_of_each_rule(many: str, capsys: Capture) 
     ]
 
 
+def test_statistics_of_several_sources_name_each(many: str, capsys: Capture) -> None:
+    assert lint(capsys, many, CLEAN, "--statistics", status=1).splitlines() == [
+        f"{many}:",
+        "     31 error   DLX002 no-dlx-on-rejecting",
+        "      1 note    DLX010 default-delivery-limit",
+        f"{CLEAN}:",
+        "     no findings",
+    ]
+
+
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
         (("--select", "no-dlx-on-rejectin"), "no rule 'no-dlx-on-rejectin'; did you mean 'no-dlx-on-rejecting'?"),
         (("--ignore", "DLX002,DLX0"), "no rule 'DLX0'; did you mean"),
+        (("--explain", "nope"), "no rule 'nope'; there are DLX001 to DLX"),
         (("--statistics", "--json"), "--statistics: not with --format json"),
     ],
 )

@@ -60,6 +60,13 @@ def test_nodes_have_their_limits_and_dead_letters_their_reasons_and_keys() -> No
     assert edges["wait", "orders"].label == ("rejected, expired",)
 
 
+def test_arguments_of_bindings_are_told_as_json() -> None:
+    arguments = {"x-match": "all", "paid": True, "tries": 2}
+    bound = {"vhost": "/", "source": "h", "destination": "a", "destination_type": "queue", "routing_key": ""}
+    document = {**topology([queue("a")], {"h": "headers"}), "bindings": [{**bound, "arguments": arguments}]}
+    assert [edge.label for edge in drawn(document).edges] == [("paid=true tries=2 x-match=all",)]
+
+
 def test_losses_are_red_with_the_reason_and_a_missing_exchange_is_a_node() -> None:
     graph = drawn(LADDER)
     assert losses(graph) == {

@@ -186,6 +186,18 @@ def test_two_queues_of_one_name_in_one_file_are_both_kept_and_told(
     assert "DLX030 duplicate-object: the definitions have queue 'orders' 2 times" in capsys.readouterr().out
 
 
+def test_two_objects_of_kubernetes_for_one_queue_are_both_kept_and_one_of_the_same_name_replaces(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.yaml").write_text(QUEUE.format("orders", 5), encoding="utf-8")
+    for name, kept in (("other", [5, 6]), ("orders", [6])):
+        later = QUEUE.format("orders", 6).replace("metadata: {name: orders}", f"metadata: {{name: {name}}}")
+        (tmp_path / "b.yaml").write_text(later, encoding="utf-8")
+        read = definitions_from_file(tmp_path)
+        assert [each["arguments"]["x-max-length"] for each in read.document["queues"]] == kept
+        assert ("replaces the one at" in " ".join(read.remarks)) == (kept == [6])
+
+
 @pytest.mark.parametrize(
     "text",
     [

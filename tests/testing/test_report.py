@@ -90,7 +90,7 @@ def test_words_for_every_step() -> None:
         ]
     )
     assert told == [
-        "publish to exchange 'shop' with routing key 'a.b', headers {'x': 1}, expiration 5 ms, 7 bytes, 2 times",
+        "publish to exchange 'shop' with routing key 'a.b', headers {\"x\":1}, expiration 5 ms, 7 bytes, 2 times",
         "3 times:",
         "    the consumer of 'q' acknowledges",
         "    the consumer of 'q' requeues by basic.nack",

@@ -25,6 +25,7 @@ from simulator.analysis.lint.names import (
 from simulator.analysis.losses import REPUBLISHED, Loss, Losses, find_losses
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Place, Walk
+from simulator.json_values import canonical_json, plain
 from simulator.scenario import steps
 from simulator.scenario.steps import History
 
@@ -252,7 +253,7 @@ def policy_name(vhost: str, policy: Policy, *, operator: bool = False) -> Object
 
 def shown(value: object) -> str:
     """Return a value as a sentence has it."""
-    return f"'{value}'" if isinstance(value, str) else str(value)
+    return f"'{value}'" if isinstance(value, str) else canonical_json(plain(value))
 
 
 def said_by(setting: Setting) -> str:
@@ -362,7 +363,8 @@ def rule_named(name: str) -> LintRule:
     found = next((each for each in RULES.values() if name.lower() in (each.code.lower(), each.name)), None)
     if found is None:
         known = [*RULES, *(each.name for each in RULES.values())]
-        raise KeyError(f"no rule {name!r}; {suggestion(name, known)}")
+        how = f"there are {min(RULES)} to {max(RULES)}, and docs/how-to/lint.md says what each is"
+        raise KeyError(f"no rule {name!r}; {suggestion(name, known, how)}")
     return found
 
 

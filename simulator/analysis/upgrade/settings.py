@@ -150,6 +150,8 @@ def what_counts(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
 def other_settings(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     """A setting of a queue is another one, because its type knows the key, or another policy applies."""
     for each in setting_changes(upgrade, row):
+        if _has_the_same_effect(each):
+            continue
         if each.key != DELIVERY_LIMIT or row.name.endswith("policy_keys"):
             yield _changed(upgrade, each)
 
@@ -199,17 +201,29 @@ def _changed(upgrade: Upgrade, each: SettingChange) -> UpgradeChange:
 _MET_BY: dict[str, Kind] = {DEAD_LETTER_EXCHANGE: "death", DEAD_LETTER_STRATEGY: "death"}
 
 
+def _has_the_same_effect(each: SettingChange) -> bool:
+    """Return whether a release that does not know the key does what the other one does with its value."""
+    if each.key == OVERFLOW:
+        return each.before.overflow == each.after.overflow
+    return each.key == DEAD_LETTER_STRATEGY and each.before.dead_letter_strategy == each.after.dead_letter_strategy
+
+
+_KEEPS = {
+    (EXPIRES, None): "The queue is no longer deleted.",
+    (DEAD_LETTER_STRATEGY, AT_LEAST_ONCE): "It then keeps a dead letter until another queue has confirmed it.",
+}
+
+
 def _only_stops_a_loss(each: SettingChange) -> bool:
     """Return whether messages, or the queue with them, that are lost today are kept, and nothing else changes."""
     if each.key in (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY):
         return each.after.dead_letters and not each.before.dead_letters
-    return each.key == EXPIRES and each.then is None
+    return (each.key, each.then) in _KEEPS
 
 
 def _what_follows(each: SettingChange) -> tuple[Severity, str]:
     if _only_stops_a_loss(each):
-        kept = "The queue is no longer deleted" if each.key == EXPIRES else "Messages that die there are dead-lettered"
-        return "note", f"{kept}."
+        return "note", _KEEPS.get((each.key, each.then), "Messages that die there are dead-lettered.")
     if each.key == MESSAGE_TTL and each.then is not None and not each.after.dead_letters:
         return "error", f"Messages that wait {each.then} ms are dropped, because it has no dead-letter exchange."
     if each.key == MESSAGE_TTL and each.then is not None:
@@ -220,8 +234,6 @@ def _what_follows(each: SettingChange) -> tuple[Severity, str]:
         return "error", f"When the queue has been unused for {each.then} ms, it is deleted with its messages."
     if each.key == OVERFLOW and each.then != each.now:
         return "warning", "A full queue treats new messages differently."
-    if each.key == DEAD_LETTER_STRATEGY and each.then == AT_LEAST_ONCE:
-        return "note", "It then keeps a dead letter until another queue has confirmed it."
     return "warning", ""
 
 
