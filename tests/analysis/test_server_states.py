@@ -289,7 +289,7 @@ def test_a_question_about_a_log_is_answered_without_what_no_release_takes(tmp_pa
     [
         ({"message_ttl": -1}, "-1 is less than 0", "{value_negative,-1}"),
         ({"expires": 0}, "it is 0, and must be more", "{value_zero,0}"),
-        ({"expires": True}, "expected integer, got bool", "expected integer, got bool"),
+        ({"expires": True}, "expected integer, got bool", ""),  # the server says the same
         ({"dead_letter_routing_key": "k"}, "it needs an x-dead-letter-exchange", ""),
         ({"overflow": "drop"}, "expected drop-head or reject-publish or reject-publish-dlx", ""),
         ({"max_age": "7"}, "expected a number above 0 and one of the units", "invalid_max_age"),

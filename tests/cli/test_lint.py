@@ -524,7 +524,11 @@ def test_a_suppression_that_matches_nothing_is_told(many: str, capsys: Capture) 
         (SUPPRESS.replace("reason", "# reason"), "dlx.toml: lint.suppress[0]: the field reason is missing"),
         (SUPPRESS.replace("they hold what may be lost", ""), "dlx.toml: lint.suppress[0].reason: expected a string of"),
         (SUPPRESS.replace("DLX002", "DLX902"), "dlx.toml: lint.suppress[0].rule: no rule 'DLX902'; did you mean"),
-        ('[lint.severity]\nDLX015 = "notice"', "'notice' is not one of the values allowed here"),
+        (
+            '[lint.severity]\nDLX015 = "notice"',
+            "lint.severity.DLX015: 'notice' is not one of the values allowed here; did you mean note? expected one of "
+            "error, note, warning",
+        ),
         ('[lint.severity]\nself-dxl = "note"', "lint.severity.self-dxl: no rule 'self-dxl'; did you mean 'self-dlx'?"),
     ],
 )
