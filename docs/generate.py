@@ -1,5 +1,6 @@
 """The parts of the documents that come from the code: the columns of a capture and of definitions, what
-explanations cost in a replay, the rules that a trace can show, and what differs between releases.
+explanations cost in a replay, the rules that a trace can show, and what differs between releases; and the JSON
+Schema of definitions.
 
     python docs/generate.py           write them
     python docs/generate.py --check   exit with 1 when one is stale, naming it
@@ -28,6 +29,7 @@ from simulator.analysis.lint.linting import GROUPS
 from simulator.analysis.lint.rule import RULES as LINT_RULES
 from simulator.capture.schema import COLUMNS, SCHEMA_VERSION
 from simulator.cli.main import COMMANDS, cli
+from simulator.definitions.schema import definitions_schema
 from simulator.files import write_whole
 from simulator.replay.coverage.catalogue import ALSO_NEVER_SHOWN, NEVER_SHOWN, PATH_RULES, RELEASE_ROWS, RULES
 from simulator.replay.repair.hypotheses import COSTS, REMARKS
@@ -37,6 +39,7 @@ from simulator.spark_sources.definitions_rows import COLUMNS as DEFINITIONS_COLU
 DOCS = Path(__file__).parent
 EXERCISED = Path(simulator.__file__).parents[1] / "tests" / "replay" / "exercised.json"
 _SUBJECTS = (*SUBJECTS, *subjects_of(Api))
+SCHEMA = "reference/definitions.schema.json"
 HELP_WIDTH = 100
 _UNDECIDED = " (?)"
 
@@ -208,6 +211,8 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
 
 def generated(document: str, text: str) -> str:
     """Return the document with its parts generated again. Raises ``ValueError`` where a part's place is missing."""
+    if document == SCHEMA:
+        return msgspec.json.format(msgspec.json.encode(definitions_schema()), indent=2).decode() + "\n"
     for name, make in PARTS[document].items():
         place = re.compile(rf"(<!-- generated: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         if not place.search(text):
@@ -219,8 +224,13 @@ def generated(document: str, text: str) -> str:
 
 def stale() -> list[str]:
     """The documents that differ from what the code says."""
-    texts = {document: (DOCS / document).read_text(encoding="utf-8") for document in PARTS}
+    texts = {document: _text(document) for document in (*PARTS, SCHEMA)}
     return [document for document, text in texts.items() if generated(document, text) != text]
+
+
+def _text(document: str) -> str:
+    path = DOCS / document
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def _type(kind: Any) -> str:
@@ -243,7 +253,7 @@ def main() -> int:
         return 1 if documents else 0
     for document in documents:
         path = DOCS / document
-        text = generated(document, path.read_text(encoding="utf-8"))
+        text = generated(document, _text(document))
         write_whole(path, text)
         print(f"docs/{document}")
     return 0

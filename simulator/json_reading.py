@@ -16,6 +16,8 @@ import msgspec
 from dlx.releases import Release
 
 DEPTH_MAX = 400
+SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+"""The dialect of JSON Schema that schemas of files are in."""
 UTF8_MARK = b"\xef\xbb\xbf"
 """What editors may write before a text in UTF-8."""
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from itertools import chain, count, islice, product
 from typing import Any, NamedTuple
@@ -11,6 +13,7 @@ from dlx.key_classes import KeyClass, KeyClasses
 from dlx.message_flow import MessageFlow
 from dlx.settings import alternate_exchange
 from dlx.topology import Binding, Exchange, Topology
+from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.slices import AT_RANDOM, message_of, reached
 from simulator.scenario.steps import Publish
 
@@ -198,14 +201,25 @@ class Entries(NamedTuple):
     left_out: list[str]
 
 
-def entries(flows: Mapping[str, MessageFlow]) -> Entries:
-    """Return the publishes to try in these virtual hosts, each once; all of them reach a queue."""
+def entries(flows: Mapping[str, MessageFlow], clients: Clients = NOTHING_STATED) -> Entries:
+    """Return the publishes to try in these virtual hosts, each once; all of them reach a queue.
+
+    ``clients``: what they publish, if that is stated; nothing else is tried then.
+    """
     found: dict[str, Publish] = {}
     short: list[str] = []
     for name, flow in flows.items():
-        for step in _OneVhost(flow, name, short).publishes():
+        for step in _OneVhost(flow, name, short, clients).publishes():
             found.setdefault(repr(step), step)
-    return Entries(list(found.values()), _left_out(short))
+    return Entries(list(found.values()), [*_left_out(short), *_routed_nowhere(found.values(), clients)])
+
+
+def _routed_nowhere(publishes: Iterable[Publish], clients: Clients) -> Iterator[str]:
+    """Yield what is stated of publishers, and brings no message into any queue."""
+    routed = {each.exchange for each in publishes}
+    for place, each in enumerate(clients.publish):
+        if each.exchange not in routed:
+            yield f"what is published to exchange '{each.exchange}' (clients.publish[{place}]): no queue takes the keys"
 
 
 def _left_out(exchanges: list[str]) -> list[str]:
@@ -221,7 +235,8 @@ def _left_out(exchanges: list[str]) -> list[str]:
 class _OneVhost:
     """Finds the publishes of one virtual host. ``short`` gets the exchanges to which not all was published."""
 
-    def __init__(self, flow: MessageFlow, vhost: str, short: list[str]) -> None:
+    def __init__(self, flow: MessageFlow, vhost: str, short: list[str], clients: Clients) -> None:
+        self._clients = clients
         self._flow, self._topology, self._vhost, self._short = flow, flow.topology, vhost, short
         self._keys, self._prospect = Keys(flow.topology), Prospect(flow)
         classes = KeyClasses(flow.topology, flow.release)
@@ -237,6 +252,11 @@ class _OneVhost:
             if binding.source and binding.destination_type == "queue"
         }
         plain = [Publish("", name, vhost=self._vhost) for name in self._topology.queues if name not in bound]
+        if self._clients.publish:
+            stated = {each.exchange for each in self._clients.publish}
+            known = [each for each in self._topology.exchanges.values() if each.name in stated and not each.internal]
+            yield from _in_turn([list(self._into(exchange)) for exchange in known])
+            return
         exchanges = [each for each in self._topology.exchanges.values() if each.name and not each.internal]
         into = [list(self._into(exchange)) for exchange in exchanges]
         yield from plain
@@ -287,6 +307,9 @@ class _OneVhost:
 
     def _keys_for(self, exchange: Exchange, there: list[tuple[Binding, Ahead]], whole: Ahead | None) -> Iterator[str]:
         """Yield a key for each binding, then those that are told apart further on, then those that no binding takes."""
+        if self._clients.publish:
+            yield from self._stated_keys(exchange, whole)
+            return
         for binding, _ in there:
             yield self._keys.plain(binding.routing_key) if exchange.type == "topic" else binding.routing_key
         for binding, ahead in there:
@@ -297,6 +320,20 @@ class _OneVhost:
         other = alternate_exchange(exchange, self._topology, self._flow.release)
         if other:
             yield from self._keys.of_any(self._prospect.of(("exchange", other)).patterns)
+
+    def _stated_keys(self, exchange: Exchange, whole: Ahead | None) -> Iterator[str]:
+        """Yield the keys that publishers are stated to use, and such as a pattern among them stands for."""
+        levels = ladder_levels(exchange, self._topology)
+        for each in self._clients.publish:
+            if each.exchange != exchange.name or not fnmatchcase(self._vhost, each.vhost):
+                continue
+            for key in each.keys:
+                if exchange.type != "topic" or {"*", "#"}.isdisjoint(key.split(".")):
+                    yield key
+                elif levels:
+                    yield from _delayed(key, levels)
+                else:
+                    yield from self._keys.met_by(key, () if whole is None else whole.patterns)
 
     def _tables(self, exchange: Exchange, bindings: Iterable[Binding], whole: Ahead | None) -> Iterator[dict[str, Any]]:
         """Yield headers to publish with: none, those that its own bindings take, and those that matter further on."""
@@ -325,3 +362,47 @@ def _matching(arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if kind.startswith("any"):
         for key, value in own.items():
             yield {key: value}
+
+
+# Ladders of delays: topic exchanges in a row, as Celery and NServiceBus declare them. The first words of a routing key
+# are the bits of the delay. Of each exchange, a bit 1 leads to a queue, whose TTL is the delay of that bit and whose
+# dead letters go to the next exchange, and a bit 0 leads there at once.
+
+
+_BIT = re.compile(r"((?:\*\.)*)1\.#")
+
+
+def ladder_levels(exchange: Exchange, topology: Topology) -> int:
+    """Return how many bits there are in the keys of a ladder of delays that the exchange is a step of; 0 if of none."""
+    levels, name = 0, exchange.name
+    while (step := _ladder_step(name, topology)) is not None:
+        levels, name = step
+    return levels
+
+
+def _ladder_step(name: str, topology: Topology) -> tuple[int, str] | None:
+    """Return the place of the bit that an exchange reads, counted from 1, and the next exchange."""
+    bound = {(each.routing_key, each.destination_type): each.destination for each in topology.bindings.get(name, ())}
+    for (key, kind), queue in bound.items():
+        bit = _BIT.fullmatch(key)
+        following = None if bit is None else bound.get((f"{bit[1]}0.#", "exchange"))
+        if (
+            bit is not None
+            and kind == "queue"
+            and following is not None
+            and "x-message-ttl" in _arguments(queue, topology)
+        ):
+            return len(bit[1]) // 2 + 1, following
+    return None
+
+
+def _arguments(queue: str, topology: Topology) -> Mapping[str, Any]:
+    return topology.queues[queue].arguments if queue in topology.queues else {}
+
+
+def _delayed(pattern: str, levels: int) -> Iterator[str]:
+    """Yield keys for a ladder of delays: with each bit alone, and with the last two, which make two pauses in a row."""
+    words = pattern.split(".")
+    rest = words[1:] if words[0] == "#" else words[levels:]
+    for ones in (*({level} for level in range(levels)), {levels - 2, levels - 1}):
+        yield ".".join([*("1" if level in ones else "0" for level in range(levels)), *rest])

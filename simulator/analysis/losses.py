@@ -14,18 +14,23 @@ from typing import Any
 
 import msgspec
 
-from dlx.deaths import DELIVERY_LIMIT, MAXLEN, REJECTED
+from dlx.death_headers import stored_headers
+from dlx.deaths import DELIVERY_LIMIT, MAXLEN, REJECTED, X_DEATH
 from dlx.message_flow import Hop, MessageFlow
 from dlx.possible_deaths import DeathRule
-from dlx.releases import rules_of
+from dlx.releases import Release, rules_of
 from dlx.settings import AT_LEAST_ONCE, EXPIRES, alternate_exchange
 from dlx.topology import STREAM, Exchange
+from simulator.analysis.clients import NOTHING_STATED, Clients
+from simulator.analysis.entries import Entries, entries
 from simulator.analysis.findings import ObjectName
+from simulator.analysis.next_steps import unused_ms
 from simulator.analysis.proofs import Budget, loses, proof
 from simulator.analysis.shapes import Shape, renamed, shape
 from simulator.analysis.slices import Slices
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Place, Walk, parked_in
+from simulator.json_values import plain
 from simulator.scenario import steps
 from simulator.scenario.steps import History, Publish
 
@@ -36,6 +41,8 @@ TRIED_MAX = 4
 _ACTIONS_PER_QUEUE = 8
 """Declaring a queue takes as long as this many actions, with its bindings and events."""
 HELD = "held"
+REPUBLISHED = "clients.republish_x_death"
+NAMED_MAX = 3
 MISSING = "dead-letter exchange missing"
 UNROUTABLE = "unroutable"
 NOT_LOST = frozenset({"dead-lettered"})
@@ -55,6 +62,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
         target: the queue that the dead letter was for, if there is one.
         by_consumers: whether only consumers can lose it: they promise not to.
         whole: whether no other copy of the dead letter arrives.
+        line: the line about clients without which it would be none; empty where it needs none.
         history: steps that lose it; empty where none was found.
     """
 
@@ -69,6 +77,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     target: str | None = None
     by_consumers: bool = False
     whole: bool = True
+    line: str = ""
     history: History = ()
 
 
@@ -83,7 +92,9 @@ class Losses(msgspec.Struct, frozen=True):
         unproven: what the rules make possible, while no history of it was found.
         walks: the walks behind it, by virtual host.
         parking: queues that take dead letters and send none, as pairs of virtual host and name.
-        assumed: what the export leaves out and is taken not to be there, in phrases.
+        assumed: what clients do, as far as it is stated, and which losses that rules out; then what the export leaves
+            out and is taken not to be there; in phrases.
+        clients: what is stated of clients.
         unchecked: what was not looked at, in sentences.
     """
 
@@ -96,20 +107,24 @@ class Losses(msgspec.Struct, frozen=True):
     parking: frozenset[tuple[str, str]]
     assumed: tuple[str, ...]
     unchecked: tuple[str, ...]
+    clients: Clients = NOTHING_STATED
 
 
-def find_losses(snapshot: Snapshot, about: Collection[tuple[str, str]] | None = None) -> Losses:
+def find_losses(
+    snapshot: Snapshot, about: Collection[tuple[str, str]] | None = None, clients: Clients = NOTHING_STATED
+) -> Losses:
     """Return every way in which messages can be lost.
 
     Args:
         snapshot: the definitions under one release.
         about: pairs of virtual host and name of a queue. What is lost in none of them, or on the way to it, is left
             out of ``lost``, ``promised`` and ``unproven``: to prove losses is what takes the time.
+        clients: what clients do.
     """
-    publishes, left_out = snapshot.entries
-    walks = {vhost: Walk(flow, vhost, publishes) for vhost, flow in snapshot.flows.items()}
-    parking = frozenset((vhost, queue) for vhost, walk in walks.items() for queue in parked_in(walk))
-    prover = _Prover(snapshot)
+    publishes, left_out = published(snapshot.flows, clients) if clients else snapshot.entries
+    walks = {vhost: Walk(flow, vhost, publishes, clients) for vhost, flow in snapshot.flows.items()}
+    parking = parking_in(walks)
+    prover = _Prover(snapshot, clients)
     proven: list[Loss] = []
     partial: list[Loss] = []
     unproven: list[Loss] = []
@@ -131,6 +146,7 @@ def find_losses(snapshot: Snapshot, about: Collection[tuple[str, str]] | None = 
     unchecked = [
         *snapshot.guesses,
         *left_out,
+        *clients.unknown(snapshot.topologies),
         *(f"more ways than {len(walk.places):,}" for walk in walks.values() if not walk.complete),
     ]
     return Losses(
@@ -141,9 +157,74 @@ def find_losses(snapshot: Snapshot, about: Collection[tuple[str, str]] | None = 
         held=tuple(held),
         walks=walks,
         parking=parking,
-        assumed=tuple(dict.fromkeys(said for loss in (*lost, *unproven, *held) for said in unsure.assumed(loss))),
+        assumed=(
+            *_stated(snapshot, walks, clients),
+            *dict.fromkeys(said for loss in (*lost, *unproven, *held) for said in unsure.assumed(loss)),
+        ),
         unchecked=tuple(unchecked),
+        clients=clients,
     )
+
+
+def parking_in(walks: Mapping[str, Walk]) -> frozenset[tuple[str, str]]:
+    """Return the parking queues, as pairs of virtual host and name; none that consumers are stated to work on."""
+    parked = ((vhost, queue, walk) for vhost, walk in walks.items() for queue in parked_in(walk))
+    return frozenset((vhost, queue) for vhost, queue, walk in parked if not walk.clients.works_on(vhost, queue))
+
+
+def published(flows: Mapping[str, MessageFlow], clients: Clients, given: Entries | None = None) -> Entries:
+    """Return the publishes to try: those ``given``, or else all, and again with ``x-death``, if consumers do that."""
+    first, left_out = entries(flows, clients) if given is None else given
+    if not clients.republish_x_death:
+        return Entries(first, left_out)
+    again: dict[str, Publish] = {}
+    for vhost, flow in flows.items():
+        if flow.release.client_deaths_continued:
+            for place in Walk(flow, vhost, first, clients).places:
+                if place.hop is not None and clients.consumes(vhost, place.queue):
+                    headers = {**place.publish.headers, X_DEATH: plain(stored_headers(place.state.message)[X_DEATH])}
+                    step = steps.changed(place.publish, headers=headers)
+                    again.setdefault(repr(step), step)
+    return Entries([*first, *again.values()], left_out)
+
+
+def _stated(snapshot: Snapshot, walks: Mapping[str, Walk], clients: Clients) -> Iterator[str]:
+    """Yield what is stated of clients, each with the losses that it rules out at first sight."""
+    if not clients:
+        return
+    open_to = {vhost: Walk(flow, vhost, snapshot.entries.publishes) for vhost, flow in snapshot.flows.items()}
+    without: dict[str, dict[str, None]] = defaultdict(dict)
+    here = {_cause(loss) for walk in walks.values() for place in walk.places for loss in losses_at(place, walk, False)}
+    for walk in open_to.values():
+        for place in walk.places:
+            for loss in losses_at(place, walk, False):
+                line = None if loss.by_consumers or _cause(loss) in here else _ruled_out_by(loss, walk.flow, clients)
+                if line is not None:
+                    without[line][f"'{loss.queue}' ({f'{loss.reason}, ' * bool(loss.reason)}{loss.fate})"] = None
+    for line, lost in without.items():
+        more = f" and {len(lost) - NAMED_MAX:,} more" if len(lost) > NAMED_MAX else ""
+        yield f"{clients.said(line)}; else messages are lost or held in {', '.join([*lost][:NAMED_MAX])}{more}"
+    taken = all(flow.release.client_deaths_continued for flow in snapshot.flows.values())
+    for line in (each for each in clients.lines if each not in without):
+        opaque = line == REPUBLISHED and not taken
+        yield clients.said(line) + f", which RabbitMQ {snapshot.release.name} does not count" * opaque
+
+
+def _cause(loss: Loss) -> Hashable:
+    return loss.vhost, loss.queue, loss.reason, loss.fate, loss.target, loss.whole
+
+
+def _ruled_out_by(loss: Loss, flow: MessageFlow, clients: Clients) -> str | None:
+    """Return the line by which the loss does not come about; ``None`` where none says so."""
+    for queue, reason in (*((hop.queue, hop.reason) for hop in loss.path), (loss.queue, loss.reason)):
+        habit = clients.habit(loss.vhost, queue, reason)
+        if habit is not None and not habit.does:
+            return habit.line
+    if loss.fate == REMOVED:
+        kept = clients.kept_by(loss.vhost, flow.settings(loss.queue), published=not loss.path)
+        if kept is not None:
+            return kept
+    return "clients.publish" if clients.publish else None
 
 
 def _concerns(loss: Loss, about: Collection[tuple[str, str]]) -> bool:
@@ -173,6 +254,9 @@ def losses_at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
     for death in flow.deaths(place.state):
         if not death.possible or (death.reason == MAXLEN and _publisher_learns(place, flow)):
             continue
+        habit = walk.clients.habit(walk.vhost, queue, death.reason)
+        if habit is not None and not habit.does:
+            continue
         copies = flow.copies(place.state, death.reason)
         arrives = any(copy.outcome in ("dead-lettered", "may be refused") for copy in copies)
         for copy in copies:
@@ -183,6 +267,7 @@ def losses_at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
             given_up = fate == "no dead-letter exchange" and death.reason in (
                 (REJECTED, DELIVERY_LIMIT) if parked else (REJECTED,)
             )
+            stated = given_up and habit is not None and not parked
             yield Loss(
                 vhost=walk.vhost,
                 queue=queue,
@@ -193,11 +278,13 @@ def losses_at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
                 path=place.path,
                 keys=_keys_on(flow, place),
                 target=copy.queue,
-                by_consumers=given_up,
+                by_consumers=given_up and not stated,
                 whole=fate == REFUSED or not arrives,
+                line=habit.line if stated and habit is not None else _published_by(place),
             )
     rule_of_end = _end_of(queue, flow)
-    if rule_of_end is not None:
+    kept = walk.clients.kept_by(walk.vhost, flow.settings(queue), published=place.hop is None)
+    if rule_of_end is not None and kept is None:
         yield Loss(
             vhost=walk.vhost,
             queue=queue,
@@ -206,7 +293,12 @@ def losses_at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
             rule=rule_of_end,
             publish=place.publish,
             path=place.path,
+            line=_published_by(place),
         )
+
+
+def _published_by(place: Place) -> str:
+    return REPUBLISHED if X_DEATH in place.publish.headers else ""
 
 
 def _publisher_learns(place: Place, flow: MessageFlow) -> bool:
@@ -243,6 +335,18 @@ def _end_of(queue: str, flow: MessageFlow) -> DeathRule | None:
     return None
 
 
+def exporter(snapshot: Snapshot) -> Release:
+    """Return the release of the server that exported the definitions; that of the snapshot where they do not say it."""
+    version = snapshot.definitions.rabbitmq_version
+    return snapshot.release if version is None else rules_of("", version)
+
+
+def omits_internal_exchanges(snapshot: Snapshot) -> bool:
+    """Tell whether the export leaves out internal exchanges."""
+    by_rabbitmqctl = not snapshot.definitions.single_vhost and "product_name" not in snapshot.definitions.document
+    return by_rabbitmqctl or not exporter(snapshot).definitions_internal_exchanges
+
+
 class _Unsure:
     """Knows which losses are unknown: of dead letters that go to what the broker refuses, or is guessed at.
 
@@ -252,10 +356,9 @@ class _Unsure:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._flows = snapshot.flows
-        document, self._version = snapshot.definitions.document, snapshot.definitions.rabbitmq_version
-        own = snapshot.release if self._version is None else rules_of("", self._version)
-        by_rabbitmqctl = not snapshot.definitions.single_vhost and "product_name" not in document
-        self._omits_internal = by_rabbitmqctl or not own.definitions_internal_exchanges
+        self._version = snapshot.definitions.rabbitmq_version
+        own = exporter(snapshot)
+        self._omits_internal = omits_internal_exchanges(snapshot)
         self._omits_bindings = not own.definitions_exclusive_bindings
         refused = {each.about for each in snapshot.refused if each.kept == "no"}
         self._refused = {*refused, *snapshot.of_plugins, *snapshot.stand_ins}
@@ -305,8 +408,8 @@ class _Unsure:
 class _Prover:
     """Finds the histories; of questions that are equal up to names one is asked."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+    def __init__(self, snapshot: Snapshot, clients: Clients) -> None:
+        self._snapshot, self._clients = snapshot, clients
         self._budget = Budget(sum(1 for _ in snapshot.queues()))
         self._slices = Slices(snapshot.document, snapshot.flows, snapshot.only_vhost)
         self._proofs: dict[Hashable, tuple[History | None, tuple[str, ...]]] = {}
@@ -322,7 +425,20 @@ class _Prover:
         history = self._proof(loss, way)
         if way is not whole and (history is None or not self._holds(loss, history)):
             history = self._proof(loss, whole)
-        return None if history is None else msgspec.structs.replace(loss, history=history)
+        return None if history is None else msgspec.structs.replace(loss, history=self._as_consumers_do(history))
+
+    def _as_consumers_do(self, history: History) -> History:
+        """Return the history with requeues for crashes where consumers do not crash: both count as deliveries."""
+        return tuple(self._as_consumer_does(step) for step in history)
+
+    def _as_consumer_does(self, step: steps.AnyStep) -> steps.AnyStep:
+        if isinstance(step, steps.Repeat):
+            return steps.changed(step, steps=self._as_consumers_do(step.steps))
+        if not isinstance(step, steps.Crash) or "crash" in (
+            self._clients.failures(step.vhost, step.queue) or ("crash",)
+        ):
+            return step
+        return steps.Requeue(step.queue, step.times, step.vhost)
 
     def _shape(self, loss: Loss, definitions: Mapping[str, Any]) -> Shape | None:
         names, question = (loss.queue, loss.target or ""), f"{loss.reason}, {loss.fate}, {loss.target is None}"
@@ -340,7 +456,8 @@ class _Prover:
 
     def _new_proof(self, loss: Loss, definitions: Mapping[str, Any]) -> History | None:
         death, full = (loss.queue, loss.reason), loss.target if loss.fate == REFUSED else None
-        expires_ms = self._snapshot.flows[loss.vhost].settings(loss.queue).expires_ms if not loss.reason else None
+        queue = self._snapshot.broker.vhosts[loss.vhost].queues[loss.queue]
+        expires_ms = unused_ms(queue) if not loss.reason else None
         release = self._snapshot.release.name
         return proof(definitions, release, loss.publish, loss.path, death, full, expires_ms, self._budget)
 

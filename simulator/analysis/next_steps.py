@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from dlx.topology import STREAM
+from simulator.analysis.clients import FAILURES, Clients, Failure
 from simulator.broker import QueueState
 from simulator.events import Event
 from simulator.scenario import steps
@@ -18,24 +19,25 @@ CRASHES = 3
 YEAR_MS = 366 * 86_400_000
 
 
-def failures(queue: QueueState, *, discards: bool = False) -> Iterator[History]:
+def failures(queue: QueueState, does: Collection[Failure]) -> Iterator[History]:
     """Yield the ways in which a consumer can fail a message: once for good, or again and again until it settles.
 
-    ``discards``: it also rejects for good where the queue has no dead-letter exchange.
+    ``does``: what its consumers do with what they cannot process.
     """
     name, vhost = queue.name, queue.vhost.name
     limit = queue.settings.delivery_limit
     times = CRASHES if limit is None else limit + 1
-    if queue.settings.dead_letters or discards:
+    if "reject" in does:
         yield (steps.Reject(name, vhost=vhost),)
-        if queue.settings.delayed_retry is None:
+        if queue.settings.delayed_retry is None and "crash" in does:
             yield steps.Crash(name, vhost=vhost), steps.Reject(name, vhost=vhost)
     pause = _pause_ms(queue)
-    for step in (
-        steps.Crash(name, vhost=vhost),
-        steps.Requeue(name, vhost=vhost),
-        steps.Requeue(name, vhost=vhost, method="nack"),
-    ):
+    ways: tuple[tuple[Failure, AnyStep], ...] = (
+        ("crash", steps.Crash(name, vhost=vhost)),
+        ("requeue", steps.Requeue(name, vhost=vhost)),
+        ("requeue", steps.Requeue(name, vhost=vhost, method="nack")),
+    )
+    for step in (step for failure, step in ways if failure in does):
         once = (step, steps.Wait(pause)) if pause else (step,)
         yield (steps.again(once, times),)
 
@@ -88,12 +90,25 @@ def pause(trial: Player) -> bool:
     return True
 
 
-def fail_all(trial: Trial) -> bool:
-    """Reject a message in every queue that dead-letters one; return whether there is any. Raises ``PropertyBroken``."""
+def fail_all(trial: Trial, clients: Clients) -> bool:
+    """Reject a message in every queue that dead-letters one; return whether there is any. Raises ``PropertyBroken``.
+
+    ``clients``: what is stated of them; not all reject.
+    """
     there = {(queue.vhost.name, queue.name) for queue, _ in trial.copies() if queue.settings.dead_letters}
+    there = {at for at in there if "reject" in (FAILURES if (does := clients.failures(*at)) is None else does)}
     for vhost, name in sorted(there):
         trial.do(steps.Reject(name, vhost=vhost))
     return bool(there)
+
+
+def unused_ms(queue: QueueState) -> int | None:
+    """Return how long, in ms, a new queue is there that nobody uses; ``None`` for one that does not expire."""
+    expires_ms = queue.settings.expires_ms
+    if expires_ms is None:
+        return None
+    ends_us = queue.looks_at_expiry_us(queue.created_us + expires_ms * 1_000, queue.settings.release)
+    return (ends_us - queue.created_us) // 1_000
 
 
 def too_many(queue: QueueState, trial: Trial) -> Iterator[tuple[int, int]]:

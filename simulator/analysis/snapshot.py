@@ -5,6 +5,7 @@ What a server exports, it has. What an import into the release would refuse is t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal
@@ -70,10 +71,10 @@ class RefusedObject(msgspec.Struct, frozen=True):
         return f"an import into RabbitMQ {release} refuses {self.about}: {self.why} ({self.consequence})"
 
 
-def queue_left_out(about: ObjectName) -> str:
-    """Say in a phrase that a queue is not looked into which only bindings name."""
+def queue_left_out(about: ObjectName, *, exported: bool) -> str:
+    """Say in a phrase that a queue is not looked into which only bindings name. ``exported``: a server wrote them."""
     left_out = "the export has its bindings but not the queue, as for an exclusive queue"
-    return f"what happens to messages in {about}: {left_out}"
+    return f"what happens to messages in {about}: {left_out if exported else 'it is bound here, and not declared'}"
 
 
 class Snapshot:
@@ -110,6 +111,8 @@ class Snapshot:
             if not each.text and each.taken == each.item
         )
         self.document = as_taken(document, taken)
+        if self.only_vhost is not None:  # 3.x names it in policies and parameters alone, and parts may have neither
+            self.document["original_vhost_name"] = self.only_vhost
         self.flows = {name: vhost.flow(release) for name, vhost in self.broker.vhosts.items()}
 
     @cached_property
@@ -145,25 +148,31 @@ class Snapshot:
         return frozenset(ObjectName("queue", *at) for at in self._completed.queues)
 
     @property
+    def undeclared_vhosts(self) -> tuple[str, ...]:
+        """The virtual hosts that only objects name, though the definitions declare others."""
+        return self._completed.vhosts if "vhosts" in self.definitions.document else ()
+
+    @property
     def guesses(self) -> list[str]:
         """What is taken to be so of what the export does not tell, in phrases."""
-        routed = [f"how {about} routes, which the export leaves out: here as a {kind} exchange" for about, kind in
-                  self.stand_ins.items()]  # fmt: skip
+        exported = self.definitions.rabbitmq_version is not None
+        lacking = "which the export leaves out" if exported else "which is not declared"
+        routed = [f"how {about} routes, {lacking}: here as a {kind} exchange" for about, kind in self.stand_ins.items()]
         by_plugin = [
             f"how {about} routes, which the plugin of {kind} decides: here as a {here} exchange"
             for about, (kind, here) in self.of_plugins.items()
         ]
         elsewhere = [
             f"virtual host '{name}', which the definitions do not declare: here it has what they say about it"
-            for name in self._completed.vhosts
-            if "vhosts" in self.definitions.document
+            for name in self.undeclared_vhosts
         ]
         closed = [
             f"whether clients connect to virtual host '{name}' ({MAX_CONNECTIONS} 0 refuses all): here they do"
             for name, vhost in self.broker.vhosts.items()
             if (vhost.limits or {}).get(MAX_CONNECTIONS) == 0
         ]
-        return [*routed, *by_plugin, *map(queue_left_out, sorted(self.left_out)), *self.plugins, *elsewhere, *closed]
+        left_out = [queue_left_out(about, exported=exported) for about in sorted(self.left_out)]
+        return [*routed, *by_plugin, *left_out, *self.plugins, *elsewhere, *closed]
 
     @cached_property
     def entries(self) -> Entries:
@@ -233,7 +242,29 @@ def object_places(definitions: Definitions) -> dict[ObjectName, Place]:
     for section in definitions.document:
         if (place := definitions.place(section)) is not None:
             found[ObjectName("section", "", section)] = place
+    for section in _PLACED:  # what is not declared stands where something names it
+        for item, place in items_of(definitions, section):
+            if place is not None:
+                for about in _named_by(section, item):
+                    found.setdefault(about, place)
+    if (place := definitions.not_strict_at) is not None:
+        found[whole_file(definitions)] = place
     return found
+
+
+def whole_file(definitions: Definitions) -> ObjectName:
+    """Return the name of all that was read from a file, as findings have it."""
+    return ObjectName("file", "", os.path.basename(definitions.source))
+
+
+def _named_by(section: str, item: Mapping[str, Any]) -> Iterator[ObjectName]:
+    """Yield the objects that an item names."""
+    if "vhost" in item:
+        vhost = str(item["vhost"])
+        yield ObjectName("vhost", vhost, vhost)
+        if section == "bindings":
+            yield ObjectName("exchange", vhost, str(item.get("source")))
+            yield ObjectName(str(item.get("destination_type", "queue")), vhost, str(item.get("destination")))
 
 
 def _about(section: str, item: Mapping[str, Any], vhost: str) -> ObjectName:

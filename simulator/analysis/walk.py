@@ -7,11 +7,13 @@ lets the message die wherever the queue's settings allow it.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Iterator
 
 from dlx.deaths import REASONS
 from dlx.message_flow import Hop, MessageFlow, State
+from simulator.analysis.clients import NOTHING_STATED, Clients
+from simulator.analysis.lint.names import is_named_for_dead_letters, is_named_for_waiting
 from simulator.analysis.slices import message_of
 from simulator.scenario.steps import Publish
 
@@ -51,14 +53,16 @@ class Walk:
     """All places that messages can come to in one virtual host.
 
     Attributes:
-        flow, vhost: the rules, and the virtual host's name.
+        flow, vhost, clients: the rules, the virtual host's name, and what clients do.
         places: the places, those with fewer deaths first.
         complete: whether these are all; not if there are more than ``PLACES_MAX``, and than ``PLACES_PER_QUEUE`` for
             each queue.
     """
 
-    def __init__(self, flow: MessageFlow, vhost: str, publishes: Iterable[Publish]) -> None:
-        self.flow, self.vhost = flow, vhost
+    def __init__(
+        self, flow: MessageFlow, vhost: str, publishes: Iterable[Publish], clients: Clients = NOTHING_STATED
+    ) -> None:
+        self.flow, self.vhost, self.clients = flow, vhost, clients
         self.places: list[Place] = []
         self.complete = True
         self._most = max(PLACES_MAX, PLACES_PER_QUEUE * len(flow.topology.queues))
@@ -67,7 +71,8 @@ class Walk:
         while ahead:
             place = ahead.popleft()
             for reason in REASONS:
-                if flow.why_not(place.state, reason) is None:
+                habit = clients.habit(vhost, place.queue, reason)
+                if (habit is None or habit.does) and flow.why_not(place.state, reason) is None:
                     ahead += self._die(place, reason)
 
     def _entered(self, publishes: Iterable[Publish]) -> Iterator[Place]:
@@ -102,10 +107,40 @@ class Walk:
 
 
 def parked_in(walk: Walk) -> set[str]:
-    """Return the queues that take dead letters, or are bound to do so, and send none."""
-    took = {place.queue for place in walk.places if place.hop is not None}
+    """Return the queues that take dead letters, or are bound to do so, and send none.
+
+    A queue to which publishers send in another way is none, nor one to which messages only come back that waited.
+    """
+    sources: defaultdict[str, set[str]] = defaultdict(set)
+    for place in walk.places:
+        for hop, there in place.onward:
+            sources[there.queue].add(hop.queue)
+    used: set[str] = set()
     for name in walk.flow.topology.queues:
         settings = walk.flow.settings(name)
         if settings.dead_letter_exchange or settings.dead_letter_routing_key is not None:
-            took |= walk.flow.possible_targets(name) - {name}
-    return {queue for queue in took if not walk.flow.settings(queue).dead_letters}
+            used.add(settings.dead_letter_exchange or "")
+            for target in walk.flow.possible_targets(name) - {name}:
+                sources[target].add(name)
+    published = _published(walk.flow, used)
+    return {
+        queue
+        for queue, names in sources.items()
+        if not walk.flow.settings(queue).dead_letters
+        and queue not in published
+        and not all(_waits_for(walk.flow, name, queue) for name in names)
+    }
+
+
+def _published(flow: MessageFlow, dead_letter_exchanges: set[str]) -> set[str]:
+    """Return the queues behind exchanges that publishers use, and dead letters do not."""
+    passed = flow.passed({"", *dead_letter_exchanges})
+    public = {name for name, exchange in flow.topology.exchanges.items() if not exchange.internal} - passed
+    bindings = (each for name in flow.passed(public) - passed for each in flow.topology.bindings.get(name, ()))
+    return {each.destination for each in bindings if each.destination_type == "queue"}
+
+
+def _waits_for(flow: MessageFlow, waiting: str, queue: str) -> bool:
+    """Tell whether messages wait in one queue for their next attempt in another one, as its name says."""
+    named = is_named_for_waiting(waiting) or waiting.startswith(f"{queue}.")
+    return named and flow.settings(waiting).message_ttl_ms is not None and not is_named_for_dead_letters(queue)

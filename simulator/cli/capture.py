@@ -16,9 +16,11 @@ from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, exa
 from simulator.cli.given_source import GivenSource, Source, read_source
 from simulator.cli.options import LOG
 from simulator.cli.progress import progress
+from simulator.definitions import importable
 from simulator.definitions.secrets import redacted
 from simulator.extras import check_installed
 from simulator.files import write_whole
+from simulator.sources.operator_objects import operator_objects
 
 if TYPE_CHECKING:
     from simulator.capture.live import CaptureReport
@@ -27,13 +29,13 @@ _HINT_AFTER_SECONDS = 5
 
 
 class _LogOrSource(click.ParamType):  # type: ignore[type-arg]  # which takes an argument from click 8.4 on
-    """A log; with ``--redact``, a SOURCE."""
+    """A log; with ``--to`` or ``--redact``, a SOURCE."""
 
     name = "log"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path, or the ``Source``. Fails with a usage error."""
-        is_source = ctx is not None and ctx.params.get("redact")
+        is_source = ctx is not None and (isinstance(ctx.params.get("form"), str) or ctx.params.get("redact"))
         return (GivenSource() if is_source else LOG).convert(value, param, ctx)
 
 
@@ -146,10 +148,11 @@ def capture(
     epilog=example(
         "dlx convert trace.log trace-2.log.gz --out log.parquet",
         "dlx convert --redact definitions.json --out shared.json",
+        "dlx convert definitions.json --to operator-yaml --out topology.yaml",
     )
 )
 @click.argument("logs", nargs=-1, required=True, type=_LogOrSource(), metavar="LOG...")
-@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Parquet file to write; with --to, any.")
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 @click.option(
     "--redact",
@@ -157,7 +160,14 @@ def capture(
     is_eager=True,
     help="LOG is a SOURCE, as dlx lint takes it: write it to OUT without password hashes and passwords.",
 )
-def convert(logs: tuple[Any, ...], out: Path, as_json: bool, redact: bool) -> None:
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(["definitions", "operator-yaml"]),
+    is_eager=True,
+    help="LOG is a SOURCE, as dlx lint takes it: write its topology in this form, to OUT or standard output.",
+)
+def convert(logs: tuple[Any, ...], out: Path | None, as_json: bool, redact: bool, form: str | None) -> None:
     """Convert logs of RabbitMQ's tracing plugin into one Parquet file.
 
     LOG is a JSON or text log, plain or gzip-compressed, or a capture in Parquet.
@@ -165,7 +175,15 @@ def convert(logs: tuple[Any, ...], out: Path, as_json: bool, redact: bool) -> No
 
     With --redact, LOG is one SOURCE: a definitions file, a file or folder that describes a topology, `-` for
     standard input, or the management URL of a running server. OUT has its definitions as JSON, to commit or to share.
+
+    With --to, LOG is one SOURCE: a definitions file, a file or folder that describes a topology, `-` for
+    standard input, or the management URL of a running server. What the form cannot say is a note.
     """
+    if form is not None:
+        _convert_topology(logs, form, out, redact)
+        return
+    if out is None:
+        raise click.MissingParameter(param_hint="'--out'", param_type="option")
     if redact:
         _redact(logs, out)
         return
@@ -199,6 +217,30 @@ def _redact(sources: tuple[Source, ...], out: Path) -> None:
         f"{out} has no password hashes, no users and passwords in URIs, and no values of keys such as password,"
         " secret and token. Not checked: secrets under other names"
     )
+
+
+def _convert_topology(sources: tuple[Source, ...], form: str, out: Path | None, redact: bool) -> None:
+    """Write the topology of a source in another form."""
+    if len(sources) != 1:
+        raise click.UsageError("--to: expected one SOURCE")
+    definitions = read_source(sources[0])
+    remarks = definitions.remarks
+    if form == "operator-yaml":
+        text, more = operator_objects(definitions)
+        remarks += more
+    else:
+        document = importable(definitions.document)
+        shared = redacted(document) if redact else document
+        text = msgspec.json.format(msgspec.json.encode(shared), indent=2).decode() + "\n"
+    for remark in remarks:
+        click.echo(f"note: {remark}", err=True)
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        write_whole(out, text.encode())
+    except OSError as error:
+        raise Unavailable(f"{out}: {error.strerror or error}") from error
 
 
 def _uncounted(report: CaptureReport) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from simulator.analysis.clients import Clients
 from simulator.analysis.findings import Severity
 from simulator.cli.command_parts import DataError, in_our_words
 from simulator.scenario.scenario_errors import hint
@@ -51,9 +52,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         lint: what ``dlx lint`` takes from it.
+        clients: what clients do, for ``dlx lint`` and ``dlx fuzz``.
     """
 
     lint: LintConfig = LintConfig()
+    clients: Clients = Clients()
 
 
 def config_beside(source: Path | None) -> Path | None:

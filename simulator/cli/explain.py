@@ -101,7 +101,7 @@ def explain(
     """Explain the life of one message step by step, with the rule behind each step.
 
     SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or
-    folder of YAML that describes a topology, `-` for standard input, or the management URL of a
+    folder of YAML or JSON that describes a topology, `-` for standard input, or the management URL of a
     running server. A simulated broker plays the life in virtual time, with this message alone. Each
     step names the setting that decides and who set it (argument, policy, operator policy, server
     default), and how the rule is known.

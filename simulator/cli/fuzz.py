@@ -17,11 +17,14 @@ from click.core import ParameterSource
 from dlx.possible_deaths import DeathRule
 from dlx.releases import is_release
 from dlx.releases import release as release_named
+from simulator.analysis.clients import NOTHING_STATED
 from simulator.analysis.snapshot import Snapshot
 from simulator.broker import OperatorError
+from simulator.cli.client_options import GivenClients, client_options
 from simulator.cli.command_parts import DataError, example
+from simulator.cli.config_file import NAME, config_beside, read_config
 from simulator.cli.given_source import Source, read_source, source_argument
-from simulator.cli.options import OWN_OR_DEFAULT, RELEASE, chosen_release
+from simulator.cli.options import OWN_OR_DEFAULT, RELEASE, GivenFile, chosen_release
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
 from simulator.files import write_whole
@@ -90,6 +93,13 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
     help="Let consumers reject for good also where nothing takes the dead letter, and count that as a loss, apart from "
     "parking queues.",
 )
+@client_options
+@click.option(
+    "--config",
+    type=GivenFile(),
+    metavar="FILE",
+    help=f"What clients do. [default: {NAME} beside SOURCE, or in the working directory]",
+)
 @click.option(
     "--picture",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -109,13 +119,17 @@ def fuzz(
     history: str | None,
     every: bool,
     discards: bool,
+    on_failure: tuple[str, ...],
+    declare_before_publish: bool,
+    republish_x_death: bool,
+    config: Path | None,
     picture: Path | None,
     as_json: bool,
 ) -> int:
     """Search for a history in which a topology loses messages, or breaks another property.
 
     SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or folder of
-    YAML that describes a topology, `-` for standard input, or the management URL of a running server. The
+    YAML or JSON that describes a topology, `-` for standard input, or the management URL of a running server. The
     search tries every path that one message can take; where that is too much, it says so and goes on with
     random histories. It exits with 0 if it finds nothing. If it breaks the property, it prints the shortest
     history found, with the setting that decides, and exits with 1. The properties:
@@ -133,11 +147,16 @@ def fuzz(
     if given is not None:
         name, release = _as_recorded(given, name, release)
     definitions, release = _definitions(source, over, release)
+    path = config or config_beside(source if isinstance(source, Path) else None)
+    stated = NOTHING_STATED if path is None else read_config(path).clients
+    given_clients = GivenClients(on_failure, declare_before_publish, republish_x_death)
+    clients = given_clients.over(stated)
     try:
-        search = Search(definitions, name, release=release, discards=discards)
+        search = Search(definitions, name, release=release, discards=discards, clients=clients)
         if publishes:
             published = _published(search, publishes)
-            search = Search(definitions, name, release=release, discards=discards, publishes=published)
+            clients = given_clients.over(clients, publishes) if clients else clients
+            search = Search(definitions, name, release=release, discards=discards, publishes=published, clients=clients)
     except DefinitionsError as error:
         raise DataError(str(error)) from error
     found: list[FuzzFinding] = []
@@ -155,7 +174,9 @@ def fuzz(
         click.echo("\n".join(held(search)))
     else:
         heading = "The history" if given else SHORTEST
-        told = [told_in_full(search, each, _again(search, each, seed, steps_max), heading) for each in found]
+        words = [*(["--discards"] if discards else []), *given_clients.words]
+        words += ["--config", str(config)] if config else []
+        told = [told_in_full(search, each, _again(search, each, seed, steps_max, words), heading) for each in found]
         click.echo("\n\n".join([*told, "\n".join(rest(search))]).rstrip())
     if not found:
         return 0
@@ -276,8 +297,8 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _again(search: Search, finding: FuzzFinding, seed: int, steps_max: int) -> str:
-    """Return the command that finds it again; empty for definitions that are in no file."""
+def _again(search: Search, finding: FuzzFinding, seed: int, steps_max: int, words: Sequence[str]) -> str:
+    """Return the command that finds it again, with ``words``; empty for definitions that are in no file."""
     from simulator.testing.topology_machine import command, shell
 
     if not isinstance(search.definitions, str | Path):
@@ -286,10 +307,9 @@ def _again(search: Search, finding: FuzzFinding, seed: int, steps_max: int) -> s
     again = shell(
         "dlx", "fuzz", search.definitions, "--property", search.property.name,
         "--release", search.release, "--seed", seed, "--steps", steps_max,
-        *(["--discards"] if search.discards else []),
     )  # fmt: skip
     played = command(search.definitions, found.history, search.property.name, search.release) or again
-    return f"{played} --discards" if search.discards and played != again else played
+    return f"{played} {shell(*words)}" if words else played
 
 
 # Reads a history from the command line: JSON, or a file of it.

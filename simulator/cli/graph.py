@@ -63,7 +63,7 @@ def graph(
     """Draw a topology: exchanges, queues and their limits, where dead letters go, and where they are lost.
 
     SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or
-    folder of YAML that describes a topology, `-` for standard input, or the management URL of a
+    folder of YAML or JSON that describes a topology, `-` for standard input, or the management URL of a
     running server. Dead letters are dashed, with the reasons that a queue's settings allow. Losses
     are red, with the reason; each was played on a simulated broker, except that of one copy while
     another arrives. Where only a consumer can lose a message, by rejecting it in a queue without

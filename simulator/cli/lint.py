@@ -15,13 +15,15 @@ from simulator.analysis.lint.fixes import policy_commands
 from simulator.analysis.lint.linting import lint as lint_definitions
 from simulator.analysis.lint.linting import order
 from simulator.analysis.lint.rule import rule_named
-from simulator.cli.command_parts import DataError, Unavailable, example
+from simulator.cli.client_options import GivenClients, client_options
+from simulator.cli.command_parts import DataError, Unavailable, example, print_json
 from simulator.cli.config_file import NAME, config_beside
 from simulator.cli.given_source import Source, named, read_source, sources_argument
 from simulator.cli.lint_choice import Rules, Settled, chosen, settled
 from simulator.cli.lint_formats import FORMATS, Linted, Suppressed, explained, statistics
 from simulator.cli.lint_others import is_of_another_system, lint_others
 from simulator.cli.options import GivenFile, chosen_release, read_object, release_option
+from simulator.definitions.schema import definitions_schema
 from simulator.definitions.secrets import note_on_secrets
 
 FAIL_ON = {"lost": ("error",), "warning": ("error", "warning")}
@@ -41,6 +43,13 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
         raise click.BadParameter(error.args[0]) from error
     click.echo(explained(found))
     context.exit()
+
+
+def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+    """Print the schema of definitions, and end."""
+    if asked:
+        print_json(definitions_schema())
+        context.exit()
 
 
 @click.command(
@@ -72,8 +81,18 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
     "--config",
     type=GivenFile(),
     metavar="FILE",
-    help=f"Suppressions and severities. [default: {NAME} beside SOURCE, or in the working directory]",
+    help=f"Suppressions, severities, and what clients do. [default: {NAME} beside SOURCE, or in the working directory]",
 )
+@click.option(
+    "--publish",
+    "publishes",
+    nargs=2,
+    multiple=True,
+    metavar="EXCHANGE ROUTING_KEY",
+    help="Exchange and routing key that publishers use, and no others; repeatable. [default: keys that together reach "
+    "every binding]",
+)
+@client_options
 @click.option("--all", "one_by_one", is_flag=True, help="Tell findings that are equal up to names one by one.")
 @click.option("--statistics", "counts_only", is_flag=True, help="Print only how often each rule found something.")
 @click.option(
@@ -94,6 +113,14 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
     expose_value=False,
     help="Print what a rule does, why, an example and the fix, and end: DLX001 or missing-dlx.",
 )
+@click.option(
+    "--schema",
+    is_flag=True,
+    callback=_print_schema,
+    is_eager=True,
+    expose_value=False,
+    help="Print the JSON Schema of definitions files, for editors, and end.",
+)
 def lint(
     sources: tuple[Source, ...],
     over: Source | None,
@@ -103,6 +130,10 @@ def lint(
     select: tuple[list[str], ...],
     ignore: tuple[list[str], ...],
     config: Path | None,
+    publishes: tuple[tuple[str, str], ...],
+    on_failure: tuple[str, ...],
+    declare_before_publish: bool,
+    republish_x_death: bool,
     one_by_one: bool,
     counts_only: bool,
     fail_on: str | None,
@@ -111,7 +142,7 @@ def lint(
     """Find what definitions get wrong about dead letters, with the setting that does it and what to change.
 
     SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or folder of
-    YAML that describes a topology, `-` for standard input, or the management URL of a running server. Of
+    YAML or JSON that describes a topology, `-` for standard input, or the management URL of a running server. Of
     several, each has a report of its own.
 
     An error is a way to lose messages: --format json has the history that loses one. A warning is a setting that
@@ -126,6 +157,9 @@ def lint(
     """
     if any(is_of_another_system(source) for source in sources):
         for name, given in (("baseline", baseline), ("select", select), ("ignore", ignore), ("config", config),
+                            ("publish", publishes), ("on-failure", on_failure),
+                            ("declare-before-publish", declare_before_publish),
+                            ("republish-x-death", republish_x_death),
                             ("all", one_by_one), ("statistics", counts_only), ("fix", fix)):  # fmt: skip
             if given:
                 raise click.UsageError(f"--{name}: only for definitions")
@@ -133,12 +167,15 @@ def lint(
     if counts_only and form != "text":
         raise click.UsageError(f"--statistics: not with --format {form}, which has every finding")
     known, codes = _known(baseline), chosen(select, ignore)
+    stated = GivenClients(on_failure, declare_before_publish, republish_x_death)
     reports, statuses, projects = [], [0], dict[Path | None, Settled]()
     for source in sources:
         try:
             path = config or config_beside(source if isinstance(source, Path) else None)
             if path not in projects:
-                projects[path] = settled(path)
+                found_there = settled(path)
+                clients = stated.over(found_there.clients, publishes)
+                projects[path] = msgspec.structs.replace(found_there, clients=clients)
             report = _linted(source, over, rules, known, projects[path], codes)
             reports.append(msgspec.structs.replace(report, one_by_one=one_by_one))
         except (DataError, Unavailable) as error:
@@ -167,7 +204,7 @@ def _linted(
     secrets = note_on_secrets(definitions.document) if isinstance(source, Path) else None
     if secrets is not None:
         click.echo(f"note: {name} {secrets}", err=True)
-    report = lint_definitions(definitions, release(chosen_release(definitions, rules)))
+    report = lint_definitions(definitions, release(chosen_release(definitions, rules)), project.clients)
     old = known.get(None, set()) | known.get(name, set())
     told, suppressed, hidden = list[Finding](), list[Suppressed](), 0
     for each in report.findings:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.findings import Finding, ObjectName, Severity
 from simulator.analysis.lint.rule import RULES, rule_named
 from simulator.cli.command_parts import DataError
@@ -39,12 +40,14 @@ class Settled(msgspec.Struct, frozen=True):
         suppress: what is suppressed, each with the code of its rule.
         severity: other severities by the code of the rule.
         used: the places in ``suppress`` of those that something matched.
+        clients: what clients do.
     """
 
     path: Path | None = None
     suppress: tuple[tuple[str, Suppression], ...] = ()
     severity: Mapping[str, Severity] = {}
     used: set[int] = msgspec.field(default_factory=set)
+    clients: Clients = NOTHING_STATED
 
     def judged(self, finding: Finding) -> Finding:
         """Return the finding with the severity that the file gives it."""
@@ -78,11 +81,12 @@ def settled(path: Path | None) -> Settled:
     """Return what the file says. Raises ``DataError`` naming the file and the key."""
     if path is None:
         return Settled()
-    found = read_config(path).lint
+    config = read_config(path)
+    found = config.lint
     suppress = [(_code(path, f"lint.suppress[{place}].rule", each.rule), each) for place, each in
                 enumerate(found.suppress)]  # fmt: skip
     severity = {_code(path, f"lint.severity.{name}", name): each for name, each in found.severity.items()}
-    return Settled(path, tuple(suppress), severity)
+    return Settled(path, tuple(suppress), severity, clients=config.clients)
 
 
 def _code(path: Path, key: str, name: str) -> str:

@@ -36,7 +36,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "simulator.cli.compare:compare",
         "Run one scenario under several messaging systems and compare the outcomes.",
     ),
-    "convert": ("simulator.cli.capture:convert", "Convert RabbitMQ trace logs into one Parquet file."),
+    "convert": (
+        "simulator.cli.capture:convert",
+        "Convert RabbitMQ trace logs into one Parquet file, or a topology into another form.",
+    ),
     "explain": ("simulator.cli.explain:explain", "Explain the life of one message, with the rule behind each step."),
     "fuzz": ("simulator.cli.fuzz:fuzz", "Search for a history in which a topology loses messages."),
     "generate": ("simulator.cli.generate:generate", "Make a log of any size from definitions and a seed."),

@@ -28,13 +28,15 @@ from simulator.definitions import Definitions, DefinitionsError
 
 EXIT_LOST = 1
 COMMANDS_MAX = 4
-"""More commands of one step are counted; ``--json`` has all."""
+"""More commands of one step are counted; ``--script`` has all."""
 NAMES_MAX = 4
 _WIDTH_MAX = 110
 _NAME = "\0"
 """Stands for the name of an object, so that what is said of several in the same words is told once."""
 _HOST = "http://HOST:15672"
-_ALLOWED = ("--headers", "keep", "--allow", "lost-later")
+AMQP_PORT = 5672
+_KEPT = ("--own-keys", "--headers", "keep", "--allow", "lost-later")
+"""With its own key a message dies as before: what loses it later is not the move."""
 _Line = tuple[Text, int]
 
 
@@ -65,6 +67,7 @@ _Line = tuple[Text, int]
 )
 @click.option("--publishers-stopped", is_flag=True, help="Nobody publishes while the steps are done.")
 @release_option("RabbitMQ release of the server.")
+@click.option("--script", "as_script", is_flag=True, help="Print all commands as a shell script, to be read first.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def plan(
     current: Source,
@@ -74,6 +77,7 @@ def plan(
     moves: tuple[str, ...],
     publishers_stopped: bool,
     rules: str | None,
+    as_script: bool,
     as_json: bool,
 ) -> int:
     """Say how a server comes from the topology CURRENT to NEW, in which steps, and what is lost on the way.
@@ -87,6 +91,7 @@ def plan(
     """
     before, after = read_source(current), read_source(new)
     rules = chosen_release(before, rules)
+    is_live = isinstance(current, ServerURL)
     counts, consumers = _counts(current) if isinstance(current, ServerURL) else ({}, {})
     known = Known(
         messages=counts | dict(_stated(messages, before)),
@@ -98,13 +103,19 @@ def plan(
         found = planned(before, after, release(rules), known, keep=keep)
     except DefinitionsError as error:
         raise DataError(str(error)) from error
-    commands = _Commands(current)
+    if is_live and found.steps:
+        counted = "the server's counts of messages and consumers, which are some seconds old, are still so"
+        found = msgspec.structs.replace(found, assumed=(*found.assumed, counted))
+    commands = _Commands(current, _amqp_port(current) if isinstance(current, ServerURL) else None)
     if as_json:
         print_json(_as_json(found, commands))
+    elif as_script:
+        click.echo("\n".join(_script(found, commands)))
     else:
         console = Console(highlight=False)
         console.width = min(console.width, _WIDTH_MAX)
         for line, indent in _lines(found, commands, named(new)):
+            line = _without_vhost(line, found)
             if not line.plain:
                 console.print()
             elif indent == _COMMAND:
@@ -130,6 +141,8 @@ def _moves(given: Iterable[str], definitions: Definitions) -> Iterator[tuple[Obj
         old, separator, new = text.partition("=")
         if not separator or not new:
             raise click.UsageError(f"--move {text}: expected OLD=NEW, such as orders.dead=orders.dlq")
+        if old == new:
+            raise click.UsageError(f"--move {text}: the messages of a queue cannot move into itself")
         yield from ((queue, new) for queue in _queues(old, definitions, "--move"))
 
 
@@ -147,15 +160,8 @@ def _counts(server: ServerURL) -> tuple[dict[ObjectName, int], dict[ObjectName, 
 
     Raises ``Unavailable``.
     """
-    from simulator.capture.management_api import ManagementError, call
-
     path = "queues" if server.vhost is None else f"queues/{quote(server.vhost, safe='')}"
-    try:
-        queues = call(server.url, f"{path}?columns=vhost,name,messages,consumers")
-    except ManagementError as error:
-        raise Unavailable(f"{server}: {error}") from error
-    except OSError as error:
-        raise Unavailable(f"{server}: no answer: {getattr(error, 'reason', error)}") from error
+    queues = _asked(server, f"{path}?columns=vhost,name,messages,consumers")
     found: tuple[dict[ObjectName, int], dict[ObjectName, int]] = {}, {}
     for queue in queues:
         for counts, field in zip(found, ("messages", "consumers"), strict=True):
@@ -164,13 +170,33 @@ def _counts(server: ServerURL) -> tuple[dict[ObjectName, int], dict[ObjectName, 
     return found
 
 
+def _asked(server: ServerURL, path: str) -> Any:
+    """Return the answer of the server. Raises ``Unavailable``."""
+    from simulator.capture.management_api import ManagementError, call
+
+    try:
+        return call(server.url, path)
+    except ManagementError as error:
+        raise Unavailable(f"{server}: {error}") from error
+    except OSError as error:
+        raise Unavailable(f"{server}: no answer: {getattr(error, 'reason', error)}") from error
+
+
+def _amqp_port(server: ServerURL) -> int | None:
+    """Return the port on which the server says it has AMQP; ``None`` for the usual one, or if it does not say."""
+    listeners = _asked(server, "overview").get("listeners", ())
+    ports = [each["port"] for each in listeners if each.get("protocol") == "amqp"]
+    return None if not ports or AMQP_PORT in ports else int(ports[0])
+
+
 # The commands of a step
 
 
 class _Commands:
     """Writes the commands of acts for the server of CURRENT, without a password."""
 
-    def __init__(self, current: Source) -> None:
+    def __init__(self, current: Source, amqp_port: int | None) -> None:
+        self._port = "" if amqp_port is None else f":{amqp_port}"
         self._server, self._user, self._host = _HOST, "USER", "HOST"
         self._management: tuple[str, ...] = ()
         if isinstance(current, ServerURL):
@@ -186,8 +212,8 @@ class _Commands:
         if call is not None:
             return self._curl(call)
         assert isinstance(act, Move)
-        url = f"amqp://{quote(self._user, safe='')}:PASSWORD@{self._host}/{quote(act.vhost, safe='')}"
-        moved = ["dlx", "redrive", url, act.queue, "--to", "", act.to, *_ALLOWED, *self._management, "--execute"]
+        url = f"amqp://{quote(self._user, safe='')}:PASSWORD@{self._host}{self._port}/{quote(act.vhost, safe='')}"
+        moved = ["dlx", "redrive", url, act.queue, "--to", act.through, *_KEPT, *self._management, "--execute"]
         return shlex.join(moved)
 
     def _curl(self, call: Call) -> str:
@@ -214,21 +240,46 @@ def _lines(found: Plan, commands: _Commands, new: str) -> Iterator[_Line]:
         yield from _steps(found, commands)
         yield from _changed(found, new)
     for title, said in (("Assumed", found.assumed), ("Not checked", found.unchecked)):
-        for each in said:
-            yield Text(f"{title}: {each}."), 0
+        if said:
+            yield Text(f"{title}: {'; '.join(said)}."), 0
+
+
+def _without_vhost(line: Text, found: Plan) -> Text:
+    """Return a line without the name of the virtual host where all is about one."""
+    vhosts = {each.about.vhost for each in found.changes}
+    return line if len(vhosts) != 1 else Text("").join(line.split(f" in virtual host '{min(vhosts)}'"))
 
 
 def _losses(found: Plan) -> Iterator[_Line]:
     if not found.loses:
-        yield Text("Nothing is lost on the way.", "bold green"), 0
-    for lost in _alike(map(_lost, found.played.lost)):
+        yield from _if_heeded(found)
+    for lost in _alike(_lost(each) for each in found.played.lost if each.kind != "staying"):
         yield Text.assemble(("lost", "bold red"), f": {lost}"), 0
+    for stays in _alike(_lost(each) for each in found.played.lost if each.kind == "staying"):
+        yield Text.assemble(("stays", "bold red"), f": {stays}"), 0
     for error in found.new_errors:
         yield Text.assemble(("lost", "bold red"), f": new error {error.code} for {error.about}: {error.message}"), 0
     for refused in _alike(map(_lost, found.played.refused)):
         yield Text.assemble(("refused", "bold yellow"), f": {refused}; their publishers get 404"), 0
     for twice in _alike(found.played.twice):
         yield Text.assemble(("twice", "bold yellow"), f": {twice}"), 0
+
+
+def _if_heeded(found: Plan) -> Iterator[_Line]:
+    """Yield that nothing is lost, and by what it may be lost all the same."""
+    dangers: dict[str, list[str]] = {}
+    for number, step in enumerate(found.steps, 1):
+        for danger in step.dangers:
+            dangers.setdefault(danger, []).append(str(number))
+    if dangers:
+        yield Text("Nothing is lost, if you see to this:", "bold yellow"), 0
+    elif found.played.refused:
+        yield Text("No message is lost, but publishers are refused.", "bold yellow"), 0
+    else:
+        yield Text("Nothing is lost on the way.", "bold green"), 0
+    for danger, numbers in dangers.items():
+        steps = f"step {numbers[0]}" if len(numbers) == 1 else f"steps {', '.join(numbers)}"
+        yield Text.assemble(("risk", "bold yellow"), f": in {steps}: {danger}"), 0
 
 
 _INSTEAD = {
@@ -251,7 +302,7 @@ def _alike(sentences: Iterable[str]) -> Iterator[str]:
 
 
 def _lost(lost: Lost) -> str:
-    if lost.kind == "waiting":
+    if lost.kind in ("waiting", "staying"):
         count = "" if lost.count is None else f"{lost.count:,} "
         unknown = " (nobody knows how many)" if lost.count is None and lost.what.startswith("messages") else ""
         return f"{count}{lost.what}{unknown}, in step {lost.step}"
@@ -268,13 +319,24 @@ def _steps(found: Plan, commands: _Commands) -> Iterator[_Line]:
         for act in step.acts[:COMMANDS_MAX]:
             yield Text(commands.of(act)), _COMMAND
         if len(step.acts) > COMMANDS_MAX:
-            yield Text(f"and {len(step.acts) - COMMANDS_MAX:,} more commands: --json has all"), _COMMAND
-        for risk in step.risks:
+            yield Text(f"and {len(step.acts) - COMMANDS_MAX:,} more commands: --script has all"), _COMMAND
+        for risk in (*(step.dangers if found.loses else ()), *step.risks):
             yield Text(f"risk: {risk}", "yellow"), 4
     yield Text(""), 0
 
 
+def _script(found: Plan, commands: _Commands) -> Iterator[str]:
+    yield "set -e"
+    for number, step in enumerate(found.steps, 1):
+        yield f"# {number}. {step.does}"
+        yield from (f"# risk: {risk}" for risk in (*step.dangers, *step.risks))
+        yield from map(commands.of, step.acts)
+
+
 def _changed(found: Plan, new: str) -> Iterator[_Line]:
+    kept = [("a server neither compares what changes nor acts by it, and no step changes it", str(each.about))
+            for each in found.left_alone]  # fmt: skip
+    yield from _grouped("Stays as it is", kept)
     yield from _grouped("Changes", map(_change, found.changes))
     yield from _grouped("Policies change", map(_effect, found.policy_effects))
     said = [(f"{each.code} {each.text}", str(each.about)) for each in found.answers if each.code]
@@ -296,9 +358,16 @@ def _grouped(title: str, told: Iterable[tuple[str, str]]) -> Iterator[_Line]:
         yield Text(title, "bold"), 0
     for text, names in groups.items():
         more = f" and {len(names) - NAMES_MAX:,} more" if len(names) > NAMES_MAX else ""
-        count = f"{len(names):,} × " if len(names) > 1 else ""
+        kinds = {name.split(" '")[0] for name in names}
+        kind = min(kinds) if len(kinds) == 1 else "object"
+        count = f"{len(names):,} {_plural(kind)}: " if len(names) > 1 else ""
+        shown = [name.removeprefix(f"{kind} ") if len(names) > 1 else name for name in names[:NAMES_MAX]]
         told_of = names[0] if len(names) == 1 else "…"
-        yield Text(f"{count}{', '.join(names[:NAMES_MAX])}{more}: {text.replace(_NAME, told_of)}"), 2
+        yield Text(f"{count}{', '.join(shown)}{more}: {text.replace(_NAME, told_of)}"), 2
+
+
+def _plural(kind: str) -> str:
+    return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
 
 
 def _change(change: Change) -> tuple[str, str]:
@@ -337,7 +406,11 @@ def _as_json(found: Plan, commands: _Commands) -> dict[str, Any]:
         "twice": found.played.twice,
         "new_errors": [each.as_json() for each in found.new_errors],
         "steps": [
-            {"does": each.does, "risks": each.risks, "acts": [_act(act, commands) for act in each.acts]}
+            {
+                "does": each.does,
+                "risks": (*each.dangers, *each.risks),
+                "acts": [_act(act, commands) for act in each.acts],
+            }
             for each in found.steps
         ],
         "changes": [
@@ -353,6 +426,7 @@ def _as_json(found: Plan, commands: _Commands) -> dict[str, Any]:
         ],
         "answers": [{**_about(each.about), "code": each.code, "text": each.text} for each in found.answers],
         "old_answers": [{**_about(each.about), "code": each.code, "text": each.text} for each in found.old_answers],
+        "left_alone": [_about(each.about) for each in found.left_alone],
         "not_imported": [_about(each) for each in found.not_imported],
         "deletions": [
             {
@@ -381,5 +455,5 @@ def _act(act: AnyAct, commands: _Commands) -> Mapping[str, Any]:
     if call is not None:
         done["call"] = msgspec.to_builtins(call)
     if isinstance(act, Move):
-        done["move"] = {"vhost": act.vhost, "queue": act.queue, "to": act.to}
+        done["move"] = {"vhost": act.vhost, "queue": act.queue, "to": act.to, "through": act.through}
     return done

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from simulator.redrive.journal import RedriveJournal
     from simulator.redrive.plan import Headers, Instead, Planned, RedriveOptions, RedrivePlanner
     from simulator.redrive.server import QueueOnServer, ServerAddress
-    from simulator.redrive.waiting import Address, Origin
+    from simulator.redrive.waiting import Address, Origin, OwnKeys
 
 EXIT_STAYS = 1
 _OF_X_DEATH = frozenset({*FIRST_DEATH_HEADERS, *LAST_DEATH_HEADERS})
@@ -58,6 +58,11 @@ _ASSUMED = (
     show_default=True,
     metavar="origin|published|EXCHANGE KEY",
     help="The queue of its first death; the exchange and key that it was first published with; or another address.",
+)
+@click.option(
+    "--own-keys",
+    is_flag=True,
+    help="With --to EXCHANGE and no KEY: each message keeps its routing key; with --headers keep CC, too.",
 )
 @click.option("--only", "expressions", multiple=True, metavar="EXPR", help="FIELD=VALUE, != or ~PATTERN; repeatable.")
 @click.option(
@@ -94,6 +99,7 @@ def redrive(
     queue: str,
     key: str | None,
     to: str,
+    own_keys: bool,
     expressions: tuple[str, ...],
     headers: str,
     allowed: tuple[str, ...],
@@ -128,7 +134,7 @@ def redrive(
     server = server_given(url, management_url, vhost)
     if server.amqp_url is None:
         raise click.UsageError("bringing messages back needs the server's AMQP URL: amqp://USER:PASSWORD@HOST/VHOST")
-    wanted = _wanted(to, key, expressions, headers, allowed)
+    wanted = _wanted(_address(to, key, own_keys=own_keys), expressions, headers, allowed)
     from simulator.redrive.server import queue_on
 
     with exit_codes():
@@ -141,7 +147,7 @@ def redrive(
 
 
 def _wanted(
-    to: str, key: str | None, expressions: Sequence[str], headers: str, allowed: Sequence[str]
+    to: Origin | Address | OwnKeys, expressions: Sequence[str], headers: str, allowed: Sequence[str]
 ) -> RedriveOptions:
     from simulator.redrive.groups import ExpressionError, only
     from simulator.redrive.plan import RedriveOptions
@@ -159,20 +165,26 @@ def _wanted(
                 f"no fate {name!r} to allow; {suggestion(name, ALLOWABLE)}", param_hint="'--allow'"
             )
     return RedriveOptions(
-        to=_address(to, key),
+        to=to,
         headers=cast("Headers", headers),
         only=chosen,
         allowed=frozenset(ALLOWABLE[name] for name in allowed),
     )
 
 
-def _address(to: str, key: str | None) -> Origin | Address:
-    from simulator.redrive.waiting import Address
+def _address(to: str, key: str | None, *, own_keys: bool) -> Origin | Address | OwnKeys:
+    from simulator.redrive.waiting import Address, OwnKeys
 
+    if own_keys:
+        if key is not None or to in ("", "origin", "published"):
+            raise click.BadParameter("needs --to EXCHANGE, and no routing key after it", param_hint="'--own-keys'")
+        return OwnKeys(to)
     if key is not None:
         return Address(to, key)
     if to not in ("origin", "published"):
-        raise click.BadParameter(f"{to!r} needs a routing key after it: --to EXCHANGE KEY", param_hint="'--to'")
+        raise click.BadParameter(
+            f"{to!r} needs a routing key after it: --to EXCHANGE KEY, or --own-keys", param_hint="'--to'"
+        )
     return cast("Origin", to)
 
 

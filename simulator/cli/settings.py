@@ -57,7 +57,7 @@ def settings(
     """Show each queue's effective settings, where each value comes from, and what `dlx lint` finds about it.
 
     SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or
-    folder of YAML that describes a topology, `-` for standard input, or the management URL of a
+    folder of YAML or JSON that describes a topology, `-` for standard input, or the management URL of a
     running server.
     """
     definitions = read_source(source, over)

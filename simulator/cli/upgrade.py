@@ -61,7 +61,7 @@ def upgrade(
     """Say what an upgrade changes for a topology, for which object, and what to do about it.
 
     SOURCE is a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or folder of
-    YAML that describes a topology, `-` for standard input, or the management URL of a running server.
+    YAML or JSON that describes a topology, `-` for standard input, or the management URL of a running server.
 
     An error: messages will be lost. A warning: they may be lost or come another way, or consumers have to know. A
     note: good to know; what becomes of messages stays as it is. A safe fix can be made on the live server before the

@@ -1,7 +1,8 @@
 """What a server is, as its exported definitions say it: read, completed, laid over another, and checked.
 
 ``reading`` makes topologies of an export, and of one the text again; ``completed`` adds stand-ins for what
-it does not tell; ``overlay`` lays one over another; ``checks`` says what a release takes; ``places`` where it stands.
+it does not tell; ``overlay`` lays one over another; ``checks`` says what a release takes; ``places`` where it stands;
+``schema`` is the JSON Schema for editors.
 """
 
 from __future__ import annotations

@@ -36,6 +36,16 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "dead-letter-strategy": STRATEGIES,
 }
 """The values of fields that are words."""
+SETTING_WORDS = tuple(
+    dict.fromkeys(
+        [
+            *(word for field, words in _WORDS.items() if field != "apply-to" for word in words),
+            *("default", "lazy", "client-local", "balanced", "min-masters", "random", "all", "exactly", "nodes"),
+            *("failed", "returned", "disabled", "always", "when-synced", "manual", "automatic"),
+        ]
+    )
+)
+"""All words that a setting of a queue can have."""
 
 
 class _Wrong(NamedTuple):
@@ -202,7 +212,7 @@ def mistaken_arguments(names: Iterable[str]) -> Iterator[tuple[str, str]]:
 def unknown_keys(keys: Iterable[str]) -> str:
     """Say that a release does not know keys of a policy, with the name that may be meant where none knows one."""
     listed = list(keys)
-    meant = [near for _, near in misspelt(listed, _policy_keys())]
+    meant = [near for _, near in misspelt(listed, policy_keys())]
     asks = f"; did you mean {' and '.join(map(repr, meant))}?" if meant else ""
     return f"it does not know {', '.join(map(repr, listed))}{asks}"
 
@@ -230,12 +240,12 @@ def _wrong_policy(where: str, item: Mapping[str, Any], operator: bool, release: 
 
 def is_for_plugin(key: str) -> bool:
     """Tell whether a policy says something to a plugin by a key: no release has one that is like it."""
-    known = _policy_keys()
+    known = policy_keys()
     return key not in known and not nearest(key, known, _NEAR)
 
 
 @cache
-def _policy_keys() -> frozenset[str]:
+def policy_keys() -> frozenset[str]:
     """Return the keys of policies in one release or another."""
     return frozenset(DEFINABLE).union(*(release(name).policy_keys for name in RELEASES))
 

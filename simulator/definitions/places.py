@@ -31,20 +31,26 @@ class Place(msgspec.Struct, frozen=True, order=True):
         file: the file's name, as ``printable`` returns it, or ``standard input``.
         line: the line in it, counted from 1.
         document: the document in it, counted from 1, where the file has several.
+        address: what the object has besides, where its tool names it: ``module.shop.rabbitmq_queue.orders["eu"]``.
     """
 
     file: str
     line: int
     document: int | None = None
+    address: str | msgspec.UnsetType = msgspec.UNSET
 
     def __str__(self) -> str:
         document = "" if self.document is None else f"document {self.document}, "
-        return f"{self.file}, {document}line {self.line}"
+        return f"{self.file}, {document}line {self.line}{self._named}"
 
     @property
     def file_and_line(self) -> str:
         """The place as compilers write it: ``topology.yaml:41``."""
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}{self._named}"
+
+    @property
+    def _named(self) -> str:
+        return "" if self.address is msgspec.UNSET else f" ({self.address})"
 
 
 Places = Mapping[Path, Place]

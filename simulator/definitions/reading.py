@@ -19,7 +19,7 @@ from dlx.nearest_names import nearest, suggestion
 from dlx.parameter_validation import is_number
 from dlx.releases import DEFAULT, known_release, release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
-from simulator.definitions.places import Place, Places, places_in_json
+from simulator.definitions.places import Place, Places, places_in_json, printable
 from simulator.files import write_whole
 from simulator.json_reading import (
     UTF8_MARK,
@@ -89,10 +89,12 @@ class Definitions:
         vhosts: names of the virtual hosts.
         remarks: what to say of the text that it was read from, in sentences.
         is_strict: whether the text is JSON as servers from 3.11 on read it.
+        assumed_vhosts: those of ``vhosts`` that only other objects name, where files need not define them.
     """
 
     remarks: tuple[str, ...] = ()
     is_strict = True
+    assumed_vhosts: tuple[str, ...] = ()
     _text = b""
 
     def __init__(
@@ -127,6 +129,14 @@ class Definitions:
         if self._places is None:
             self._places = places_in_json(self._text, self.source)
         return self._places.get((section,) if index is None else (section, index))
+
+    @property
+    def not_strict_at(self) -> Place | None:
+        """Where the first thing stands that is no JSON for servers from 3.11 on; ``None`` where there is none."""
+        if self.is_strict:
+            return None
+        _, places = strict_json(self._text)
+        return Place(printable(self.source), self._text.count(b"\n", 0, min(places.values())) + 1)
 
     def topology(self, vhost: str) -> Topology:
         """Return the topology of one virtual host.

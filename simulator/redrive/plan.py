@@ -17,7 +17,7 @@ from simulator.analysis.slices import message_of, unclear_exchanges
 from simulator.redrive.future import Future, Futures
 from simulator.redrive.journal import RedriveRequest
 from simulator.redrive.prediction import APART_US, ARRIVING, Held, Kind, Prediction, Predictor
-from simulator.redrive.waiting import Address, Origin, WaitingMessage, address_of
+from simulator.redrive.waiting import Address, Origin, OwnKeys, WaitingMessage, address_of
 from simulator.scenario.steps import Publish
 
 if TYPE_CHECKING:
@@ -34,10 +34,17 @@ which ``dlx.death_history`` reads. ``keep``: all, also what the broker wrote."""
 _COPIES = ("CC", "BCC")
 
 
-def carried(headers: Mapping[str, Any], how: Headers, history: DeathHistory, *, counts_carried: bool) -> dict[str, Any]:
+def carried(
+    headers: Mapping[str, Any],
+    how: Headers,
+    history: DeathHistory,
+    *,
+    counts_carried: bool,
+    copies: bool = False,
+) -> dict[str, Any]:
     """Return the headers that the message takes along.
 
-    The keys in CC and BCC stay behind, or their queues would get the message, too. The expiration
+    The keys in CC and BCC stay behind, or their queues would get the message, too, unless ``copies``. The expiration
     is not a header; all of them leave it out, for a dead letter has lost its own.
 
     Args:
@@ -45,9 +52,10 @@ def carried(headers: Mapping[str, Any], how: Headers, history: DeathHistory, *, 
         how: which of them it keeps.
         history: its deaths.
         counts_carried: whether ``x-delivery-count`` may hold rejections (``Release.delivery_count_carried``).
+        copies: whether ``keep`` keeps the keys in CC, too.
     """
     if how == "keep":
-        return {name: value for name, value in headers.items() if name not in _COPIES}
+        return {name: value for name, value in headers.items() if copies or name not in _COPIES}
     failed = history.failures(counts_carried=counts_carried)
     kept = republish_headers(dict(headers), attempts=failed)
     if how == "strip":
@@ -97,7 +105,7 @@ class RedriveOptions(msgspec.Struct, frozen=True, kw_only=True):
         allowed: what may become of a message besides that it arrives.
     """
 
-    to: Origin | Address = "origin"
+    to: Origin | Address | OwnKeys = "origin"
     headers: Headers = "strip"
     only: Callable[[WaitingMessage], bool] = lambda message: True
     allowed: frozenset[Kind] = frozenset()
@@ -186,7 +194,8 @@ class RedrivePlanner:
         return self._futures.of(message, address, headers, self._carried(message, "strip"))
 
     def _carried(self, message: WaitingMessage, how: Headers) -> dict[str, Any]:
-        return carried(message.headers, how, message.deaths, counts_carried=self._counts_carried)
+        copies = isinstance(self._wanted.to, OwnKeys)
+        return carried(message.headers, how, message.deaths, counts_carried=self._counts_carried, copies=copies)
 
 
 _NOT_CARRIED = ("user_id",)

@@ -108,10 +108,21 @@ class Address(msgspec.Struct, frozen=True):
         return f"the exchange '{self.exchange}' with {self.routing_key!r}"
 
 
-def address_of(message: WaitingMessage, to: Origin | Address) -> Address | None:
+class OwnKeys(msgspec.Struct, frozen=True):
+    """An exchange, to which each message is published with the routing keys that it waits with."""
+
+    exchange: str
+
+    def __str__(self) -> str:
+        return f"the exchange '{self.exchange}' with the keys of each message"
+
+
+def address_of(message: WaitingMessage, to: Origin | Address | OwnKeys) -> Address | None:
     """Return where the message goes; ``None`` if no header says where it came from."""
     if isinstance(to, Address):
         return to
+    if isinstance(to, OwnKeys):
+        return Address(to.exchange, message.row.routing_keys[0]) if message.row.routing_keys else None
     first = message.deaths.first
     if to == "origin":
         return None if first is None else Address("", first.queue)

@@ -17,6 +17,7 @@ import msgspec
 
 from dlx.field_values import plain
 from dlx.topology import Policy
+from simulator.json_reading import SCHEMA_DIALECT
 from simulator.json_values import canonical_json
 
 TIMES_MAX = 1_000_000_000
@@ -230,7 +231,6 @@ def _length(step: AnyStep) -> int:
 # that is taken) the reader of a scenario says.
 
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _FIELD = re.compile(r"^    (\w+(?:, \w+)*): ", re.MULTILINE)
 
 
@@ -243,7 +243,7 @@ def scenario_schema(kind: type[msgspec.Struct], title: str) -> dict[str, Any]:
         names = {field.name: field.encode_name for field in msgspec.structs.fields(struct)}
         for name, text in _field_texts(struct).items():
             described["properties"][names[name]].setdefault("description", text)
-    return {"$schema": DIALECT, "title": title, **schema}
+    return {"$schema": SCHEMA_DIALECT, "title": title, **schema}
 
 
 def _structs(kind: Any, seen: set[type]) -> Iterator[type[msgspec.Struct]]:

@@ -5,11 +5,9 @@ Source: the custom resource definitions of rabbitmq/messaging-topology-operator 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
-
-from dlx.nearest_names import nearest
-from simulator.sources.document import Document
 
 TOP = ("apiVersion", "kind", "metadata", "spec", "status")
 _REFERENCE = {"name": str}
@@ -168,44 +166,9 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "User": (),
 }
 """What an object needs besides ``rabbitmqClusterReference``; kinds that are not here need ``name``."""
-_SHOWN = {str: "a string", bool: "true or false", int: "an integer", dict: "an object", list: "a list"}
+_NEW_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def checked(document: Document, path: tuple[str | int, ...], value: Any, expected: Any) -> Any:
-    """Return a value without the fields that are null, which Kubernetes drops. Raises ``DefinitionsError``."""
-    if expected is object:
-        return value
-    if isinstance(expected, Mapping):
-        if not isinstance(value, dict):
-            raise document.error(path, f"expected an object, got {_told(value)}")
-        for name in value:
-            if name not in expected:
-                raise document.unknown((*path, name), expected)
-        given = {name: each for name, each in value.items() if each is not None}
-        return {name: checked(document, (*path, name), each, expected[name]) for name, each in given.items()}
-    if isinstance(expected, list):
-        if not isinstance(value, list):
-            raise document.error(path, f"expected a list, got {_told(value)}")
-        return [checked(document, (*path, at), each, expected[0]) for at, each in enumerate(value)]
-    if isinstance(expected, tuple):
-        if value not in expected:
-            near = nearest(value, expected) if isinstance(value, str) else []
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise document.error(path, f"expected {expected_of(expected)}, got {_told(value)}{meant}")
-    elif type(value) is not expected:
-        quotes = "; write text in quotes: without, YAML takes on, off, yes, no, y, n and digits for something else"
-        hint = quotes if expected is str and isinstance(value, bool | int | float) else ""
-        raise document.error(path, f"expected {expected_of(expected)}, got {_told(value)}{hint}")
-    return value
-
-
-def expected_of(expected: Any) -> str:
-    if isinstance(expected, tuple):
-        return f"one of {', '.join(expected)}"
-    return _SHOWN[expected if isinstance(expected, type) else list if isinstance(expected, list) else dict]
-
-
-def _told(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "null"}[value]
-    return _SHOWN[type(value)] if isinstance(value, dict | list) else repr(value)
+def server_name(field: str) -> str:
+    """Return the name that servers have for a field of a Shovel or a Federation: ``src-queue`` for ``srcQueue``."""
+    return _NEW_WORD.sub("-", field).lower()

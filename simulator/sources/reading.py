@@ -15,18 +15,22 @@ from simulator.definitions.places import Path as ValuePath
 from simulator.definitions.places import json_lines
 from simulator.definitions.reading import check_arguments
 from simulator.json_reading import UTF8_MARK, read_json
+from simulator.sources.dapr import DAPR
 from simulator.sources.document import Defined, Document, Exported, Found, Reader, Remark
 from simulator.sources.exports import EMBEDDED, EXPORTS, located
+from simulator.sources.rascal import RASCAL
+from simulator.sources.terraform import TERRAFORM
 from simulator.sources.topology_operator import TOPOLOGY_OPERATOR
 from simulator.sources.yaml_documents import TEMPLATE, is_yaml, yaml_documents
 
-READERS: tuple[Reader, ...] = (EXPORTS, EMBEDDED, TOPOLOGY_OPERATOR)
+READERS: tuple[Reader, ...] = (TERRAFORM, EXPORTS, EMBEDDED, TOPOLOGY_OPERATOR, RASCAL, DAPR)
 """Each kind of document that describes a topology. The first one that recognises a document reads it."""
 _SINGULAR = {"policies": "policy"}
 _OF_ONE_NAME = ("queues", "exchanges", "policies")
 """The sections in which a source may have several objects of one name: servers take one, and lint says so."""
 SUFFIXES = (".json", ".yaml", ".yml")
 """The endings of the files of a folder that are read."""
+_TAKEN = "virtual host {} is not defined here: it is taken to be there"
 _HINTS = {"Kustomization": "`kustomize build` writes what it makes"}
 
 
@@ -90,11 +94,12 @@ def _together(source: str, files: Sequence[Sequence[Document]]) -> Definitions:
         raise DefinitionsError(source, "", "; ".join(["no topology in it", expected, *remarks]))
     order = {document.file: at for at, documents in enumerate(files) for document in documents}
     defined.sort(key=lambda each: (order[each.place.file], each.place.document or 0, each.place.line))
-    sections, replaced = _sections(defined)
+    sections, replaced, assumed = _sections(defined)
     definitions = _definitions(
         source, sections, next((each.version for each in found if isinstance(each, Exported)), None)
     )
-    definitions.remarks = (*remarks, *replaced)
+    definitions.remarks = (*remarks, *replaced, *(_TAKEN.format(repr(vhost)) for vhost in assumed))
+    definitions.assumed_vhosts = assumed
     return _with_templates_told(definitions)
 
 
@@ -133,10 +138,10 @@ def _kind(document: Document) -> str:
     return f"{value.get('kind', 'a document')}{f' {name!r}' if isinstance(name, str) else ''}"
 
 
-def _sections(defined: Iterable[Defined]) -> tuple[dict[str, list[Defined]], list[str]]:
-    """Return the items by section, without those that a later file replaces, and say which ones replace others."""
+def _sections(defined: Iterable[Defined]) -> tuple[dict[str, list[Defined]], list[str], tuple[str, ...]]:
+    """Return the items by section, which ones replace those of an earlier file, and undefined virtual hosts."""
     found: dict[str, dict[bytes, list[Defined]]] = {section: {} for section in NAMED_BY}
-    remarks = []
+    remarks, assumed = [], list[str]()
     for each in defined:
         names = NAMED_BY[each.section]
         key = object_key(each.item, names)
@@ -158,8 +163,8 @@ def _sections(defined: Iterable[Defined]) -> tuple[dict[str, list[Defined]], lis
                 vhosts.add(vhost)
                 sections["vhosts"].append(Defined("vhosts", {"name": vhost}, each.place))
                 if vhost != "/":
-                    remarks.append(f"virtual host {vhost!r} is not defined here: it is taken to be there")
-    return {section: items for section, items in sections.items() if items}, remarks
+                    assumed.append(str(vhost))
+    return {section: items for section, items in sections.items() if items}, remarks, tuple(assumed)
 
 
 def _are_both_there(one: Defined, other: Defined) -> bool:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dlx.nearest_names import nearest
 from simulator.definitions import DefinitionsError
 from simulator.sources.document import Defined, Document, Found, Reader, Remark
-from simulator.sources.operator_fields import REQUIRED, SPECS, TOP, checked, expected_of
+from simulator.sources.fields import checked, expected_of
+from simulator.sources.operator_fields import REQUIRED, SPECS, TOP, server_name
 
 _GROUP = "rabbitmq.com/"
 _VERSIONS = {"SuperStream": "v1alpha1"}
@@ -27,7 +27,6 @@ _DURABLE = (
     "{place}: {count} without `durable`, such as {name!r}: taken to be durable, as the operator has it from 1.20 on; "
     "before, they are not"
 )
-_NEW_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class _Object:
@@ -187,7 +186,7 @@ def _without_uri(given: _Object) -> Remark:
 def _settings(given: _Object) -> dict[str, Any]:
     """Return what is set of a shovel or an upstream by the names that servers have: what is empty is not sent."""
     set_ = {name: each for name, each in given.spec.items() if name not in _NOT_SETTINGS and each}
-    return {_NEW_WORD.sub("-", name).lower(): _number(name, each) for name, each in set_.items()}
+    return {server_name(name): _number(name, each) for name, each in set_.items()}
 
 
 def _number(name: str, value: Any) -> Any:

@@ -35,6 +35,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from dlx.field_values import plain
 from dlx.releases import DEFAULT
 from dlx.topology import STREAM, Policy
+from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.entries import entries
 from simulator.analysis.slices import flows_of
 from simulator.bootstrap import DefinitionsSource
@@ -70,6 +71,7 @@ class TopologyMachine(RuleBasedStateMachine):
         properties: what must hold besides the invariants: names, or what makes a ``Property``, such as its class.
         publishes: what publishers publish; by default what ``simulator.analysis.entries`` finds.
         discards: whether consumers reject for good where there is no dead-letter exchange.
+        clients: what clients do (``simulator.analysis.clients``), as far as it is stated.
         systematic: whether every way that one message can go is tried first, once for all examples
             (``simulator.testing.fuzz.systematic_search``); only where the definitions are given. It takes
             ``SEARCH_S`` seconds for each property at most; a warning tells what was not tried.
@@ -81,6 +83,7 @@ class TopologyMachine(RuleBasedStateMachine):
     properties: Sequence[Maker] = ()
     publishes: Sequence[steps.Publish] = ()
     discards: bool = False
+    clients: Clients = NOTHING_STATED
     systematic: bool = True
 
     trial: Trial
@@ -113,7 +116,7 @@ class TopologyMachine(RuleBasedStateMachine):
         expirations = [each.expirations_ms for each in wanted if each.expirations_ms != (None,)]
         self._expirations = list(dict.fromkeys(ms for each in expirations for ms in each))
         self.trial = trial
-        self._entries = list(self.publishes) or entries(flows_of(trial)).publishes
+        self._entries = list(self.publishes) or entries(flows_of(trial), self.clients).publishes
 
     def _check_publishes(self, trial: Trial) -> None:
         for each in self.publishes:
@@ -141,7 +144,9 @@ class TopologyMachine(RuleBasedStateMachine):
 
     def _search(self, document: DefinitionsSource, maker: Maker) -> Search:
         whole = type(made(maker)) not in BUILT_IN.values()  # it may ask for queues that the message cannot come to
-        return Search(document, maker, release=self.release, publishes=self.publishes, whole=whole)
+        return Search(
+            document, maker, release=self.release, publishes=self.publishes, whole=whole, clients=self.clients
+        )
 
     def _end(self) -> None:
         """Add the report to the failure that ends the run, the one that is shown; then clear up."""
@@ -225,20 +230,24 @@ class TopologyMachine(RuleBasedStateMachine):
 
     def _consumable(self) -> Iterable[QueueState]:
         """Return the queues with something to consume."""
-        return [queue for queue in self.trial.queues() if queue.messages and queue.definition.type != STREAM]
+        there = [queue for queue in self.trial.queues() if queue.messages and queue.definition.type != STREAM]
+        return [queue for queue in there if self.clients.consumes(queue.vhost.name, queue.name)]
 
     def _at(self, queue: QueueState) -> Iterable[AnyStep]:
         name, vhost, limit = queue.name, queue.vhost.name, queue.settings.delivery_limit
         until_settled = 3 if limit is None else min(limit + 1, FLOOD_MAX)
+        stated = self.clients.failures(vhost, name)
         yield steps.Ack(name, vhost=vhost)
-        if queue.settings.dead_letters or self.discards:
+        if (queue.settings.dead_letters or self.discards) if stated is None else "reject" in stated:
             yield steps.Reject(name, vhost=vhost)
             for times in {OFTEN, min(queue.messages, FLOOD_MAX)}:
                 yield steps.Reject(name, times, vhost=vhost)
         for times in {1, until_settled}:
-            yield steps.Crash(name, times, vhost=vhost)
-            yield steps.Requeue(name, times, vhost=vhost)
-            yield steps.Requeue(name, times, vhost=vhost, method="nack")
+            if stated is None or "crash" in stated:
+                yield steps.Crash(name, times, vhost=vhost)
+            if stated is None or "requeue" in stated:
+                yield steps.Requeue(name, times, vhost=vhost)
+                yield steps.Requeue(name, times, vhost=vhost, method="nack")
         yield steps.Hold(name, 3, vhost=vhost)
         yield steps.Get(name, vhost=vhost)
         if self.trial.has_consumer(name, vhost):

@@ -214,9 +214,11 @@ def sureness(answer: WhatIfAnswer) -> Iterator[str]:
 
 
 def _undecided(answer: WhatIfAnswer) -> str:
-    text = f"{_messages(answer.undecided)} may end in another way: a trace cannot show whether consumers returned them"
-    lost = f"; then {answer.undecided_losing:,} would lose copies" if answer.undecided_losing else ""
-    return f"{text} (basic.nack) or failed them (basic.reject, a lost channel){lost}"
+    lost = f"; {answer.undecided_losing:,} of them would lose copies then" if answer.undecided_losing else ""
+    return (
+        f"{_messages(answer.undecided)} count here as returned by their consumers (basic.nack), and end in another way"
+        f" if these failed them (basic.reject, a lost channel): a trace does not show which{lost}"
+    )
 
 
 def ends_of(answer: WhatIfAnswer) -> Iterator[tuple[str, int, int]]:

@@ -75,7 +75,12 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(f"{each.parent.name}/{each.stem}" for each in TOPOLOGIES.glob("*/*.json")))
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        f"{each.parent.name}/{each.stem}" for kind in ("broken", "sound") for each in TOPOLOGIES.glob(f"{kind}/*.json")
+    ),
+)
 def test_reported_topologies_are_called_what_they_are(name: str) -> None:
     report = lint(read_definitions(TOPOLOGIES / f"{name}.json"), release("4.3"))
     assert {each.name for each in report.findings} == SAID.get(name, set())
@@ -119,6 +124,13 @@ def test_a_refused_queue_is_not_called_missing() -> None:
     assert names(work, queue("dead", queue_type="odd")) == {"refused-object"}
 
 
+def test_a_queue_of_a_refused_type_keeps_its_other_arguments() -> None:
+    lost, refused = found(queue("jobs", queue_type="quorom", message_ttl=1_000, dead_letter_exchange="nope"))
+    assert (lost.code, lost.severity, lost.about.name) == ("DLX001", "error", "jobs")
+    assert refused.code == "DLX025"
+    assert "unsupported queue type 'quorom' (here without the refused part)" in refused.message
+
+
 def test_of_a_refused_queue_no_consequence_is_told() -> None:
     (only,) = found(queue("work", queue_type="classic", delivery_limit=5))
     assert only.name == "delivery-limit-ignored"
@@ -133,7 +145,8 @@ def test_what_an_import_refuses_is_a_finding_and_the_rest_is_answered() -> None:
     lost, refused = found(queue("work"), policies=[policy, wrong])
     assert (lost.name, refused.name, str(refused.about)) == ("no-dlx-on-rejecting", "refused-object", "policy 'typo'")
     assert "it does not know 'message-tll'" in refused.message
-    assert names(queue("work"), {**queue("elsewhere", message_ttl=1), "vhost": "nowhere"}) == {"no-dlx-on-rejecting"}
+    told = names(queue("work"), {**queue("elsewhere", message_ttl=1), "vhost": "nowhere"})
+    assert told == {"no-dlx-on-rejecting", "undeclared-name"}
 
 
 def test_names_that_are_slips_of_the_pen_are_told_with_those_that_are_meant() -> None:
@@ -286,3 +299,72 @@ def test_an_operator_policy_that_overrules_many_queues_is_one_finding() -> None:
     (only,) = found(*queues, parameters=[operator])
     assert (only.name, str(only.about)) == ("forbidden-by-operator-policy", "operator policy 'op'")
     assert only.message.endswith("makes it 3; it overrules max-length-bytes of 2 other queues as well.")
+
+
+@pytest.mark.parametrize("of", ["3.8.9", "3.10.8"])
+def test_in_an_export_of_one_virtual_host_that_policies_alone_name_losses_are_found(of: str) -> None:
+    policy = {"vhost": "shop", "name": "p", "pattern": "^dead$", "apply-to": "queues", "priority": 0}
+    document = {
+        "rabbit_version": of,
+        "parameters": [],
+        "policies": [{**policy, "definition": {"max-length": 5}}],
+        "queues": [{"name": "orders", "durable": True, "auto_delete": False, "arguments": {"x-message-ttl": 5}}],
+        "exchanges": [],
+        "bindings": [],
+    }
+    definitions = Definitions(document, "definitions")
+    lost, idle = lint(definitions, release(of.rpartition(".")[0])).findings
+    assert (lost.code, lost.severity, str(lost.about)) == (
+        "DLX002",
+        "error",
+        "queue 'orders' in virtual host 'shop'",
+    )
+    assert idle.code == "DLX033"
+    with pytest.raises(AssertionError, match="lossless is broken"):
+        Trial(document, release="3.10", properties=[Lossless()]).play(lost.history)
+
+
+@pytest.mark.parametrize("events", [False, True], ids=["default exchange", "events"])
+def test_a_work_queue_whose_own_retry_queue_leads_back_to_it_is_no_parking_queue(events: bool) -> None:
+    retry = queue("orders.retry", message_ttl=5_000, dead_letter_exchange="", dead_letter_routing_key="orders")
+    sections = {"exchanges": [exchange("events", "topic")], "bindings": [bound("events", "orders")]} if events else {}
+    lost, limit = found(queue("orders", queue_type="quorum"), retry, **sections)
+    assert (lost.code, lost.severity, lost.about.name) == ("DLX002", "error", "orders")
+    assert "a consumer that crashes 21 times" in lost.needs
+    assert (limit.code, limit.about.name) == ("DLX010", "orders")
+    work = queue("work", message_ttl=5_000, dead_letter_exchange="", dead_letter_routing_key="work.failed")
+    assert names(work, queue("work.failed", queue_type="quorum")) == set()
+
+
+@pytest.mark.parametrize("of", RELEASES)
+def test_a_file_that_a_server_refuses_as_a_whole_is_a_finding_at_its_line(of: str) -> None:
+    definitions = parse_definitions(b'{\n  "queues": [\n    {"name": "a", "vhost": "/"},\n  ]\n}\n', "/tmp/a/h3.json")
+    told = [each for each in lint(definitions, release(of)).findings if each.code == "DLX025"]
+    if release(of).json_lenient:
+        assert told == []
+    else:
+        (only,) = told
+        assert str(only.about) == "file 'h3.json'"
+        assert only.place is not None
+        assert only.place.line == 3
+        assert "refuses the whole file: line 3, column 32: the file has trailing commas" in only.message
+
+
+def test_a_virtual_host_that_is_not_declared_is_told_with_the_one_that_is_meant() -> None:
+    text = b'{"vhosts": [{"name": "shop"}],\n"queues": [{"name": "jobs", "vhost": "Shop"}]}'
+    (only,) = lint(parse_definitions(text, "definitions.json"), release("4.3")).findings
+    assert only.code == "DLX028"
+    assert only.message.endswith("an import fails; did you mean 'shop'?")
+    assert only.place is not None
+    assert only.place.file_and_line == "definitions.json:2"
+
+
+def test_what_only_a_binding_names_stands_at_the_binding_and_is_not_called_exported() -> None:
+    text = b'{"vhosts": [{"name": "/"}],\n"queues": [{"name": "orders", "vhost": "/"}],\n"bindings": [\n\
+{"source": "amq.topic", "vhost": "/", "destination": "ordres", "destination_type": "queue", "routing_key": "a"}]}'
+    report = lint(parse_definitions(text, "definitions.json"), release("4.3"))
+    (only,) = report.findings
+    assert only.code == "DLX028"
+    assert only.place is not None
+    assert only.place.line == 4
+    assert "what happens to messages in queue 'ordres': it is bound here, and not declared" in report.unchecked

@@ -21,7 +21,8 @@ CAPTURED = Path(__file__).parents[2] / "examples" / "captured-4.3" / "definition
 def taken(binding: dict[str, Any]) -> Snapshot:
     document = topology([queue("orders", dead_letter_exchange="inside"), queue("dead")])
     given = {"source": "inside", "vhost": "/", "destination": "dead", "destination_type": "queue", "routing_key": ""}
-    return Snapshot(Definitions({**document, "bindings": [{**given, **binding}]}, "definitions"), release("4.3"))
+    document |= {"rabbitmq_version": "4.3.6", "bindings": [{**given, **binding}]}
+    return Snapshot(Definitions(document, "definitions"), release("4.3"))
 
 
 @pytest.mark.parametrize(

@@ -520,7 +520,7 @@ def test_a_suppression_that_matches_nothing_is_told(many: str, capsys: Capture) 
     [
         ("[lint", "dlx.toml: not TOML: "),
         ("[lint]\nsupress = []", "dlx.toml: lint: there is no field supress; did you mean suppress?"),
-        ("[lin]", "dlx.toml: there is no field lin; did you mean lint?"),
+        ("[lin]", "dlx.toml: there is no field lin; did you mean lint"),
         (SUPPRESS.replace("reason", "# reason"), "dlx.toml: lint.suppress[0]: the field reason is missing"),
         (SUPPRESS.replace("they hold what may be lost", ""), "dlx.toml: lint.suppress[0].reason: expected a string of"),
         (SUPPRESS.replace("DLX002", "DLX902"), "dlx.toml: lint.suppress[0].rule: no rule 'DLX902'; did you mean"),
@@ -533,7 +533,7 @@ def test_a_wrong_file_is_65_with_its_key(text: str, problem: str, many: str, cap
     assert problem in failing(capsys, 65, many)
 
 
-@pytest.mark.parametrize("option", [("--select", "DLX001"), ("--statistics",), ("--all",)])
+@pytest.mark.parametrize("option", [("--select", "DLX001"), ("--statistics",), ("--all",), ("--on-failure", "crash")])
 def test_other_systems_have_no_rules_to_choose(option: tuple[str, ...], tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "activemq.xml"
     path.write_text("<beans/>", encoding="utf-8")

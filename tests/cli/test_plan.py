@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pika
 import pytest
@@ -78,14 +79,14 @@ def test_a_queue_of_another_type_changes_places_with_one_that_keeps_its_messages
     deleted = {"again": True, "messages": 1000, "consumers": None, "bindings": ["shop → orders by 'paid'"]}
     assert found["deletions"] == [{**about, **deleted}]
     assert done(found) == [
-        "declare for the time being: queue 'orders.moving', 1 binding",
+        "declare for the time being: exchange 'orders.moving', queue 'orders.moving', 2 bindings",
         "remove 1 binding of 'orders'",
         "move the messages out of 'orders'",
         "delete queue 'orders'",
-        "declare again: queue 'orders', 1 binding",
-        "remove 1 binding of 'orders.moving'",
+        "declare again: queue 'orders', 2 bindings",
+        "remove 2 bindings of 'orders.moving'",
         "move the messages back into 'orders'",
-        "delete 'orders.moving'",
+        "delete 'orders.moving': queues and exchanges",
     ]
     assert len(found["twice"]) == 1
 
@@ -170,11 +171,175 @@ def test_the_queue_that_gets_dead_letters_is_missed_when_it_is_removed(files: An
 def test_messages_that_have_no_room_are_named(files: Any, capsys: Capture) -> None:
     shorter = OLD | {"queues": [queue("orders", dead_letter_exchange="dlx", max_length=600), DEAD]}
     full = OLD | {"queues": [queue("orders", max_length=600, overflow="reject-publish"), DEAD]}
-    _, found = answer(capsys, *files(OLD, shorter), "--messages", "orders=1000")
-    assert found["lost"] == []  # they are dead-lettered
-    status, found = answer(capsys, *files(OLD, full), "--messages", "orders=1000")
+    stays = "messages that 'orders' has no room for: they stay in 'orders.moving'"
+    for new in (shorter, full, shorter | {"queues": [queue("orders", queue_type="quorum", max_length=600), DEAD]}):
+        status, found = answer(capsys, *files(OLD, new), "--messages", "orders=1000")
+        assert status == 1
+        (stay,) = (each for each in found["lost"] if each["kind"] == "staying")
+        assert (stay["what"], stay["count"]) == (stays, 400)
+        deleted = [act["call"]["path"] for step in found["steps"][4:] for act in step["acts"] if "call" in act]
+        assert not any("moving?" in path for path in deleted)
+        assert done(found)[-1] == "keep 'orders.moving': messages stay there"
+
+
+DLX2 = {"name": "dlx2", "type": "direct"}
+KEYED: Topology = {
+    "exchanges": [SHOP, {"name": "dlx", "type": "direct"}],
+    "queues": [ORDERS, DEAD],
+    "bindings": [PAID, bound("dlx", "orders.dead", "paid")],
+}
+REBOUND: Topology = {
+    "exchanges": [SHOP, DLX2],
+    "queues": [queue("orders", dead_letter_exchange="dlx2"), DEAD],
+    "bindings": [PAID, bound("dlx2", "orders.dead", "paid")],
+}
+
+
+def test_messages_keep_their_keys_on_the_way_out_and_back(
+    files: Any, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dead letter that keeps its key is routed by it, after the move as before."""
+    monkeypatch.chdir(tmp_path)
+    old, new = files(KEYED, REBOUND)
+    with (
+        serve("4.3", definitions=old, management_port=0) as server,
+        pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection,
+    ):
+        channel = connection.channel()
+        channel.confirm_delivery()
+        copied = pika.BasicProperties(headers={"CC": ["copied"]})
+        channel.basic_publish("shop", "paid", b"", copied)
+        _, found = answer(capsys, str(server.management_url), new)
+        moves = [act["move"] for step in found["steps"] for act in step["acts"] if "move" in act]
+        assert [each["queue"] for each in moves] == ["orders", "orders.moving"]
+        channel.exchange_declare("way", "fanout")
+        channel.queue_declare("orders.moving")
+        channel.queue_bind("orders.moving", "way")
+        command = ["redrive", str(server.amqp_url), "orders", "--management-url", str(server.management_url)]
+        given = ["--to", "way", "--own-keys", "--headers", "keep", "--allow", "lost-later", "--execute"]
+        assert main([*command, *given]) == 0
+        method, properties, _ = channel.basic_get("orders.moving")
+        assert (method.exchange, method.routing_key, properties.headers) == ("way", "paid", {"CC": ["copied"]})
+
+
+def test_a_queue_that_loses_the_dead_letters_of_what_is_moved_into_it_is_named(files: Any, capsys: Capture) -> None:
+    other = queue("other", dead_letter_exchange="dlx2")
+    old, new = files(
+        KEYED | {"exchanges": [*KEYED["exchanges"], DLX2], "queues": [ORDERS, DEAD, other]},
+        KEYED | {"exchanges": [*KEYED["exchanges"], DLX2], "queues": [DEAD, other], "bindings": [KEYED["bindings"][1]]},
+    )
+    status, found = answer(capsys, old, new, "--move", "orders=other")
     assert status == 1
-    assert any(what.startswith("messages that 'orders' has no room for") for what, *_ in lost(found))
+    assert any(what == "dead letters of what was moved into 'other' with key 'paid'" for what, *_ in lost(found))
+
+
+def test_exchanges_of_plugins_keep_their_types(files: Any, capsys: Capture) -> None:
+    delayed = {"name": "shop", "type": "x-delayed-message", "arguments": {"x-delayed-type": "topic"}}
+    hashed = {"name": "shop", "type": "x-consistent-hash"}
+    by_header = hashed | {"arguments": {"hash-header": "tenant"}}
+    for old, new in (({**SHOP, "type": "topic"}, delayed), (hashed, by_header)):
+        status, found = answer(capsys, *files(OLD | {"exchanges": [old, DLX]}, OLD | {"exchanges": [new, DLX]}))
+        assert (status, found["answers"], found["left_alone"]) == (0, [], [])
+        (made,) = (act["call"]["body"] for act in found["steps"][-1]["acts"])
+        assert made["exchanges"][0]["type"] == new["type"]
+        assert "what the server says to declarations of 'shop', of a plugin's type" in found["unchecked"]
+        assert any(each.startswith("how exchange 'shop' routes") for each in found["unchecked"])
+    kept = "what the plugin of x-consistent-hash keeps for 'shop' goes with it, such as messages that it delays"
+    assert kept in found["steps"][0]["risks"]
+
+
+def test_keys_that_change_places_come_to_both_queues(files: Any, capsys: Capture) -> None:
+    def keyed(one: str, other: str) -> Topology:
+        return OLD | {"bindings": [bound("shop", "orders", one), bound("shop", "orders.dead", other)]}
+
+    status, found = answer(capsys, *files(keyed("a", "b"), keyed("b", "a")))
+    assert status == 0
+    to_both = "until the old bindings are removed, it comes to 'orders' and 'orders.dead'"
+    assert found["twice"] == [f"publishes to exchange 'shop' with key '{key}': {to_both}" for key in "ab"]
+
+
+def test_a_key_that_no_binding_names_is_not_made_up(files: Any, capsys: Capture) -> None:
+    rest = {**SHOP, "arguments": {"alternate-exchange": "dlx"}}
+    _, found = answer(
+        capsys, *files(OLD | {"exchanges": [rest, DLX]}, OLD | {"exchanges": [rest, DLX], "bindings": [PAID]})
+    )
+    assert any(what == "publishes to exchange 'shop' with any key that no binding names" for what, *_ in lost(found))
+
+
+def test_an_argument_that_no_server_compares_stays(files: Any, capsys: Capture) -> None:
+    old, new = (OLD | {"exchanges": [{**SHOP, "arguments": {"foo": n}}, DLX]} for n in (1, 2))
+    _, found = answer(capsys, *files(old, new))
+    assert (found["left_alone"], found["steps"]) == ([{"kind": "exchange", "vhost": "/", "object": "shop"}], [])
+
+
+def test_a_queue_that_goes_with_its_last_consumer_cannot_be_moved(files: Any, capsys: Capture) -> None:
+    old, new = files({"queues": [{**DEAD, "auto_delete": True}]}, {"queues": [DEAD]})
+    status, found = answer(capsys, old, new, "--messages", "orders.dead=3", "--publishers-stopped")
+    assert (status, lost(found)) == (1, [("messages in 'orders.dead'", 2, None, 3)])
+    risks = [risk for step in found["steps"] for risk in step["risks"]]
+    assert any(risk.startswith("'orders.dead' is auto_delete") for risk in risks)
+    assert not any(risk.startswith("stop the consumers") for risk in risks)
+
+
+def test_a_queue_that_expires_keeps_its_consumers_until_it_is_moved(files: Any, capsys: Capture) -> None:
+    old, new = files(OLD | {"queues": [queue("orders", expires=3000), DEAD]}, OLD | {"queues": [queue("orders"), DEAD]})
+    _, found = answer(capsys, old, new)
+    risks = [risk for step in found["steps"] for risk in step["risks"]]
+    assert any("'orders' is deleted with its messages 3,000 ms after its last consumer" in risk for risk in risks)
+    assert not any(risk.startswith("stop the consumers") for risk in risks)
+
+
+def test_an_internal_exchange_that_exports_leave_out_stays(files: Any, capsys: Capture) -> None:
+    inner = {"name": "inner", "type": "topic", "internal": True}
+    link = {**bound("shop", "inner", "paid"), "destination_type": "exchange"}
+    whole = {"bindings": [PAID, DIED, link, bound("inner", "orders.dead", "#")]}
+    old, new = files(OLD | whole | {"exchanges": [SHOP, DLX, inner]}, OLD | whole)
+    status, found = answer(capsys, old, new)
+    assert (status, found["changes"]) == (0, [])
+    assert any(each.startswith("whether exchange 'inner' shall go") for each in found["unchecked"])
+
+
+def test_a_queue_that_an_earlier_plan_left_gives_back_what_it_has(files: Any, capsys: Capture) -> None:
+    moving = queue("orders.moving")
+    status, found = answer(
+        capsys, *files(OLD | {"queues": [ORDERS, DEAD, moving]}, OLD), "--messages", "orders.moving=5"
+    )
+    assert (status, found["lost"]) == (0, [])
+    assert [act["move"]["to"] for step in found["steps"] for act in step["acts"] if "move" in act] == ["orders"]
+    full = OLD | {"queues": [queue("orders", max_length=2), DEAD]}
+    waiting = ["--messages", "orders.moving=5", "--messages", "orders=2"]
+    status, found = answer(capsys, *files(full | {"queues": [*full["queues"], moving]}, full), *waiting)
+    assert status == 1
+    assert lost(found) == [("messages that 'orders' has no room for: they stay in 'orders.moving'", 2, None, 5)]
+    way = [{"name": "orders.dead.moving", "type": "fanout"}, bound("orders.dead.moving", "dlq")]
+    renamed = OLD | {"queues": [ORDERS, queue("dlq")], "bindings": [PAID, bound("dlx", "dlq", "#")]}
+    begun = {"exchanges": [SHOP, DLX, way[0]], "queues": [ORDERS, DEAD, queue("dlq")]}
+    status, found = answer(capsys, *files(renamed | begun | {"bindings": [*renamed["bindings"], way[1]]}, renamed))
+    assert (status, found["lost"], found["refused"]) == (0, [], [])
+    assert [act["move"]["to"] for step in found["steps"] for act in step["acts"] if "move" in act] == ["dlq"]
+
+
+def test_what_comes_into_a_queue_that_is_removed_is_taken_by_its_consumers(files: Any, capsys: Capture) -> None:
+    old, new = files(OLD | {"queues": [ORDERS, DEAD, queue("alone")]}, OLD)
+    status, found = answer(capsys, old, new, "--messages", "alone=0")
+    assert status == 1
+    assert lost(found) == [("publishes to the default exchange with key 'alone'", 2, None, None)]
+
+
+def test_a_long_name_leaves_room_for_what_is_added(files: Any, capsys: Capture) -> None:
+    (_, found) = answer(capsys, *files(*({"queues": [queue("é" * 125, max_length=n)]} for n in (5, 6))))
+    made = found["steps"][0]["acts"][0]["call"]["body"]["queues"][0]["name"]
+    assert len(made.encode()) <= 255
+    assert made.endswith("é.moving")
+
+
+def test_the_count_of_a_quorum_queue_is_looked_at_before_it_is_deleted(files: Any, capsys: Capture) -> None:
+    _, found = answer(capsys, *files(QUORUM, OLD))
+    (step,) = (each for each in found["steps"] if each["does"] == "delete queue 'orders'")
+    assert [(act["call"]["method"], act["call"]["path"]) for act in step["acts"]] == [
+        ("GET", "queues/%2F/orders?columns=messages"), ("DELETE", "queues/%2F/orders")
+    ]  # fmt: skip
+    assert any(each.startswith("delete a queue only if the move left 0 in it") for each in step["risks"])
 
 
 def test_people_read_the_loss_first_and_then_the_steps_with_commands_without_a_password(
@@ -186,9 +351,19 @@ def test_people_read_the_loss_first_and_then_the_steps_with_commands_without_a_p
     out = capsys.readouterr().out
     assert out.startswith("lost: publishes to the default exchange with key 'orders.dead', from step 3 on until step 4")
     assert "curl -fsS -u USER -X DELETE 'http://HOST:15672/api/queues/%2F/orders.dead?if-empty=true'" in out
-    assert "dlx redrive amqp://USER:PASSWORD@HOST/%2F orders.dead --to '' orders.dead.moving" in out
+    assert "dlx redrive amqp://USER:PASSWORD@HOST/%2F orders.dead --to orders.dead.moving --own-keys" in out
     assert "received 'quorum' but current is 'classic'" in " ".join(out.split())
+    assert main(["plan", old, new, "--script"]) == 1
+    script = capsys.readouterr().out.splitlines()
+    assert script[:2] == ["set -e", "# 1. declare for the time being: exchange 'orders.dead.moving', queue "
+                          "'orders.dead.moving', 1 binding"]  # fmt: skip
+    assert sum(not line.startswith("#") for line in script) == 10
     assert out.index("lost: ") < out.index("1. declare") < out.index("Changes") < out.index("Assumed: ")
+    assert main(["plan", *files(OLD, QUORUM)]) == 0
+    heeded = " ".join(capsys.readouterr().out.split())
+    assert heeded.startswith(
+        "Nothing is lost, if you see to this: risk: in step 3: stop the consumers of 'orders' first"
+    )
 
 
 def test_equal_changes_are_told_once(files: Any, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +371,7 @@ def test_equal_changes_are_told_once(files: Any, capsys: Capture, monkeypatch: p
     old, new = ({"queues": [queue(f"q{n}", **given) for n in range(6)]} for given in ({}, {"max_length": 900}))
     main(["plan", *files(old, new)])
     out = " ".join(capsys.readouterr().out.split())
-    named = "6 × queue 'q0', queue 'q1', queue 'q2', queue 'q3' and 2 more"
+    named = "6 queues: 'q0', 'q1', 'q2', 'q3' and 2 more"
     assert f"{named}: changed: x-max-length none → 9" in out
     assert f"{named}: 406 PRECONDITION_FAILED - inequivalent arg 'x-max-length' for … in vhost '/'" in out
     assert "declare again: 6 queues 'q0', 'q1', 'q2', 'q3' and 2 more" in out
@@ -215,7 +390,10 @@ def test_a_server_says_how_many_messages_and_consumers_a_queue_has(files: Any, c
         channel.basic_consume("orders", lambda *_: None)
         _, found = answer(capsys, str(server.management_url), new)
     assert [(each["object"], each["messages"], each["consumers"]) for each in found["deletions"]] == [("orders", 3, 1)]
-    assert all("PASSWORD" in act["command"] for step in found["steps"] for act in step["acts"] if "move" in act)
+    port = urlsplit(server.amqp_url).port
+    assert any("some seconds old" in each for each in found["assumed"])
+    moves = [act["command"] for step in found["steps"] for act in step["acts"] if "move" in act]
+    assert all(f"PASSWORD@127.0.0.1:{port}/" in each for each in moves)
 
 
 def test_the_export_of_one_virtual_host_is_for_the_one_of_the_other(
@@ -225,6 +403,10 @@ def test_the_export_of_one_virtual_host_is_for_the_one_of_the_other(
     single = tmp_path / "single.json"
     single.write_text(json.dumps(OLD), encoding="utf-8")
     assert answer(capsys, old, str(single))[1]["changes"] == []
+    one, short = tmp_path / "one.json", tmp_path / "short.json"
+    one.write_text(json.dumps(OLD | {"original_vhost_name": "of shop"}), encoding="utf-8")
+    short.write_text(json.dumps(OLD | {"queues": [queue("orders", max_length=3), DEAD]}), encoding="utf-8")
+    assert [each["code"] for each in answer(capsys, str(one), str(short))[1]["new_errors"]] == ["DLX002"]
     document = json.loads(Path(old).read_text(encoding="utf-8"))
     document["vhosts"].append({"name": "other"})
     Path(old).write_text(json.dumps(document), encoding="utf-8")
@@ -248,6 +430,7 @@ def test_what_a_new_file_does_not_mention_can_stay(tmp_path: Path, capsys: Captu
         (["--messages", "orders"], "expected QUEUE=N"),
         (["--messages", "order=1"], "no queue 'order'; did you mean 'orders'"),
         (["--move", "orders="], "expected OLD=NEW"),
+        (["--move", "orders=orders"], "cannot move into itself"),
     ],
 )
 def test_wrong_usage_says_what_is_right(options: list[str], problem: str, files: Any, capsys: Capture) -> None:

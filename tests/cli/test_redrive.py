@@ -317,6 +317,7 @@ def test_a_stream_and_a_queue_into_itself_are_refused(
         (["--allow", "cicle"], "did you mean 'cycle'?"),
         (["--allow", "not-asked-for"], "no fate 'not-asked-for' to allow"),
         (["--to", "orders"], "'orders' needs a routing key after it"),
+        (["--to", "", "--own-keys"], "needs --to EXCHANGE, and no routing key after it"),
     ],
 )
 def test_wrong_usage_is_explained(

@@ -17,6 +17,7 @@ from simulator.analysis.slices import flows_of
 from simulator.bootstrap import import_definitions
 from simulator.broker import Broker
 from simulator.broker.state import QueueState
+from simulator.cli.config_file import read_config
 from simulator.definitions import DefinitionsError
 from simulator.events import Event
 from simulator.scenario import steps
@@ -119,6 +120,36 @@ def is_broken(broken: str, history: History, player: LivePlayer, found: dict[str
 
 def _expired(publish: steps.Publish, passed_ms: int) -> bool:
     return publish.expiration_ms is not None and publish.expiration_ms < passed_ms
+
+
+# Frameworks
+
+
+LOSING = ("celery-x-death", "dramatiq", "laravel")
+
+
+@pytest.mark.parametrize("name", LOSING)
+def test_a_real_server_loses_what_a_framework_loses_with_its_clients(
+    name: str, live_server: LiveServer, tmp_path: Path
+) -> None:
+    folder, described = ROOT / "frameworks", TOPOLOGIES["frameworks"][name]
+    clients = read_config(folder / f"{name}.toml").clients
+    rules = described.get("release", DEFAULT)
+    lossy = Search(folder / f"{name}.json", "lossless", release=rules, clients=clients).run()
+    assert lossy is not None
+    definitions = json.loads((folder / f"{name}.json").read_bytes())
+    factor = factor_for(definitions, lossy.history)
+    definitions, history = quicker(definitions, factor), quicker_history(lossy.history, factor)
+
+    trial = Trial(definitions, release=live_server.release)
+    trial.play(history)
+    expected = depths(trial)
+    player, found = played(live_server, definitions, history, tmp_path, expected)
+
+    assert player.idle == []
+    assert found == expected
+    counts = name != "celery-x-death" or release(live_server.release).client_deaths_continued
+    assert is_broken("lossless", history, player, found) == counts
 
 
 # Sound

@@ -10,13 +10,18 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from dlx.releases import DEFAULT, release
+from simulator.analysis.clients import Clients
+from simulator.analysis.lint.linting import lint
+from simulator.cli.config_file import read_config
+from simulator.definitions import read_definitions
 from simulator.scenario.properties.property_registry import PROMISES
 from simulator.testing import PropertyBroken, TopologyMachine, replay
 from simulator.testing.fuzz.systematic_search import Search
 
 ROOT = Path("examples/topologies")
 TOPOLOGIES: dict[str, dict[str, dict[str, Any]]] = tomllib.loads((ROOT / "topologies.toml").read_text())
-BROKEN, SOUND = TOPOLOGIES["broken"], TOPOLOGIES["sound"]
+BROKEN, SOUND, FRAMEWORKS = TOPOLOGIES["broken"], TOPOLOGIES["sound"], TOPOLOGIES["frameworks"]
 SOUND_IN = ("lossless", "settles")
 
 
@@ -44,6 +49,41 @@ def test_no_way_that_a_message_can_go_breaks_a_sound_topology(name: str, name_of
     assert search.run() is None
     assert search.untried == []
     assert search.tried > len(search.publishes), "nothing was tried"
+
+
+def clients_of(framework: str) -> Clients:
+    return read_config(ROOT / "frameworks" / FRAMEWORKS[framework].get("clients", f"{framework}.toml")).clients
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_lint_says_of_a_framework_what_is_so_with_its_clients(name: str) -> None:
+    rules = release(FRAMEWORKS[name].get("release", DEFAULT))
+    report = lint(read_definitions(ROOT / "frameworks" / f"{name}.json"), rules, clients_of(name))
+    assert {each.name for each in report.findings} == set(FRAMEWORKS[name]["lint"])
+    lost = {each.about.name for each in report.findings if each.severity == "error"}
+    told = {each.about.name for each in report.findings if each.name == "bounded-dead-letter-queue"}
+    assert lost | told == set(FRAMEWORKS[name].get("lost", ()))
+    assert report.unchecked == ()
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_fuzz_loses_in_a_framework_what_its_clients_let_it(name: str) -> None:
+    rules = FRAMEWORKS[name].get("release", DEFAULT)
+    path = ROOT / "frameworks" / f"{name}.json"
+    search = Search(path, "lossless", release=rules, clients=clients_of(name))
+    found = list(search.run_all())
+    assert {each.broken.cause.queue for each in found} == set(FRAMEWORKS[name].get("lost", ()))
+    assert search.complete
+    for each in found:
+        with pytest.raises(PropertyBroken, match=r"^lossless is broken"):
+            replay(path, each.history, release=rules, properties=["lossless"])
+
+
+@pytest.mark.parametrize("name", ["celery", "nservicebus", "symfony"])
+def test_without_its_clients_a_framework_would_seem_to_lose_more(name: str) -> None:
+    definitions = read_definitions(ROOT / "frameworks" / f"{name}.json")
+    rules = {each.name for each in lint(definitions, release(DEFAULT)).findings}
+    assert rules - set(FRAMEWORKS[name]["lint"])
 
 
 def machine(kind: str, name: str, *of: str, systematic: bool = True) -> type[TopologyMachine]:

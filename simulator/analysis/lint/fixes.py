@@ -20,6 +20,7 @@ from simulator.analysis.findings import Change, Finding, Fix
 from simulator.analysis.lint.names import is_made_up, is_named_for_dead_letters, is_pattern, stem
 from simulator.analysis.lint.rule import QueueAt, Subject, by_its_policy, shown
 from simulator.definitions import Definitions
+from simulator.sources.operator_objects import operator_object, policy_spec
 
 _SPECIAL = str.maketrans({each: f"\\{each}" for each in r"\^$.|?*+()[]{}"})
 _ANY_KEY = "any"
@@ -272,7 +273,9 @@ def applied(definitions: Definitions, changes: Iterable[Change]) -> Definitions:
         kept = [
             each
             for each in document.get(change.section, ())
-            if change.section != "policies" or (each.get("vhost"), each["name"]) != (item.get("vhost"), item["name"])
+            if change.section != "policies"
+            or each["name"] != item["name"]
+            or each.get("vhost") != item.get("vhost", each.get("vhost"))  # an export of one may name its own
         ]
         document[change.section] = [*kept, item]
     only = definitions.vhosts[0] if definitions.single_vhost and definitions.vhost_named else None
@@ -305,31 +308,11 @@ def _curl(policy: Mapping[str, Any]) -> str:
     path = "/".join(quote(policy[part], safe="") for part in ("vhost", "name"))
     body = {key: policy[key] for key in ("pattern", "apply-to", "definition", "priority")}
     data = ["-H", "content-type: application/json", "-d", msgspec.json.encode(body).decode()]
-    return shlex.join(["curl", "-u", "USER", "-X", "PUT", *data, f"http://localhost:15672/api/policies/{path}"])
+    return shlex.join(["curl", "-fsS", "-u", "USER", "-X", "PUT", *data, f"http://localhost:15672/api/policies/{path}"])
 
 
 def _yaml(policies: Iterable[Mapping[str, Any]]) -> str:
-    """Return the policies as objects of Kubernetes. Scalars are in JSON, which YAML includes."""
-
-    def scalar(value: Any) -> str:
-        return msgspec.json.encode(value).decode()
-
-    documents = []
-    for number, policy in enumerate(policies, 1):
-        lines = [
-            "apiVersion: rabbitmq.com/v1beta1",
-            "kind: Policy",
-            "metadata:",
-            f"  name: dlx-policy-{number}",
-            "spec:",
-            f"  name: {scalar(policy['name'])}",
-            f"  vhost: {scalar(policy['vhost'])}",
-            f"  pattern: {scalar(policy['pattern'])}",
-            f"  applyTo: {scalar(policy['apply-to'])}",
-            f"  priority: {scalar(policy['priority'])}",
-            f"  definition: {scalar(policy['definition'])}",
-            "  rabbitmqClusterReference:",
-            "    name: CLUSTER",
-        ]
-        documents.append("\n".join(lines))
-    return "\n---\n".join(documents)
+    """Return the policies as objects of Kubernetes."""
+    specs = [policy_spec(policy, policy["name"], policy["vhost"]) for policy in policies]
+    objects = [operator_object("Policy", f"dlx-policy-{number}", spec) for number, spec in enumerate(specs, 1)]
+    return "---\n".join(objects).removesuffix("\n")

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from dlx.releases import Release
+from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.findings import SEVERITIES, Finding, actions_in
 from simulator.analysis.lint.grouping import Names
 from simulator.analysis.lint.rule import RULES, QueueAt, Subject
@@ -30,6 +31,7 @@ ALWAYS_ASSUMED = (
     "the server stays up: a restart loses transient messages, and queues that are not durable",
     "no consumer still needs what a stream drops by its retention",
 )
+_WITH_X_DEATH = ALWAYS_ASSUMED[0].replace("CC, BCC or x-death", "CC or BCC")
 
 
 class LintReport(msgspec.Struct, frozen=True):
@@ -54,13 +56,18 @@ class LintReport(msgspec.Struct, frozen=True):
         return {**msgspec.to_builtins(self, enc_hook=str), "findings": [each.as_json() for each in self.findings]}
 
 
-def lint(definitions: Definitions, release: Release) -> LintReport:
+def lint(definitions: Definitions, release: Release, clients: Clients = NOTHING_STATED) -> LintReport:
     """Return what the rules find. Raises ``DefinitionsError`` where the broker refuses the whole document."""
-    subject = Subject(Snapshot(definitions, release))
+    subject = Subject(Snapshot(definitions, release), clients=clients)
     return LintReport(
         release.name,
         tuple(_findings(subject)),
-        (*subject.snapshot.not_imported, *subject.losses.assumed, *promises(subject.losses.promised), *ALWAYS_ASSUMED),
+        (
+            *subject.snapshot.not_imported,
+            *subject.losses.assumed,
+            *promises(subject.losses.promised),
+            *([_WITH_X_DEATH, *ALWAYS_ASSUMED[1:]] if clients.republish_x_death else ALWAYS_ASSUMED),
+        ),
         tuple(_unchecked(subject)),
         sum(1 for _ in subject.queues()),
     )
@@ -85,7 +92,19 @@ def _findings(subject: Subject) -> list[Finding]:
     names = Names(subject.snapshot)
     found = sorted((_judged(each) for rule in RULES.values() for each in rule.findings(subject)), key=order)
     places = object_places(subject.snapshot.definitions) if found else {}
+    found = [_with_line(each, subject) for each in found]
     return [msgspec.structs.replace(each, shape=names.shape(each), place=places.get(each.about)) for each in found]
+
+
+def _with_line(finding: Finding, subject: Subject) -> Finding:
+    """Return the finding with what is stated of clients behind its reason, where it is none without that."""
+    about = finding.about.vhost, finding.about.name
+    open_to = [*subject.losses.held, *subject.losses.unproven] if not finding.history else []
+    lines = [loss.line for loss in subject.lost if loss.line and loss.history is finding.history]
+    lines += [loss.line for loss in open_to if (loss.vhost, loss.queue) == about and str(loss.rule) == finding.because]
+    if not any(lines):
+        return finding
+    return msgspec.structs.replace(finding, because=f"{finding.because}; assumed: {subject.clients.said(lines[0])}")
 
 
 def _judged(finding: Finding) -> Finding:

@@ -12,9 +12,10 @@ import msgspec
 from dlx.nearest_names import suggestion
 from dlx.settings import Setting, Settings
 from dlx.topology import STREAM, Policy
+from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.findings import Finding, Fix, ObjectName, Severity
 from simulator.analysis.lint.names import is_made_up, is_named_for_dead_letters, is_pattern, stem
-from simulator.analysis.losses import Loss, Losses, find_losses
+from simulator.analysis.losses import REPUBLISHED, Loss, Losses, find_losses
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Place, Walk
 from simulator.json_values import canonical_json, plain
@@ -33,12 +34,14 @@ class Subject:
 
     Attributes:
         snapshot: the definitions.
-        losses: what is lost in them; with ``about``, only in or on the way to these queues.
+        losses: what is lost in them, with these ``clients``; with ``about``, only in or on the way to these queues.
     """
 
-    def __init__(self, snapshot: Snapshot, about: Collection[QueueAt] | None = None) -> None:
+    def __init__(
+        self, snapshot: Snapshot, about: Collection[QueueAt] | None = None, clients: Clients = NOTHING_STATED
+    ) -> None:
         self.snapshot = snapshot
-        self.losses: Losses = find_losses(snapshot, about)
+        self.losses: Losses = find_losses(snapshot, about, clients)
         self._keys: dict[tuple[str, str], dict[str | None, None]] = {}
 
     def queues(self) -> Iterator[tuple[QueueAt, Settings]]:
@@ -48,8 +51,18 @@ class Subject:
 
     @cached_property
     def lost(self) -> list[Loss]:
-        """The losses, the likeliest first: those that the fewest actions bring about."""
-        return sorted(self.losses.lost, key=lambda loss: steps.length(loss.history))
+        """The losses, the likeliest first: those that no line about clients brings about, and the fewest actions."""
+        return sorted(self.losses.lost, key=lambda loss: (bool(loss.line), steps.length(loss.history)))
+
+    @property
+    def clients(self) -> Clients:
+        """What is stated of clients."""
+        return self.losses.clients
+
+    def happens(self, queue: QueueAt, reason: str) -> bool:
+        """Tell whether consumers may let messages die there for that reason, by what is stated of them."""
+        habit = self.clients.habit(*queue, reason)
+        return habit is None or habit.does
 
     @cached_property
     def lost_at(self) -> dict[QueueAt, list[Loss]]:
@@ -229,6 +242,12 @@ def said_by(setting: Setting) -> str:
 def because(loss: Loss) -> str:
     """Return the deciding rule of a loss, with the setting behind it."""
     return str(loss.rule)
+
+
+def mended(losses: Iterable[Loss], fix: Fix) -> Fix:
+    """Return the fix, or what clients have to do differently where none of the losses would be one without that."""
+    lines = {loss.line for loss in losses}
+    return fix if lines != {REPUBLISHED} else Fix(True, "let consumers publish messages again without their x-death")
 
 
 def by_its_policy(subject: Subject, queue: QueueAt) -> str:

@@ -13,6 +13,7 @@ from simulator.analysis.plan.steps import (
     AddVhost,
     AnyAct,
     ClearPolicy,
+    Count,
     Delete,
     Drain,
     Import,
@@ -50,7 +51,7 @@ def call_of(act: AnyAct) -> Call | None:
     if isinstance(act, Delete):
         query = "?if-empty=true" if act.if_empty else ""
         return Call("DELETE", f"{act.kind}s/{vhost}/{_quoted(act.name)}{query}")
-    if isinstance(act, Drain):
+    if isinstance(act, Drain | Count):
         return Call("GET", f"queues/{vhost}/{_quoted(act.queue)}?columns=messages")
     assert isinstance(act, Move)
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from dlx.settings import Origin, Setting, Settings
 from dlx.topology import STOCK_EXCHANGES, Binding, Exchange, Policy, Queue, Topology
 from simulator.analysis.findings import ObjectName
+from simulator.analysis.losses import omits_internal_exchanges
 from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions, DefinitionsError
 from simulator.definitions.overlay import NAMED_BY, object_key
@@ -82,19 +83,26 @@ def _named_as(unnamed: Definitions, other: Definitions) -> Definitions:
     if len(other.vhosts) != 1:
         problem = f'missing; expected the virtual host of {other.source} that this is of, such as "{other.vhosts[0]}"'
         raise DefinitionsError(unnamed.source, "original_vhost_name", problem)
-    return Definitions(unnamed.document, unnamed.source, other.vhosts[0])
+    document = {**unnamed.document, "original_vhost_name": other.vhosts[0]}
+    return Definitions(document, unnamed.source)
 
 
-def objects_of(snapshot: Snapshot) -> dict[Key, Part]:
-    """Return the objects that definitions have, without stand-ins and what is bound to them."""
-    stood_in = {*snapshot.left_out, *snapshot.stand_ins}
+def objects_of(snapshot: Snapshot, unseen: Iterable[Key] = ()) -> dict[Key, Part]:
+    """Return the objects that definitions have, without stand-ins and what is bound to them.
+
+    An exchange of a plugin's type has that type here. ``unseen``: exchanges that are there, though the export has them
+    not: what is bound to them is told.
+    """
+    stood_in = {*snapshot.left_out, *snapshot.stand_ins} - {ObjectName(*map(str, key)) for key in unseen}
+    types = {about: declared for about, (declared, _) in snapshot.of_plugins.items()}
     found: dict[Key, Part] = {}
     for vhost, topology in snapshot.topologies.items():
         if vhost not in snapshot.definitions.vhosts:
             continue
         for exchange in topology.exchanges.values():
             if exchange.name not in _STOCK:
-                found[EXCHANGE, vhost, exchange.name] = exchange
+                kind = types.get(ObjectName(EXCHANGE, vhost, exchange.name), exchange.type)
+                found[EXCHANGE, vhost, exchange.name] = msgspec.structs.replace(exchange, type=kind)
         for queue in topology.queues.values():
             found[QUEUE, vhost, queue.name] = queue
         for bound in topology.bindings.values():
@@ -110,6 +118,18 @@ def _ends(key: Key, part: Part) -> Iterator[ObjectName]:
         yield ObjectName(part.destination_type, key[1], part.destination)
     else:
         yield ObjectName(key[0], key[1], part.name)
+
+
+def sides(before: Snapshot, after: Snapshot) -> tuple[dict[Key, Part], dict[Key, Part]]:
+    """Return the objects of both. Internal exchanges that the export of ``after`` may leave out are on both sides."""
+    had, has = objects_of(before), objects_of(after)
+    omits = after.definitions.rabbitmq_version is not None and omits_internal_exchanges(after)
+    unseen = {
+        key: part for key, part in had.items()
+        if isinstance(part, Exchange) and part.internal and key not in has and key[1] in after.definitions.vhosts
+        and (omits or ObjectName(EXCHANGE, key[1], part.name) in after.stand_ins)
+    }  # fmt: skip
+    return had, {**objects_of(after, unseen), **unseen}
 
 
 def topology_of(objects: Mapping[Key, Part], vhost: str) -> Topology:
@@ -129,7 +149,7 @@ def topology_of(objects: Mapping[Key, Part], vhost: str) -> Topology:
 
 def changes(before: Snapshot, after: Snapshot) -> list[Change]:
     """Return what changes in the virtual hosts that ``after`` names: what it has not is removed there."""
-    had, has = objects_of(before), objects_of(after)
+    had, has = sides(before, after)
     vhosts = set(after.definitions.vhosts)
     found = [
         Change("added", ObjectName(VHOST, name, name))

@@ -13,6 +13,7 @@ from simulator.analysis.findings import Finding, ObjectName
 from simulator.analysis.lint.linting import lint
 from simulator.analysis.plan.changes import (
     BINDING,
+    EXCHANGE,
     QUEUE,
     Change,
     Key,
@@ -24,11 +25,12 @@ from simulator.analysis.plan.changes import (
     objects_of,
     paired,
     policy_effects,
+    sides,
     topology_of,
 )
-from simulator.analysis.plan.play import UNKNOWN_WAITING, WAITING_MAX, Played, broker_of, played
+from simulator.analysis.plan.play import UNKNOWN_WAITING, Played, broker_of, played
 from simulator.analysis.plan.refusals import Answer, answers, to_recreate, unchanged_by_import
-from simulator.analysis.plan.steps import Known, Order, PlanStep, import_document
+from simulator.analysis.plan.steps import MOVING, Known, Order, PlanStep, import_document, without
 from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions, DefinitionsError
 from simulator.definitions.overlay import as_of_server, laid_over
@@ -61,6 +63,8 @@ class Plan(msgspec.Struct, frozen=True):
         answers: what the server says to declarations of changed objects as they shall be.
         old_answers: what it says to declarations of them as they were, when all is done.
         not_imported: what an import of the new definitions leaves as it is.
+        left_alone: the changed queues and exchanges that stay as they are: servers neither compare what changes, nor
+            act by it.
         deletions: what has to be deleted.
         steps: what to do, in this order.
         played: what came of the steps.
@@ -74,6 +78,7 @@ class Plan(msgspec.Struct, frozen=True):
     answers: tuple[Answer, ...]
     old_answers: tuple[Answer, ...]
     not_imported: tuple[ObjectName, ...]
+    left_alone: tuple[Change, ...]
     deletions: tuple[Deletion, ...]
     steps: tuple[PlanStep, ...]
     played: Played
@@ -111,8 +116,11 @@ class _Planning:
 
     def __init__(self, before: Snapshot, after: Snapshot, known: Known) -> None:
         self._before, self._after = before, after
-        self._had, self._has = objects_of(before), objects_of(after)
+        self._had, self._has = sides(before, after)
         self._changes = changes(before, after)
+        self._of_plugins = before.of_plugins.keys() | after.of_plugins.keys()
+        self._asked = [each for each in self._changes if each.about not in self._of_plugins]
+        """The changes of which a broker knows what it says to a declaration."""
         self._renamed = dict(self._renames(set(known.moves)))
         self._known = msgspec.structs.replace(known, moves={**self._renamed, **self._moves(known.moves)})
 
@@ -121,23 +129,29 @@ class _Planning:
         for refused in self._after.refused:
             if refused.kept != "whole" and (refused.about, refused.why) not in there:
                 raise self._refused(str(refused.about), refused.words or refused.why)
-        told = answers(broker_of(self._before), self._changes)
-        again = to_recreate(self._after, self._changes, told)
+        told = answers(broker_of(self._before), self._asked)
+        again = to_recreate(self._after, self._changes, told, self._of_plugins)
+        recreated = {each.about for each in again}
+        declared = [
+            each for each in self._changes if each.what == "changed" and isinstance(each.after, Queue | Exchange)
+        ]
         steps, temporary = self._steps(again)
         found = played(self._before, self._after, steps, temporary, self._known)
         if found.refusal is not None:
             number, words = found.refusal
             raise self._refused(f"step {number}, {steps[number - 1].does}", words)
-        silent = unchanged_by_import(broker_of(self._before), self._documents(), self._changes)
+        silent = unchanged_by_import(broker_of(self._before), self._documents(), self._asked)
+        silent += [each.about for each in declared if each not in self._asked]
         return Plan(
             release=self._before.release.name,
             changes=tuple(self._changes),
             policy_effects=tuple(policy_effects(self._before, self._after)),
             answers=tuple(told),
-            old_answers=tuple(answers(broker_of(self._after), self._changes, old=True)),
+            old_answers=tuple(answers(broker_of(self._after), self._asked, old=True)),
             not_imported=tuple(silent),
+            left_alone=tuple(each for each in declared if each.about not in recreated),
             deletions=tuple(self._deletions(again)),
-            steps=tuple(steps),
+            steps=tuple(without(found.kept, steps)),
             played=found,
             new_errors=tuple(self._new_errors()) if self._changes else (),
             assumed=tuple(self._assumed(found)) if steps else (),
@@ -163,7 +177,11 @@ class _Planning:
         for vhost in self._after.definitions.vhosts:
             topology = topology_of(self._has, vhost)
             bindings = [each for bound in topology.bindings.values() for each in bound]
-            exchanges = [part for key, part in self._has.items() if isinstance(part, Exchange) and key[1] == vhost]
+            exchanges = [
+                self._after.topologies[vhost].exchanges[part.name]
+                for key, part in self._has.items()
+                if isinstance(part, Exchange) and key[1] == vhost and key[2] in self._after.topologies[vhost].exchanges
+            ]
             if vhost in self._before.broker.vhosts:
                 yield vhost, import_document(topology.queues.values(), exchanges, bindings)
 
@@ -172,11 +190,21 @@ class _Planning:
     def _renames(self, given: Iterable[ObjectName]) -> Iterator[tuple[ObjectName, str]]:
         """Yield the queues that go, each with the only new one that is bound alike, or gets the same dead letters."""
         gone = [each.about for each in self._changes if each.what == "removed" and isinstance(each.before, Queue)]
+        left = {old: whose for old in gone if (whose := self._left_of(old)) is not None}
+        yield from ((old, whose) for old, whose in left.items() if old not in given)
+        gone = [old for old in gone if old not in left]
         new = [each.about for each in self._changes if each.what == "added" and isinstance(each.after, Queue)]
         alike = {old: [each for each in new if self._is_alike(old, each)] for old in gone if old not in given}
         for old, found in alike.items():
             if len(found) == 1 and sum(found == others for others in alike.values()) == 1:
                 yield old, found[0].name
+
+    def _left_of(self, old: ObjectName) -> str | None:
+        """Return the queue to which an earlier plan could not move all that is in this one."""
+        whose = old.name.removesuffix(MOVING)
+        ways = topology_of(self._had, old.vhost).bindings.get(f"{old.name}{MOVING}", ())
+        to = [whose, *(each.destination for each in ways if each.destination_type == QUEUE)]
+        return next((each for each in to if each != old.name and (QUEUE, old.vhost, each) in self._has), None)
 
     def _is_alike(self, old: ObjectName, new: ObjectName) -> bool:
         if old.vhost != new.vhost:
@@ -245,14 +273,13 @@ class _Planning:
         else:
             yield (f"publishers go on between the steps; keys that bindings tell apart: {found.published:,}")
         for old, new in self._renamed.items():
+            if self._left_of(old) is not None:
+                yield f"'{old.name}' is left of an earlier plan: its messages belong into '{new}'"
+                continue
             yield f"'{new}' takes the place of '{old.name}', as what comes to both is alike: its messages move there"
         if any(each not in self._known.messages for each in self._queues()):
-            yield (
-                f"messages wait in all queues: it is played with {UNKNOWN_WAITING} where nobody said how many, "
-                f"and {WAITING_MAX:,} in all at most"
-            )
-        yield "the steps take no time in which messages expire; consumers take nothing but where a step waits for it"
-        yield "a consumer may reject a message between any two steps: dead letters of other deaths go the same way"
+            yield f"{UNKNOWN_WAITING} messages wait in each queue of which nobody said how many do"
+        yield "nothing expires during the steps, and consumers take nothing; messages may die between any two steps"
 
     def _queues(self) -> Iterator[ObjectName]:
         for key, part in self._had.items():
@@ -263,6 +290,12 @@ class _Planning:
         yield from not_planned(self._before.definitions, self._after.definitions)
         yield from found.left_out
         yield from dict.fromkeys((*self._before.guesses, *self._after.guesses))
+        if plugins := [f"'{each.about.name}'" for each in self._changes if each not in self._asked and each.before]:
+            yield f"what the server says to declarations of {', '.join(plugins)}, of a plugin's type"
+        unseen = [key for key in self._had.keys() & self._has.keys() if key not in objects_of(self._after)]
+        for _, vhost, name in sorted(unseen, key=str):
+            if (EXCHANGE, vhost, name) in unseen:
+                yield f"whether exchange '{name}' shall go: exports leave out internal ones, so it stays"
         left = [each for each in self._before.definitions.vhosts if each not in self._after.definitions.vhosts]
         if left:
             yield f"the virtual hosts that only {self._before.definitions.source} names, which stay: {', '.join(left)}"

@@ -18,15 +18,17 @@ import msgspec
 from dlx.deaths import REJECTED
 from dlx.message import Message
 from dlx.releases import Release
-from dlx.topology import Topology
+from dlx.topology import STREAM, Topology
 from simulator.analysis.findings import ObjectName
 from simulator.analysis.life import ARRIVES
 from simulator.analysis.plan.changes import QUEUE
 from simulator.analysis.plan.refusals import USER, Client
 from simulator.analysis.plan.steps import (
+    MOVING,
     AddVhost,
     AnyAct,
     ClearPolicy,
+    Count,
     Delete,
     Drain,
     Import,
@@ -38,7 +40,7 @@ from simulator.analysis.plan.steps import (
 )
 from simulator.analysis.snapshot import Snapshot
 from simulator.bootstrap import take_definitions
-from simulator.broker import Broker, OperatorError, commands, delivered_properties
+from simulator.broker import Broker, Copy, OperatorError, commands, delivered_properties
 from simulator.broker.replies import Got, Refused
 from simulator.events import Event, Happened
 from simulator.json_values import canonical_json, plain
@@ -50,9 +52,11 @@ UNKNOWN_WAITING = 5
 """So many messages wait in a queue of which nobody knows how many do."""
 WAITING_MAX = 10_000
 ENTRIES_MAX = 300
+AT_ONCE_MS = 1_000
+"""``dlx redrive`` moves nothing to a queue with so short a time to live."""
 LOOKS_MAX = 10
 """So often publishers publish within one step at most, and it is looked what is gone."""
-Kind = Literal["waiting", "published", "dead letters"]
+Kind = Literal["waiting", "staying", "published", "dead letters"]
 Reach = frozenset[str] | None
 """The queues that a message comes to; ``None`` where its exchange is not there, so that its publisher is told."""
 
@@ -61,7 +65,8 @@ class Lost(msgspec.Struct, frozen=True):
     """What is lost on the way, or from there on.
 
     Attributes:
-        kind: messages that waited in a queue, what is published, or the dead letters of a queue.
+        kind: messages that waited in a queue, those that do not get to where they should and stay, what is published,
+            or the dead letters of a queue.
         step: the number of the step, from 1 on.
         until: the step that ends it; ``None`` for what is lost in the step alone, or from there on.
         for_good: whether it goes on after the last step.
@@ -85,6 +90,7 @@ class Played(msgspec.Struct, frozen=True):
         refused: what publishers are told of: their exchange is not there.
         twice: what comes twice, in phrases.
         refusal: the step that the server refuses, and its words; the steps behind it were not played.
+        kept: the deletions that were left out, as messages stay there.
         waiting: how many messages waited in the queues as it was played.
         published: how many different publishes went on between the steps.
         left_out: what was not played, in phrases.
@@ -95,6 +101,7 @@ class Played(msgspec.Struct, frozen=True):
     refused: tuple[Lost, ...]
     twice: tuple[str, ...]
     refusal: tuple[int, str] | None
+    kept: frozenset[Delete]
     waiting: int
     published: int
     left_out: tuple[str, ...]
@@ -140,6 +147,7 @@ class _Play:
         self._release: Release = before.release
         self._known = known
         self._vhosts = set(after.definitions.vhosts)
+        self._types = {(each.vhost, each.name): here for each, (_, here) in after.of_plugins.items()}
         self._home = {(each.vhost, name): each.name for each, name in temporary.items()}
         self._home |= {(each.vhost, each.name): name for each, name in known.moves.items()}
         self._seen: list[Happened] = []
@@ -147,6 +155,11 @@ class _Play:
         self._clients = Clients(self._broker, START_US)
         self._client = Client(self._broker)
         self._entries = self._publishes(before, after)
+        both = [item for side in (before, after) for item in side.topologies.items()]
+        bindings = [(vhost, each) for vhost, it in both for bound in it.bindings.values() for each in bound]
+        self._keys = {(vhost, each.routing_key) for vhost, each in bindings}
+        exchanges = [(vhost, each) for vhost, it in both for each in it.exchanges.values()]
+        self._topics = {(vhost, each.name) for vhost, each in exchanges if each.type == "topic"}
         self._kept = {(vhost, name) for vhost, flow in after.flows.items() for name in flow.topology.queues}
         self._kept -= {(each.vhost, each.name) for each in after.left_out}
         self._probes: dict[tuple[str, str, str, tuple[str, ...]], Message] = {}
@@ -154,12 +167,21 @@ class _Play:
         self._lost: list[Lost] = []
         self._waiting: Counter[ObjectName] = Counter()
         self._moved: dict[tuple[str, str], Move] = {}
-        self._stuck: dict[Move, Lost] = {}
+        self._stuck: dict[Move, int] = {}
+        self._drained: set[tuple[str, str]] = set()
+        self._deletions_kept: set[Delete] = set()
+        self._first_dead_letters: dict[tuple[str, str, str, tuple[str, ...]], Reach] = {}
+        self._first_kinds: dict[tuple[str, str, str], tuple[str, str, str, tuple[str, ...]]] = {}
         self._number = 0
 
     def _publishes(self, before: Snapshot, after: Snapshot) -> list[Publish]:
         """Return what publishers publish by either topology, to virtual hosts that are there now."""
         found = {repr(each): each for each in (*before.entries.publishes, *after.entries.publishes)}
+        left = {each.name for each, to in self._known.moves.items() if each.name == f"{to}{MOVING}"}
+        for each in self._known.moves:
+            if f"{each.name}{MOVING}" in before.topologies[each.vhost].exchanges:
+                left |= {each.name, f"{each.name}{MOVING}"}
+        found = {key: each for key, each in found.items() if (each.exchange or each.routing_key) not in left}
         return [each for each in found.values() if each.vhost in self._vhosts and each.vhost in before.broker.vhosts]
 
     def played(self, steps: Sequence[PlanStep]) -> Played:
@@ -175,10 +197,16 @@ class _Play:
         except PlanRefusedError as error:
             refusal = self._number, error.words
         return Played(
-            lost=(*self._lost, *self._stuck.values(), *self._intervals(told=False)),
+            lost=(
+                *self._lost,
+                *self._staying(),
+                *self._intervals(told=False),
+                *self._dead_letters_of_moved(len(steps)),
+            ),
             refused=tuple(self._intervals(told=True)),
             twice=tuple(self._twice()),
             refusal=refusal,
+            kept=frozenset(self._deletions_kept),
             waiting=self._waiting.total(),
             published=len(self._entries),
             left_out=(f"{left_out:,} more keys and headers that publishers may use",) if left_out > 0 else (),
@@ -244,58 +272,125 @@ class _Play:
             whole = known if known is not None and count == self._waiting[about] else count
             what = f"messages in '{queue}'"
             self._lost.append(Lost("waiting", number, None, False, what, None if known is None else whole))
-        for _, queue in published.keys() - waited.keys():
+        for _, queue in published.keys() - waited.keys() - self._drained:
             self._lost.append(Lost("waiting", number, None, False, f"what was published into '{queue}' meanwhile"))
 
     def _act(self, act: AnyAct) -> None:
         vhost, client = act.vhost, self._client
         if isinstance(act, Move):
             self._move(act)
+        elif isinstance(act, Count):
+            pass
         elif isinstance(act, Drain):
+            self._drained.add((vhost, act.queue))
             client.told(commands.PurgeQueue(client.channel(vhost), act.queue))
         else:
             self._tell(act)
 
     def _tell(self, act: AnyAct) -> None:
+        if isinstance(act, Delete) and self._is_needed(act):
+            self._deletions_kept.add(act)
+            return
         code, words = self._told(act)
-        moved = self._moved.get((act.vhost, act.name)) if code and isinstance(act, Delete) else None
+        is_queue = isinstance(act, Delete) and act.kind == QUEUE
+        moved = self._moved.get((act.vhost, act.name)) if code and isinstance(act, Delete) and is_queue else None
         if moved is not None:  # something came in behind the move
             if self._move(moved):
                 code, words = self._told(act)
             else:
                 code = 0
+                if isinstance(act, Delete):
+                    self._deletions_kept.add(act)
+        elif code and isinstance(act, Delete) and (act.vhost, act.name) in self._drained:
+            code, words = self._told(msgspec.structs.replace(act, if_empty=False))  # its consumers took that, too
         if code:
             raise PlanRefusedError(words)
+        if isinstance(act, Delete) and is_queue and act not in self._deletions_kept:
+            self._stuck = {each: step for each, step in self._stuck.items() if each.queue != act.name}
         if isinstance(act, AddVhost):
             for user in (USER, TRIAL_USER):
                 self._client.told(commands.SetPermissions(user, act.vhost, ".*", ".*", ".*"))
 
+    def _is_needed(self, act: Delete) -> bool:
+        """Tell whether messages stay in a queue in place of another, or the exchange is their way out of it."""
+        staying = [each for each in self._stuck if each.vhost == act.vhost and (act.vhost, each.queue) in self._home]
+        return any(act.name == (each.queue if act.kind == QUEUE else each.through) for each in staying)
+
+    def _staying(self) -> Iterator[Lost]:
+        for move, number in self._stuck.items():
+            held = self._held(move.vhost, move.queue)
+            known = self._known.messages.get(ObjectName(QUEUE, move.vhost, self._at(move.vhost, move.queue)))
+            known = self._known.messages.get(ObjectName(QUEUE, move.vhost, move.queue), known)
+            target = self._broker.queue(move.to, move.vhost)
+            most = None if target is None else target.settings.max_length
+            again = (move.vhost, move.to) in self._moved
+            there = 0 if again else self._waiting[ObjectName(QUEUE, move.vhost, move.to)]
+            room = 0 if most is None else most - max(there, _waited(self._held(move.vhost, move.to)))
+            waited = _waited(held)
+            waited -= room if 0 < room < waited else 0  # what was published in the play takes none of it
+            what = f"messages that '{move.to}' has no room for: they stay in '{move.queue}'"
+            if not waited:
+                known, what = (
+                    None,
+                    f"what is published meanwhile and '{move.to}' has no room for: it stays in '{move.queue}'",
+                )
+            if held:
+                yield Lost("staying", number, None, False, what, None if known is None else waited)
+
+    def _held(self, vhost: str, queue: str) -> list[Copy]:
+        state = self._broker.queue(queue, vhost)
+        return [] if state is None else list(state.held())
+
     def _told(self, act: AnyAct) -> tuple[int, str]:
         try:
-            return self._client.told(_command(act, self._client))
+            return self._client.told(_command(self._as_here(act), self._client))
         except OperatorError as error:
             raise PlanRefusedError(error.text) from error
+
+    def _as_here(self, act: AnyAct) -> AnyAct:
+        """Return an import with the types as which exchanges of plugins' types are taken here."""
+        if not isinstance(act, Import) or not self._types:
+            return act
+        exchanges = [
+            {**each, "type": self._types.get((act.vhost, each["name"]), each["type"])}
+            for each in act.document.get("exchanges", ())
+        ]
+        return msgspec.structs.replace(
+            act, document={**act.document, **({"exchanges": exchanges} if exchanges else {})}
+        )
 
     def _move(self, move: Move) -> bool:
         """Move what is in the queue, and return whether the other took all of it."""
         self._moved[move.vhost, move.queue] = move
         broker, channel = self._broker, self._client.channel(move.vhost)
-        queue = broker.queue(move.queue, move.vhost)
         broker.handle(commands.SelectConfirms(channel), START_US)
-        for left in range(0 if queue is None else sum(1 for _ in queue.held()), 0, -1):
+        for _ in self._held(move.vhost, move.queue):
+            if self._would_push_out(move):
+                self._stuck[move] = self._number
+                return False
             got = [each for each in broker.handle(commands.Get(channel, move.queue), START_US) if isinstance(each, Got)]
             if not got:
                 break
             properties = delivered_properties(got[0].message, self._release, got[0].added)
-            answer = broker.handle(commands.Publish(channel, "", move.to, properties, got[0].body), START_US)
+            key = got[0].message.routing_keys[0]
+            answer = broker.handle(commands.Publish(channel, move.through, key, properties, got[0].body), START_US)
             if any(isinstance(each, Refused) for each in answer):
                 broker.handle(commands.Nack(channel, got[0].delivery_tag), START_US)
-                what = f"messages that '{move.to}' has no room for: they stay in '{move.queue}'"
-                self._stuck[move] = Lost("waiting", self._number, None, False, what, left)
+                self._stuck[move] = self._number
                 return False
             broker.handle(commands.Ack(channel, got[0].delivery_tag), START_US)
         self._stuck.pop(move, None)
         return True
+
+    def _would_push_out(self, move: Move) -> bool:
+        """Tell whether the queue that gets a message drops one for it, or drops it at once: then it stays."""
+        settings = self._broker.vhosts[move.vhost].flow(self._release).settings(move.to)
+        if settings.queue.type == STREAM:
+            return False
+        if settings.message_ttl_ms is not None and settings.message_ttl_ms <= AT_ONCE_MS:
+            return True
+        most = None if settings.refuses_when_full else settings.max_length
+        return most is not None and len(self._held(move.vhost, move.to)) >= most
 
     # What publishers and consumers meet between the steps
 
@@ -307,6 +402,9 @@ class _Play:
                 reach[repr(each)] = self._publish(each, f"p{number}.{place}.{entry}")
         if not self._rounds:
             self._probes = dict(self._kinds())
+            self._first_dead_letters = {
+                kind: self._dead_letter(kind[0], kind[1], message) for kind, message in self._probes.items()
+            }
         for probe, message in self._probes.items():
             if probe[:2] in self._kept and probe[1] in self._broker.vhosts[probe[0]].queues:
                 reach[probe] = self._dead_letter(probe[0], probe[1], message)
@@ -316,8 +414,33 @@ class _Play:
         """Yield one message of each kind that publishers publish, in each queue that it is in."""
         for queue, copy in self._broker.copies():
             message = copy.message
-            if str(message.properties.get("message_id")).startswith("p"):
-                yield (queue.vhost.name, queue.name, message.exchange, message.routing_keys), message
+            message_id = str(message.properties.get("message_id"))
+            if message_id.startswith("p"):
+                kind = queue.vhost.name, queue.name, message.exchange, message.routing_keys
+                self._first_kinds[queue.vhost.name, self._at(queue.vhost.name, queue.name), message_id] = kind
+                yield kind, message
+
+    def _dead_letters_of_moved(self, number: int) -> Iterator[Lost]:
+        """Yield the dead letters of moved messages that go nowhere, where those of what is published then do not."""
+        found: dict[str, dict[str, None]] = {}
+        for queue, copy in self._broker.copies():
+            vhost, message = queue.vhost.name, copy.message
+            kind = self._first_kinds.get((vhost, queue.name, str(message.properties.get("message_id"))))
+            if (
+                kind is None
+                or (vhost, queue.name) not in self._kept
+                or (message.exchange, message.routing_keys) == kind[2:]
+            ):
+                continue
+            reached = [reach[kind] for _, reach in self._rounds if kind in reach][-1:]
+            if (reached[0] if reached else self._first_dead_letters[kind]) and not self._dead_letter(
+                vhost, queue.name, message
+            ):
+                found.setdefault(queue.name, {})[f"key {', '.join(map(repr, message.routing_keys))}"] = None
+        for name, keys in found.items():
+            yield Lost(
+                "dead letters", number, None, True, f"dead letters of what was moved into '{name}' with {_few(keys)}"
+            )
 
     def _dead_letter(self, vhost: str, queue: str, message: Message) -> Reach:
         """Return the queues that get the dead letter of a message that is rejected."""
@@ -360,10 +483,25 @@ class _Play:
         publish = next(each for each in self._entries if repr(each) == probe)
         exchange = f"exchange '{publish.exchange}'" if publish.exchange else "the default exchange"
         headers = f" and headers {canonical_json(plain(publish.headers))}" if publish.headers else ""
-        return "published", f"publishes to {exchange} with", f"key '{publish.routing_key}'{headers}"
+        return "published", f"publishes to {exchange} with", f"{self._key(publish)}{headers}"
+
+    def _key(self, publish: Publish) -> str:
+        """Return the key of a publish; where no binding names it, what it stands for."""
+        if not publish.exchange or (publish.vhost, publish.routing_key) in self._keys:
+            return f"key '{publish.routing_key}'"
+        if (publish.vhost, publish.exchange) in self._topics:
+            return f"keys such as '{publish.routing_key}'"
+        return "any key that no binding names"
 
     def _twice(self) -> Iterator[str]:
-        """Yield which messages came twice."""
+        """Yield which messages came twice, or to two queues of which each is to get them at its time."""
+        for publish in self._entries:
+            reached = [reach.get(repr(publish)) or frozenset() for _, reach in self._rounds if repr(publish) in reach]
+            old, new = reached[0] - reached[-1], reached[-1] - reached[0]
+            if any(each & old and each & new for each in reached):
+                _, where, name = self._named(repr(publish))
+                queues = " and ".join(f"'{queue}'" for queue in sorted(old | new))
+                yield f"{where} {name}: until the old bindings are removed, it comes to {queues}"
         twice = Counter((vhost, queue) for (_, vhost, queue), count in self._copies().items() if count > 1)
         for (_, queue), _count in twice.items():
             yield f"what is published to '{queue}' while it and the queue in its place are both bound"
@@ -372,6 +510,11 @@ class _Play:
 def _is_enough(reach: frozenset[str], first: frozenset[str], end: frozenset[str]) -> bool:
     """Tell whether a message comes to a queue, and to all that get it both before the steps and after them."""
     return bool(reach) and (reach >= first & end)
+
+
+def _waited(copies: Iterable[Copy]) -> int:
+    """Return how many of the copies waited before the steps."""
+    return sum(1 for each in copies if str(each.message.properties.get("message_id")).startswith("w"))
 
 
 def _command(act: AnyAct, client: Client) -> commands.Command:

@@ -284,7 +284,7 @@ def _bound(topology: Topology) -> list[tuple[str, str]]:
 
 def _not_exported(about: ObjectName) -> str:
     if about.kind == "queue":
-        return queue_left_out(about)
+        return queue_left_out(about, exported=True)
     return f"what goes through {about}, which the export leaves out"
 
 

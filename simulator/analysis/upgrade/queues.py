@@ -39,10 +39,10 @@ def consumer_timeout(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """Deliveries that are not acknowledged in time are taken back by another process than before, or by none."""
     timed = upgrade.after if upgrade.after.consumer_timeout_ms else upgrade.before
     span = f"{_span(timed.consumer_timeout_ms or 0)}, unless {CONSUMER_TIMEOUT} or rabbitmq.conf says otherwise"
-    fix = Fix(True, "let consumers acknowledge in time, subscribe again after a basic.cancel, and open closed channels")
     for kind in (CLASSIC, QUORUM):
         now, then = (_late(release.consumer_timeout_enforced_by, kind) for release in (upgrade.before, upgrade.after))
         if now != then:
+            fix = Fix(True, f"let consumers acknowledge in time{_AFTERWARDS.get(then, '')}")
             text = (
                 f"When a consumer of {{names}} does not acknowledge in time ({span}), {now} under {{before}}; under"
                 f" {{after}} {then}."
@@ -51,12 +51,21 @@ def consumer_timeout(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
             yield from for_each_vhost(upgrade, queues, "any message", text, "note", fix)
 
 
+_CHANNEL_CLOSED = "its channel is closed, and all deliveries on it come back"
+_CANCELLED = "the queue takes this delivery back and cancels the consumer, while the channel stays open"
+_AFTERWARDS = {
+    _CHANNEL_CLOSED: ", and open a channel again that was closed",
+    _CANCELLED: ", and subscribe again after a basic.cancel",
+}
+"""What consumers have to do as well where that happens to a late delivery."""
+
+
 def _late(enforced_by: str, queue_type: str) -> str:
     """Say what happens to a late delivery from a queue of that type."""
     if enforced_by == "channel":
-        return "its channel is closed, and all deliveries on it come back"
+        return _CHANNEL_CLOSED
     if enforced_by == "queue" and queue_type == QUORUM:
-        return "the queue takes this delivery back and cancels the consumer, while the channel stays open"
+        return _CANCELLED
     return "nothing happens, and the delivery stays with it"
 
 
@@ -218,7 +227,7 @@ def _read(upgrade: Upgrade, row: Row, queue: QueueAt) -> str:
     now, then = (getattr(release, row.name) for release in (upgrade.before, upgrade.after))
     meaning = row.meaning.rstrip(".")
     values = f"{upgrade.before.name}: {_said(now)}; {upgrade.after.name}: {_said(then)}"
-    return f"For '{queue.name}': {meaning} ({values})."
+    return f"For '{queue.name}' this changes: {meaning} ({values})."
 
 
 def _said(value: object) -> str:

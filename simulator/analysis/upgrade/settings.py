@@ -277,12 +277,13 @@ def quorum_message_ttl(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
     fix = "publish without expiration what must not expire" if begins else "let another queue delay messages"
     for queue, now, then in upgrade.queues(QUORUM):
         dead_letters = (then if begins else now).dead_letters
-        end = "dead-lettered" if dead_letters else "dropped, because the queue has no dead-letter exchange"
+        end = "dead-lettered" if dead_letters else "dropped"
+        why = "" if dead_letters else ", because the queue has no dead-letter exchange"
         yield UpgradeChange(
             severity="warning",
             about=queue.about,
             message=f"A message that is published with an expiration stays in '{queue.name}' under {old}, which ignores"
-            f" it there; under {new} it is {end} when that time is over.",
+            f" it there; under {new} it is {end} when that time is over{why}.",
             fix=Fix(True, fix),
             traffic=MessagesConcerned("expiration", queue.vhost, (queue.name,)),
         )

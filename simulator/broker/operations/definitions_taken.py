@@ -136,6 +136,7 @@ def _take_queue(node: NodeState, vhost: VirtualHost, item: Item, error: Operator
     taken, queue, unknown = item, declared(arguments), list[str]()
     if queue is None:
         kind = {name: value for name, value in arguments.items() if name == "x-queue-type"}
+        kind = kind if declared(kind) is not None else {}  # of a type that is none the rest may be right
         unknown = [name for name, value in arguments.items() if declared({**kind, name: value}) is None]
         taken = {**item, "arguments": {name: item["arguments"][name] for name in arguments if name not in unknown}}
         queue = declared({name: value for name, value in arguments.items() if name not in unknown})

@@ -191,15 +191,15 @@ class Lossless(Property):
     promise = "every routed message was acknowledged or is still in a queue"
     policies_change = False
 
-    def __init__(self, *, discards_count: bool = False, parking: AbstractSet[tuple[str, str]] = frozenset()) -> None:
+    def __init__(self, *, spared: AbstractSet[tuple[str, str]] | None = None) -> None:
         """Make the promise.
 
         Args:
-            discards_count: whether what consumers discard is lost, too.
-            parking: queues where it never is, as pairs of a virtual host and a name.
+            spared: the queues where what consumers discard is not lost, as pairs of a virtual host and a name; all
+                of them without it.
         """
         self._last: Happened | None = None
-        self._discards_count, self._parking = discards_count, parking
+        self._spared = spared
 
     def observe(self, trial: Trial, event: Happened, message: Message) -> None:
         """Check that the event does not silently lose a copy, except one that a consumer discarded."""
@@ -209,8 +209,8 @@ class Lossless(Property):
             raise self.broken(f"{told} ({event.detail})" if event.detail else told, event)
 
     def _may_discard(self, trial: Trial, event: Happened) -> bool:
-        counts = self._discards_count and (event.vhost, event.queue) not in self._parking
-        return _discarded(trial, event) and not counts
+        spared = self._spared is None or (event.vhost, event.queue) in self._spared
+        return spared and _discarded(trial, event)
 
 
 _LOSSES = {

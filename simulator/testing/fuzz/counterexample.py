@@ -13,15 +13,18 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
-from dlx.deaths import MAXLEN
+from dlx.deaths import MAXLEN, REJECTED
+from dlx.message_flow import MessageFlow
 from dlx.possible_deaths import DeathRule
 from dlx.releases import DEFAULT
 from dlx.settings import Setting
-from simulator.analysis.entries import Entries, entries
+from simulator.analysis.clients import FAILURES, NOTHING_STATED, Clients, Failure
+from simulator.analysis.entries import Entries
 from simulator.analysis.limit_scaling import scaled, unscaled
-from simulator.analysis.losses import REFUSED, REMOVED, Loss, losses_at
+from simulator.analysis.losses import REFUSED, REMOVED, Loss, losses_at, parking_in, published
+from simulator.analysis.next_steps import unused_ms
 from simulator.analysis.slices import flows_of, message_of, reached, sliced
-from simulator.analysis.walk import Walk, parked_in
+from simulator.analysis.walk import Walk
 from simulator.bootstrap import DefinitionsSource
 from simulator.broker import OperatorError
 from simulator.events import Event, Happened
@@ -70,9 +73,10 @@ class Finder:
         whole: whether to play in the whole topology, rather than in what the messages can come to.
         discards: whether consumers also reject for good where nothing takes the dead letter. ``lossless`` then
             counts what is lost that way, apart from parking queues.
+        clients: what clients do.
 
     Attributes:
-        definitions, release, discards: as given.
+        definitions, release, discards, clients: as given.
         known: causes of findings that are passed over.
         topologies, flows: the virtual hosts by name, and what the rules say of messages in each.
         make: makes a new property for each trial.
@@ -91,21 +95,30 @@ class Finder:
         publishes: Sequence[Publish] = (),
         whole: bool = False,
         discards: bool = False,
+        clients: Clients = NOTHING_STATED,
     ) -> None:
-        self.definitions, self.release, self.discards = definitions, release, discards
+        self.definitions, self.release, self.discards, self.clients = definitions, release, discards, clients
         self.known: set[FindingCause] = set()
         self._maker: Callable[[], Property] = (lambda: named(property)) if isinstance(property, str) else property
         self.property = self._maker()
         document = definitions if isinstance(definitions, Mapping) else definitions_from_file(definitions).document
+        trial = Trial(definitions, release=release)
+        kept = _kept_queues(flows_of(trial), publishes, clients) if clients else frozenset()
+        self._played: DefinitionsSource = definitions
+        if kept:
+            self._played = document = _without_expiry(document, kept)
+            trial = Trial(document, release=release)
+            self.known |= {FindingCause(self.property.name, *at, None, Event.PURGED.value) for at in kept}
         self._true_document = document
         self._document: Mapping[str, Any]
         self._document, self._limits = scaled(document)
-        trial = Trial(definitions, release=release)
         self.topologies, self.flows = trial.topologies(), flows_of(trial)
-        self.expiries_ms = sorted({ms for ms in (queue.settings.expires_ms for queue in trial.queues()) if ms})
-        self.publishes, self.left_out = entries(self.flows) if not publishes else Entries(list(publishes), [])
-        if discards and isinstance(self.property, Lossless):
-            self._maker = lambda: Lossless(discards_count=True, parking=self.parking)
+        self.expiries_ms = sorted({ms for ms in map(unused_ms, trial.queues()) if ms})
+        first = Entries(list(publishes), []) if publishes else None
+        self.publishes, self.left_out = published(self.flows, clients, first)
+        self.left_out = [*self.left_out, *clients.unknown(self.topologies)]
+        if (discards or clients) and isinstance(self.property, Lossless):
+            self._maker = lambda: Lossless(spared=self.spared)
         self._whole = whole
         self._routes: dict[str, tuple[str, ...]] = {}
         self._reachable_parts: dict[str, Mapping[str, Any]] = {}
@@ -113,12 +126,36 @@ class Finder:
     @cached_property
     def walks(self) -> dict[str, Walk]:
         """All situations that the rules say messages can come to, by virtual host."""
-        return {vhost: Walk(flow, vhost, self.publishes) for vhost, flow in self.flows.items()}
+        return {vhost: Walk(flow, vhost, self.publishes, self.clients) for vhost, flow in self.flows.items()}
 
     @cached_property
     def parking(self) -> frozenset[tuple[str, str]]:
         """The parking queues, as pairs of virtual host and name."""
-        return frozenset((vhost, queue) for vhost, walk in self.walks.items() for queue in parked_in(walk))
+        return parking_in(self.walks)
+
+    def failures(self, vhost: str, queue: str) -> tuple[Failure, ...]:
+        """Return what consumers of a queue do; they reject for good where it is dead-lettered, unless stated."""
+        stated = self.clients.failures(vhost, queue)
+        if stated is not None:
+            return stated
+        rejects = self.discards or self.flows[vhost].settings(queue).dead_letters
+        return FAILURES if rejects else ("requeue", "crash")
+
+    @cached_property
+    def spared(self) -> frozenset[tuple[str, str]]:
+        """The queues where it is no loss that consumers reject for good, as pairs of virtual host and name."""
+        return frozenset(
+            (vhost, name)
+            for vhost, flow in self.flows.items()
+            for name in flow.topology.queues
+            if not self._counts(vhost, name)
+        )
+
+    def _counts(self, vhost: str, queue: str) -> bool:
+        """Return whether it is a loss that consumers of the queue reject for good, and nothing takes it."""
+        habit = self.clients.habit(vhost, queue, REJECTED)
+        rejects = self.discards if habit is None else habit.does
+        return rejects and (vhost, queue) not in self.parking
 
     @cached_property
     def possible_losses(self) -> list[Loss]:
@@ -162,7 +199,7 @@ class Finder:
             if actions > TRUE_ACTIONS_MAX:
                 note = f"Found with smaller limits: the history takes {actions:,} actions, and was not played."
                 return Counterexample(true, found.broken, found.definitions, note)
-            played = self._breaks(true, self.definitions)
+            played = self._breaks(true, self._played)
             if played is not None:
                 return played
         return None
@@ -199,7 +236,7 @@ class Finder:
 
         ``make`` makes another property to look for. Raises ``OperatorError`` for a step that RabbitMQ refuses.
         """
-        trial = Trial(self.definitions, release=self.release, properties=[(make or self.make)()])
+        trial = Trial(self._played, release=self.release, properties=[(make or self.make)()])
         return _played(trial, history)
 
     def _breaks(
@@ -229,6 +266,36 @@ class Finder:
         if kind not in self._reachable_parts:
             self._reachable_parts[kind] = sliced(self._document, self.flows[publish.vhost], publish)
         return self._reachable_parts[kind]
+
+
+def _kept_queues(
+    flows: Mapping[str, MessageFlow], publishes: Sequence[Publish], clients: Clients
+) -> frozenset[tuple[str, str]]:
+    """Return the queues that clients keep from being deleted with a message in them."""
+    first = Entries(list(publishes), []) if publishes else None
+    there = published(flows, clients, first).publishes
+    walks = [Walk(flow, vhost, there, clients) for vhost, flow in flows.items()]
+    kept: dict[tuple[str, str], bool] = {}
+    for walk in walks:
+        for place in walk.places:
+            settings, at = walk.flow.settings(place.queue), (walk.vhost, place.queue)
+            line = clients.kept_by(walk.vhost, settings, published=place.hop is None)
+            kept[at] = kept.get(at, True) and line is not None
+    return frozenset(at for at, always in kept.items() if always)
+
+
+def _without_expiry(document: Mapping[str, Any], kept: frozenset[tuple[str, str]]) -> dict[str, Any]:
+    """Return the definitions with these queues as queues that are not deleted; a policy may still do it."""
+    in_one = {name for _, name in kept}  # an export of one virtual host does not name it
+
+    def stays(item: Mapping[str, Any]) -> Mapping[str, Any]:
+        name = item.get("name")
+        if not ((item["vhost"], name) in kept if "vhost" in item else name in in_one):
+            return item
+        arguments = {key: value for key, value in (item.get("arguments") or {}).items() if key != "x-expires"}
+        return {**item, "arguments": arguments, "auto_delete": False}
+
+    return {**document, "queues": [stays(each) for each in document.get("queues", ())]}
 
 
 def _played(trial: Trial, history: History) -> Counterexample | None:
@@ -408,12 +475,18 @@ def hidden(setting: Setting) -> str:
 
 
 def assumptions(search: Finder) -> Iterator[str]:
-    """Yield what ``lossless`` takes for granted, in sentences: consumers discard nothing where it would be gone."""
+    """Yield what is stated of clients, in sentences, and what ``lossless`` takes for granted besides.
+
+    That is: consumers discard nothing where it would be gone.
+    """
+    yield from map(search.clients.said, search.clients.lines)
     if search.property.name != "lossless" or search.discards:
         return
     for vhost, flow in search.flows.items():
         queues, _ = reached(flow, [each for each in search.publishes if each.vhost == vhost])
         for name in sorted(queues & flow.topology.queues.keys()):
-            if not flow.is_stream(name) and not flow.settings(name).dead_letters:
+            habit = search.clients.habit(vhost, name, REJECTED)
+            open_ = habit is None or (habit.does and (vhost, name) in search.spared)
+            if open_ and not flow.is_stream(name) and not flow.settings(name).dead_letters:
                 where = "" if vhost == "/" else f" of virtual host '{vhost}'"
                 yield f"no consumer rejects for good in '{name}'{where}, which has no dead-letter exchange"

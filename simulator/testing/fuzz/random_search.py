@@ -65,6 +65,7 @@ def _machine(search: Search, tick: Tick) -> type[TopologyMachine]:
         properties = (search.make,)
         publishes = search.publishes
         discards = search.discards
+        clients = search.clients
         systematic = False
 
         def do(self, step: AnyStep) -> None:

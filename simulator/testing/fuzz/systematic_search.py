@@ -161,7 +161,7 @@ class Search(Finder):
 
     def _probe(self, opening: History) -> None:
         """Try the plainest losses, before what takes long: all consumers fail, or none consumes."""
-        for going_on in (fail_all, pause):
+        for going_on in (lambda trial: fail_all(trial, self.clients), pause):
             trial = self._trial(opening)
             self.tried += 1
             try:
@@ -230,7 +230,8 @@ class Search(Finder):
         if trial is None or queue is None:
             return
         fillings = [_Filling(*each, queue.settings.dead_letters) for each in too_many(queue, trial)]
-        for action in (*failures(queue, discards=self.discards), *pauses(trial)):
+        does = self.failures(vhost, name)
+        for action in (*failures(queue, does), *pauses(trial)):
             self._try((*path, *action))
         if isinstance(self.property, Settles):
             self._fail_atonce(path)
@@ -248,7 +249,8 @@ class Search(Finder):
             trial, history = self._trial(path), list(path)
             trial.play(path)
             for _ in range(3 * RETURNS_MAX * sum(1 for _ in trial.queues())):
-                sending = [queue for queue, _ in trial.copies() if queue.settings.dead_letters]
+                there = [queue for queue, _ in trial.copies() if queue.settings.dead_letters]
+                sending = [each for each in there if "reject" in self.failures(each.vhost.name, each.name)]
                 sending = sending[::-1] if pausing_first else sending
                 if not sending:
                     break
@@ -274,7 +276,9 @@ class Search(Finder):
             return
         if isinstance(self.property, Settles) and steps.length(full) <= CHEAP:
             self._fail_atonce(full)
-        if dead_letters:  # full again while a consumer has a message of it, which it rejects then
+        if dead_letters and "reject" in self.failures(
+            vhost, name
+        ):  # full again while a consumer has a message of it, which it rejects then
             self._try((*path, steps.Get(name, vhost=vhost), more, steps.Reject(name, vhost=vhost)))
 
     def _leave_out(self, what: str) -> None:
@@ -318,7 +322,7 @@ def doubts(search: Finder) -> Iterator[str]:
 
 def _is_open(search: Finder, loss: Loss) -> bool:
     """Return whether the property counts the loss, and no finding shows it."""
-    promised = loss.by_consumers and not (search.discards and (loss.vhost, loss.queue) not in search.parking)
+    promised = loss.by_consumers and (loss.vhost, loss.queue) in search.spared
     return loss.whole and not promised and not any(is_cause(cause, loss) for cause in search.known)
 
 

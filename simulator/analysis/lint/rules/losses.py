@@ -21,6 +21,7 @@ from dlx.settings import (
     DELIVERY_LIMIT as DELIVERY_LIMIT_KEY,
 )
 from dlx.topology import QUORUM
+from simulator.analysis.entries import ladder_levels
 from simulator.analysis.findings import Fix, ObjectName
 from simulator.analysis.lint.fixes import dead_letter_to, literal_wildcards, obvious_address, route_dead_letters
 from simulator.analysis.lint.names import is_named_for_dead_letters
@@ -32,6 +33,7 @@ from simulator.analysis.lint.rule import (
     by_its_policy,
     change,
     is_stream,
+    mended,
     queue_name,
     rule,
     said_by,
@@ -114,7 +116,7 @@ def no_dlx_on_rejecting(subject: Subject) -> Iterator[Found]:
         name = settings.queue.name
         if lost:
             message = f"'{name}' has no dead-letter exchange: messages that {_reasons(lost)} are lost."
-        elif settings.queue.type == QUORUM:
+        elif settings.queue.type == QUORUM and subject.happens(queue, REJECTED):
             message = f"quorum queue '{name}' has no dead-letter exchange: messages that consumers reject are lost."
         else:
             continue
@@ -159,12 +161,23 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
             about=queue_name(queue),
             message=f"dead letters of '{name}' with routing key {told}{more} reach no queue behind exchange '{dlx}': "
             "they are lost."
-            + "".join(f" '{dlx}' is a direct exchange, to which '{key}' is a key like any other." for key in literal),
+            + "".join(f" '{dlx}' is a direct exchange, to which '{key}' is a key like any other." for key in literal)
+            + _on_ladder(subject, queue),
             because="; ".join(said_by(each) for each in (settings.values.get(DEAD_LETTER_EXCHANGE), replaced) if each),
             fix=route_dead_letters(subject, queue, keys),
             history=lost[0].history,
         )
     yield from _held(subject)
+
+
+def _on_ladder(subject: Subject, queue: QueueAt) -> str:
+    """Say that dead letters of the queue go to a ladder of delays; empty where they do not, or keys are stated."""
+    topology = subject.snapshot.topologies[queue[0]]
+    exchange = topology.exchanges.get(subject.snapshot.flows[queue[0]].settings(queue[1]).dead_letter_exchange or "")
+    bits = 0 if exchange is None or subject.clients.publish else ladder_levels(exchange, topology)
+    return f" It is a ladder of delays, whose keys begin with {bits} bits: state which keys clients publish." * bool(
+        bits
+    )
 
 
 def _held(subject: Subject) -> Iterator[Found]:
@@ -180,9 +193,9 @@ def _held(subject: Subject) -> Iterator[Found]:
             severity="warning",
             about=queue_name(queue),
             message=f"no queue takes dead letters of '{loss.queue}' with routing key {keys}: "
-            "at-least-once dead-lettering keeps them in it until one does.",
+            f"at-least-once dead-lettering keeps them in it until one does.{_on_ladder(subject, queue)}",
             because=because(loss),
-            fix=route_dead_letters(subject, queue, list(loss.keys)),
+            fix=mended([loss], route_dead_letters(subject, queue, list(loss.keys))),
         )
 
 
@@ -207,8 +220,11 @@ def automatic_cycle(subject: Subject) -> Iterator[Found]:
                 message=f"messages that {_reasons(lost)} in '{settings.queue.name}' would return to '{first.target}' "
                 f"without a rejection on the way ({round_trip}): they are dropped as a cycle.",
                 because=because(first),
-                fix=change(
-                    subject, queue, DEAD_LETTER_EXCHANGE, f"let dead letters of '{queue[1]}' go to another queue"
+                fix=mended(
+                    lost,
+                    change(
+                        subject, queue, DEAD_LETTER_EXCHANGE, f"let dead letters of '{queue[1]}' go to another queue"
+                    ),
                 ),
                 history=first.history,
             )
@@ -275,6 +291,8 @@ def default_delivery_limit(subject: Subject) -> Iterator[Found]:
     for queue, settings in subject.queues():
         setting = settings.values.get(DELIVERY_LIMIT_KEY)
         if setting is None or setting.origin != SERVER_DEFAULT or setting.value is None or subject.is_parking(queue):
+            continue
+        if not subject.happens(queue, DELIVERY_LIMIT):
             continue
         name, limit = settings.queue.name, setting.value
         lost = [loss for loss in subject.lost_at.get(queue, ()) if loss.reason == DELIVERY_LIMIT]

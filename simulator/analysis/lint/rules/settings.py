@@ -37,17 +37,13 @@ from simulator.analysis.lint.rule import (
     said_by,
     shown,
 )
+from simulator.analysis.snapshot import Snapshot, whole_file
 from simulator.definitions.checks import misspelt, mistaken_arguments
 from simulator.definitions.reading import FIRST_COUNTS, SECTIONS
+from simulator.definitions.schema import OBJECT_FIELDS
 
 _NEAR = 0.85
 _NAMED_MAX = 3
-# The fields of objects that servers read.
-_FIELDS = {
-    "queues": ("name", "vhost", "durable", "auto_delete", "arguments", "type"),
-    "exchanges": ("name", "vhost", "type", "durable", "auto_delete", "internal", "arguments"),
-    "policies": ("vhost", "name", "pattern", "apply-to", "definition", "priority"),
-}
 _DEAD_LETTER_KEYS = (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, DEAD_LETTER_STRATEGY)
 
 
@@ -260,10 +256,20 @@ def refused_object(subject: Subject) -> Iterator[Found]:
     """A server of this release refuses an object of the definitions when they are imported.
 
     Why: the import fails there. A running server may have the object all the same, such as a policy from before an
-    upgrade; so questions are asked of it as far as the release knows it.
-    Example: a queue with x-max-priority 300, a policy with ha-mode under 4.0, permissions of an absent user.
+    upgrade; so questions are asked of it as far as the release knows it. A file that is no JSON is refused as a whole.
+    Example: a queue with x-max-priority 300, a policy with ha-mode under 4.0, permissions of an absent user; a comma
+    behind the last item of a list, which servers take until 3.10.
     Fix: correct what is refused, or take it out, before you import the definitions.
     """
+    definitions, release = subject.snapshot.definitions, subject.snapshot.release
+    if not definitions.is_strict and not release.json_lenient:
+        yield Found(
+            severity="warning",
+            about=whole_file(definitions),
+            message=f"an import into {release.name} refuses the whole file: {definitions.remarks[0]}.",
+            because="servers from 3.11 on read JSON as its standard has it",
+            fix=Fix(True, "write it as JSON, without commas at the end of lists and objects and without comments"),
+        )
     named = (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, OVERFLOW, *_DEAD_LETTER_KEYS)
     for each in (*subject.snapshot.refused, *subject.snapshot.refused_users):
         if not any(f"'x-{key}'" in each.why for key in named):
@@ -289,7 +295,7 @@ def _said(words: str) -> str:
 
 @rule("DLX028", "undeclared-name")
 def undeclared_name(subject: Subject) -> Iterator[Found]:
-    """A binding names an exchange or a queue that the definitions do not declare, and the name looks like a mistake.
+    """A binding names an exchange or a queue that is not declared, or an object a virtual host, as by mistake.
 
     Why: an import fails there. Servers leave internal exchanges and exclusive queues out of their exports, and not
     what binds them; so it is no mistake where a server has exported the definitions, unless a name comes very near.
@@ -297,8 +303,11 @@ def undeclared_name(subject: Subject) -> Iterator[Found]:
     Fix: declare it, or correct its name in the binding.
     """
     snapshot = subject.snapshot
+    vhosts = list(_undeclared_vhosts(snapshot))
+    yield from vhosts
     exported = snapshot.definitions.rabbitmq_version is not None
-    for about in sorted({*snapshot.stand_ins, *snapshot.left_out}):
+    told = {each.about.vhost for each in vhosts}
+    for about in sorted(each for each in (*snapshot.stand_ins, *snapshot.left_out) if each.vhost not in told):
         topology = snapshot.topologies[about.vhost]
         names = topology.queues if about.kind == "queue" else topology.exchanges
         declared = [name for name in names if ObjectName(about.kind, about.vhost, name) not in
@@ -306,7 +315,7 @@ def undeclared_name(subject: Subject) -> Iterator[Found]:
         near = nearest(about.name, declared, _NEAR if exported else 0.6)
         if about.name.startswith("amq.") or (exported and not near):
             continue
-        meant = f"; did you mean {near[0]!r}?" if near else ""
+        meant = f"; did you mean {near[0]!r}?" if near else "."
         yield Found(
             severity="warning",
             about=about,
@@ -314,6 +323,22 @@ def undeclared_name(subject: Subject) -> Iterator[Found]:
             because="servers import a binding only between what is declared",
             fix=Fix(True, f"declare {about}, or correct its name in the binding"),
         )
+
+
+def _undeclared_vhosts(snapshot: Snapshot) -> Iterator[Found]:
+    """Yield virtual hosts that objects name and nothing declares; in YAML only those that may be meant for others."""
+    undeclared = {*snapshot.undeclared_vhosts, *snapshot.definitions.assumed_vhosts} - {"/"}
+    for vhost in sorted(undeclared):
+        near = nearest(vhost, sorted(snapshot.topologies.keys() - undeclared), 0.6)
+        if near or vhost not in snapshot.definitions.assumed_vhosts:
+            meant = f"; did you mean {near[0]!r}?" if near else "."
+            yield Found(
+                severity="warning",
+                about=ObjectName("vhost", vhost, vhost),
+                message=f"objects are in virtual host '{vhost}', which is not declared: an import fails{meant}",
+                because="servers import an object only into a virtual host that is there",
+                fix=Fix(True, f"declare virtual host '{vhost}', or correct its name in the objects"),
+            )
 
 
 @rule("DLX029", "misspelt-name")
@@ -351,7 +376,7 @@ def misspelt_name(subject: Subject) -> Iterator[Found]:
         )
     for section, kind in (("queues", "queue"), ("exchanges", "exchange"), ("policies", "policy")):
         for item, vhost in subject.snapshot.items(section):
-            for name, meant in misspelt(item, _FIELDS[section]):
+            for name, meant in misspelt(item, OBJECT_FIELDS[section]):
                 yield Found(
                     severity="warning",
                     about=ObjectName(kind, vhost, item["name"]),
