@@ -245,7 +245,10 @@ def test_a_real_server_and_its_export_say_the_same(
         url = live_server.management_url
         found = queues(capsys, url, "--vhost", vhost)
         assert found["orders"]["settings"]["max-length"]["value"] == 7
-        assert queues(capsys, file(live_server.api("GET", "definitions")), "--vhost", vhost) == found
+        exported = queues(capsys, file(live_server.api("GET", "definitions")), "--vhost", vhost)
+        for each in (*found["orders"]["findings"], *exported["orders"]["findings"]):
+            del each["place"]  # a line of the file, or of the server's answer
+        assert exported == found
         policy = {"vhost": vhost, "name": "p", "pattern": "^orders$", "definition": {"max-length": 3}}
         over = queues(capsys, file({"vhosts": [], "policies": [policy]}), "--over", url, "--vhost", vhost)
         assert over["orders"]["settings"]["max-length"]["value"] == 3
