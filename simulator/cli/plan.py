@@ -27,7 +27,7 @@ from simulator.cli.options import chosen_release, note_remarks, release_option
 from simulator.definitions import Definitions, DefinitionsError
 
 EXIT_LOST = 1
-COMMANDS_MAX = 4
+COMMANDS_MAX = 6
 """More commands of one step are counted; ``--script`` has all."""
 NAMES_MAX = 4
 _WIDTH_MAX = 110

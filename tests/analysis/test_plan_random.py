@@ -38,7 +38,11 @@ def test_the_steps_lead_to_the_new_topology(case: tuple[dict[str, Any], dict[str
     wanted = objects_of(Snapshot(after, rules))
     for vhost in after.vhosts:
         end, new = parts(plan.played.end[vhost]), parts(topology_of(wanted, vhost))
-        left = {name for name in end["queues"] if any(f"stay in '{name}'" in each.what for each in plan.played.lost)}
+        left = {
+            name
+            for name in end["queues"]
+            if any(each.what.endswith(f" in '{name}'") for each in plan.played.lost if each.kind == "staying")
+        }
         for side in (end, new):
             side["queues"] = {name: queue for name, queue in side["queues"].items() if name not in left}
         if left:  # and so do the exchanges through which they move

@@ -248,6 +248,15 @@ def test_exchanges_of_plugins_keep_their_types(files: Any, capsys: Capture) -> N
     assert kept in found["steps"][0]["risks"]
 
 
+def test_of_several_virtual_hosts_it_is_told_in_which_something_is_lost(tmp_path: Path, capsys: Capture) -> None:
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    vhosts = [{"name": "/"}, {"name": "eu"}]
+    old.write_text(json.dumps({"vhosts": vhosts, "queues": [{**DEAD, "vhost": "eu"}]}), encoding="utf-8")
+    new.write_text(json.dumps({"vhosts": vhosts, "queues": []}), encoding="utf-8")
+    _, found = answer(capsys, str(old), str(new), "--messages", "orders.dead=2", "--publishers-stopped")
+    assert lost(found)[0] == ("messages in 'orders.dead' in virtual host 'eu'", 1, None, 2)
+
+
 def test_keys_that_change_places_come_to_both_queues(files: Any, capsys: Capture) -> None:
     def keyed(one: str, other: str) -> Topology:
         return OLD | {"bindings": [bound("shop", "orders", one), bound("shop", "orders.dead", other)]}

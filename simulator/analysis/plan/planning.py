@@ -11,6 +11,7 @@ from dlx.releases import Release
 from dlx.topology import Exchange, Queue
 from simulator.analysis.findings import Finding, ObjectName
 from simulator.analysis.lint.linting import lint
+from simulator.analysis.losses import omits_internal_exchanges
 from simulator.analysis.plan.changes import (
     BINDING,
     EXCHANGE,
@@ -296,6 +297,10 @@ class _Planning:
         for _, vhost, name in sorted(unseen, key=str):
             if (EXCHANGE, vhost, name) in unseen:
                 yield f"whether exchange '{name}' shall go: exports leave out internal ones, so it stays"
+        if self._before.definitions.rabbitmq_version is not None and omits_internal_exchanges(self._before):
+            for each in self._changes:
+                if each.what == "added" and isinstance(each.after, Exchange) and each.after.internal:
+                    yield f"whether {each.about} is there: exports leave out internal ones; if so, it stays as it is"
         left = [each for each in self._before.definitions.vhosts if each not in self._after.definitions.vhosts]
         if left:
             yield f"the virtual hosts that only {self._before.definitions.source} names, which stay: {', '.join(left)}"

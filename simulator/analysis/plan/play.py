@@ -270,10 +270,15 @@ class _Play:
             about = ObjectName(QUEUE, vhost, queue)
             known = self._known.messages.get(about)
             whole = known if known is not None and count == self._waiting[about] else count
-            what = f"messages in '{queue}'"
+            what = f"messages in '{queue}'{self._on(vhost)}"
             self._lost.append(Lost("waiting", number, None, False, what, None if known is None else whole))
-        for _, queue in published.keys() - waited.keys() - self._drained:
-            self._lost.append(Lost("waiting", number, None, False, f"what was published into '{queue}' meanwhile"))
+        for vhost, queue in published.keys() - waited.keys() - self._drained:
+            what = f"what was published into '{queue}'{self._on(vhost)} meanwhile"
+            self._lost.append(Lost("waiting", number, None, False, what))
+
+    def _on(self, vhost: str) -> str:
+        """Return what tells a virtual host from the others of the plan."""
+        return "" if len(self._vhosts) == 1 else f" in virtual host '{vhost}'"
 
     def _act(self, act: AnyAct) -> None:
         vhost, client = act.vhost, self._client
@@ -328,12 +333,11 @@ class _Play:
             room = 0 if most is None else most - max(there, _waited(self._held(move.vhost, move.to)))
             waited = _waited(held)
             waited -= room if 0 < room < waited else 0  # what was published in the play takes none of it
-            what = f"messages that '{move.to}' has no room for: they stay in '{move.queue}'"
+            what = f"messages that '{move.to}'{self._on(move.vhost)} has no room for: they stay in '{move.queue}'"
             if not waited:
-                known, what = (
-                    None,
-                    f"what is published meanwhile and '{move.to}' has no room for: it stays in '{move.queue}'",
-                )
+                known = None
+                where = f"'{move.to}'{self._on(move.vhost)}"
+                what = f"what is published and {where} has no room for: it stays in '{move.queue}'"
             if held:
                 yield Lost("staying", number, None, False, what, None if known is None else waited)
 
@@ -426,21 +430,16 @@ class _Play:
         for queue, copy in self._broker.copies():
             vhost, message = queue.vhost.name, copy.message
             kind = self._first_kinds.get((vhost, queue.name, str(message.properties.get("message_id"))))
-            if (
-                kind is None
-                or (vhost, queue.name) not in self._kept
-                or (message.exchange, message.routing_keys) == kind[2:]
-            ):
+            is_moved = kind is not None and (message.exchange, message.routing_keys) != kind[2:]
+            if kind is None or not is_moved or (vhost, queue.name) not in self._kept:
                 continue
-            reached = [reach[kind] for _, reach in self._rounds if kind in reach][-1:]
-            if (reached[0] if reached else self._first_dead_letters[kind]) and not self._dead_letter(
-                vhost, queue.name, message
-            ):
-                found.setdefault(queue.name, {})[f"key {', '.join(map(repr, message.routing_keys))}"] = None
-        for name, keys in found.items():
-            yield Lost(
-                "dead letters", number, None, True, f"dead letters of what was moved into '{name}' with {_few(keys)}"
-            )
+            reached = [reach[kind] for _, reach in self._rounds if kind in reach] or [self._first_dead_letters[kind]]
+            if reached[-1] and not self._dead_letter(vhost, queue.name, message):
+                into = f"'{queue.name}'{self._on(vhost)}"
+                found.setdefault(into, {})[f"key {', '.join(map(repr, message.routing_keys))}"] = None
+        for into, keys in found.items():
+            what = f"dead letters of what was moved into {into} with {_few(keys)}"
+            yield Lost("dead letters", number, None, True, what)
 
     def _dead_letter(self, vhost: str, queue: str, message: Message) -> Reach:
         """Return the queues that get the dead letter of a message that is rejected."""
@@ -479,9 +478,14 @@ class _Play:
     def _named(self, probe: Any) -> tuple[Kind, str, str]:
         """Return the kind of a probe, where it goes, and what tells it from others that go there."""
         if isinstance(probe, tuple):
-            return "dead letters", f"dead letters of '{probe[1]}' with", f"key {', '.join(map(repr, probe[3]))}"
+            return (
+                "dead letters",
+                f"dead letters of '{probe[1]}'{self._on(probe[0])} with",
+                f"key {', '.join(map(repr, probe[3]))}",
+            )
         publish = next(each for each in self._entries if repr(each) == probe)
         exchange = f"exchange '{publish.exchange}'" if publish.exchange else "the default exchange"
+        exchange += self._on(publish.vhost)
         headers = f" and headers {canonical_json(plain(publish.headers))}" if publish.headers else ""
         return "published", f"publishes to {exchange} with", f"{self._key(publish)}{headers}"
 
@@ -503,8 +507,8 @@ class _Play:
                 queues = " and ".join(f"'{queue}'" for queue in sorted(old | new))
                 yield f"{where} {name}: until the old bindings are removed, it comes to {queues}"
         twice = Counter((vhost, queue) for (_, vhost, queue), count in self._copies().items() if count > 1)
-        for (_, queue), _count in twice.items():
-            yield f"what is published to '{queue}' while it and the queue in its place are both bound"
+        for vhost, queue in twice:
+            yield f"what is published to '{queue}'{self._on(vhost)} while it and the queue in its place are both bound"
 
 
 def _is_enough(reach: frozenset[str], first: frozenset[str], end: frozenset[str]) -> bool:
