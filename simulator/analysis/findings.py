@@ -58,7 +58,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         code, name: the rule, as ``DLX001`` and ``missing-dlx``; neither is ever used for another rule.
-        severity: ``error`` only where ``history`` loses a message, and takes no flood of them.
+        severity: ``error`` only where ``history`` loses a message, takes no flood of them, and publishes none straight
+            to an exchange for dead letters with a key that no dead letter has.
         about: the object.
         message: what is wrong, in a sentence.
         because: the deciding rule: an argument, policy, operator policy, server default, or the release's behaviour.

@@ -447,3 +447,23 @@ def test_a_loss_that_takes_a_publish_straight_to_an_exchange_for_dead_letters_co
     )
     assert [(each.code, each.severity) for each in findings] == [("DLX005", "warning"), ("DLX003", "warning")]
     assert findings[-1].needs == "10,000 ms to pass"
+
+
+def test_a_full_dead_letter_queue_refuses_the_first_dead_letter_that_is_one_too_many() -> None:
+    work = queue("work", dead_letter_exchange="", dead_letter_routing_key="dead")
+    (only,) = found(work, queue("dead", max_length=5, overflow="reject-publish"))
+    assert (only.code, only.needs) == ("DLX014", "a consumer that rejects messages and 6 waiting messages")
+
+
+def test_what_a_history_shows_is_not_called_unchecked() -> None:
+    policy = {"vhost": "/", "name": "p", "pattern": ".*", "apply-to": "queues", "priority": 0,
+              "definition": {"expires": 10}}  # fmt: skip
+    document = {
+        "vhosts": [{"name": "/"}],
+        "queues": [queue("orders", message_ttl=30_000, dead_letter_exchange="dlx")],
+        "exchanges": [exchange("dlx", "fanout")],
+        "policies": [policy],
+    }
+    report = lint(Definitions(document, "definitions"), release("4.3"))
+    assert "DLX003" in {each.code for each in report.findings if each.history}
+    assert not [said for said in report.unchecked if "no history of it was found" in said]
