@@ -15,6 +15,7 @@ assert_args_equivalence; live servers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -160,10 +161,12 @@ def imported_queue(
     release: Release,
     default_queue_type: str | None = None,
     limit_reached: int | None = None,
+    silent: bool = True,
 ) -> Queue | None:
     """Return the queue that a definitions document makes; ``None`` where the release silently leaves it out.
 
-    ``default_queue_type`` and ``limit_reached`` as for ``declared_queue``. Raises ``Refusal``.
+    ``default_queue_type`` and ``limit_reached`` as for ``declared_queue``. Raises ``Refusal``; unless ``silent``, also
+    that of a declaration where an import leaves the queue out.
     """
     default_queue_type = default_queue_type if default_queue_type in release.queue_types else None
     arguments = augmented_arguments(arguments, default_queue_type, release, durable, auto_delete)
@@ -174,7 +177,7 @@ def imported_queue(
     try:
         _check_declarable(queue, vhost, release)
     except Refusal as refusal:
-        if release.definitions_impossible_queues == "refused" or refusal.is_crash:
+        if not silent or release.definitions_impossible_queues == "refused" or refusal.is_crash:
             raise
         return None
     return queue
@@ -293,16 +296,23 @@ def _check_declarable(queue: Queue, vhost: str, release: Release) -> None:
             _check_locator(queue, release)
         return
     named = resource("queue", queue.name, vhost)
-    if queue.auto_delete:
-        raise Refusal(406, f"invalid property 'auto-delete' for {named}")
-    if queue.exclusive:
-        raise Refusal(406, f"invalid property 'exclusive-owner' for {named}")
-    if not queue.durable:
-        raise Refusal(406, f"invalid property 'non-durable' for {named}")
+    for name, why in unfit_properties(queue):
+        raise Refusal(406, f"invalid property '{name}' for {named}", why)
     if queue.type == QUORUM:
         _check_quorum_name(queue.name, vhost, release)
     if queue.type == STREAM:
         _check_stream(queue, release)
+
+
+def unfit_properties(queue: Queue) -> Iterator[tuple[str, str]]:
+    """Yield each property of a queue that its type does not allow: as a server calls it, and why in plain words."""
+    if queue.type != CLASSIC:
+        if queue.auto_delete:
+            yield "auto-delete", f"{queue.type} queues cannot be auto-delete"
+        if queue.exclusive:
+            yield "exclusive-owner", f"{queue.type} queues cannot be exclusive"
+        if not queue.durable:
+            yield "non-durable", f"{queue.type} queues must be durable"
 
 
 def _check_locator(queue: Queue, release: Release) -> None:

@@ -63,6 +63,8 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
         by_consumers: whether only consumers can lose it: they promise not to.
         whole: whether no other copy of the dead letter arrives.
         line: the line about clients without which it would be none; empty where it needs none.
+        straight: whether only a publish straight to an exchange that is named for dead letters comes there: what is
+            dead-lettered to it has other keys.
         history: steps that lose it; empty where none was found.
     """
 
@@ -78,6 +80,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     by_consumers: bool = False
     whole: bool = True
     line: str = ""
+    straight: bool = False
     history: History = ()
 
 
@@ -234,9 +237,11 @@ def _concerns(loss: Loss, about: Collection[tuple[str, str]]) -> bool:
 def _alike(walk: Walk, parking: frozenset[tuple[str, str]]) -> Iterable[list[Loss]]:
     """Return the losses that a person would call one and the same, those on shorter ways first."""
     found: dict[Hashable, list[Loss]] = defaultdict(list)
-    for place in walk.places:
+    usual = {id(place) for place in walk.usual_places()}
+    for place in sorted(walk.places, key=lambda place: id(place) not in usual):
         for loss in losses_at(place, walk, (walk.vhost, place.queue) in parking):
             keys = loss.keys if loss.fate == UNROUTABLE else ()
+            loss = msgspec.structs.replace(loss, straight=True) if id(place) not in usual else loss
             found[loss.queue, loss.reason, loss.fate, _end(loss), loss.whole, keys].append(loss)
     return found.values()
 

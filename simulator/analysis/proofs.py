@@ -8,7 +8,7 @@ topology that the message can come to, with small limits in place of large ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
@@ -122,15 +122,19 @@ def proof(
     for opening in _openings(publish, deaths, expires_ms):
         for way in (_in_order, _rejected_when_full):
             found = _played(small, release, opening, way, deaths, full, budget)
-            if found is not None and not limits:  # it was played with the true limits
-                return found
-            for true in unscaled(found, limits) if found is not None else ():
+            if found is None:
+                continue
+            shortest = steps.beginning(*found)
+            if not limits:  # it was played with the true limits
+                return shortest
+            for true in chain(unscaled(shortest, limits), unscaled(found[0], limits)):
                 actions = steps.length(true)
                 if actions > min(PLAYED_MAX, budget.actions):
                     return true
                 budget.actions -= actions
-                if loses(definitions, release, true, death, full):
-                    return true
+                lost_after = _actions_until_lost(definitions, release, true, death, full)
+                if lost_after is not None:
+                    return steps.beginning(true, lost_after)
     return None
 
 
@@ -149,13 +153,21 @@ def _openings(publish: Publish, deaths: Sequence[Death], expires_ms: int | None)
 
 def loses(definitions: Mapping[str, Any], release: str, history: History, death: Death, full: str | None) -> bool:
     """Return whether the history loses a message by that death; yes where dead letters multiply beyond measure."""
+    return _actions_until_lost(definitions, release, history, death, full) is not None
+
+
+def _actions_until_lost(
+    definitions: Mapping[str, Any], release: str, history: History, death: Death, full: str | None
+) -> int | None:
+    """Return after how many actions the history loses a message by that death; ``None`` if it does not."""
+    trial = _Bounded(definitions, release, _Loses(death, full), Budget())
     try:
-        _Bounded(definitions, release, _Loses(death, full), Budget()).play(history)
+        trial.play(history)
     except PropertyBroken:
-        return True
+        return trial.actions
     except _TooMuch:
-        return True
-    return False
+        return steps.length(history)
+    return None
 
 
 def _played(
@@ -166,14 +178,15 @@ def _played(
     deaths: Sequence[Death],
     full: str | None,
     budget: Budget,
-) -> History | None:
+) -> tuple[History, int] | None:
+    """Return the steps that lost the message, with how many actions of them there were until then."""
     trial = _Bounded(definitions, release, _Loses(deaths[-1], full), budget)
     vhost = next(step.vhost for step in opening if isinstance(step, Publish))
     try:
         trial.play(opening)
         way(trial, deaths, full, vhost)
     except PropertyBroken as broken:
-        return broken.history
+        return broken.history, trial.actions
     except (OperatorError, _TooMuch):
         return None
     return None

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from dlx.amqp_errors import Refusal
 from dlx.limits import MAX_CONNECTIONS
 from dlx.releases import Release
 from dlx.settings import Settings
@@ -22,7 +23,7 @@ from simulator.bootstrap import as_taken, take_definitions
 from simulator.broker import Broker
 from simulator.broker.replies import NotImported
 from simulator.definitions import Definitions, Place, importable
-from simulator.definitions.checks import is_for_plugin
+from simulator.definitions.checks import check_declared, is_for_plugin
 from simulator.definitions.completed import completed
 from simulator.definitions.overlay import items_of
 from simulator.definitions.reading import FIRST_COUNTS
@@ -52,18 +53,24 @@ class RefusedObject(msgspec.Struct, frozen=True):
         why: why not, in plain words.
         words: what the server says; empty where it leaves the object out without a word.
         kept: whether questions are about the whole object, about what the release knows of it, or leave it out.
+        declaration: what a server says to a client that declares the queue, where an import says nothing.
+        properties: what questions take instead of refused properties, such as ``auto_delete false``.
     """
 
     about: ObjectName
     why: str
     words: str
     kept: Kept
+    declaration: str = ""
+    properties: tuple[str, ...] = ()
 
     @property
     def consequence(self) -> str:
         """What questions do with it, in a phrase."""
         if self.kept == "whole":
             return "a server may have it, so it is kept here"
+        if self.properties:
+            return f"here with {' and '.join(self.properties)}"
         return "here without the refused part" if self.kept == "in part" else "left out here"
 
     def sentence(self, release: str) -> str:
@@ -197,7 +204,15 @@ class Snapshot:
         item = told.item
         whole = told.taken is not None and {**item, **told.taken} == item
         kept: Kept = "no" if told.taken is None else "whole" if whole else "in part"
-        return RefusedObject(_about(told.section, item, self._vhost(item)), told.plain, told.text, kept)
+        about, declaration = _about(told.section, item, self._vhost(item)), ""
+        if told.section == "queues" and not told.text:
+            try:
+                check_declared("queue", about.vhost, item, self.release)
+            except Refusal as refusal:
+                declaration = refusal.explanation
+        changed = [name for name in ("durable", "auto_delete") if item.get(name) != (told.taken or item).get(name)]
+        properties = tuple(f"{name} {str((told.taken or item)[name]).lower()}" for name in changed)
+        return RefusedObject(about, told.plain, told.text, kept, declaration, properties)
 
     def _is_of_plugin(self, told: NotImported) -> bool:
         """Return whether an item is refused only because it is for a plugin, which no release has by itself."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Iterator
 
-from dlx.deaths import REASONS
+from dlx.deaths import EXPIRED, REASONS
 from dlx.message_flow import Hop, MessageFlow, State
 from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.lint.names import is_named_for_dead_letters, is_named_for_waiting
@@ -70,7 +70,7 @@ class Walk:
         ahead = deque(self._entered(publishes))
         while ahead:
             place = ahead.popleft()
-            for reason in REASONS:
+            for reason in _reasons(flow, place.queue):
                 habit = clients.habit(vhost, place.queue, reason)
                 if (habit is None or habit.does) and flow.why_not(place.state, reason) is None:
                     ahead += self._die(place, reason)
@@ -94,6 +94,20 @@ class Walk:
                 yield there
             place.onward.append((hop, there))
 
+    def usual_places(self) -> list[Place]:
+        """Return the places that messages come to without a publish straight to an exchange for dead letters."""
+        flow = self.flow
+        used = {flow.settings(name).dead_letter_exchange for name in flow.topology.queues}
+        kept = {name for name in used if name and (is_named_for_dead_letters(name) or is_named_for_waiting(name))}
+        ahead = [place for place in self.places if place.before is None and place.publish.exchange not in kept]
+        seen = {id(place) for place in ahead}
+        for place in ahead:  # grows on the way
+            for _, there in place.onward:
+                if id(there) not in seen:
+                    seen.add(id(there))
+                    ahead.append(there)
+        return ahead
+
     def _situation(self, state: State) -> Hashable:
         return self.flow.situation(state.queue, state.message)
 
@@ -101,6 +115,12 @@ class Walk:
         self._known[self._situation(place.state)] = place
         self.places.append(place)
         return place
+
+
+def _reasons(flow: MessageFlow, queue: str) -> Iterable[str]:
+    """Return the reasons of death in the order to try: nobody consumes a queue in which messages wait."""
+    waits = is_named_for_waiting(queue) and flow.settings(queue).message_ttl_ms is not None
+    return sorted(REASONS, key=lambda reason: reason != EXPIRED) if waits else REASONS
 
 
 # Recognises parking queues: they take dead letters and send none, and keep failed messages for people to look at.

@@ -14,10 +14,10 @@ import msgspec
 from simulator import capture as captures
 from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
 from simulator.cli.given_source import GivenSource, Source, read_source
-from simulator.cli.options import LOG
+from simulator.cli.options import LOG, note_remarks
 from simulator.cli.progress import progress
 from simulator.definitions import importable
-from simulator.definitions.secrets import redacted
+from simulator.definitions.secrets import note_on_secrets, redacted
 from simulator.extras import check_installed
 from simulator.files import write_whole
 from simulator.sources.operator_objects import operator_objects
@@ -206,8 +206,7 @@ def _redact(sources: tuple[Source, ...], out: Path) -> None:
     if len(sources) != 1:
         raise click.UsageError("--redact: expected one SOURCE")
     definitions = read_source(sources[0])
-    for remark in definitions.remarks:
-        click.echo(f"note: {remark}", err=True)
+    note_remarks(definitions.remarks)
     text = msgspec.json.format(msgspec.json.encode(redacted(definitions.document)), indent=2) + b"\n"
     try:
         write_whole(out, text)
@@ -231,9 +230,10 @@ def _convert_topology(sources: tuple[Source, ...], form: str, out: Path | None, 
     else:
         document = importable(definitions.document)
         shared = redacted(document) if redact else document
+        if secrets := note_on_secrets(shared):
+            remarks += (f"{out or 'this'} {secrets}",)
         text = msgspec.json.format(msgspec.json.encode(shared), indent=2).decode() + "\n"
-    for remark in remarks:
-        click.echo(f"note: {remark}", err=True)
+    note_remarks(remarks)
     if out is None:
         click.echo(text, nl=False)
         return

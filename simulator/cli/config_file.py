@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from simulator.analysis.clients import Clients
-from simulator.analysis.findings import Severity
+from simulator.analysis.findings import SEVERITIES, Severity
 from simulator.cli.command_parts import DataError, in_our_words
 from simulator.scenario.scenario_errors import hint
 
@@ -87,4 +87,7 @@ def _said(error: str, document: dict[str, Any]) -> str:
     assert found is not None
     problem, key = found[1], found[2] or ""
     told = in_our_words(problem) + hint(problem, f".{key}" if key else "", document, Config)
+    if key == "lint.severity[...]":  # msgspec does not say of which rule
+        wrong = (name for name, value in document["lint"]["severity"].items() if value not in SEVERITIES)
+        key = f"lint.severity.{next(wrong)}"
     return f"{key}: {told}" if key else told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, TypeVar
@@ -121,8 +121,7 @@ def chosen_release(definitions: Definitions, given: str | None) -> str:
 
     A note on standard error says which, unless it is the obvious one.
     """
-    for said in definitions.remarks:
-        _note(said)
+    note_remarks(definitions.remarks)
     own = own_release(definitions)
     rules = given or own or DEFAULT
     if given is None and own not in (None, DEFAULT):
@@ -155,6 +154,12 @@ def stand_ins_noted() -> Iterator[None]:
 
         warnings.showwarning = noted
         yield
+
+
+def note_remarks(remarks: Iterable[str]) -> None:
+    """Print a note on standard error of each remark."""
+    for remark in remarks:
+        _note(remark)
 
 
 def _note(remark: str) -> None:

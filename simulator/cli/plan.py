@@ -23,7 +23,7 @@ from simulator.analysis.plan.play import Lost
 from simulator.analysis.plan.steps import AnyAct, Known, Move
 from simulator.cli.command_parts import DataError, Unavailable, example, print_json
 from simulator.cli.given_source import GivenSource, ServerURL, Source, named, read_source
-from simulator.cli.options import chosen_release, release_option
+from simulator.cli.options import chosen_release, note_remarks, release_option
 from simulator.definitions import Definitions, DefinitionsError
 
 EXIT_LOST = 1
@@ -82,9 +82,9 @@ def plan(
 ) -> int:
     """Say how a server comes from the topology CURRENT to NEW, in which steps, and what is lost on the way.
 
-    CURRENT and NEW are each a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), `-` for
-    standard input, or the management URL of a running server. NEW is the whole of the virtual hosts that it names:
-    what it has not is removed there.
+    CURRENT and NEW are each a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or
+    folder of YAML or JSON that describes a topology, `-` for standard input, or the management URL of a running
+    server. NEW is the whole of the virtual hosts that it names: what it has not is removed there.
 
     The steps are played on a simulated broker, with messages in every queue and publishers that go on. No server is
     touched. Exit code 0: nothing is lost; 1: something is, on the way or by the new topology.
@@ -92,6 +92,7 @@ def plan(
     before, after = read_source(current), read_source(new)
     rules = chosen_release(before, rules)
     is_live = isinstance(current, ServerURL)
+    note_remarks(each for each in after.remarks if each not in before.remarks)
     counts, consumers = _counts(current) if isinstance(current, ServerURL) else ({}, {})
     known = Known(
         messages=counts | dict(_stated(messages, before)),

@@ -60,20 +60,20 @@ class _Wrong(NamedTuple):
     impossible: bool = False
 
 
-def is_declared(kind: str, vhost: str, item: Mapping[str, Any], release: Release) -> bool:
-    """Tell whether an import makes a queue or an exchange, or silently leaves it out. Raises ``Refusal``."""
+def check_declared(kind: str, vhost: str, item: Mapping[str, Any], release: Release) -> None:
+    """Raise ``Refusal`` for a queue or an exchange that an import refuses or silently leaves out."""
     if kind == "exchange":
         check_type(item.get("type", "direct"), release)
-        return True
-    queue = imported_queue(
+        return
+    imported_queue(
         item["name"],
         vhost=vhost,
         durable=item.get("durable", True),
         auto_delete=item.get("auto_delete", False),
         arguments=item.get("arguments") or {},
         release=release,
+        silent=False,
     )
-    return queue is not None
 
 
 def check_taken(definitions: Definitions, rules: Release) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ def _find_refusal(rules: Release, section: str, where: str, vhost: str, item: Ma
 
 def _wrong_queue(where: str, vhost: str, item: Mapping[str, Any], release: Release) -> _Wrong | None:
     try:
-        is_declared("queue", vhost, item, release)
+        check_declared("queue", vhost, item, release)
     except Refusal as refusal:
         why = imported(refusal).plain
         named = _ARGUMENT.search(why)

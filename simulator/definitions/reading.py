@@ -209,9 +209,17 @@ def importable(document: Mapping[str, Any]) -> dict[str, Any]:
                 defaults | item if isinstance(item, dict) and not defaults.keys() <= item.keys() else item
                 for item in kept[section]
             ]
+    if isinstance(kept.get("users"), list):
+        kept["users"] = [_with_tags_as_text(item) for item in kept["users"]]
     if isinstance(kept.get("parameters"), list):
         kept["parameters"] = [_with_object(item) for item in kept["parameters"] if not _marks_a_deletion(item)]
     return kept
+
+
+def _with_tags_as_text(user: Any) -> Any:
+    """Return a user with its tags as servers of 3.8 take them, which refuse a list; later ones take both."""
+    tags = user.get("tags") if isinstance(user, dict) else None
+    return {**user, "tags": ",".join(map(str, tags))} if isinstance(tags, list) else user
 
 
 def _marks_a_deletion(parameter: Any) -> bool:
@@ -278,7 +286,9 @@ def parse_definitions(data: bytes, source: str, vhost: str | None = None) -> Def
     if not isinstance(document, dict):
         raise DefinitionsError(source, "", f"not a definitions export: {_mismatch(dict, document)}")
     if SECTIONS.isdisjoint(document):
-        near = (f". Of {key!r}: did you mean {near[0]!r}?" for key in document if (near := nearest(key, SECTIONS)))
+        near = (
+            f". Of {key!r}: did you mean {near[0]!r}?" for key in document if (near := nearest(key, SECTIONS, 0.75))
+        )
         raise DefinitionsError(source, "", _NOT_AN_EXPORT + next(near, ""))
     is_strict = not remarks
     if is_strict:

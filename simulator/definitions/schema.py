@@ -15,7 +15,7 @@ from dlx.policies import TYPE_SELECTORS
 from dlx.policy_validation import PolicyRefusedError, check_policy
 from dlx.releases import RELEASES, Release, release
 from dlx.topology import CLASSIC, QUORUM, STREAM
-from simulator.definitions.checks import SETTING_WORDS, is_declared, policy_keys
+from simulator.definitions.checks import SETTING_WORDS, check_declared, policy_keys
 from simulator.json_reading import SCHEMA_DIALECT
 
 Field = tuple[str, str]
@@ -322,9 +322,10 @@ def _declares(kind: str, name: str, value: Any, rules: Release) -> bool:
     arguments = {"x-dead-letter-exchange": "dlx"} if name.startswith("x-dead-letter-") else {}
     item = {"name": "q", "arguments": {**arguments, _TYPE: kind, name: value}}
     try:
-        return is_declared("queue", "/", item, rules)
+        check_declared("queue", "/", item, rules)
     except Refusal:
         return False
+    return True
 
 
 def _takes_key(key: str) -> Callable[[Any], bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, zip_longest
 from typing import Literal
@@ -96,8 +96,10 @@ def at_most(graph: Graph, most: int, how_to_see: str) -> Graph:
     for some in ([piece for piece in pieces if piece[0] in losing], [each for each in pieces if each[0] not in losing]):
         kept |= set(_fitting(some, most - len(kept)))
     left = [node for node in graph.nodes if node not in kept]
-    totals = {kind: sum(node.kind == kind for node in left) for kind in ("queue", "exchange")}
-    counts = [f"{total:,} {kind}{'' if total == 1 else 's'}" for kind, total in totals.items()]
+    kinds = Counter(node.kind for node in left)
+    counts = [
+        f"{kinds[kind]:,} {kind}{'s' if kinds[kind] > 1 else ''}" for kind in ("queue", "exchange") if kinds[kind]
+    ]
     lose = len(losing - kept)
     more = f", and {lose:,} of them lose messages" if lose else "; none of them loses messages"
     note = f"Left out: {' and '.join(counts)}{more}. {how_to_see}"

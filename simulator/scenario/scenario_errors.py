@@ -32,6 +32,8 @@ class ScenarioError(ValueError):
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _INVALID = re.compile(r"Invalid (?:enum )?value '(.*)'")
 _MISSING = re.compile(r"Object missing required field `(.*)`")
+_ANY = "[...]"
+"""How msgspec writes the place of a value in a table."""
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.{3})\]")
 
 
@@ -49,7 +51,10 @@ def hint(problem: str, path: str, document: Any, kind: Any) -> str:
         names = [name for found in _at(path, document, kind) for name in _fields(found)]
         return _said(unknown[1], names, "expected ")
     if invalid or missing:
-        place, _, last = path.rpartition(".") if invalid else (path, "", missing[1] if missing else "")
+        place, _, last = (
+            path.removesuffix(_ANY).rpartition(".") if invalid else (path, "", missing[1] if missing else "")
+        )
+        last += _ANY if invalid and path.endswith(_ANY) else ""
         values = list(_values(_at(place, document, kind), last))
         return _said(invalid[1] if invalid else "", values, "expected one of ") if values else ""
     return ""
@@ -114,8 +119,9 @@ def _values(kinds: Iterable[inspect.Type], name: str) -> Iterable[str]:
         if kind.tag_field == name:
             yield str(kind.tag)
         for field in kind.fields:
-            if field.encode_name == name:
-                for choice in _chosen(field.type, None):
+            if field.encode_name == name.removesuffix(_ANY):
+                table = field.type if name.endswith(_ANY) and isinstance(field.type, inspect.DictType) else None
+                for choice in _chosen(field.type if table is None else table.value_type, None):
                     if isinstance(choice, inspect.LiteralType):
                         yield from map(str, choice.values)
                     elif isinstance(choice, inspect.EnumType):

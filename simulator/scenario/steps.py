@@ -224,6 +224,25 @@ def _length(step: AnyStep) -> int:
     return getattr(step, "times", 1)
 
 
+def beginning(history: Iterable[AnyStep], actions: int) -> History:
+    """Return the steps of which the history's first ``actions`` single actions are."""
+    found: list[AnyStep] = []
+    for step in history:
+        size = _length(step)
+        if actions >= size:
+            found.append(step)
+        elif isinstance(step, Repeat):
+            times, rest = divmod(actions, length(step.steps))
+            found += [again(step.steps, times)] if times else []
+            found += beginning(step.steps, rest)
+        elif actions:
+            found.append(changed(step, times=actions))
+        actions -= size
+        if actions <= 0:
+            break
+    return tuple(found)
+
+
 # The JSON Schema (draft 2020-12) of a system's scenarios, made from the types that read them.
 #
 # Editors complete and check scenarios by it. It has what the types know: fields, their values, and

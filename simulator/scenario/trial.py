@@ -49,6 +49,7 @@ class Trial(Player):
         history: the steps so far, the one that broke a property included, without those that were refused.
         events: what happened in the last step.
         properties: what must hold.
+        actions: how many actions there were, those of the step that broke a property until then.
 
     Args:
         definitions: an export of RabbitMQ's definitions, or the path of the file that holds one.
@@ -71,7 +72,7 @@ class Trial(Player):
         pulse: Callable[[], None] = lambda: None,
     ) -> None:
         self.properties = instances(properties)
-        self._pulse, self._actions = pulse, 0
+        self._pulse, self.actions = pulse, 0
         super().__init__(definitions, release=release)
 
     def do(self, step: AnyStep) -> None:
@@ -84,8 +85,8 @@ class Trial(Player):
 
     def acted(self, seen: Sequence[Seen]) -> None:
         """Show the properties what happened in one action."""
-        self._actions += 1
-        if self._actions % ACTIONS_PER_PULSE == 0:
+        self.actions += 1
+        if self.actions % ACTIONS_PER_PULSE == 0:
             self._pulse()
         super().acted(seen)
         for each in self.properties:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import msgspec
 
 from simulator.definitions import DefinitionsError
 from simulator.sources.document import Defined, Document, Found, Reader, Remark, shown_path
-from simulator.sources.fields import checked
+from simulator.sources.fields import HAS_PASSWORD, amqp_url, checked
 
 _GROUP = "dapr.io/"
 _TYPE = "pubsub.rabbitmq"
@@ -94,7 +94,7 @@ SUBSCRIPTION_METADATA = {
 """What the metadata of a Subscription may hold."""
 _TRUE = ("y", "yes", "true", "t", "on", "1")
 _APP = "{appID}"
-_CHANGING = ("{podName}", "{uuid}", _APP)
+_CHANGING = ("{podName}", "{uuid}", "{namespace}", _APP)
 """Parts of a name that Dapr fills in when the application starts."""
 _DURABLE = (
     "a component without `durable`: what it declares is taken to be durable, as Dapr's code has it; its documentation "
@@ -176,9 +176,13 @@ class _Component(_Resource):
         """Return the virtual host, which the connection string may name."""
         named = [each.get("name") for each in self.spec.get("metadata") or []]
         url = self.settings.get("connectionString") or self.settings.get("host")
+        if url and (parts := amqp_url(url)):
+            if parts.password:
+                self.remarks.append(f"{self.place}: {HAS_PASSWORD}")
+            return unquote(parts.path)[1:] or "/"
         if url:
-            return unquote(urlsplit(url).path)[1:] or "/"
-        if {"connectionString", "host"} & {*named}:
+            self.remarks.append(f"{self.place}: the connection string is not an amqp URL: taken to be for '/'")
+        elif {"connectionString", "host"} & {*named}:
             self.remarks.append(f"{self.place}: the connection string is not here: taken to be for virtual host '/'")
         return "/"
 

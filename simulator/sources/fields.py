@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from dlx.nearest_names import nearest
 from simulator.sources.document import Document
 from simulator.sources.yaml_documents import is_yaml
 
 _SHOWN = {str: "a string", bool: "true or false", int: "an integer", dict: "an object", list: "a list"}
+
+HAS_PASSWORD = "the connection has a password, which is not for a repository"
+"""The remark on a file that has one, which no export of its topology has."""
+
+
+def amqp_url(text: str) -> SplitResult | None:
+    """Return the parts of an AMQP URL; ``None`` for another text, such as a place that a program fills in."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return None
+    return parts if parts.scheme in ("amqp", "amqps") else None
 
 
 def checked(document: Document, path: tuple[str | int, ...], value: Any, expected: Any) -> Any:

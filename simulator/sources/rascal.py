@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from dlx.nearest_names import suggestion
 from simulator.definitions.places import Path
 from simulator.sources.document import Defined, Document, Found, Reader, Remark
-from simulator.sources.fields import checked
+from simulator.sources.fields import HAS_PASSWORD, amqp_url, checked
 
 _BINDING = re.compile(r"(?P<source>[\w:.\-]+)\s*(?:\[\s*(?P<keys>.*)\s*\])?\s*->\s*(?P<destination>[\w:.\-]+)")
 _UUID = "{uuid}"
@@ -229,16 +229,26 @@ def _keyed(document: Document, path: Path, value: Any) -> Iterator[tuple[Path, s
 
 def _connected(vhost: Mapping[str, Any], key: str) -> str:
     """Return the virtual host of the server: that of the connection's URL, which is / where it has none."""
-    connections = [*(vhost.get("connections") or []), vhost.get("connection")]
-    first: Any = next((each for each in connections if each), {})
-    url = first if isinstance(first, str) else first.get("url") if isinstance(first, dict) else None
+    first: Any = next(iter(_connections(vhost)), {})
+    url = _url(first)
     if isinstance(url, str):
-        try:
-            parts = urlsplit(url)
-        except ValueError:
-            return key
-        return unquote(parts.path)[1:] or "/" if parts.scheme in ("amqp", "amqps") else key
+        parts = amqp_url(url)
+        return unquote(parts.path)[1:] or "/" if parts else key
     return str(first.get("vhost") or key) if isinstance(first, dict) else key
+
+
+def _connections(vhost: Mapping[str, Any]) -> list[Any]:
+    return [each for each in (*(vhost.get("connections") or []), vhost.get("connection")) if each]
+
+
+def _url(connection: Any) -> Any:
+    return connection.get("url") if isinstance(connection, dict) else connection
+
+
+def _has_password(connection: Any) -> bool:
+    url = _url(connection)
+    parts = amqp_url(url) if isinstance(url, str) else None
+    return bool(parts and parts.password) or (isinstance(connection, dict) and bool(connection.get("password")))
 
 
 def _arguments(options: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any]:
@@ -250,6 +260,8 @@ def _of_vhost(vhost: _Vhost) -> Iterator[Found]:
     document, place = vhost.document, vhost.document.place(*vhost.path)
     if vhost.name != vhost.path[1]:
         yield Remark(f"{place}: the connection of {vhost.path[1]!r} is to virtual host {vhost.name!r}")
+    if any(map(_has_password, _connections(vhost.given))):
+        yield Remark(f"{place}: {HAS_PASSWORD}")
     if vhost.namespace == _UUID:
         yield Remark(f"{place}: the namespace is another one at each start: {_UUID!r} stands for it")
     if vhost.given.get("assert") is True:

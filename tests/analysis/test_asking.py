@@ -44,7 +44,7 @@ def test_a_loss_has_its_way_its_rule_and_a_history_that_loses_the_message() -> N
 def test_what_an_answer_rests_on_is_said() -> None:
     answer = ask(QUORUM).losses().answer("3.13")
     assert not answer.rows
-    assert "no consumer rejects for good in 'jobs', which has no dead-letter exchange" in answer.assumed
+    assert "without a dead-letter exchange, no consumer rejects for good in 'jobs'" in answer.assumed
 
 
 def test_two_releases_are_compared() -> None:

@@ -139,7 +139,7 @@ def test_policies_are_printed_as_commands_for_a_running_server() -> None:
         "rabbitmqctl set_policy -p / --priority 0 --apply-to queues dlx-work '^work$' "
         """'{"dead-letter-exchange":"dead.letter","dead-letter-routing-key":"failed"}'\n"""
     ) in text
-    assert "curl -u USER -X PUT" in text
+    assert "curl -fsS -u USER -X PUT" in text
     assert "http://localhost:15672/api/policies/%2F/dlx-work" in text
     assert "\nkind: Policy\n" in text
     none = policy_commands(lint(Definitions({"queues": []}, "definitions"), RULES).findings)

@@ -368,3 +368,82 @@ def test_what_only_a_binding_names_stands_at_the_binding_and_is_not_called_expor
     assert only.place is not None
     assert only.place.line == 4
     assert "what happens to messages in queue 'ordres': it is bound here, and not declared" in report.unchecked
+
+
+@pytest.mark.parametrize("limit", [2, 5, 99, 100, 5_000, 100_000])
+def test_a_full_queue_loses_with_the_first_message_that_is_one_too_many(limit: int) -> None:
+    (only,) = found(queue("work", max_length=limit))
+    assert only.needs == f"{limit + 1:,} waiting messages"
+    assert only.severity == ("error" if limit < 100 else "warning")
+
+
+def shapes(*queues: dict[str, Any], **sections: Any) -> list[str]:
+    return [each.shape for each in found(*queues, **sections) if each.code == "DLX001"]
+
+
+def test_findings_about_different_missing_exchanges_are_not_equal_unless_each_is_called_after_its_queue() -> None:
+    assert (
+        len(set(shapes(queue("bills", dead_letter_exchange="gone"), queue("jobs", dead_letter_exchange="lost")))) == 2
+    )
+    assert (
+        len(set(shapes(queue("bills", dead_letter_exchange="gone"), queue("jobs", dead_letter_exchange="gone")))) == 1
+    )
+    own = [queue(f"{name}.work", dead_letter_exchange=f"{name}.dlx") for name in ("bills", "jobs")]
+    assert len(set(shapes(*own))) == 1
+
+
+def test_a_dead_letter_exchange_that_is_a_queue_or_the_default_one_is_told_as_that() -> None:
+    (default,) = found(queue("jobs", dead_letter_exchange="amq.default"))
+    assert default.message.endswith("The default exchange is called ''.")
+    assert default.fix.text.startswith("set dead-letter-exchange to '': it is an argument")
+    policy = {"vhost": "/", "name": "p", "pattern": "^jobs$", "apply-to": "queues", "priority": 0,
+              "definition": {"dead-letter-exchange": "dead"}}  # fmt: skip
+    (lost,) = found(queue("jobs"), queue("dead"), policies=[policy])
+    assert lost.message.endswith("'dead' is a queue: the default exchange '' leads to it.")
+    assert lost.fix.safe
+    (change,) = lost.fix.changes
+    assert change.item["definition"] == {"dead-letter-exchange": "", "dead-letter-routing-key": "dead"}
+
+
+def test_a_misspelt_dead_letter_routing_key_is_told_with_the_one_that_is_meant() -> None:
+    retry = queue("a.retry", message_ttl=5, dead_letter_exchange="", dead_letter_routing_key="a.wrok")
+    (lost,) = [each for each in found(queue("a.work"), retry) if each.code == "DLX003"]
+    assert lost.message.endswith("Did you mean queue 'a.work'?")
+    assert lost.needs == "5 ms to pass"
+    work = queue("work", dead_letter_exchange="dlx", dead_letter_routing_key="faild")
+    sections = {
+        "exchanges": [exchange("dlx", "direct")],
+        "bindings": [bound("dlx", "dead") | {"routing_key": "failed"}],
+    }
+    (lost,) = [each for each in found(work, queue("dead"), **sections) if each.code == "DLX003"]
+    assert lost.message.endswith("Did you mean routing key 'failed'?")
+
+
+def test_dead_letters_that_come_back_are_sent_elsewhere_by_policy_where_no_argument_sets_their_key() -> None:
+    work = queue("work", dead_letter_exchange="", message_ttl=5)
+    (lost,) = [each for each in found(work, queue("work.dlq")) if each.code == "DLX006"]
+    assert lost.fix.safe
+    (change,) = lost.fix.changes
+    assert change.item["definition"] == {"dead-letter-routing-key": "work.dlq"}
+
+
+def test_a_wildcard_on_a_direct_exchange_needs_no_more_than_a_binding_for_a_key_that_is_known() -> None:
+    sections = {"exchanges": [exchange("dlx", "direct")], "bindings": [bound("dlx", "dead") | {"routing_key": "#"}]}
+    (lost,) = [each for each in found(queue("work", dead_letter_exchange="dlx"), queue("dead"), **sections)
+               if each.code == "DLX003"]  # fmt: skip
+    assert lost.fix.text.startswith("bind queue 'dead' to exchange 'dlx' for routing key 'work'; or delete exchange")
+    assert lost.fix.changes
+
+
+def test_a_loss_that_takes_a_publish_straight_to_an_exchange_for_dead_letters_comes_last() -> None:
+    def topic(source: str, destination: str, key: str) -> dict[str, Any]:
+        return {**bound(source, destination), "routing_key": key}
+
+    findings = found(
+        queue("stock", dead_letter_exchange="retry"),
+        queue("wait", dead_letter_exchange="events", message_ttl=10_000),
+        exchanges=[exchange("events", "topic"), exchange("retry", "topic")],
+        bindings=[topic("events", "stock", "order.*"), topic("retry", "wait", "#")],
+    )
+    assert [(each.code, each.severity) for each in findings] == [("DLX005", "warning"), ("DLX003", "warning")]
+    assert findings[-1].needs == "10,000 ms to pass"

@@ -216,6 +216,34 @@ def test_what_the_plan_calls_lost_is_lost_in_those_steps(
     assert sorted(set(there)) == sorted(site.published)
 
 
+KEYED: Definitions = {
+    "exchanges": [SHOP, exchange("dlx", "direct")],
+    "queues": [ORDERS, DEAD],
+    "bindings": [bound("shop", "orders", "paid"), bound("dlx", "orders.dead", "paid")],
+}
+REKEYED: Definitions = {
+    "exchanges": [SHOP, exchange("dlx2", "direct")],
+    "queues": [queue("orders", dead_letter_exchange="dlx2"), DEAD],
+    "bindings": [bound("shop", "orders", "paid"), bound("dlx2", "orders.dead", "paid")],
+}
+
+
+def test_a_message_that_was_moved_dies_as_before(site: Site, tmp_path: Path, capsys: Capture) -> None:
+    new = tmp_path / "new.json"
+    new.write_text(json.dumps({"original_vhost_name": site.vhost, **REKEYED}), encoding="utf-8")
+    site.server.api("POST", f"definitions/{site.vhost}", KEYED)
+    assert site.publish("shop", "paid") == 0
+    found = planned(site, new, capsys)
+    assert not found["loses"], found
+    for number, step in enumerate(found["steps"], 1):
+        for place, act in enumerate(step["acts"]):
+            do(site, act, tmp_path / f"{number}.{place}.jsonl")
+    method, properties, _ = site.channel.basic_get("orders")
+    site.channel.basic_reject(method.delivery_tag, requeue=False)
+    _, dead, _ = next(iter(site.channel.consume("orders.dead", auto_ack=True, inactivity_timeout=10)))
+    assert (dead.message_id, dead.headers["x-death"][0]["queue"]) == (properties.message_id, "orders")
+
+
 def test_an_import_leaves_a_queue_as_it_is_and_says_nothing(site: Site, tmp_path: Path, capsys: Capture) -> None:
     old, wanted = CHANGES["a classic queue becomes quorum"]
     new = tmp_path / "new.json"

@@ -206,3 +206,27 @@ def test_lint_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lint", str(FOLDER)]) in (0, 1)
     out = capsys.readouterr().out
     assert f"at: {FOLDER / 'subscriptions.yaml'}:1" in out
+
+
+@pytest.mark.parametrize(
+    "given", ["{{ .Values.url }}", "${RABBIT_URL}", "<REPLACE-ME>", "host:5672", "http://h/x", "amqp://[h/x"]
+)
+def test_a_connection_string_that_is_no_amqp_url_names_no_virtual_host(given: str) -> None:
+    read = parsed(a_component(f"name: connectionString, value: '{given}'"), a_subscription())
+    assert read.vhosts == ("/",)
+    assert (
+        "given.yaml, document 1, line 1: the connection string is not an amqp URL: taken to be for '/'" in read.remarks
+    )
+
+
+def test_a_password_in_the_connection_string_is_said() -> None:
+    read = parsed(a_component("name: connectionString, value: 'amqp://u:hunter2@h/shop'"), a_subscription())
+    said = "\n".join(read.remarks)
+    assert "the connection has a password, which is not for a repository" in said
+    assert "hunter2" not in said
+
+
+def test_a_namespace_that_is_known_at_the_start_is_said() -> None:
+    read = parsed(a_component("name: consumerID, value: '{namespace}'"), a_subscription())
+    said = "\n".join(read.remarks)
+    assert "{namespace} in the name of queue '{namespace}-orders' is known when an application starts" in said

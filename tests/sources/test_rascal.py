@@ -164,3 +164,17 @@ def test_publications_are_of_virtual_hosts_that_are_there() -> None:
 def test_lint_finds_where_the_namespace_leads(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lint", str(CONFIG)]) == 1
     assert "'eu:retry'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        {"connection": "amqp://u:hunter2@h/"},
+        {"connection": {"url": "amqp://u:hunter2@h/"}},
+        {"connections": ["amqp://h/", {"hostname": "h", "vhost": "/", "password": "hunter2"}]},
+    ],
+)
+def test_a_password_of_a_connection_is_said(connection: dict[str, Any]) -> None:
+    said = "\n".join(parsed({"queues": ["q"], **connection}).remarks)
+    assert "config.json, line 1: the connection has a password, which is not for a repository" in said
+    assert "hunter2" not in said

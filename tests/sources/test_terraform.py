@@ -228,3 +228,29 @@ def test_lint_names_the_resource(capsys: Capture) -> None:
     main(["lint", str(PLAN), "--format", "json"])
     places = [each["place"] for each in json.loads(capsys.readouterr().out)["findings"] if each["place"]]
     assert any("rabbitmq_" in each["address"] for each in places)
+
+
+def test_plan_prints_the_notes_of_both_sources(tmp_path: Path, capsys: Capture) -> None:
+    for name, queue in (("old", {**QUEUE, "shade": 1}), ("new", {**QUEUE, "colour": "red"})):
+        (tmp_path / f"{name}.json").write_text(json.dumps(a_plan("rabbitmq_queue", queue)), encoding="utf-8")
+    assert main(["plan", str(tmp_path / "old.json"), str(tmp_path / "new.json")]) == 0
+    said = capsys.readouterr().err
+    assert "left out: shade" in said
+    assert "left out: colour" in said
+
+
+def test_convert_writes_definitions_that_all_servers_take_and_says_that_they_hold_secrets(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    out = tmp_path / "out.json"
+    assert main(["convert", "--to", "definitions", str(PLAN), "--out", str(out)]) == 0
+    assert f"note: {out} holds hashes or passwords" not in capsys.readouterr().err
+    assert json.loads(out.read_bytes())["users"][0]["tags"] == "management"  # 3.8 refuses lists
+    shovel = {"source_uri": "amqp://u:hunter2@h", "destination_uri": "amqp://"}
+    source = tmp_path / "shovel.json"
+    given = a_plan("rabbitmq_shovel", {"name": "s", "vhost": "/", "info": [shovel]})
+    source.write_text(json.dumps(given), encoding="utf-8")
+    assert main(["convert", "--to", "definitions", str(source), "--out", str(out)]) == 0
+    assert f"note: {out} holds hashes or passwords" in capsys.readouterr().err
+    assert main(["convert", "--redact", str(source), "--out", str(out)]) == 0
+    assert "hunter2" not in out.read_text(encoding="utf-8")

@@ -19,6 +19,7 @@ from dlx.topology import STREAM, Policy
 from simulator.analysis.findings import Change, Finding, Fix
 from simulator.analysis.lint.names import is_made_up, is_named_for_dead_letters, is_pattern, stem
 from simulator.analysis.lint.rule import QueueAt, Subject, by_its_policy, shown
+from simulator.analysis.lint.rule import change as change_setting
 from simulator.definitions import Definitions
 from simulator.sources.operator_objects import operator_object, policy_spec
 
@@ -82,10 +83,38 @@ def is_keeping(settings: Settings) -> bool:
 
 def set_by_policy(subject: Subject, queue: QueueAt, wanted: Mapping[str, Any]) -> Fix:
     """Return the fix that sets keys for one queue by policy."""
-    what = " and ".join(f"{key} to {shown(value)}" for key, value in wanted.items())
     policy = _policy_with(subject, queue, wanted)
     change = () if policy is None else (Change("policies", policy),)
-    return Fix(True, f"{by_its_policy(subject, queue)}: set {what}", change)
+    return Fix(True, f"{by_its_policy(subject, queue)}: set {_listed(wanted)}", change)
+
+
+def set_keys(subject: Subject, queue: QueueAt, wanted: Mapping[str, Any]) -> Fix:
+    """Return the fix that sets keys for one queue: by policy, unless an argument is in the way."""
+    values = subject.snapshot.flows[queue[0]].settings(queue[1]).values
+    in_the_way = [key for key in wanted if key in values and values[key].origin.kind == "argument"]
+    if not in_the_way:
+        return set_by_policy(subject, queue, wanted)
+    return change_setting(subject, queue, in_the_way[0], f"set {_listed(wanted)}")
+
+
+def send_elsewhere(subject: Subject, queue: QueueAt) -> Fix:
+    """Return the fix for dead letters that come back: by policy where no argument sets their routing key."""
+    vhost, name = queue
+    flow = subject.snapshot.flows[vhost]
+    settings = flow.settings(name)
+    dlx, by_key = settings.dead_letter_exchange or "", DEAD_LETTER_ROUTING_KEY not in settings.values
+    if by_key and not dlx:
+        return _by_default_exchange(subject, queue, None)
+    if by_key and dlx in flow.topology.exchanges and flow.routes_by_key(dlx):
+        others = [key for key in subject.passing_keys(vhost, dlx) if key and _keeps(subject, queue, dlx, key)]
+        if len(others) == 1:
+            return set_by_policy(subject, queue, {DEAD_LETTER_ROUTING_KEY: others[0]})
+    key = DEAD_LETTER_EXCHANGE if by_key else DEAD_LETTER_ROUTING_KEY
+    return change_setting(subject, queue, key, f"send dead letters of '{name}' to another queue")
+
+
+def _listed(wanted: Mapping[str, Any]) -> str:
+    return " and ".join(f"{key} to {shown(value)}" for key, value in wanted.items())
 
 
 def dead_letter_to(subject: Subject, queue: QueueAt, address: Address) -> Fix:
@@ -175,12 +204,12 @@ def route_dead_letters(subject: Subject, queue: QueueAt, keys: list[str]) -> Fix
         return bound("#")
     if exchange.type == "fanout":
         return bound("")
-    if again:
-        return Fix(True, again)
     literal = _literal_keys(subject, vhost)
     all_literal = all(key in literal for key in keys)
     if all_literal and len(keys) <= _BOUND_MAX:
-        return bound(*keys)
+        return bound(*keys, also=f"; or {again}" if again else "")
+    if again:
+        return Fix(True, again)
     known = subject.passing_keys(vhost, dlx)
     key = next(iter(known)) if len(known) == 1 else None
     if key is not None and _keeps(subject, queue, dlx, key):
@@ -194,7 +223,8 @@ def route_dead_letters(subject: Subject, queue: QueueAt, keys: list[str]) -> Fix
 def _by_default_exchange(subject: Subject, queue: QueueAt, replaced: str | None) -> Fix:
     """Return the fix where dead letters go to the default exchange, which routes to the queue of the key's name."""
     if replaced is not None:
-        return Fix(True, f"declare queue '{replaced}': the default exchange routes to the queue of that name")
+        routes = "the default exchange routes to the queue of that name"
+        return Fix(True, f"declare queue '{replaced}', or correct dead-letter-routing-key: {routes}")
     called_after = subject.for_those_of.get((queue[0], stem(queue[1])), ())
     own = [other for other in called_after if _keeps(subject, queue, "", other)]
     if len(own) == 1:

@@ -10,6 +10,7 @@ from itertools import takewhile
 
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from simulator.analysis.findings import Finding, ObjectName
+from simulator.analysis.lint.names import words
 from simulator.analysis.snapshot import Snapshot
 
 _NAME = re.compile(r"'([^']*)'|(?<=on the way: )(\S+)|(?<=<- )(\S+)")
@@ -22,6 +23,7 @@ class Names:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._known: set[str] = set()
+        exchanges = {name for topology in snapshot.topologies.values() for name in topology.exchanges}
         for vhost, topology in snapshot.topologies.items():
             self._known |= {vhost, *topology.queues, *topology.exchanges}
             self._known.update(each.routing_key for bound in topology.bindings.values() for each in bound)
@@ -29,19 +31,25 @@ class Names:
             for key in (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY):
                 if key in settings.values:
                     self._known.add(str(settings.values[key].value))
+        named = (settings.dead_letter_exchange for _, settings in snapshot.queues())
+        self._missing = {name for name in named if name is not None and name not in exchanges}
 
     def shape(self, finding: Finding) -> str:
         """Return a text that is the same for findings that differ only in names, and in which names they are.
 
         It has the rule, the texts and what the history takes, with a number for each name in the order in which they
-        appear. How a message is published is left out: equal queues may be reached by different exchanges.
+        appear. A missing exchange keeps its name, unless that has a word of the object's. How a message is published is
+        left out: equal queues may be reached by different exchanges.
         """
         numbers = {finding.about.name: 0}
+        own = set(words(finding.about.name))
 
         def numbered(found: re.Match[str]) -> str:
             name = next(each for each in found.groups() if each is not None)
             is_key = found.string.endswith("key ", 0, found.start())  # lint makes up some
             known = is_key or name in numbers or name in self._known
+            if name in self._missing and own.isdisjoint(words(name)):
+                return found[0]
             return f"'{numbers.setdefault(name, len(numbers))}'" if known else found[0]
 
         texts = (finding.message, finding.because, str(finding.fix), finding.needs)
@@ -50,11 +58,11 @@ class Names:
 
 
 def groups(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Return the findings with those of one shape together, in the order of the first of each."""
+    """Return the findings with those of one shape together, in the order of the first of each, the plainest first."""
     found: defaultdict[str, list[Finding]] = defaultdict(list)
     for each in findings:
         found[each.shape].append(each)
-    return list(found.values())
+    return [sorted(alike, key=lambda each: len(each.message)) for alike in found.values()]
 
 
 def together(objects: Sequence[ObjectName]) -> str:

@@ -90,7 +90,9 @@ def findings_about(
 
 def _findings(subject: Subject) -> list[Finding]:
     names = Names(subject.snapshot)
-    found = sorted((_judged(each) for rule in RULES.values() for each in rule.findings(subject)), key=order)
+    straight = {id(loss.history) for loss in subject.lost if loss.straight}
+    every = (_judged(each, straight) for rule in RULES.values() for each in rule.findings(subject))
+    found = sorted(every, key=order)
     places = object_places(subject.snapshot.definitions) if found else {}
     found = [_with_line(each, subject) for each in found]
     return [msgspec.structs.replace(each, shape=names.shape(each), place=places.get(each.about)) for each in found]
@@ -107,11 +109,15 @@ def _with_line(finding: Finding, subject: Subject) -> Finding:
     return msgspec.structs.replace(finding, because=f"{finding.because}; assumed: {subject.clients.said(lines[0])}")
 
 
-def _judged(finding: Finding) -> Finding:
-    """Return the finding as a warning where a flood of messages has to wait for the loss: nobody sees it soon."""
+def _judged(finding: Finding, straight: Collection[int]) -> Finding:
+    """Return the finding as a warning where a flood of messages has to wait for the loss: nobody sees it soon.
+
+    So is one whose history publishes straight to an exchange for dead letters: ``straight`` has their identities.
+    """
     did = actions_in(finding.history)
     flood = did["Publish"] > MESSAGES_MAX or did["bytes"] > BYTES_MAX
-    return msgspec.structs.replace(finding, severity="warning") if flood and finding.severity == "error" else finding
+    rare = flood or id(finding.history) in straight
+    return msgspec.structs.replace(finding, severity="warning") if rare and finding.severity == "error" else finding
 
 
 def order(finding: Finding) -> tuple[int, int, str, Any]:
@@ -124,7 +130,7 @@ def promises(promised: Iterable[Loss]) -> list[str]:
     said = []
     for loss in promised:
         if loss.reason == "rejected":
-            said.append(f"no consumer rejects for good in '{loss.queue}', which has no dead-letter exchange")
+            said.append(f"without a dead-letter exchange, no consumer rejects for good in '{loss.queue}'")
         else:
             said.append(f"no consumer returns a message to '{loss.queue}' more often than its delivery limit allows")
     return list(dict.fromkeys(said))
@@ -137,7 +143,7 @@ def _unchecked(subject: Subject) -> Iterable[str]:
         if refused.kept == "no":
             yield f"what concerns {refused.about}, which is left out: a server of this release refuses it"
     rules: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    for loss in losses.unproven:
+    for loss in subject.unproven:
         rules[loss.queue][str(loss.rule)] = None
     for queue, each in rules.items():
         yield f"whether messages in '{queue}' can be lost ({'; '.join(each)}): no history of it was found"

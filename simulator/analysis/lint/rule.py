@@ -9,12 +9,19 @@ from functools import cached_property
 
 import msgspec
 
+from dlx.deaths import EXPIRED
 from dlx.nearest_names import suggestion
 from dlx.settings import Setting, Settings
 from dlx.topology import STREAM, Policy
 from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.findings import Finding, Fix, ObjectName, Severity
-from simulator.analysis.lint.names import is_made_up, is_named_for_dead_letters, is_pattern, stem
+from simulator.analysis.lint.names import (
+    is_made_up,
+    is_named_for_dead_letters,
+    is_named_for_waiting,
+    is_pattern,
+    stem,
+)
 from simulator.analysis.losses import REPUBLISHED, Loss, Losses, find_losses
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Place, Walk
@@ -51,8 +58,17 @@ class Subject:
 
     @cached_property
     def lost(self) -> list[Loss]:
-        """The losses, the likeliest first: those that no line about clients brings about, and the fewest actions."""
-        return sorted(self.losses.lost, key=lambda loss: (bool(loss.line), steps.length(loss.history)))
+        """The losses, the likeliest first: those that the fewest actions bring about, and time rather than a consumer.
+
+        A publish straight to an exchange for dead letters is the least likely, before it what only a line about
+        clients brings about.
+        """
+
+        def order(loss: Loss) -> tuple[bool, bool, int, bool]:
+            waits = is_named_for_waiting(loss.queue) and loss.reason != EXPIRED
+            return loss.straight, bool(loss.line), steps.length(loss.history), waits
+
+        return sorted(self.losses.lost, key=order)
 
     @property
     def clients(self) -> Clients:
@@ -63,6 +79,12 @@ class Subject:
         """Tell whether consumers may let messages die there for that reason, by what is stated of them."""
         habit = self.clients.habit(*queue, reason)
         return habit is None or habit.does
+
+    @cached_property
+    def unproven(self) -> list[Loss]:
+        """The losses without a history, but for those that meet in their queue a fate that a history shows."""
+        shown = {(loss.vhost, loss.queue, loss.fate) for loss in self.losses.lost}
+        return [loss for loss in self.losses.unproven if (loss.vhost, loss.queue, loss.fate) not in shown]
 
     @cached_property
     def lost_at(self) -> dict[QueueAt, list[Loss]]:

@@ -11,7 +11,7 @@ from dlx.releases import Release, Row
 from dlx.topology import Policy
 from simulator.analysis.findings import Fix, ObjectName
 from simulator.analysis.upgrade.questions import MessagesConcerned, Upgrade, UpgradeChange, asks
-from simulator.definitions.checks import is_declared
+from simulator.definitions.checks import check_declared
 
 _MIRRORING = "ha-"
 
@@ -111,8 +111,7 @@ def _items(upgrade: Upgrade) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 def _refusal(kind: str, vhost: str, item: dict[str, Any], release: Release) -> str | None:
     try:
-        if not is_declared(kind, vhost, item, release):
-            return "its type does not allow that"
+        check_declared(kind, vhost, item, release)
     except Refusal as refusal:
         return refusal.plain
     return None

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from dlx import declarations
 from dlx.amqp_errors import Refusal
 from dlx.operator_errors import OperatorError
@@ -36,6 +38,7 @@ from simulator.json_values import NoFieldValueError, field_value
 Taken = Item | None
 """What the broker has of an item."""
 _LEFT_OUT = "an import leaves it out silently"
+_FIT_EVERY_TYPE = {"durable": True, "auto_delete": False}
 
 
 def take_definitions(node: NodeState, command: TakeDefinitions) -> Iterator[None]:
@@ -118,13 +121,13 @@ def _take_queue(node: NodeState, vhost: VirtualHost, item: Item, error: Operator
     if item["name"] in vhost.queues:
         return item, ""
 
-    def declared(arguments: Arguments) -> Queue | None:
+    def declared(arguments: Arguments, properties: Mapping[str, bool]) -> Queue | None:
         try:
             return declarations.imported_queue(
                 item["name"],
                 vhost=vhost.name,
-                durable=item.get("durable", True),
-                auto_delete=item.get("auto_delete", False),
+                durable=properties.get("durable", True),
+                auto_delete=properties.get("auto_delete", False),
                 arguments=arguments,
                 release=node.release,
                 default_queue_type=vhost.default_queue_type if node.release.definitions_default_queue_type else None,
@@ -133,18 +136,31 @@ def _take_queue(node: NodeState, vhost: VirtualHost, item: Item, error: Operator
             return None
 
     arguments = arguments_of(item)
-    taken, queue, unknown = item, declared(arguments), list[str]()
+    taken, queue, wrong = item, declared(arguments, item), list[str]()
     if queue is None:
         kind = {name: value for name, value in arguments.items() if name == "x-queue-type"}
-        kind = kind if declared(kind) is not None else {}  # of a type that is none the rest may be right
-        unknown = [name for name, value in arguments.items() if declared({**kind, name: value}) is None]
-        taken = {**item, "arguments": {name: item["arguments"][name] for name in arguments if name not in unknown}}
-        queue = declared({name: value for name, value in arguments.items() if name not in unknown})
+        properties = item if declared(kind, item) is not None else {**item, **_FIT_EVERY_TYPE}
+        if declared(kind, properties) is None:  # of a type that is none the rest may be right
+            kind, properties = {}, item
+        alone = {name: value for name, value in arguments.items() if declared({**kind, name: value}, properties)}
+        fit = {name: value for name, value in arguments.items() if declared({**alone, name: value}, properties)}
+        unfit = [name for name in arguments if name not in fit]
+        wrong = [f"it does not take {_listed(unfit)}"] if unfit and error is None else []
+        queue = declared(fit, properties)
+        if queue is not None and properties is not item:
+            asked = msgspec.structs.replace(
+                queue, durable=item.get("durable", True), auto_delete=item.get("auto_delete", False)
+            )
+            wrong += [why for _, why in declarations.unfit_properties(asked)]
+        given = {name: value for name, value in properties.items() if name in item}
+        taken = {**given, "arguments": {name: item["arguments"][name] for name in fit}}
     if queue is None:
         return None, "" if error is not None else _LEFT_OUT
     queue_lifecycle.add(node, vhost, queue, None, policies_as_declared=False)
-    if error is None and unknown:
-        return taken, f"{_LEFT_OUT}: it does not take {_listed(unknown)}"
+    if wrong and error is not None:
+        return taken, "; ".join([error.plain, *(why for why in wrong if why != error.plain)])
+    if wrong:
+        return taken, f"{_LEFT_OUT}: {'; '.join(wrong)}"
     if error is None:
         reserved = item["name"].startswith("amq.")
         why = "its name begins with amq." if reserved else "the queue limit of its virtual host is reached"

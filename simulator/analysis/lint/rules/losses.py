@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
-from dlx.nearest_names import suggestion
+from dlx.nearest_names import nearest, suggestion
 from dlx.settings import (
     AT_LEAST_ONCE,
     DEAD_LETTER_EXCHANGE,
@@ -23,7 +23,14 @@ from dlx.settings import (
 from dlx.topology import QUORUM
 from simulator.analysis.entries import ladder_levels
 from simulator.analysis.findings import Fix, ObjectName
-from simulator.analysis.lint.fixes import dead_letter_to, literal_wildcards, obvious_address, route_dead_letters
+from simulator.analysis.lint.fixes import (
+    dead_letter_to,
+    literal_wildcards,
+    obvious_address,
+    route_dead_letters,
+    send_elsewhere,
+    set_keys,
+)
 from simulator.analysis.lint.names import is_named_for_dead_letters
 from simulator.analysis.lint.rule import (
     Found,
@@ -42,6 +49,8 @@ from simulator.analysis.lint.rule import (
 from simulator.analysis.losses import MISSING, REFUSED, REMOVED, UNROUTABLE, Loss
 
 NAMED_MAX = 3
+_DEFAULT_IN_BINDINGS = "amq.default"
+"""What the management API calls the default exchange where a name must not be empty."""
 HOW = {
     EXPIRED: "expire",
     MAXLEN: "are pushed out by the length limit",
@@ -81,22 +90,33 @@ def missing_dlx(subject: Subject) -> Iterator[Found]:
         lost = [each for each in subject.lost_at.get((vhost, name), ()) if each.fate == MISSING]
         held = settings.dead_letter_strategy == AT_LEAST_ONCE
         fate = "dead letters wait in the queue until it does" if held else "every dead letter is lost"
-        near = _near(dlx, [each for each in exchanges if each and not each.startswith("amq.")])
+        meant, fix = _meant_exchange(subject, (vhost, name), dlx)
         yield Found(
             severity="error" if lost else "warning",
             about=queue_name((vhost, name)),
-            message=f"'{name}' sends its dead letters to exchange '{dlx}', which does not exist: {fate}."
-            + (f" {near[0].upper()}{near[1:]}" if near else ""),
+            message=f"'{name}' sends its dead letters to exchange '{dlx}', which does not exist: {fate}." + meant,
             because=said_by(settings.values[DEAD_LETTER_EXCHANGE]),
-            fix=Fix(True, f"declare exchange '{dlx}' and bind a queue to it, or correct the name"),
+            fix=fix,
             history=lost[0].history if lost else (),
         )
 
 
-def _near(name: str, known: list[str]) -> str:
+def _meant_exchange(subject: Subject, queue: QueueAt, dlx: str) -> tuple[str, Fix]:
+    """Return what is meant by a dead-letter exchange that does not exist, as a sentence, and the fix."""
+    topology = subject.snapshot.topologies[queue[0]]
+    if dlx == _DEFAULT_IN_BINDINGS:
+        return " The default exchange is called ''.", set_keys(subject, queue, {DEAD_LETTER_EXCHANGE: ""})
+    if dlx in topology.queues and dlx != queue[1]:
+        wanted = {DEAD_LETTER_EXCHANGE: "", DEAD_LETTER_ROUTING_KEY: dlx}
+        return f" '{dlx}' is a queue: the default exchange '' leads to it.", set_keys(subject, queue, wanted)
+    near = _near(dlx, [each for each in topology.exchanges if each and not each.startswith("amq.")])
+    return near, Fix(True, f"declare exchange '{dlx}' and bind a queue to it, or correct the name")
+
+
+def _near(name: str, known: Iterable[str]) -> str:
     """Return the names that come near as a question; empty where none does."""
     found = suggestion(name, known)
-    return found if found.startswith("did you mean") else ""
+    return f" {found[0].upper()}{found[1:]}" if found.startswith("did you mean") else ""
 
 
 @rule("DLX002", "no-dlx-on-rejecting")
@@ -153,7 +173,8 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
         name, dlx = settings.queue.name, settings.dead_letter_exchange
         keys = list(dict.fromkeys(key for loss in lost for key in loss.keys))
         told = ", ".join(f"'{key}'" for key in keys[:NAMED_MAX])
-        more = f" and {len(keys) - NAMED_MAX} other kinds of key" if len(keys) > NAMED_MAX else ""
+        rest = len(keys) - NAMED_MAX
+        more = f" and {rest} other kind{'s' if rest > 1 else ''} of key" if rest > 0 else ""
         replaced = settings.values.get(DEAD_LETTER_ROUTING_KEY)
         literal = literal_wildcards(subject, queue)[:1]
         yield Found(
@@ -162,6 +183,7 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
             message=f"dead letters of '{name}' with routing key {told}{more} reach no queue behind exchange '{dlx}': "
             "they are lost."
             + "".join(f" '{dlx}' is a direct exchange, to which '{key}' is a key like any other." for key in literal)
+            + ("" if replaced is None else _near_key(subject, queue, str(replaced.value)))
             + _on_ladder(subject, queue),
             because="; ".join(said_by(each) for each in (settings.values.get(DEAD_LETTER_EXCHANGE), replaced) if each),
             fix=route_dead_letters(subject, queue, keys),
@@ -178,6 +200,15 @@ def _on_ladder(subject: Subject, queue: QueueAt) -> str:
     return f" It is a ladder of delays, whose keys begin with {bits} bits: state which keys clients publish." * bool(
         bits
     )
+
+
+def _near_key(subject: Subject, queue: QueueAt, key: str) -> str:
+    """Return the queues, or the keys that are bound, that a dead-letter routing key may have been meant for."""
+    topology = subject.snapshot.topologies[queue[0]]
+    dlx = subject.snapshot.flows[queue[0]].settings(queue[1]).dead_letter_exchange
+    bound = (each.routing_key for each in topology.bindings.get(dlx or "", ()))
+    near = nearest(key, bound if dlx else topology.queues)[:1]
+    return "".join(f" Did you mean {'routing key' if dlx else 'queue'} '{name}'?" for name in near)
 
 
 def _held(subject: Subject) -> Iterator[Found]:
@@ -273,7 +304,7 @@ def self_dlx(subject: Subject) -> Iterator[Found]:
             about=queue_name(queue),
             message=f"dead letters of '{queue[1]}' come back to '{queue[1]}' itself: {fate}.",
             because=said_by(settings.values[key]) if key in settings.values else "its own binding",
-            fix=change(subject, queue, key, f"send dead letters of '{queue[1]}' to another queue"),
+            fix=send_elsewhere(subject, queue),
             history=lost[0].history if lost else (),
         )
 
@@ -412,7 +443,7 @@ def stream_loses_dead_letters(subject: Subject) -> Iterator[Found]:
                 severity="error" if loss.history else "warning",
                 about=queue_name(queue),
                 message=f"dead letters of '{loss.queue}' go to stream '{loss.target}', which drops them in this "
-                "release.",
+                + ("release." if loss.whole else "release; other copies arrive."),
                 because=because(loss),
                 fix=Fix(True, f"bind a quorum or classic queue in place of stream '{loss.target}'"),
                 history=loss.history,
@@ -428,9 +459,9 @@ def possible_loss(subject: Subject) -> Iterator[Found]:
     Fix: as for a loss that is shown: give the queue a dead-letter exchange, or send dead letters elsewhere.
     """
     told: set[tuple[QueueAt, str]] = set()
-    for loss in subject.losses.unproven:
+    for loss in subject.unproven:
         queue = loss.vhost, loss.queue
-        if (queue, loss.fate) in told or any(each.fate == loss.fate for each in subject.lost_at.get(queue, ())):
+        if (queue, loss.fate) in told:
             continue
         told.add((queue, loss.fate))
         how = f"that {_reasons([loss])} " if loss.reason else ""

@@ -272,17 +272,23 @@ def refused_object(subject: Subject) -> Iterator[Found]:
         )
     named = (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, OVERFLOW, *_DEAD_LETTER_KEYS)
     for each in (*subject.snapshot.refused, *subject.snapshot.refused_users):
-        if not any(f"'x-{key}'" in each.why for key in named):
-            own = each.words in ("", each.why)
-            words = "the import's own checks" if own else f"the server says: {_said(each.words)}"
+        if each.properties or not any(f"'x-{key}'" in each.why for key in named):
+            own = not each.words or bool(nearest(_said(each.words), [each.why], _NEAR))
+            words = "the checks of an import" if own else f"the server says: {_said(each.words)}"
+            if each.declaration:
+                words = f"a server says to a client that declares it: {_said(each.declaration)}"
+            fix = f"set {' and '.join(each.properties)}" if each.properties else _CORRECT
             yield Found(
                 severity="warning",
                 about=each.about,
                 message=f"an import into {subject.snapshot.release.name} refuses {each.about}: {each.why} "
                 f"({each.consequence}).",
                 because=words,
-                fix=Fix(True, "correct it, or take it out of what you import"),
+                fix=Fix(True, fix),
             )
+
+
+_CORRECT = "correct it, or take it out of what you import"
 
 
 def _said(words: str) -> str:
