@@ -182,7 +182,7 @@ def test_of_one_part_with_more_boxes_the_losing_queues_are_drawn_with_what_is_ar
     assert len(found.nodes) == 60
     assert {edge.source.name for edge in found.edges if edge.kind == "loss"} == set(losing)
     assert {Node("exchange", "events", "/"), Node("missing", "gone", "/")} <= found.nodes.keys()
-    assert found.notes[0] == "Left out: 42 queues and 0 exchanges; none of them loses messages. See --queue."
+    assert found.notes[0] == "Left out: 42 queues; none of them loses messages. See --queue."
 
 
 def test_the_middle_of_a_long_name_is_left_out_and_wide_characters_take_their_room() -> None:
