@@ -15,7 +15,7 @@ import msgspec
 from dlx.nearest_names import nearest, suggestion
 from simulator.definitions import DefinitionsError
 from simulator.sources.document import Defined, Document, Found, Reader, Remark, shown_path
-from simulator.sources.fields import HAS_PASSWORD, amqp_url, checked
+from simulator.sources.fields import HAS_PASSWORD, amqp_url, checked, is_password
 
 _GROUP = "dapr.io/"
 _TYPE = "pubsub.rabbitmq"
@@ -182,7 +182,7 @@ class _Component(_Resource):
         named = [each.get("name") for each in self.spec.get("metadata") or []]
         url = self.settings.get("connectionString") or self.settings.get("host")
         if url and (parts := amqp_url(url)):
-            if parts.password:
+            if is_password(parts.password):
                 self.remarks.append(f"{self.place}: {HAS_PASSWORD}")
             return unquote(parts.path)[1:] or "/"
         if url:

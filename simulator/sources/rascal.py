@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from dlx.nearest_names import suggestion
 from simulator.definitions.places import Path
 from simulator.sources.document import Defined, Document, Empty, Found, Reader, Remark
-from simulator.sources.fields import HAS_PASSWORD, amqp_url, checked
+from simulator.sources.fields import HAS_PASSWORD, amqp_url, checked, is_password
 
 _BINDING = re.compile(r"(?P<source>[\w:.\-]+)\s*(?:\[\s*(?P<keys>.*)\s*\])?\s*->\s*(?P<destination>[\w:.\-]+)")
 _UUID = "{uuid}"
@@ -246,9 +246,9 @@ def _url(connection: Any) -> Any:
 
 
 def _has_password(connection: Any) -> bool:
-    url = _url(connection)
+    url, own = _url(connection), connection.get("password") if isinstance(connection, dict) else None
     parts = amqp_url(url) if isinstance(url, str) else None
-    return bool(parts and parts.password) or (isinstance(connection, dict) and bool(connection.get("password")))
+    return is_password(own) or (parts is not None and is_password(parts.password))
 
 
 def _arguments(options: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any]:

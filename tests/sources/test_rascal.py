@@ -178,6 +178,7 @@ def test_a_password_of_a_connection_is_said(connection: dict[str, Any]) -> None:
     said = "\n".join(parsed({"queues": ["q"], **connection}).remarks)
     assert "config.json, line 1: the connection has a password, which is not for a repository" in said
     assert "hunter2" not in said
+    assert not parsed({"queues": ["q"], "connection": "amqp://u:${PASSWORD}@h/"}).remarks
 
 
 VHOST = {"exchanges": ["e"], "queues": ["q"], "bindings": ["e -> q"]}
