@@ -371,7 +371,7 @@ def _recognises(document: Document) -> bool:
 def _read(documents: Sequence[Document]) -> Iterator[Found]:
     for document in documents:
         if _MESSAGES.match(document.data):
-            raise document.error((), f"messages of `terraform plan -json`; {SHOW}")
+            raise DefinitionsError(document.file, "", f"messages of `terraform plan -json`; {SHOW}")
         if document.value is None:
             raise document.error((), f"a file of Terraform's; {SHOW}")
         if "format_version" not in document.value:
