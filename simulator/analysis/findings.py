@@ -50,7 +50,8 @@ class ObjectName(msgspec.Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         where = "" if self.vhost in ("", "/") else f" in virtual host '{self.vhost}'"
-        return f"{self.kind} '{self.name}'{where}"
+        name = self.name if self.kind == "binding" else f"'{self.name}'"  # that of a binding may have quotes
+        return f"{self.kind} {name}{where}"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -260,7 +260,7 @@ def _sarif_result(finding: Finding, place: Place) -> dict[str, Any]:
     return {
         "ruleId": finding.code,
         "level": _SARIF[finding.severity],
-        "message": {"text": _paragraph(finding)},
+        "message": {"text": _addressed(place, finding)},
         "locations": [
             {
                 "physicalLocation": {
@@ -277,6 +277,12 @@ def _sarif_result(finding: Finding, place: Place) -> dict[str, Any]:
 def _paragraph(finding: Finding) -> str:
     """Return the finding as plain text: what is wrong, the deciding rule and the fix, each on a line of its own."""
     return f"{finding.message}\nBecause: {finding.because}.\nFix: {finding.fix}."
+
+
+def _addressed(place: Place, finding: Finding) -> str:
+    """Return the paragraph behind the address of the object, for which these formats have no field."""
+    prefix = "" if place.address is msgspec.UNSET else f"{place.address}: "
+    return f"{prefix}{_paragraph(finding)}"
 
 
 def _uri(source: str) -> str:
@@ -320,10 +326,11 @@ _GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
 
 def _github(reports: Sequence[Linted], several: bool) -> str:
     lines = [
-        f"::{_GITHUB[each.severity]} file={_escaped(linted.place(each).file, property=True)},"
-        f"line={linted.place(each).line},title={each.code} {each.name}::" + _escaped(_paragraph(each))
+        f"::{_GITHUB[each.severity]} file={_escaped(place.file, property=True)},"
+        f"line={place.line},title={each.code} {each.name}::" + _escaped(_addressed(place, each))
         for linted in reports
         for each in linted.report.findings
+        for place in [linted.place(each)]
     ]
     return "".join(f"{line}\n" for line in lines)
 

@@ -29,7 +29,7 @@ def note_on_secrets(document: Mapping[str, Any]) -> str | None:
     if redacted(document) == document:
         return None
     where = "holds hashes or passwords, which are not for a repository"
-    return f"{where}; `dlx convert --redact FILE --out OTHER` writes it without them"
+    return f"{where}; `dlx convert --redact FILE --out OTHER` writes its definitions without them"
 
 
 def _without_hash(user: Any) -> Any:

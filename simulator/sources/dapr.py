@@ -12,12 +12,15 @@ from urllib.parse import unquote
 
 import msgspec
 
+from dlx.nearest_names import nearest, suggestion
 from simulator.definitions import DefinitionsError
 from simulator.sources.document import Defined, Document, Found, Reader, Remark, shown_path
-from simulator.sources.fields import HAS_PASSWORD, amqp_url, checked
+from simulator.sources.fields import HAS_PASSWORD, amqp_url, checked, is_password
 
 _GROUP = "dapr.io/"
 _TYPE = "pubsub.rabbitmq"
+_MISSPELT = 0.85
+"""How alike the type of a component is that means this one; `pubsub.rocketmq` is another."""
 _REFERENCE = {"name": str, "key": str}
 FIELDS: Mapping[str, Mapping[str, Any]] = {
     "Component": {
@@ -149,6 +152,8 @@ class _Component(_Resource):
 
     def __init__(self, document: Document) -> None:
         super().__init__(document)
+        if self.spec["type"] != _TYPE:
+            raise self.error(("type",), f"no such component; {suggestion(self.spec['type'], [_TYPE])}")
         self.remarks: list[str] = []
         self.settings: dict[str, Any] = {}
         known = {name.lower(): name for name in COMPONENT_METADATA}
@@ -177,7 +182,7 @@ class _Component(_Resource):
         named = [each.get("name") for each in self.spec.get("metadata") or []]
         url = self.settings.get("connectionString") or self.settings.get("host")
         if url and (parts := amqp_url(url)):
-            if parts.password:
+            if is_password(parts.password):
                 self.remarks.append(f"{self.place}: {HAS_PASSWORD}")
             return unquote(parts.path)[1:] or "/"
         if url:
@@ -297,15 +302,16 @@ def _recognises(document: Document) -> bool:
     if not isinstance(value, dict) or not str(value.get("apiVersion", "")).startswith(_GROUP):
         return False
     spec = value.get("spec")
-    is_component = value.get("kind") == "Component" and isinstance(spec, dict) and spec.get("type") == _TYPE
+    kind = str(spec.get("type")) if isinstance(spec, dict) else ""
+    is_component = value.get("kind") == "Component" and bool(nearest(kind, [_TYPE], _MISSPELT))
     return is_component or value.get("kind") == "Subscription"
 
 
 def _read(documents: Sequence[Document]) -> Iterator[Found]:
     components = [_Component(each) for each in documents if each.value["kind"] == "Component"]
     subscriptions = [_Resource(each) for each in documents if each.value["kind"] == "Subscription"]
-    for component in components:
-        yield from map(Remark, component.remarks)
+    if not subscriptions:
+        yield Remark(f"{components[0].place}: no Subscription here: nothing is declared")
     topics = {(str(each.spec.get("pubsubname")), str(each.spec.get("topic"))) for each in subscriptions}
     for subscription in subscriptions:
         name = subscription.required("pubsubname")
@@ -315,8 +321,12 @@ def _read(documents: Sequence[Document]) -> Iterator[Found]:
             yield from _subscribed(own[0], subscription, topics)
         else:
             where = shown_path(("spec", "pubsubname"))
-            yield Remark(f"{subscription.place}: {where}: no component {name!r} for RabbitMQ is here: left out")
+            near = nearest(name, [each.name for each in components])
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            yield Remark(f"{subscription.place}: {where}: no component {name!r} for RabbitMQ is here: left out{meant}")
+    for component in components if subscriptions else ():
+        yield from map(Remark, component.remarks)
     yield Remark(_IN_CODE)
 
 
-DAPR = Reader("Dapr's pub/sub component for RabbitMQ with its Subscriptions", _recognises, _read)
+DAPR = Reader("Dapr's component for RabbitMQ with Subscriptions", _recognises, _read)

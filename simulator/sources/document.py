@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -37,6 +38,10 @@ class Remark(msgspec.Struct, frozen=True):
     text: str
 
 
+class Empty(Remark, frozen=True):
+    """That a document of the kind that a reader reads rightly defines nothing."""
+
+
 Found = Defined | Exported | Remark
 
 
@@ -48,6 +53,7 @@ class Document:
         number: which one it is, counted from 1, where the file has several.
         value: the document.
         data: the text of the file.
+        address: what its tool calls it, if it does.
         blocks: for each string that stands as it is on lines of its own (a literal block), the first of them.
         repeated: the keys that an object has twice, with the line of the second.
     """
@@ -62,11 +68,12 @@ class Document:
         blocks: Mapping[Path, int] | None = None,
         repeated: Mapping[Path, int] | None = None,
         root: Path = (),
+        address: str | msgspec.UnsetType = msgspec.UNSET,
     ) -> None:
         """``lines`` returns the line of each value, by the path from the root of the text's own document."""
         self.file, self.number, self.value, self.data = printable(file), number, value, data
         self.blocks, self.repeated = blocks or {}, repeated or {}
-        self._find_lines, self._root = lines, root
+        self._find_lines, self._root, self.address = lines, root, address
 
     @cached_property
     def _lines(self) -> Mapping[Path, int]:
@@ -77,7 +84,7 @@ class Document:
         whole = (*self._root, *path)
         while whole not in self._lines and whole:
             whole = whole[:-1]
-        return Place(self.file, self._lines.get(whole, 1), self.number)
+        return Place(self.file, self._lines.get(whole, 1), self.number, self.address)
 
     def block(self, *path: str | int) -> Place | None:
         """Return where the first line of a string stands, if each line of it has one of its own."""
@@ -109,11 +116,25 @@ class Document:
             yield self
             return
         for index, each in enumerate(value["items"]):
-            root = (*self._root, "items", index)
-            part = Document(
-                self.file, self.number, each, lambda: self._lines, self.data, self.blocks, self.repeated, root
-            )
-            yield from part.items()
+            yield from self.part(("items", index), each).items()
+
+    def part(self, path: Path, value: Any, address: str | msgspec.UnsetType = msgspec.UNSET) -> Document:
+        """Return a value in the document as one of its own; paths in errors begin there."""
+        root = (*self._root, *path)
+        return Document(
+            self.file, self.number, value, lambda: self._lines, self.data, self.blocks, self.repeated, root, address
+        )
+
+    def values(self) -> Iterator[tuple[Path, Any]]:
+        """Yield each value with the path to it, those above before those below."""
+        pending: deque[tuple[Path, Any]] = deque([((), self.value)])
+        while pending:
+            path, value = pending.popleft()
+            yield path, value
+            if isinstance(value, dict):
+                pending += [((*path, name), each) for name, each in value.items()]
+            elif isinstance(value, list):
+                pending += [((*path, at), each) for at, each in enumerate(value)]
 
 
 class Reader(msgspec.Struct, frozen=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -124,7 +123,7 @@ def _of_value(document: Document, path: Path, text: str) -> Iterator[Found]:
 def _embedded(document: Document) -> Iterator[tuple[Path, str]]:
     """Yield each string of a document that is an export, with the path to it."""
     base64_field = _BASE64.get(str(document.value.get("kind"))) if isinstance(document.value, dict) else None
-    for path, value in _values(document):
+    for path, value in document.values():
         if isinstance(value, str):
             text = _decoded(value) if path and path[0] == base64_field else value
             if _is_embedded_export(text):
@@ -137,22 +136,10 @@ def _operator_objects(document: Document) -> list[Path]:
         return []
     return [
         path
-        for path, value in _values(document)
+        for path, value in document.values()
         if (isinstance(value, str) and _OPERATOR_OBJECT.search(value))
         or (isinstance(value, dict) and str(value.get("apiVersion")).startswith("rabbitmq.com/"))
     ]
-
-
-def _values(document: Document) -> Iterator[tuple[Path, Any]]:
-    """Yield each value of a document with the path to it."""
-    pending: deque[tuple[Path, Any]] = deque([((), document.value)])
-    while pending:
-        path, value = pending.popleft()
-        yield path, value
-        if isinstance(value, dict):
-            pending += [((*path, name), each) for name, each in value.items()]
-        elif isinstance(value, list):
-            pending += [((*path, at), each) for at, each in enumerate(value)]
 
 
 def _decoded(value: str) -> str:
@@ -173,4 +160,4 @@ def _is_embedded_export(text: str) -> bool:
 
 
 EXPORTS = Reader("a definitions export", _recognises_export, _read_exports)
-EMBEDDED = Reader("a ConfigMap, Secret or values of Helm with one in it", _recognises_embedded, _read_embedded)
+EMBEDDED = Reader("one in a ConfigMap, Secret or values of Helm", _recognises_embedded, _read_embedded)

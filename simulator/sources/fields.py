@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -23,6 +24,11 @@ def amqp_url(text: str) -> SplitResult | None:
     except ValueError:
         return None
     return parts if parts.scheme in ("amqp", "amqps") else None
+
+
+def is_password(value: Any) -> bool:
+    """Return whether this is a password, and no place for one such as ``${PASSWORD}`` or ``<password>``."""
+    return bool(value) and not re.search("[{<]", str(value))
 
 
 def checked(document: Document, path: tuple[str | int, ...], value: Any, expected: Any) -> Any:

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 
 from dlx.nearest_names import suggestion
 from simulator.definitions.places import Path
-from simulator.sources.document import Defined, Document, Found, Reader, Remark
-from simulator.sources.fields import HAS_PASSWORD, amqp_url, checked
+from simulator.sources.document import Defined, Document, Empty, Found, Reader, Remark
+from simulator.sources.fields import HAS_PASSWORD, amqp_url, checked, is_password
 
 _BINDING = re.compile(r"(?P<source>[\w:.\-]+)\s*(?:\[\s*(?P<keys>.*)\s*\])?\s*->\s*(?P<destination>[\w:.\-]+)")
 _UUID = "{uuid}"
@@ -246,9 +246,9 @@ def _url(connection: Any) -> Any:
 
 
 def _has_password(connection: Any) -> bool:
-    url = _url(connection)
+    url, own = _url(connection), connection.get("password") if isinstance(connection, dict) else None
     parts = amqp_url(url) if isinstance(url, str) else None
-    return bool(parts and parts.password) or (isinstance(connection, dict) and bool(connection.get("password")))
+    return is_password(own) or (parts is not None and is_password(parts.password))
 
 
 def _arguments(options: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any]:
@@ -376,21 +376,45 @@ def _check_there(document: Document, path: Path, name: str, parts: Iterable[str]
         raise document.error(path, f"no {path[-1]} {name!r} in its virtual host; {suggestion(name, known)}")
 
 
-def _recognises(document: Document) -> bool:
+def _is_configuration(value: Any) -> bool:
     """Take what has virtual hosts by name; in an export they are a list."""
-    value = document.value
     vhosts = value.get("vhosts") if isinstance(value, dict) else None
     return isinstance(vhosts, dict) and any(
         isinstance(each, dict) and any(section in each for section in _TELLING) for each in vhosts.values()
     )
 
 
+def _configuration(document: Document) -> Document | None:
+    """Return the document, or the first object in it that is a configuration: programs have it among their own."""
+    value = document.value
+    if _is_configuration(value) or (isinstance(value, dict) and value.get("vhosts") == {}):
+        return document
+    for path, each in document.values():
+        if _is_configuration(each) and (path[-1] == "rascal" or _has_known_fields(each["vhosts"])):
+            return document.part(path, each)
+    return None
+
+
+def _has_known_fields(vhosts: Mapping[str, Any]) -> bool:
+    return all(isinstance(each, dict) and each.keys() <= FIELDS["vhost"].keys() for each in vhosts.values())
+
+
+def _recognises(document: Document) -> bool:
+    return _configuration(document) is not None
+
+
 def _read(documents: Sequence[Document]) -> Iterator[Found]:
-    for document in documents:
+    for each in documents:
+        document = _configuration(each)
+        assert document is not None
+        if document is not each:
+            yield Remark(f"{document.place()}: what has `vhosts` here is taken for a configuration of Rascal")
         vhosts = [_Vhost(document, str(key), given) for key, given in document.value["vhosts"].items()]
-        for vhost in vhosts:
-            yield from _of_vhost(vhost)
+        found = [part for vhost in vhosts for part in _of_vhost(vhost)]
+        yield from found
         yield from _links(document, vhosts)
+        if not any(isinstance(part, Defined) for part in found):
+            yield Empty(f"{document.place()}: this configuration of Rascal declares nothing")
 
 
 RASCAL = Reader("a configuration of Rascal", _recognises, _read)

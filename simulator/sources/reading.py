@@ -14,12 +14,12 @@ from simulator.definitions.overlay import NAMED_BY, object_key
 from simulator.definitions.places import Path as ValuePath
 from simulator.definitions.places import json_lines
 from simulator.definitions.reading import check_arguments
-from simulator.json_reading import UTF8_MARK, read_json
+from simulator.json_reading import UTF8_MARK, read_json, strict_json
 from simulator.sources.dapr import DAPR
-from simulator.sources.document import Defined, Document, Exported, Found, Reader, Remark
+from simulator.sources.document import Defined, Document, Empty, Exported, Found, Reader, Remark
 from simulator.sources.exports import EMBEDDED, EXPORTS, located
 from simulator.sources.rascal import RASCAL
-from simulator.sources.terraform import TERRAFORM
+from simulator.sources.terraform import SHOW, TERRAFORM
 from simulator.sources.topology_operator import TOPOLOGY_OPERATOR
 from simulator.sources.yaml_documents import TEMPLATE, is_yaml, yaml_documents
 
@@ -47,8 +47,12 @@ def definitions_from_file(path: str | os.PathLike[str]) -> Definitions:
             return definitions_from_text(Path(path).read_bytes(), name)
         files = sorted(each for each in Path(path).iterdir() if each.suffix.lower() in SUFFIXES and each.is_file())
         texts = [(each.read_bytes(), os.fspath(each)) for each in files]
+        of_terraform = any(each.suffix == ".tf" for each in Path(path).iterdir())
     except OSError as error:
         raise DefinitionsError(name, "", error.strerror or str(error)) from error
+    if not files:
+        hint = f"; of Terraform's, {SHOW}" if of_terraform else ""
+        raise DefinitionsError(name, "", f"no file in it ends in {', '.join(SUFFIXES)}{hint}")
     return _together(name, [_documents(data, file) for data, file in texts])
 
 
@@ -64,11 +68,16 @@ def _documents(data: bytes, file: str) -> list[Document]:
     """Return the documents of a text; JSON that is broken is one, which ``parse_definitions`` says more of."""
     if is_yaml(data):
         return [part for each in yaml_documents(data, file) for part in each.items()]
+    text = data
     try:
         value = read_json(data.removeprefix(UTF8_MARK))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        value = None
-    whole = Document(file, None, value, lambda: dict(json_lines(data, depth_max=100)), data)
+        text, _ = strict_json(data)  # programs that read Rascal's, and servers until 3.10, take comments
+        try:
+            value = read_json(text)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            value = None
+    whole = Document(file, None, value, lambda: dict(json_lines(text, depth_max=100)), data)
     return list(whole.items())
 
 
@@ -89,9 +98,9 @@ def _together(source: str, files: Sequence[Sequence[Document]]) -> Definitions:
     found = [each for reader, given in own.items() if given for each in _read(reader, given)]
     remarks += [each.text for each in found if isinstance(each, Remark)]
     defined = [each for each in found if isinstance(each, Defined)]
-    if not defined:
+    if not defined and not any(isinstance(each, Empty) for each in found):
         expected = "expected " + ", ".join(each.what for each in READERS)
-        raise DefinitionsError(source, "", "; ".join(["no topology in it", expected, *remarks]))
+        raise DefinitionsError(source, "", f"no topology in it: {'; '.join([*remarks, expected])}")
     order = {document.file: at for at, documents in enumerate(files) for document in documents}
     defined.sort(key=lambda each: (order[each.place.file], each.place.document or 0, each.place.line))
     sections, replaced, assumed = _sections(defined)

@@ -13,19 +13,23 @@ from typing import Any
 
 import msgspec
 
+from dlx.nearest_names import nearest
 from simulator.definitions import DefinitionsError
 from simulator.definitions.places import Path
 from simulator.json_reading import read_json
-from simulator.sources.document import Defined, Document, Found, Reader, Remark, shown_path
+from simulator.sources.document import Defined, Document, Empty, Found, Reader, Remark, shown_path
 from simulator.sources.fields import checked
 
-_SHOW = "`terraform show -json PLAN` or `terraform show -json` writes what is read"
+SHOW = "`terraform show -json PLAN` or `terraform show -json` writes what is read"
 _NOT_JSON = re.compile(
     rb"""(?xs) \A
     (?: \s | (?: \# | // )[^\n]*\n | /\*.*?\*/ )*+ (?: PK\x03\x04 | [a-z_]+ (?: \s+"[^"\n]*" )* \s* \{ )
     """
 )
 """The beginning of a file that Terraform reads (HCL), and of a plan that it saves (a ZIP archive)."""
+_MESSAGES = re.compile(rb'\s*\{\s*"@level"')
+"""The beginning of what `terraform plan -json` and `terraform apply -json` write, an object a line."""
+_PREFIX = "rabbitmq_"
 _STRINGS = [str]
 _RULE = [{"pattern": str, "priority": int, "apply_to": str, "definition": dict}]
 
@@ -137,15 +141,15 @@ class _Resource:
     """A resource of the provider, without what Terraform knows only after it applies the plan."""
 
     def __init__(self, document: Document, path: Path, given: Mapping[str, Any], unknown: Any) -> None:
-        self.document, self._path = document, path
-        self.kind, self.address = str(given["type"]), str(given.get("address", given.get("name", "")))
-        self.place = msgspec.structs.replace(document.place(*path), address=self.address)
+        self.kind = str(given["type"])
+        self.document = document.part(path, given, str(given.get("address", given.get("name", ""))))
+        self.place = self.document.place()
         values = given.get("values")
         fields = RESOURCES[self.kind]
         if not isinstance(values, dict):
             raise self.error((), "missing; expected an object")
         known = {name: each for name, each in values.items() if name in fields}
-        self.values: dict[str, Any] = checked(document, (*path, "values"), known, fields)
+        self.values: dict[str, Any] = checked(self.document, ("values",), known, fields)
         self.not_known_here = sorted({*values} - {*fields, "id"})
         self.unknown = [each for each in _unknown(unknown) if each[0] not in _NOT_READ]
 
@@ -356,16 +360,22 @@ _DECLARED: Mapping[str, Callable[[_Resource], Iterator[Found]]] = {
 def _recognises(document: Document) -> bool:
     value = document.value
     if value is None:
-        return _NOT_JSON.match(document.data) is not None
-    return isinstance(value, dict) and isinstance(value.get("terraform_version"), str)
+        return any(each.match(document.data) for each in (_NOT_JSON, _MESSAGES))
+    return isinstance(value, dict) and (
+        isinstance(value.get("terraform_version"), str)
+        or value.keys() == {"format_version"}
+        or _MESSAGES.match(document.data) is not None
+    )
 
 
 def _read(documents: Sequence[Document]) -> Iterator[Found]:
     for document in documents:
+        if _MESSAGES.match(document.data):
+            raise DefinitionsError(document.file, "", f"messages of `terraform plan -json`; {SHOW}")
         if document.value is None:
-            raise document.error((), f"a file of Terraform's; {_SHOW}")
+            raise document.error((), f"a file of Terraform's; {SHOW}")
         if "format_version" not in document.value:
-            raise document.error((), f"a state as Terraform keeps it; {_SHOW}")
+            raise document.error((), f"a state as Terraform keeps it; {SHOW}")
         yield from _read_shown(document)
 
 
@@ -380,15 +390,26 @@ def _read_shown(document: Document) -> Iterator[Found]:
     unknown = {each.get("address"): each.get("change", {}).get("after_unknown") for each in changes}
     section = "planned_values" if "planned_values" in value else "values"
     others: Counter[str] = Counter()
+    is_empty = True
     for path, given in _resources(document, (section, "root_module"), value.get(section, {}).get("root_module", {})):
         kind = str(given.get("type"))
+        is_empty &= not kind.startswith(_PREFIX)
         if given.get("mode") == "data" or kind not in RESOURCES:
             others["data sources" if given.get("mode") == "data" else kind] += 1
             continue
         yield from _of_resource(_Resource(document, path, given, unknown.get(given.get("address"))))
     if others:
-        told = ", ".join(f"{kind} ({count})" for kind, count in sorted(others.items()))
+        told = ", ".join(f"{kind} ({count}){_meant(kind)}" for kind, count in sorted(others.items()))
         yield Remark(f"{document.file}: left out, since they define nothing of a server that is known here: {told}")
+    if is_empty:
+        deleted = [each for each in changes if str(each.get("type")).startswith(_PREFIX)]
+        what = f"this {'state' if section == 'values' else 'plan'} has no resources of the provider rabbitmq"
+        yield Empty(f"{document.file}: {what}{f': it deletes {len(deleted)}' if deleted else ''}")
+
+
+def _meant(kind: str) -> str:
+    near = nearest(kind, RESOURCES) if kind.startswith(_PREFIX) else []
+    return f", did you mean {near[0]!r}?" if near else ""
 
 
 def _resources(document: Document, path: Path, module: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -417,4 +438,4 @@ def _of_resource(given: _Resource) -> Iterator[Found]:
     yield from _DECLARED[given.kind](given)
 
 
-TERRAFORM = Reader("a plan or a state that `terraform show -json` wrote", _recognises, _read)
+TERRAFORM = Reader("what `terraform show -json` writes", _recognises, _read)

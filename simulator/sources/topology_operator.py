@@ -354,4 +354,4 @@ def _durable(objects: Sequence[_Object]) -> Iterator[Remark]:
         yield Remark(_DURABLE.format(place=first.place, count=count, name=first.spec["name"]))
 
 
-TOPOLOGY_OPERATOR = Reader("objects of the messaging topology operator (rabbitmq.com)", _recognises, _read)
+TOPOLOGY_OPERATOR = Reader("objects of the topology operator", _recognises, _read)

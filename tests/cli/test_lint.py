@@ -563,7 +563,7 @@ def test_secrets_in_a_file_are_told_once_and_can_be_taken_out(tmp_path: Path, ca
     assert main(["lint", str(file)]) == 0
     told = capsys.readouterr().err
     assert told.count("note: ") == 1
-    assert "`dlx convert --redact FILE --out OTHER` writes it without them" in told
+    assert "`dlx convert --redact FILE --out OTHER` writes its definitions without them" in told
     assert main(["convert", "--redact", str(file), "--out", str(shared)]) == 0
     written = json.loads(shared.read_text())
     assert written["users"] == [{**user, "password_hash": ""}]

@@ -453,3 +453,8 @@ def test_what_no_server_of_the_release_takes_is_bad_data(files: Any, capsys: Cap
     assert "a server of RabbitMQ 4.3 refuses this" in capsys.readouterr().err
     assert main(["plan", *files(OLD, QUORUM), "--move", "orders=orders.dead"]) == 65
     assert "queue 'orders' is not removed" in capsys.readouterr().err
+
+
+def test_a_binding_is_named_without_quotes_in_quotes(files: Any, capsys: Capture) -> None:
+    main(["plan", *files(OLD, OLD | {"bindings": [*OLD["bindings"], bound("dlx", "orders", "other")]})])
+    assert "binding dlx → orders by 'other': added" in capsys.readouterr().out

@@ -186,7 +186,12 @@ def test_a_dead_letter_topic_that_is_read_is_not_said_to_be_lost() -> None:
         (a_component() + a_subscription("  metadata: {queueType: stream}\n"), "expected one of classic, quorum"),
         (a_component() + a_subscription("  deadLeterTopic: a\n"), "spec.deadLeterTopic: unknown field; did you mean"),
         (a_component() + a_subscription().replace("topic: orders", "topic: ''"), "spec.topic: missing"),
-        (a_component(), "no topology in it"),
+        (a_component(), "no topology in it: given.yaml, line 1: no Subscription here: nothing is declared"),
+        (a_component().replace("rabbitmq", "rabitmq"), "spec.type: no such component; did you mean 'pubsub.rabbitmq'?"),
+        (
+            a_component() + a_subscription().replace("pubsubname: bus", "pubsubname: buss"),
+            "no component 'buss' for RabbitMQ is here: left out; did you mean 'bus'?",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(text: str, said: str) -> None:

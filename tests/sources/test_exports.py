@@ -242,9 +242,23 @@ def test_a_folder_without_a_topology_says_what_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("kind: Service\n", encoding="utf-8")
     with pytest.raises(DefinitionsError) as caught:
         definitions_from_file(tmp_path)
-    assert "no topology in it; expected " in str(caught.value)
-    assert "a definitions export, " in str(caught.value)
-    assert "a.yaml: left out, since it describes no topology: Service (line 1)" in str(caught.value)
+    why, _, expected = str(caught.value).partition("; expected ")
+    assert why.endswith("a.yaml: left out, since it describes no topology: Service (line 1)")
+    assert "a definitions export, " in expected
+
+
+def test_a_folder_without_a_file_that_is_read_says_so(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionsError, match=r"no file in it ends in \.json, \.yaml, \.yml$"):
+        definitions_from_file(tmp_path)
+    (tmp_path / "main.tf").write_text("", encoding="utf-8")
+    with pytest.raises(DefinitionsError, match=r"ends in \.json, \.yaml, \.yml; of Terraform's, `terraform show -json"):
+        definitions_from_file(tmp_path)
+
+
+def test_a_name_that_is_not_like_one_of_an_export_is_not_suggested() -> None:
+    with pytest.raises(DefinitionsError) as caught:
+        definitions_from_text(b'{"name": "svc", "version": "1.0.0", "dependencies": {}}', "package.json")
+    assert "did you mean" not in str(caught.value)
 
 
 def test_a_virtual_host_that_is_not_defined_is_taken_to_be_there() -> None:

@@ -178,3 +178,35 @@ def test_a_password_of_a_connection_is_said(connection: dict[str, Any]) -> None:
     said = "\n".join(parsed({"queues": ["q"], **connection}).remarks)
     assert "config.json, line 1: the connection has a password, which is not for a repository" in said
     assert "hunter2" not in said
+    assert not parsed({"queues": ["q"], "connection": "amqp://u:${PASSWORD}@h/"}).remarks
+
+
+VHOST = {"exchanges": ["e"], "queues": ["q"], "bindings": ["e -> q"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"name": "service", "rascal": {"vhosts": {"/": VHOST}}}),
+        json.dumps({"messaging": {"broker": {"vhosts": {"/": VHOST}}}}),
+    ],
+)
+def test_a_configuration_among_others_of_the_program_is_read(text: str) -> None:
+    read = definitions_from_text(text.encode(), "config.json")
+    assert list(read.topology("/").queues) == ["q"]
+    assert "config.json, line 1: what has `vhosts` here is taken for a configuration of Rascal" in read.remarks
+
+
+def test_a_configuration_with_comments_is_read_with_its_lines() -> None:
+    text = '{\n // ours\n "vhosts": {"/": {\n "queues": ["q", /* last */]}}}'
+    read = definitions_from_text(text.encode(), "config.json")
+    assert str(read.place("queues", 0)) == "config.json, line 4"
+
+
+@pytest.mark.parametrize(
+    "text", ['{"vhosts": {}}', '{"vhosts": {"/": {"queues": {"q": {"assert": false}}}}}', '{\n//\n"vhosts": {}}']
+)
+def test_a_configuration_that_declares_nothing_is_said_to(text: str) -> None:
+    read = definitions_from_text(text.encode(), "config.json")
+    assert "config.json, line 1: this configuration of Rascal declares nothing" in read.remarks
+    assert not read.document

@@ -198,6 +198,11 @@ SHOW = "`terraform show -json PLAN` or `terraform show -json` writes what is rea
         ('# queues\nresource "rabbitmq_queue" "work" {\n  name = "work"\n}\n', f"a file of Terraform's; {SHOW}"),
         ('terraform {\n  required_version = "1.1"\n}\n', f"a file of Terraform's; {SHOW}"),
         ("PK\x03\x04....", f"a file of Terraform's; {SHOW}"),
+        (
+            '{"@level":"info","@message":"Terraform 1.9.5"}\n{"@level":"info"}\n',
+            f"messages of `terraform plan -json`; {SHOW}",
+        ),
+        ('{"@level":"info"}\n', f"messages of `terraform plan -json`; {SHOW}"),
         ('{"version": 4, "terraform_version": "1.11.4", "resources": []}', f"a state as Terraform keeps it; {SHOW}"),
         ('{"format_version": "2.0", "terraform_version": "3"}', "line 1: format_version: expected 1 and what"),
         (json.dumps(a_plan("rabbitmq_queue", {"name": 1})), "values.name: expected a string, got 1"),
@@ -211,7 +216,7 @@ SHOW = "`terraform show -json PLAN` or `terraform show -json` writes what is rea
             "values.max_queues: expected an integer, got 'many'",
         ),
         (json.dumps(a_plan("rabbitmq_vhosts", {"name": "v"})), "no topology in it"),
-        (json.dumps(a_plan("rabbitmq_vhosts", {"name": "v"})), "rabbitmq_vhosts (1)"),
+        (json.dumps(a_plan("rabbitmq_vhosts", {"name": "v"})), "rabbitmq_vhosts (1), did you mean 'rabbitmq_vhost'?"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, said: str) -> None:
@@ -254,3 +259,42 @@ def test_convert_writes_definitions_that_all_servers_take_and_says_that_they_hol
     assert f"note: {out} holds hashes or passwords" in capsys.readouterr().err
     assert main(["convert", "--redact", str(source), "--out", str(out)]) == 0
     assert "hunter2" not in out.read_text(encoding="utf-8")
+
+
+DELETED = [{"address": "rabbitmq_queue.q", "type": "rabbitmq_queue", "change": {"actions": ["delete"]}}]
+NONE = "has no resources of the provider rabbitmq"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"format_version": "1.0"}, f"this state {NONE}"),
+        ({**a_plan("aws_s3_bucket", {})}, f"this plan {NONE}"),
+        (
+            {**a_plan("aws_s3_bucket", {}), "planned_values": {"root_module": {}}, "resource_changes": DELETED},
+            f"this plan {NONE}: it deletes 1",
+        ),
+    ],
+)
+def test_a_plan_for_others_is_read_as_empty(given: dict[str, Any], said: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps(given), encoding="utf-8")
+    assert main(["lint", str(tmp_path / "plan.json")]) == 0
+    out, err = capsys.readouterr()
+    assert f"plan.json: {said}\n" in err
+    assert "no findings in 0 queues" in out
+
+
+def test_an_unknown_field_is_said_with_the_address() -> None:
+    policy = {"pattern": "x", "priority": 1, "apply_to": "all", "definitoin": {}}
+    with pytest.raises(DefinitionsError) as caught:
+        parsed(a_plan("rabbitmq_policy", {"name": "p", "vhost": "/", "policy": [policy]}))
+    assert str(caught.value) == (
+        "plan.json, line 1 (rabbitmq_policy.one): values.policy[0].definitoin: unknown field; "
+        "did you mean 'definition'?"
+    )
+
+
+@pytest.mark.parametrize("form", ["sarif", "github"])
+def test_annotations_name_the_resource(form: str, capsys: Capture) -> None:
+    assert main(["lint", str(PLAN), "--format", form]) == 1
+    assert "module.orders.rabbitmq_queue.work[" in capsys.readouterr().out
