@@ -88,11 +88,13 @@ class Definitions:
             its topology is then served under any name.
         vhosts: names of the virtual hosts.
         remarks: what to say of the text that it was read from, in sentences.
+        assumptions: those of ``remarks`` on which answers rest: what is unknown yet, and how it is taken here.
         is_strict: whether the text is JSON as servers from 3.11 on read it.
         assumed_vhosts: those of ``vhosts`` that only other objects name, where files need not define them.
     """
 
     remarks: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
     is_strict = True
     assumed_vhosts: tuple[str, ...] = ()
     _text = b""

@@ -294,7 +294,7 @@ def _settings() -> dict[str, Any]:
 
 
 def _setting(key: str, takes: Callable[[Any], bool]) -> dict[str, Any]:
-    """Return the schema of a setting: the types and words of which some release takes one."""
+    """Return the schema of a setting: the types, the words and the least number of which some release takes one."""
     words = [word for word in SETTING_WORDS if takes(word)]
     kinds = [kind for kind, samples in _SAMPLES.items() if any(map(takes, samples))]
     if "number" in kinds:
@@ -304,6 +304,8 @@ def _setting(key: str, takes: Callable[[Any], bool]) -> dict[str, Any]:
         return {**schema, "enum": words}
     if 0 < len(kinds) < len(_SAMPLES) - 1:
         schema["type"] = kinds[0] if len(kinds) == 1 else kinds
+    if not takes(-1) and (least := [number for number in (0, 1) if takes(number)]):
+        schema["minimum"] = least[0]
     return schema
 
 

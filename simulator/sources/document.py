@@ -33,9 +33,10 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 class Remark(msgspec.Struct, frozen=True):
-    """What a reader left out or assumed, in a sentence."""
+    """What a reader left out or assumed, in a sentence. ``assumes``: answers rest on it."""
 
     text: str
+    assumes: bool = False
 
 
 class Empty(Remark, frozen=True):

@@ -432,7 +432,7 @@ def _of_resource(given: _Resource) -> Iterator[Found]:
         return
     if given.unknown:
         told = ", ".join(map(shown_path, given.unknown))
-        yield Remark(f"{given.place}: taken as not set, since it is known only after apply: {told}")
+        yield Remark(f"{given.place}: taken as not set, since it is known only after apply: {told}", assumes=True)
     if given.not_known_here:
         yield Remark(f"{given.place}: fields that are not known here and left out: {', '.join(given.not_known_here)}")
     yield from _DECLARED[given.kind](given)

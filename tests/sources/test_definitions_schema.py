@@ -99,6 +99,9 @@ def test_what_lint_calls_misspelt_is_invalid(document: dict[str, Any], tmp_path:
     "document",
     [
         a_file(queues=[{**QUEUE, "arguments": {"x-message-ttl": "1"}}]),
+        a_file(queues=[{**QUEUE, "arguments": {"x-message-ttl": -1}}]),
+        a_file(queues=[{**QUEUE, "arguments": {"x-expires": 0}}]),
+        a_file(policies=[{**POLICY, "definition": {"max-length": -1}}]),
         a_file(queues=[{**QUEUE, "arguments": {"x-overflow": "drop-tail"}}]),
         a_file(queues=[{**QUEUE, "arguments": {"x-queue-type": "quorom"}}]),
         a_file(policies=[{**POLICY, "apply-to": "queue"}]),

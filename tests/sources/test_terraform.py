@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from dlx.releases import release
+from simulator.analysis.lint.linting import lint
 from simulator.cli.main import main
 from simulator.definitions import Definitions, DefinitionsError
 from simulator.sources import definitions_from_file, definitions_from_text
@@ -140,6 +142,11 @@ def test_what_is_known_only_after_apply_is_said(read: Definitions) -> None:
     assert "servers get strings for x-message-ttl; `arguments_json` hands on numbers" in said
     assert "worker" not in said.replace("random_password.worker", "")  # its password is not read
     assert "data sources (1), random_password (1)" in said
+
+
+def test_lint_assumes_what_is_known_only_after_apply(read: Definitions) -> None:
+    (assumed,) = [each for each in lint(read, release("4.3")).assumed if "known only after apply" in each]
+    assert "(module.orders.rabbitmq_queue.later): taken as not set" in assumed
 
 
 @pytest.mark.parametrize(

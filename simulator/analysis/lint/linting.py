@@ -64,6 +64,7 @@ def lint(definitions: Definitions, release: Release, clients: Clients = NOTHING_
         tuple(_findings(subject)),
         (
             *subject.snapshot.not_imported,
+            *subject.snapshot.definitions.assumptions,
             *subject.losses.assumed,
             *promises(subject.losses.promised),
             *([_WITH_X_DEATH, *ALWAYS_ASSUMED[1:]] if clients.republish_x_death else ALWAYS_ASSUMED),
