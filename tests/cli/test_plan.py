@@ -458,3 +458,13 @@ def test_what_no_server_of_the_release_takes_is_bad_data(files: Any, capsys: Cap
 def test_a_binding_is_named_without_quotes_in_quotes(files: Any, capsys: Capture) -> None:
     main(["plan", *files(OLD, OLD | {"bindings": [*OLD["bindings"], bound("dlx", "orders", "other")]})])
     assert "binding dlx → orders by 'other': added" in capsys.readouterr().out
+
+
+def test_an_empty_topology_is_no_plan_to_remove_everything(
+    files: Any, tmp_path: Path, capsys: Capture
+) -> None:
+    empty = tmp_path / "empty.json"
+    empty.write_text(json.dumps({"format_version": "1.0"}), encoding="utf-8")
+    (old,) = files(OLD)
+    assert main(["plan", old, str(empty)]) == 65
+    assert "nothing in it" in capsys.readouterr().err

@@ -70,8 +70,10 @@ class PolicyEffect(msgspec.Struct, frozen=True):
 def paired(current: Definitions, new: Definitions) -> tuple[Definitions, Definitions]:
     """Return both, where one does not name its virtual host with that of the other.
 
-    Raises ``DefinitionsError`` where the other has several.
+    Raises ``DefinitionsError`` where the other has several, or ``new`` has nothing at all.
     """
+    if not any(new.document.get(section) for section in NAMED_BY):
+        raise DefinitionsError(new.source, "", "nothing in it: a plan would remove all there is")
     if current.vhost_named and not new.vhost_named:
         return current, _named_as(new, current)
     if new.vhost_named and not current.vhost_named:
