@@ -62,7 +62,7 @@ def test_it_is_a_loss_that_consumers_reject_where_that_is_stated() -> None:
     assert found(ALONE, Clients()) == set()
     assert lost(ALONE, Clients()) == set()
     assert (
-        "no consumer rejects for good in 'work', which has no dead-letter exchange" in linted(ALONE, Clients()).assumed
+        "without a dead-letter exchange, no consumer rejects for good in 'work'" in linted(ALONE, Clients()).assumed
     )
 
 
