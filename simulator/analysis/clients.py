@@ -99,12 +99,10 @@ class Clients(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def works_on(self, vhost: str, queue: str) -> bool:
         """Return whether a line of its own says that consumers work on a queue: then it is for more than to park."""
-        return any(
-            (each.on_failure or each.consumers == "always")
-            and fnmatchcase(queue, each.name)
-            and fnmatchcase(vhost, each.vhost)
-            for each in self.queue
-        )
+        if not self.consumes(vhost, queue):
+            return False
+        stated = (self._of(field, vhost, queue) for field in ("consumers", "on_failure"))
+        return any(value and line.startswith("clients.queue[") for value, line in stated)
 
     def consumes(self, vhost: str, queue: str) -> bool:
         """Return whether a queue may have consumers."""

@@ -196,11 +196,13 @@ def _stated(snapshot: Snapshot, walks: Mapping[str, Walk], clients: Clients) -> 
     if not clients:
         return
     open_to = {vhost: Walk(flow, vhost, snapshot.entries.publishes) for vhost, flow in snapshot.flows.items()}
+    parking = parking_in(open_to)
     without: dict[str, dict[str, None]] = defaultdict(dict)
-    here = {_cause(loss) for walk in walks.values() for place in walk.places for loss in losses_at(place, walk, False)}
+    places = ((place, walk) for walk in walks.values() for place in walk.places)
+    here = {_cause(loss) for place, walk in places for loss in losses_at(place, walk, parked=False)}
     for walk in open_to.values():
         for place in walk.places:
-            for loss in losses_at(place, walk, False):
+            for loss in losses_at(place, walk, parked=(walk.vhost, place.queue) in parking):
                 line = None if loss.by_consumers or _cause(loss) in here else _ruled_out_by(loss, walk.flow, clients)
                 if line is not None:
                     without[line][f"'{loss.queue}' ({f'{loss.reason}, ' * bool(loss.reason)}{loss.fate})"] = None
@@ -239,7 +241,7 @@ def _alike(walk: Walk, parking: frozenset[tuple[str, str]]) -> Iterable[list[Los
     found: dict[Hashable, list[Loss]] = defaultdict(list)
     usual = {id(place) for place in walk.usual_places()}
     for place in sorted(walk.places, key=lambda place: id(place) not in usual):
-        for loss in losses_at(place, walk, (walk.vhost, place.queue) in parking):
+        for loss in losses_at(place, walk, parked=(walk.vhost, place.queue) in parking):
             keys = loss.keys if loss.fate == UNROUTABLE else ()
             loss = msgspec.structs.replace(loss, straight=True) if id(place) not in usual else loss
             found[loss.queue, loss.reason, loss.fate, _end(loss), loss.whole, keys].append(loss)
@@ -253,7 +255,7 @@ def _end(loss: Loss) -> str | None:
     return loss.target
 
 
-def losses_at(place: Place, walk: Walk, parked: bool) -> Iterator[Loss]:
+def losses_at(place: Place, walk: Walk, *, parked: bool) -> Iterator[Loss]:
     """Yield what the rules make possible there, without a history. ``parked``: the queue is a parking queue."""
     flow, queue = walk.flow, place.queue
     for death in flow.deaths(place.state):
@@ -430,7 +432,9 @@ class _Prover:
         history = self._proof(loss, way)
         if way is not whole and (history is None or not self._holds(loss, history)):
             history = self._proof(loss, whole)
-        return None if history is None else msgspec.structs.replace(loss, history=self._as_consumers_do(history))
+        if history is not None and loss.reason:  # else a crash is how the last consumer leaves
+            history = self._as_consumers_do(history)
+        return None if history is None else msgspec.structs.replace(loss, history=history)
 
     def _as_consumers_do(self, history: History) -> History:
         """Return the history with requeues for crashes where consumers do not crash: both count as deliveries."""
@@ -452,7 +456,7 @@ class _Prover:
     def _proof(self, loss: Loss, definitions: Mapping[str, Any]) -> History | None:
         """Return the history that loses the message, by way of one that loses another message just so."""
         like = self._shape(loss, definitions)
-        if like is None:
+        if like is None or (like.common not in self._proofs and self._budget.spent):  # not tried is no answer
             return self._new_proof(loss, definitions)
         if like.common not in self._proofs:
             self._proofs[like.common] = self._new_proof(loss, definitions), like.words

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dlx.deaths import EXPIRED, REASONS
 from dlx.message_flow import Hop, MessageFlow, State
 from simulator.analysis.clients import NOTHING_STATED, Clients
-from simulator.analysis.lint.names import is_named_for_dead_letters, is_named_for_waiting
+from simulator.analysis.names import is_named_for_dead_letters, is_named_for_waiting
 from simulator.analysis.slices import message_of
 from simulator.scenario.steps import Publish
 
@@ -95,10 +95,15 @@ class Walk:
             place.onward.append((hop, there))
 
     def usual_places(self) -> list[Place]:
-        """Return the places that messages come to without a publish straight to an exchange for dead letters."""
+        """Return the places that messages come to without a publish straight to an exchange for dead letters.
+
+        A publish that the project states counts, whatever its exchange.
+        """
         flow = self.flow
         used = {flow.settings(name).dead_letter_exchange for name in flow.topology.queues}
         kept = {name for name in used if name and (is_named_for_dead_letters(name) or is_named_for_waiting(name))}
+        if self.clients.publish:  # these are what publishers do
+            kept = set()
         ahead = [place for place in self.places if place.before is None and place.publish.exchange not in kept]
         seen = {id(place) for place in ahead}
         for place in ahead:  # grows on the way

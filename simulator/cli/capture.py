@@ -16,7 +16,7 @@ from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, exa
 from simulator.cli.given_source import GivenSource, Source, read_source
 from simulator.cli.options import LOG, note_remarks
 from simulator.cli.progress import progress
-from simulator.definitions import importable
+from simulator.definitions import Definitions, importable
 from simulator.definitions.secrets import note_on_secrets, redacted
 from simulator.extras import check_installed
 from simulator.files import write_whole
@@ -225,7 +225,11 @@ def _convert_topology(sources: tuple[Source, ...], form: str, out: Path | None, 
     definitions = read_source(sources[0])
     remarks = definitions.remarks
     if form == "operator-yaml":
-        text, more = operator_objects(definitions)
+        given = definitions
+        if redact:
+            vhost = definitions.vhosts[0] if definitions.single_vhost and definitions.vhost_named else None
+            given = Definitions(redacted(definitions.document), definitions.source, vhost)
+        text, more = operator_objects(given)
         remarks += more
     else:
         document = importable(definitions.document)

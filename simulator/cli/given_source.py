@@ -77,8 +77,6 @@ class _GivenURL(click.ParamType):  # type: ignore[type-arg]  # which takes an ar
 
 
 class GivenSource(click.Path):
-    """A path, the URL of a server, or ``-`` for standard input."""
-
     """A path, ``-`` for standard input, or the management URL of a server."""
 
     def __init__(self) -> None:

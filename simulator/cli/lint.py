@@ -18,7 +18,7 @@ from simulator.analysis.lint.rule import rule_named
 from simulator.cli.client_options import GivenClients, client_options
 from simulator.cli.command_parts import DataError, Unavailable, example, print_json
 from simulator.cli.config_file import NAME, config_beside
-from simulator.cli.given_source import Source, named, read_source, sources_argument
+from simulator.cli.given_source import Source, StandardInput, named, read_source, sources_argument
 from simulator.cli.lint_choice import Rules, Settled, chosen, settled
 from simulator.cli.lint_formats import FORMATS, Linted, Suppressed, explained, statistics
 from simulator.cli.lint_others import is_of_another_system, lint_others
@@ -166,17 +166,20 @@ def lint(
         return lint_others(sources, form, FAIL_ON.get(fail_on or "", SEVERITIES))
     if counts_only and form != "text":
         raise click.UsageError(f"--statistics: not with --format {form}, which has every finding")
+    if isinstance(over, StandardInput) and len(sources) > 1:
+        raise click.UsageError("--over: standard input can be read once; give it as a file for several SOURCEs")
     known, codes = _known(baseline), chosen(select, ignore)
     stated = GivenClients(on_failure, declare_before_publish, republish_x_death)
     reports, statuses, projects = [], [0], dict[Path | None, Settled]()
     for source in sources:
         try:
             path = config or config_beside(source if isinstance(source, Path) else None)
-            if path not in projects:
+            one = None if path is None else path.resolve()
+            if one not in projects:
                 found_there = settled(path)
                 clients = stated.over(found_there.clients, publishes)
-                projects[path] = msgspec.structs.replace(found_there, clients=clients)
-            report = _linted(source, over, rules, known, projects[path], codes)
+                projects[one] = msgspec.structs.replace(found_there, clients=clients)
+            report = _linted(source, over, rules, known, projects[one], codes)
             reports.append(msgspec.structs.replace(report, one_by_one=one_by_one))
         except (DataError, Unavailable) as error:
             if len(sources) == 1:
@@ -201,7 +204,7 @@ def _linted(
     """Lint one source, and leave out what is known or suppressed. Raises ``DataError`` and ``Unavailable``."""
     name = named(source)
     definitions = read_source(source, over)
-    secrets = note_on_secrets(definitions.document) if isinstance(source, Path) else None
+    secrets = note_on_secrets(definitions.document) if isinstance(source, Path) and over is None else None
     if secrets is not None:
         click.echo(f"note: {name} {secrets}", err=True)
     report = lint_definitions(definitions, release(chosen_release(definitions, rules)), project.clients)

@@ -20,9 +20,9 @@ from simulator.analysis.plan.calls import Call, call_of
 from simulator.analysis.plan.changes import QUEUE, Change, PolicyEffect
 from simulator.analysis.plan.planning import Deletion, Plan, planned
 from simulator.analysis.plan.play import Lost
-from simulator.analysis.plan.steps import AnyAct, Known, Move
+from simulator.analysis.plan.steps import AnyAct, Count, Drain, Known, Move
 from simulator.cli.command_parts import DataError, Unavailable, example, print_json
-from simulator.cli.given_source import GivenSource, ServerURL, Source, named, read_source
+from simulator.cli.given_source import GivenSource, ServerURL, Source, StandardInput, named, read_source
 from simulator.cli.options import chosen_release, note_remarks, release_option
 from simulator.definitions import Definitions, DefinitionsError
 
@@ -89,6 +89,8 @@ def plan(
     The steps are played on a simulated broker, with messages in every queue and publishers that go on. No server is
     touched. Exit code 0: nothing is lost; 1: something is, on the way or by the new topology.
     """
+    if isinstance(current, StandardInput) and isinstance(new, StandardInput):
+        raise click.UsageError("CURRENT and NEW are both standard input: give one of them as a file")
     before, after = read_source(current), read_source(new)
     rules = chosen_release(before, rules)
     is_live = isinstance(current, ServerURL)
@@ -329,9 +331,12 @@ def _steps(found: Plan, commands: _Commands) -> Iterator[_Line]:
 def _script(found: Plan, commands: _Commands) -> Iterator[str]:
     yield "set -e"
     for number, step in enumerate(found.steps, 1):
-        yield f"# {number}. {step.does}"
-        yield from (f"# risk: {risk}" for risk in (*step.dangers, *step.risks))
-        yield from map(commands.of, step.acts)
+        said = (f"{number}. {step.does}", *(f"risk: {risk}" for risk in (*step.dangers, *step.risks)))
+        yield from (f"# {' '.join(each.split())}" for each in said)
+        for act in step.acts:
+            command = commands.of(act)
+            waits = isinstance(act, Count | Drain)  # the server's counts lag some seconds
+            yield f"until [ \"$({command})\" = '{{\"messages\":0}}' ]; do sleep 2; done" if waits else command
 
 
 def _changed(found: Plan, new: str) -> Iterator[_Line]:
@@ -440,10 +445,6 @@ def _as_json(found: Plan, commands: _Commands) -> dict[str, Any]:
         "unchecked": found.unchecked,
     }
     return told
-
-
-def _fields(part: PolicyEffect | Deletion) -> dict[str, Any]:
-    return msgspec.structs.asdict(part)
 
 
 def _about(about: ObjectName) -> dict[str, str]:

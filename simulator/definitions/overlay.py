@@ -44,11 +44,22 @@ def laid_over(above: Definitions, below: Definitions) -> Definitions:
     places: dict[Path, Place] = {}
     for section, names in NAMED_BY.items():
         placed = [*items_of(below, section, vhost), *items_of(above, section, vhost)]
-        items = {object_key(item, names): (item, place) for item, place in placed}
+        items: dict[bytes, tuple[dict[str, Any], Place | None]] = {}
+        for item, place in placed:
+            key = object_key(item, names)
+            # An import keeps what it does not say of a virtual host, such as its default queue type.
+            known = items[key][0] if section == "vhosts" and key in items else {}
+            items[key] = ({**known, **item}, place)
         if items:
             document[section] = [item for item, _ in items.values()]
             places |= {(section, at): place for at, (_, place) in enumerate(items.values()) if place is not None}
-    return Definitions(document, f"{above.source} over {below.source}", places=places)
+    found = Definitions(document, f"{above.source} over {below.source}", places=places)
+    found.remarks = (*above.remarks, *below.remarks)
+    found.assumptions = (*above.assumptions, *below.assumptions)
+    there = {each for each in below.vhosts if each not in below.assumed_vhosts}
+    assumed = dict.fromkeys((*above.assumed_vhosts, *below.assumed_vhosts))
+    found.assumed_vhosts = tuple(each for each in assumed if each not in there)
+    return found
 
 
 def _one_vhost(above: Definitions, below: Definitions) -> str:
@@ -71,6 +82,24 @@ def as_of_server(definitions: Definitions) -> Definitions:
     }
     versions = {key: each for key, each in definitions.document.items() if key in _VERSIONS}
     return Definitions({**versions, **document}, definitions.source)
+
+
+def with_vhosts_of(above: Definitions, below: Definitions) -> Definitions:
+    """Return ``above`` with what only ``below`` says of virtual hosts that both have, as their default queue types."""
+    had = {host["name"]: host for host, _ in items_of(below, "vhosts")}
+    own = list(above.document.get("vhosts", ()))
+    hosts = [{**had.get(host["name"], {}), **host} for host in own]
+    if above.single_vhost or hosts == own:
+        return above
+    places: dict[Path, Place] = {
+        (section, at): place
+        for section in NAMED_BY
+        for at, (_, place) in enumerate(items_of(above, section))
+        if place is not None
+    }
+    found = Definitions({**above.document, "vhosts": hosts}, above.source, places=places)
+    found.remarks, found.assumptions, found.assumed_vhosts = above.remarks, above.assumptions, above.assumed_vhosts
+    return found
 
 
 def items_of(

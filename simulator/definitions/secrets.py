@@ -43,8 +43,11 @@ def _without_secrets(value: Any, is_secret: bool = False) -> Any:
         case bool() | None:
             return value
         case Mapping():
+            # A parameter's key is its name.
+            name = "" if value.get("component") == "operator_policy" else value.get("name")
+            named = {"value"} if isinstance(name, str) and _SECRET_KEY.search(name) else set[str]()
             return {
-                key: _without_secrets(each, is_secret or _SECRET_KEY.search(key) is not None)
+                key: _without_secrets(each, is_secret or key in named or _SECRET_KEY.search(key) is not None)
                 for key, each in value.items()
             }
         case list():

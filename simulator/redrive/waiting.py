@@ -109,7 +109,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class OwnKeys(msgspec.Struct, frozen=True):
-    """An exchange, to which each message is published with the routing keys that it waits with."""
+    """An exchange, to which each message is published with its routing key; with those in CC, too, if it keeps them."""
 
     exchange: str
 

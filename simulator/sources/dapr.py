@@ -313,12 +313,18 @@ def _read(documents: Sequence[Document]) -> Iterator[Found]:
     if not subscriptions:
         yield Remark(f"{components[0].place}: no Subscription here: nothing is declared")
     topics = {(str(each.spec.get("pubsubname")), str(each.spec.get("topic"))) for each in subscriptions}
+    exchanges: list[dict[str, Any]] = []
     for subscription in subscriptions:
         name = subscription.required("pubsubname")
         named = [each for each in components if each.name == name]
         own = [each for each in named if each.namespace == subscription.namespace] or named
         if own:
-            yield from _subscribed(own[0], subscription, topics)
+            for each in _subscribed(own[0], subscription, topics):
+                if not isinstance(each, Defined) or each.section != "exchanges":
+                    yield each
+                elif each.item not in exchanges:  # a topic may be another one's for dead letters, too
+                    exchanges.append(each.item)
+                    yield each
         else:
             where = shown_path(("spec", "pubsubname"))
             near = nearest(name, [each.name for each in components])

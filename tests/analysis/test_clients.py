@@ -328,3 +328,45 @@ def test_lint_publishes_only_what_it_is_given(tmp_path: Path, capsys: Capture) -
     assert main(["lint", str(path), "--fail-on", "lost"]) == 1
     assert main(["lint", str(path), "--fail-on", "lost", "--publish", "shop", "order.new"]) == 0
     assert "publishers publish only 'order.new' to exchange 'shop' (clients.publish)" in capsys.readouterr().out
+
+
+def test_the_history_of_a_queue_that_goes_with_its_consumer_loses_a_message() -> None:
+    definitions = document(queue("jobs", auto_delete=True))
+    (finding,) = (each for each in linted(definitions, Clients(on_failure=("requeue",))).findings if each.history)
+    with pytest.raises(AssertionError, match="lossless is broken"):
+        Trial(definitions, release="4.3", properties=["lossless"]).play(finding.history)
+
+
+def test_what_publishers_are_stated_to_publish_is_no_unlikely_publish() -> None:
+    delay = {"name": "orders.delay", "vhost": "/", "type": "direct", "durable": True}
+    binding = {"source": "orders.delay", "vhost": "/", "destination": "orders.wait", "destination_type": "queue",
+               "routing_key": "later"}  # fmt: skip
+    definitions = document(
+        queue("orders", dead_letter_exchange="orders.delay", dead_letter_routing_key="later"),
+        queue("orders.wait", message_ttl=50, dead_letter_exchange="out"),
+        exchanges=[delay, {**delay, "name": "out"}],
+        bindings=[binding],
+    )
+    stated = Clients(publish=(Publishes("orders.delay", ("later",)),))
+    errors = {each.about.name for each in linted(definitions, stated).findings if each.severity == "error"}
+    assert "orders.wait" in errors
+
+
+def test_the_first_line_about_a_queue_says_whether_consumers_work_on_it() -> None:
+    lines = (QueueClients("orders.dead", consumers="none"), QueueClients("orders*", on_failure=("reject",)))
+    assert not Clients(queue=lines).works_on("/", "orders.dead")
+    assert Clients(queue=lines).works_on("/", "orders.new")
+
+
+def test_a_parking_queue_is_not_named_among_what_would_be_lost() -> None:
+    dlx = {"name": "orders.dlx", "vhost": "/", "type": "fanout", "durable": True}
+    binding = {"source": "orders.dlx", "vhost": "/", "destination": "orders.dead", "destination_type": "queue",
+               "routing_key": ""}  # fmt: skip
+    definitions = document(
+        queue("orders", queue_type="quorum", dead_letter_exchange="orders.dlx"),
+        queue("orders.dead", queue_type="quorum"),
+        exchanges=[dlx],
+        bindings=[binding],
+    )
+    said = [each for each in linted(definitions, REJECTING).assumed if "else messages are lost" in each]
+    assert not any("orders.dead" in each for each in said)

@@ -467,3 +467,9 @@ def test_what_a_history_shows_is_not_called_unchecked() -> None:
     report = lint(Definitions(document, "definitions"), release("4.3"))
     assert "DLX003" in {each.code for each in report.findings if each.history}
     assert not [said for said in report.unchecked if "no history of it was found" in said]
+
+
+def test_a_refused_dead_letter_exchange_is_told() -> None:
+    work = {**queue("work"), "arguments": {"x-dead-letter-exchange": 5}}
+    report = lint(Definitions({"vhosts": [{"name": "/"}], "queues": [work]}, "definitions"), release("4.0"))
+    assert ("DLX025", "work") in {(each.code, each.about.name) for each in report.findings}

@@ -258,3 +258,21 @@ def test_a_real_server_and_its_export_say_the_same(
         assert "the server has no virtual host" in failing(capsys, 69, f"{one}-none")
     finally:
         live_server.api("DELETE", f"vhosts/{vhost}")
+
+
+def test_notes_stay_over_another_source(file: Callable[[Any], str], tmp_path: Path, capsys: Capture) -> None:
+    above = tmp_path / "app.yaml"
+    above.write_text(
+        "apiVersion: rabbitmq.com/v1beta1\nkind: Queue\nmetadata: {name: new}\n"
+        "spec: {name: new, vhost: shop, rabbitmqClusterReference: {name: one}}\n"
+        "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: app}\n",
+        encoding="utf-8",
+    )
+    assert main(["lint", str(above), "--over", file(DEFINITIONS), "--fail-on", "lost"]) in (0, 1)
+    assert "Deployment 'app'" in capsys.readouterr().err
+
+
+def test_standard_input_is_below_one_source_only(file: Callable[[Any], str], capsys: Capture) -> None:
+    path = file(DEFINITIONS)
+    assert main(["lint", path, path, "--over", "-"]) == 64
+    assert "standard input can be read once" in capsys.readouterr().err

@@ -557,6 +557,7 @@ def test_secrets_in_a_file_are_told_once_and_can_be_taken_out(tmp_path: Path, ca
         "users": [user],
         "vhosts": [{"name": "/"}],
         "parameters": [{"vhost": "/", "component": "shovel", "name": "s", "value": uri}],
+        "global_parameters": [{"name": "auth_token", "value": "abc"}],
         "queues": [{"name": "q", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}],
     }
     file.write_text(json.dumps(document))
@@ -566,6 +567,7 @@ def test_secrets_in_a_file_are_told_once_and_can_be_taken_out(tmp_path: Path, ca
     assert "`dlx convert --redact FILE --out OTHER` writes its definitions without them" in told
     assert main(["convert", "--redact", str(file), "--out", str(shared)]) == 0
     written = json.loads(shared.read_text())
+    assert written["global_parameters"] == [{"name": "auth_token", "value": ""}]
     assert written["users"] == [{**user, "password_hash": ""}]
     assert written["parameters"][0]["value"] == {**uri, "src-uri": ["amqp://one"]}
     assert written["queues"] == document["queues"]

@@ -468,3 +468,52 @@ def test_an_empty_topology_is_no_plan_to_remove_everything(
     (old,) = files(OLD)
     assert main(["plan", old, str(empty)]) == 65
     assert "nothing in it" in capsys.readouterr().err
+
+
+def test_a_queue_without_a_type_has_the_one_that_its_virtual_host_has_on_the_server(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    server, new = tmp_path / "server.json", tmp_path / "app.yaml"
+    host = {"name": "/", "metadata": {"default_queue_type": "quorum"}}
+    orders = {"name": "orders", "vhost": "/", "durable": True, "arguments": {"x-queue-type": "quorum"}}
+    server.write_text(json.dumps({"rabbit_version": "4.3.0", "vhosts": [host], "queues": [orders]}), encoding="utf-8")
+    new.write_text(
+        "apiVersion: rabbitmq.com/v1beta1\nkind: Queue\nmetadata: {name: orders}\n"
+        "spec: {name: orders, rabbitmqClusterReference: {name: one}}\n",
+        encoding="utf-8",
+    )
+    for more in ((), ("--keep",)):
+        assert answer(capsys, str(server), str(new), *more)[1]["changes"] == []
+
+
+def test_messages_that_stay_in_one_virtual_host_are_told_beside_another(tmp_path: Path, capsys: Capture) -> None:
+    def written(name: str, **lengths: int) -> str:
+        limited = [
+            {"name": "orders", "vhost": vhost, "durable": True,
+             "arguments": {"x-overflow": "reject-publish", "x-max-length": length} if name == "new" else {}}
+            for vhost, length in lengths.items()
+        ]  # fmt: skip
+        document = {"rabbit_version": "4.3.0", "vhosts": [{"name": each} for each in lengths], "queues": limited}
+        path = tmp_path / f"{name}-{len(lengths)}.json"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        return str(path)
+
+    for lengths in ({"a": 3}, {"a": 3, "b": 300}):
+        status, found = answer(capsys, written("old", **lengths), written("new", **lengths), "--publishers-stopped")
+        assert status == 1
+        assert found["lost"]
+
+
+def test_a_script_has_no_command_from_a_name_and_waits_for_an_empty_queue(files: Any, capsys: Capture) -> None:
+    old, new = files(QUORUM, OLD | {"queues": [*OLD["queues"], queue("a\ntouch here\n")]})
+    assert main(["plan", old, new, "--script", "--messages", "orders=3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "touch here" not in lines
+    waiting = [each for each in lines if each.startswith("until [ ")]
+    assert waiting
+    assert all(each.endswith("""= '{"messages":0}' ]; do sleep 2; done""") for each in waiting)
+
+
+def test_standard_input_is_one_of_both(capsys: Capture) -> None:
+    assert main(["plan", "-", "-"]) == 64
+    assert "both standard input" in capsys.readouterr().err

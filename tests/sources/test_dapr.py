@@ -235,3 +235,11 @@ def test_a_namespace_that_is_known_at_the_start_is_said() -> None:
     read = parsed(a_component("name: consumerID, value: '{namespace}'"), a_subscription())
     said = "\n".join(read.remarks)
     assert "{namespace} in the name of queue '{namespace}-orders' is known when an application starts" in said
+
+
+def test_a_dead_letter_topic_with_a_subscription_of_its_own_is_one_exchange() -> None:
+    second = a_subscription().replace("topic: orders", "topic: poison").replace("name: s}", "name: t}")
+    read = parsed(a_component(), a_subscription("  deadLetterTopic: poison\n"), second)
+    names = [each["name"] for each in read.document["exchanges"]]
+    assert sorted(set(names)) == sorted(names)
+    assert "poison" in names

@@ -17,9 +17,9 @@ from dlx.policies import unsupported_keys
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, Settings
 from dlx.topology import STREAM, Policy
 from simulator.analysis.findings import Change, Finding, Fix
-from simulator.analysis.lint.names import is_made_up, is_named_for_dead_letters, is_pattern, stem
 from simulator.analysis.lint.rule import QueueAt, Subject, by_its_policy, shown
 from simulator.analysis.lint.rule import change as change_setting
+from simulator.analysis.names import is_made_up, is_named_for_dead_letters, is_pattern, stem
 from simulator.definitions import Definitions
 from simulator.sources.operator_objects import operator_object, policy_spec
 

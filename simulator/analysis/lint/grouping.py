@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from simulator.analysis.findings import Finding, ObjectName
-from simulator.analysis.lint.names import words
+from simulator.analysis.names import words
 from simulator.analysis.snapshot import Snapshot
 
 _NAME = re.compile(r"'([^']*)'|(?<=on the way: )(\S+)|(?<=<- )(\S+)")
@@ -48,7 +48,7 @@ class Names:
             name = next(each for each in found.groups() if each is not None)
             is_key = found.string.endswith("key ", 0, found.start())  # lint makes up some
             known = is_key or name in numbers or name in self._known
-            if name in self._missing and own.isdisjoint(words(name)):
+            if name in ("", "#", "*") or (name in self._missing and own.isdisjoint(words(name))):
                 return found[0]
             return f"'{numbers.setdefault(name, len(numbers))}'" if known else found[0]
 

@@ -95,7 +95,8 @@ def _findings(subject: Subject) -> list[Finding]:
     every = (_judged(each, straight) for rule in RULES.values() for each in rule.findings(subject))
     found = sorted(every, key=order)
     places = object_places(subject.snapshot.definitions) if found else {}
-    found = [_with_line(each, subject) for each in found]
+    if subject.clients:
+        found = [_with_line(each, subject) for each in found]
     return [msgspec.structs.replace(each, shape=names.shape(each), place=places.get(each.about)) for each in found]
 
 

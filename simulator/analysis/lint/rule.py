@@ -15,14 +15,14 @@ from dlx.settings import Setting, Settings
 from dlx.topology import STREAM, Policy
 from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.findings import Finding, Fix, ObjectName, Severity
-from simulator.analysis.lint.names import (
+from simulator.analysis.losses import REPUBLISHED, Loss, Losses, find_losses
+from simulator.analysis.names import (
     is_made_up,
     is_named_for_dead_letters,
     is_named_for_waiting,
     is_pattern,
     stem,
 )
-from simulator.analysis.losses import REPUBLISHED, Loss, Losses, find_losses
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Place, Walk
 from simulator.json_values import canonical_json, plain

@@ -34,7 +34,7 @@ from simulator.analysis.plan.refusals import Answer, answers, to_recreate, uncha
 from simulator.analysis.plan.steps import MOVING, Known, Order, PlanStep, import_document, without
 from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions, DefinitionsError
-from simulator.definitions.overlay import as_of_server, laid_over
+from simulator.definitions.overlay import as_of_server, laid_over, with_vhosts_of
 
 
 class Deletion(msgspec.Struct, frozen=True):
@@ -109,6 +109,7 @@ def planned(current: Definitions, new: Definitions, release: Release, known: Kno
     current, new = paired(current, new)
     if keep:
         new = laid_over(as_of_server(new), as_of_server(current))
+    new = with_vhosts_of(new, current)
     return _Planning(Snapshot(current, release), Snapshot(new, release), known).plan()
 
 

@@ -311,7 +311,8 @@ class _Play:
         if code:
             raise PlanRefusedError(words)
         if isinstance(act, Delete) and is_queue and act not in self._deletions_kept:
-            self._stuck = {each: step for each, step in self._stuck.items() if each.queue != act.name}
+            gone = act.vhost, act.name
+            self._stuck = {each: step for each, step in self._stuck.items() if (each.vhost, each.queue) != gone}
         if isinstance(act, AddVhost):
             for user in (USER, TRIAL_USER):
                 self._client.told(commands.SetPermissions(user, act.vhost, ".*", ".*", ".*"))

@@ -20,6 +20,7 @@ from collections.abc import Callable, Hashable, Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
+from dlx.deaths import REJECTED
 from dlx.topology import STREAM
 from simulator.analysis.losses import Loss
 from simulator.analysis.next_steps import (
@@ -322,7 +323,8 @@ def doubts(search: Finder) -> Iterator[str]:
 
 def _is_open(search: Finder, loss: Loss) -> bool:
     """Return whether the property counts the loss, and no finding shows it."""
-    promised = loss.by_consumers and (loss.vhost, loss.queue) in search.spared
+    discarded = loss.reason == REJECTED and loss.fate == "no dead-letter exchange"
+    promised = discarded and (loss.vhost, loss.queue) in search.spared
     return loss.whole and not promised and not any(is_cause(cause, loss) for cause in search.known)
 
 

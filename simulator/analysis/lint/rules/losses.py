@@ -31,7 +31,6 @@ from simulator.analysis.lint.fixes import (
     send_elsewhere,
     set_keys,
 )
-from simulator.analysis.lint.names import is_named_for_dead_letters
 from simulator.analysis.lint.rule import (
     Found,
     QueueAt,
@@ -47,6 +46,7 @@ from simulator.analysis.lint.rule import (
     shown,
 )
 from simulator.analysis.losses import MISSING, REFUSED, REMOVED, UNROUTABLE, Loss
+from simulator.analysis.names import is_named_for_dead_letters
 
 NAMED_MAX = 3
 _DEFAULT_IN_BINDINGS = "amq.default"

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dlx.deaths import EXPIRED, REJECTED
 from dlx.settings import DEAD_LETTER_EXCHANGE, MAX_LENGTH, MAX_LENGTH_BYTES
 from simulator.analysis.findings import Fix
-from simulator.analysis.lint.names import is_named_for_dead_letters, is_named_for_waiting
 from simulator.analysis.lint.rule import (
     Found,
     Loop,
@@ -21,6 +20,7 @@ from simulator.analysis.lint.rule import (
     said_by,
     shown,
 )
+from simulator.analysis.names import is_named_for_dead_letters, is_named_for_waiting
 
 
 @rule("DLX005", "endless-retry")

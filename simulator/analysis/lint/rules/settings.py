@@ -37,7 +37,7 @@ from simulator.analysis.lint.rule import (
     said_by,
     shown,
 )
-from simulator.analysis.snapshot import Snapshot, whole_file
+from simulator.analysis.snapshot import RefusedObject, Snapshot, whole_file
 from simulator.definitions.checks import misspelt, mistaken_arguments
 from simulator.definitions.reading import FIRST_COUNTS, SECTIONS
 from simulator.definitions.schema import OBJECT_FIELDS
@@ -270,18 +270,20 @@ def refused_object(subject: Subject) -> Iterator[Found]:
             because="servers from 3.11 on read JSON as its standard has it",
             fix=Fix(True, "write it as JSON, without commas at the end of lists and objects and without comments"),
         )
-    named = (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, OVERFLOW, *_DEAD_LETTER_KEYS)
     for each in (*subject.snapshot.refused, *subject.snapshot.refused_users):
-        if each.properties or not any(f"'x-{key}'" in each.why for key in named):
+        if each.properties or not _has_own_rule(subject, each):
             own = not each.words or bool(nearest(_said(each.words), [each.why], _NEAR))
             words = "the checks of an import" if own else f"the server says: {_said(each.words)}"
             if each.declaration:
                 words = f"a server says to a client that declares it: {_said(each.declaration)}"
             fix = f"set {' and '.join(each.properties)}" if each.properties else _CORRECT
+            if each.properties and "'x-" in each.why:
+                fix += ", and correct the arguments"
             yield Found(
                 severity="warning",
                 about=each.about,
-                message=f"an import into {subject.snapshot.release.name} refuses {each.about}: {each.why} "
+                message=f"an import into {release.name} {'refuses' if each.words else 'does not take'} "
+                f"{each.about}: {each.why} "
                 f"({each.consequence}).",
                 because=words,
                 fix=Fix(True, fix),
@@ -289,6 +291,13 @@ def refused_object(subject: Subject) -> Iterator[Found]:
 
 
 _CORRECT = "correct it, or take it out of what you import"
+_IN_OTHER_RULES = (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, OVERFLOW, DEAD_LETTER_ROUTING_KEY)
+
+
+def _has_own_rule(subject: Subject, refused: RefusedObject) -> bool:
+    """Return whether another rule reports the argument for which a queue is refused."""
+    named = any(f"'x-{key}'" in refused.why for key in _IN_OTHER_RULES)
+    return named or (f"'x-{DEAD_LETTER_EXCHANGE}'" in refused.why and _stream(subject, refused.about))
 
 
 def _said(words: str) -> str:
