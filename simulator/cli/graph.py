@@ -47,7 +47,7 @@ WRITERS: Mapping[str, Callable[[Graph], str]] = {
     default=NODES_SHOWN,
     show_default=True,
     metavar="N",
-    help="Boxes to draw at most: those that lose messages first, with what is around them.",
+    help="Boxes to draw at most: first the queues that lose messages, with what is around them.",
 )
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="File to write.")
 def graph(

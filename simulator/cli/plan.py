@@ -307,7 +307,7 @@ def _alike(sentences: Iterable[str]) -> Iterator[str]:
 def _lost(lost: Lost) -> str:
     if lost.kind in ("waiting", "staying"):
         count = "" if lost.count is None else f"{lost.count:,} "
-        unknown = " (nobody knows how many)" if lost.count is None and lost.what.startswith("messages") else ""
+        unknown = " (unknown number)" if lost.count is None and lost.what.startswith("messages") else ""
         return f"{count}{lost.what}{unknown}, in step {lost.step}"
     if lost.for_good:
         return f"{lost.what}, from step {lost.step} on, for good"

@@ -137,7 +137,7 @@ def test_a_queue_that_has_another_name_keeps_its_messages(files: Any, capsys: Ca
     status, found = answer(capsys, *files(OLD, renamed))
     assert (status, found["lost"]) == (0, [])
     assert "move the messages of 'orders.dead'" in done(found)
-    assert any("'dlq' takes the place of 'orders.dead'" in each for each in found["assumed"])
+    assert any("'dlq' replaces 'orders.dead'" in each for each in found["assumed"])
 
 
 def test_a_queue_that_is_only_added_loses_nothing(files: Any, capsys: Capture) -> None:

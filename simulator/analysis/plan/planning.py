@@ -236,7 +236,7 @@ class _Planning:
             gone = any(each.about == old and each.what == "removed" for each in self._changes)
             there = (QUEUE, old.vhost, new) in self._has
             if not gone or not there:
-                why = f"'{new}' is none of its queues" if gone else f"{old} is not removed"
+                why = f"'{new}' is not one of its queues" if gone else f"{old} is not removed"
                 raise DefinitionsError(self._after.definitions.source, "", f"no messages move to '{new}': {why}")
         return dict(given)
 
@@ -271,16 +271,16 @@ class _Planning:
 
     def _assumed(self, found: Played) -> Iterator[str]:
         if self._known.publishers_stopped:
-            yield "nobody publishes while the steps are done; dead letters come all the same"
+            yield "publishers are stopped during the steps; dead letters still arrive"
         else:
-            yield (f"publishers go on between the steps; keys that bindings tell apart: {found.published:,}")
+            yield f"publishers keep publishing between the steps; keys that bindings tell apart: {found.published:,}"
         for old, new in self._renamed.items():
             if self._left_of(old) is not None:
-                yield f"'{old.name}' is left of an earlier plan: its messages belong into '{new}'"
+                yield f"'{old.name}' is left from an earlier plan: its messages belong in '{new}'"
                 continue
-            yield f"'{new}' takes the place of '{old.name}', as what comes to both is alike: its messages move there"
+            yield f"'{new}' replaces '{old.name}', because the same messages reach both: the plan moves its messages there"
         if any(each not in self._known.messages for each in self._queues()):
-            yield f"{UNKNOWN_WAITING} messages wait in each queue of which nobody said how many do"
+            yield f"{UNKNOWN_WAITING} messages wait in each queue without a known count"
         yield "nothing expires during the steps, and consumers take nothing; messages may die between any two steps"
 
     def _queues(self) -> Iterator[ObjectName]:
@@ -297,7 +297,7 @@ class _Planning:
         unseen = [key for key in self._had.keys() & self._has.keys() if key not in objects_of(self._after)]
         for _, vhost, name in sorted(unseen, key=str):
             if (EXCHANGE, vhost, name) in unseen:
-                yield f"whether exchange '{name}' shall go: exports leave out internal ones, so it stays"
+                yield f"whether exchange '{name}' should go: exports leave out internal exchanges, so it stays"
         if self._before.definitions.rabbitmq_version is not None and omits_internal_exchanges(self._before):
             for each in self._changes:
                 if each.what == "added" and isinstance(each.after, Exchange) and each.after.internal:

@@ -49,7 +49,7 @@ from simulator.scenario.player import USER as TRIAL_USER
 from simulator.scenario.steps import Properties, Publish, changed
 
 UNKNOWN_WAITING = 5
-"""So many messages wait in a queue of which nobody knows how many do."""
+"""How many messages wait in a queue without a known count."""
 WAITING_MAX = 10_000
 ENTRIES_MAX = 300
 AT_ONCE_MS = 1_000

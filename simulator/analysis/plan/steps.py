@@ -492,7 +492,7 @@ _CONSUMERS = (
     "stop the consumers of {} first: what they hold unacknowledged when their queue is deleted is in no queue any more"
 )
 _IF_EMPTY = "the server refuses it while there are messages: then move them once more, and delete it at once"
-_ORDER = "the messages come behind those that are published meanwhile"
+_ORDER = "the moved messages go behind messages published meanwhile"
 _IF_NONE = (
     "delete a queue only if the move left 0 in it, and its count, which is some seconds old, is 0, too: the deletion "
     "takes along what is in it"
