@@ -305,7 +305,7 @@ def test_an_internal_exchange_that_exports_leave_out_stays(files: Any, capsys: C
     old, new = files(OLD | whole | {"exchanges": [SHOP, DLX, inner]}, OLD | whole)
     status, found = answer(capsys, old, new)
     assert (status, found["changes"]) == (0, [])
-    assert any(each.startswith("whether exchange 'inner' shall go") for each in found["unchecked"])
+    assert any(each.startswith("whether exchange 'inner' should go") for each in found["unchecked"])
 
 
 def test_a_queue_that_an_earlier_plan_left_gives_back_what_it_has(files: Any, capsys: Capture) -> None:
