@@ -45,7 +45,7 @@ def _files(source: str, path: str) -> list[str]:
     found = [local] if Path(local).exists() else sorted(glob.glob(local, recursive=True))
     files = [file for each in found for file in _in_folder(Path(each))]
     if not files:
-        raise SourceOptionError(f"{source}: {path}: no such file, and no file matches this pattern or is in this folder")
+        raise SourceOptionError(f"{source}: {path}: no such file, and none matches this pattern or is in this folder")
     return files
 
 

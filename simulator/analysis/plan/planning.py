@@ -278,7 +278,7 @@ class _Planning:
             if self._left_of(old) is not None:
                 yield f"'{old.name}' is left from an earlier plan: its messages belong in '{new}'"
                 continue
-            yield f"'{new}' replaces '{old.name}', because the same messages reach both: the plan moves its messages there"
+            yield f"'{new}' replaces '{old.name}', because the same messages reach both: its messages move there"
         if any(each not in self._known.messages for each in self._queues()):
             yield f"{UNKNOWN_WAITING} messages wait in each queue without a known count"
         yield "nothing expires during the steps, and consumers take nothing; messages may die between any two steps"
