@@ -53,14 +53,13 @@ def _addresses(subject: Subject, queue: QueueAt) -> Iterator[tuple[Address, str]
     vhost, name = queue
     flow = subject.snapshot.flows[vhost]
     fixed = flow.settings(name).dead_letter_routing_key
-    for exchange in flow.topology.exchanges:
-        if exchange and (is_named_for_dead_letters(exchange) or (vhost, exchange) in subject.dead_letter_exchanges):
-            keys = subject.passing_keys(vhost, exchange) if fixed is None else [fixed]
-            if name not in keys and len(keys) != 1:
-                continue
-            key = name if name in keys else next(iter(keys))
-            if _keeps(subject, queue, exchange, _ANY_KEY if key is None else key):
-                yield Address(exchange, key if fixed is None else None), exchange
+    for exchange in subject.exchanges_for_dead_letters[vhost]:
+        keys = subject.passing_keys(vhost, exchange) if fixed is None else [fixed]
+        if name not in keys and len(keys) != 1:
+            continue
+        key = name if name in keys else next(iter(keys))
+        if _keeps(subject, queue, exchange, _ANY_KEY if key is None else key):
+            yield Address(exchange, key if fixed is None else None), exchange
     for other in subject.for_those_of.get((vhost, stem(name)), ()) if fixed is None else [fixed]:
         if _keeps(subject, queue, "", other):
             yield Address("", other if fixed is None else None), other

@@ -128,6 +128,18 @@ class Subject:
                 found[vhost, stem(name)].append(name)
         return found
 
+    @cached_property
+    def exchanges_for_dead_letters(self) -> dict[str, list[str]]:
+        """The exchanges that are named for dead letters, or that queues dead-letter to, by virtual host."""
+        return {
+            vhost: [
+                name
+                for name in topology.exchanges
+                if name and (is_named_for_dead_letters(name) or (vhost, name) in self.dead_letter_exchanges)
+            ]
+            for vhost, topology in self.snapshot.topologies.items()
+        }
+
     def passing_keys(self, vhost: str, exchange: str) -> Collection[str | None]:
         """Return the routing keys with which messages pass an exchange: ``None`` alone where any does."""
         at = vhost, exchange
