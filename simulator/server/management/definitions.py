@@ -31,10 +31,11 @@ from simulator.server.management.http_errors import (
 )
 from simulator.server.management.parameters import global_parameters, parameters
 from simulator.server.management.policies import policy_json
-from simulator.server.management.request import Request
+from simulator.server.management.request import ManagementState, Request
 from simulator.server.management.resources import FORM, JSON, Resource
 from simulator.server.management.users import permissions, topic_permissions, user_json
 from simulator.server.management.vhosts import metadata
+from simulator.server.node import Node
 
 _STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
 _INTERNAL = "internal"
@@ -64,6 +65,11 @@ def _file_name(name: str, request: Request) -> str:
     if request.api.download_names == "tokens" and not _TOKEN.fullmatch(name):
         raise MalformedRequest
     return _CONTROL.sub("", name).encode(errors="replace").decode("latin-1")
+
+
+def export_of(node: Node) -> dict[str, Any]:
+    """Return the export of everything, as the management API of a node answers it."""
+    return _whole(Request(ManagementState(node), "GET", (), {}, {}, {}, b""))
 
 
 def _version(request: Request) -> dict[str, str]:
