@@ -19,7 +19,7 @@ from simulator.cli.lint import FAIL_ON, lint
 from simulator.cli.options import DEFINITIONS, OWN_OR_DEFAULT, RELEASE, chosen_release
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError
-from simulator.record.application import Application, check_templates, prepare_folder
+from simulator.record.command import RecordedCommand, check_templates, prepare_folder
 from simulator.record.recording import Recording, RecordingError
 from simulator.sources import definitions_from_file
 
@@ -155,9 +155,10 @@ def record(
         raise DataError(str(error)) from error
 
     def announce(fields: Mapping[str, str]) -> None:
-        click.echo(f"dlx: RabbitMQ {rules} at {fields['amqp_url']} and {fields['management_url']}", err=True)
+        where = f"{fields['host']}:{fields['port']}"
+        click.echo(f"dlx: RabbitMQ {rules} at {where}, management at {fields['management_host']}", err=True)
 
-    application = Application(
+    application = RecordedCommand(
         command, folder, broker, time, port=port, management_port=management_port, environment=environment,
         seconds=seconds, to_stderr=as_json, on_ready=announce,
     )  # fmt: skip

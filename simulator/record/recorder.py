@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dlx.message import Message
+from dlx.topology import STOCK_EXCHANGES
 from simulator.broker import commands, replies
 from simulator.broker.commands import ChannelId, Command
 from simulator.broker.replies import Reply
 from simulator.capture.journal import CaptureFile
+from simulator.capture.observe import BROKER_HEADERS
+from simulator.capture.schema import Observation
 from simulator.events import DEATHS, Event, Happened, silent_loss
 from simulator.generate.traced_rows import TRACED, observation
 from simulator.json_values import plain
@@ -35,13 +38,14 @@ from simulator.record.recording import (
     document_of,
     write_recording,
 )
-from simulator.server.management.definitions import export_of
+from simulator.server.management.definitions import Export
 from simulator.server.management.internal_channel import InternalConnectionId
 from simulator.server.node import Node
 
 KEYS_MAX = 2_000
 DELIVERIES_REMEMBERED = 10_000
 PUBLISHES_REMEMBERED = 1_000
+ROWS_AT_ONCE = 200
 _FORGETTING = (commands.ClearPolicy, commands.DeleteVhost, commands.DeleteQueue, commands.DeleteExchange)
 _CONSUMER_TIMEOUT = "PRECONDITION_FAILED - delivery acknowledgement on channel"
 
@@ -73,7 +77,7 @@ class _Channel:
         self.unsettled: dict[int, _Open] = {}
 
 
-class Recorder:
+class ApplicationRecorder:
     """Records one node.
 
     Attributes:
@@ -95,6 +99,8 @@ class Recorder:
             release=node.broker.release.name, command=list(command), began_us=node.clock.now_us()
         )
         self._trace = None if folder is None else CaptureFile(folder / TRACE)
+        self._rows: list[Observation] = []  # that are not in the trace yet
+        self._export = Export(node)
         self._rest: dict[str, Any] = {}
         self._policies: dict[tuple[str, str], dict[str, Any]] = {}
         self._channels: dict[ChannelId, _Channel] = {}
@@ -135,7 +141,13 @@ class Recorder:
         found.consumed = list(self._consumed.values())
         found.lost = list(self._lost.values())
         if self._folder is not None:
+            self._write_rows()
             write_recording(self._folder, found, self.document)
+
+    def _write_rows(self) -> None:
+        rows, self._rows = self._rows, []
+        if self._trace is not None:
+            self._trace.extend(rows)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -146,7 +158,7 @@ class Recorder:
 
     def _see_all(self) -> None:
         """Compare what the node has with what was declared."""
-        document = export_of(self._node)
+        document = self._export.whole()
         for section in ("users", "permissions", "topic_permissions", *SECTIONS.values()):
             found = document.pop(section, [])
             for kind in (kind for kind, of in SECTIONS.items() if of == section):
@@ -185,7 +197,7 @@ class Recorder:
                 kind=kind, vhost=item["vhost"], name=name, item=item, first_us=self._node.clock.now_us()
             )
             self._declarations[key] = found
-        elif not _same(found.item, item):
+        elif found.item != item | ({"exclusive": True} if "exclusive" in found.item else {}):
             found.replaces.append(found.item)
             found.item = item
         return found
@@ -204,38 +216,19 @@ class Recorder:
             self._fresh.add((by.number, reply.queue))
             if command.passive:
                 return
-            item = {
-                "name": reply.queue,
-                "vhost": vhost,
-                "durable": command.durable,
-                "auto_delete": command.auto_delete,
-                "arguments": plain(command.arguments),
-            }
-            self._declared("queue", item | ({"exclusive": True} if command.exclusive else {}), by)
+            queue = self._broker.queue(reply.queue, vhost)
+            if queue is not None:
+                item = self._export.queue(queue)
+                self._declared("queue", item | ({"exclusive": True} if command.exclusive else {}), by)
         elif isinstance(command, commands.DeclareExchange) and not command.passive:
-            item = {
-                "name": command.exchange,
-                "vhost": vhost,
-                "type": command.type,
-                "durable": command.durable,
-                "auto_delete": command.auto_delete,
-                "internal": command.internal,
-                "arguments": plain(command.arguments),
-            }
-            self._declared("exchange", item, by)
-        elif isinstance(command, commands.BindQueue | commands.BindExchange):
-            to_queue = isinstance(command, commands.BindQueue)
-            source = command.exchange if to_queue else command.source
-            destination = (command.queue or self._last_queue(command.channel)) if to_queue else command.destination
-            item = {
-                "source": source,
-                "vhost": vhost,
-                "destination": destination,
-                "destination_type": "queue" if to_queue else "exchange",
-                "routing_key": command.routing_key,
-                "arguments": plain(command.arguments),
-            }
-            self._declared("binding", item, by)
+            host = self._broker.vhosts[vhost]
+            if command.exchange in host.exchanges and command.exchange not in STOCK:
+                self._declared("exchange", self._export.exchange(host.exchanges[command.exchange], host), by)
+        elif isinstance(command, commands.BindQueue):
+            queue_name = command.queue or self._last_queue(command.channel)
+            self._declared("binding", _binding(vhost, command, command.exchange, "queue", queue_name), by)
+        elif isinstance(command, commands.BindExchange):
+            self._declared("binding", _binding(vhost, command, command.source, "exchange", command.destination), by)
 
     def _last_queue(self, channel: ChannelId) -> str:
         found = self._broker.channels.get(channel)
@@ -359,6 +352,8 @@ class Recorder:
         published.republished += 1
         published.with_x_death += "x-death" in headers
         for name, value in headers.items():
+            if name in BROKER_HEADERS:
+                continue
             before = old.get(name, 0)
             counts = isinstance(value, int) and isinstance(before, int) and not isinstance(value, bool)
             if counts and value > before:
@@ -529,7 +524,9 @@ class Recorder:
         kind = happened.event
         if kind in TRACED and self._trace is not None:
             flow = self._broker.vhosts[happened.vhost].flow(self._broker.release)
-            self._trace.append(observation(happened, message, flow))
+            self._rows.append(observation(happened, message, flow))
+            if len(self._rows) == ROWS_AT_ONCE:
+                self._write_rows()
         if kind == _PUBLISHED:
             self._entering[happened.uid] = self._publishing
             if len(self._entering) > PUBLISHES_REMEMBERED:
@@ -586,6 +583,19 @@ class Recorder:
         found.times += 1
 
 
+def _binding(
+    vhost: str, command: commands.BindQueue | commands.BindExchange, source: str, kind: str, destination: str
+) -> dict[str, Any]:
+    return {
+        "source": source,
+        "vhost": vhost,
+        "destination": destination,
+        "destination_type": kind,
+        "routing_key": command.routing_key,
+        "arguments": plain(command.arguments),
+    }
+
+
 def _identities(by: ClientConnection, properties: Mapping[str, Any], body: bytes) -> list[Hashable]:
     """Return what two publishes of one message have in common."""
     found: list[Hashable] = [
@@ -594,33 +604,29 @@ def _identities(by: ClientConnection, properties: Mapping[str, Any], body: bytes
     return [*found, (by.number, body)] if body else found
 
 
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two items say the same of an object, as far as both say something."""
-    return all(other[name] == value for name, value in one.items() if name in other)
-
-
+STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
 _PUBLISHED, _ROUTED = Event.PUBLISHED, Event.ROUTED  # Python 3.11 takes long to look them up
 _OF_PUBLISHES = frozenset({Event.UNROUTABLE, Event.RETURNED})
-_COMMANDS: Mapping[type[Command], Callable[[Recorder, Any], None]] = {
-    commands.OpenConnection: Recorder._open_connection,
-    commands.CloseConnection: Recorder._close_connection,
-    commands.OpenChannel: Recorder._open_channel,
-    commands.CloseChannel: Recorder._close_channel,
-    commands.DeclareQueue: Recorder._ask,
-    commands.DeclareExchange: Recorder._ask,
-    commands.BindQueue: Recorder._ask,
-    commands.BindExchange: Recorder._ask,
-    commands.DeleteQueue: Recorder._ask,
-    commands.DeleteExchange: Recorder._ask,
-    commands.Consume: Recorder._ask,
-    commands.Get: Recorder._get,
-    commands.Qos: Recorder._qos,
-    commands.SelectConfirms: Recorder._confirms,
-    commands.Publish: Recorder._publish,
-    commands.Ack: Recorder._ack,
-    commands.Reject: Recorder._reject,
-    commands.Nack: Recorder._reject,
-    commands.Recover: Recorder._recover,
+_COMMANDS: Mapping[type[Command], Callable[[ApplicationRecorder, Any], None]] = {
+    commands.OpenConnection: ApplicationRecorder._open_connection,
+    commands.CloseConnection: ApplicationRecorder._close_connection,
+    commands.OpenChannel: ApplicationRecorder._open_channel,
+    commands.CloseChannel: ApplicationRecorder._close_channel,
+    commands.DeclareQueue: ApplicationRecorder._ask,
+    commands.DeclareExchange: ApplicationRecorder._ask,
+    commands.BindQueue: ApplicationRecorder._ask,
+    commands.BindExchange: ApplicationRecorder._ask,
+    commands.DeleteQueue: ApplicationRecorder._ask,
+    commands.DeleteExchange: ApplicationRecorder._ask,
+    commands.Consume: ApplicationRecorder._ask,
+    commands.Get: ApplicationRecorder._get,
+    commands.Qos: ApplicationRecorder._qos,
+    commands.SelectConfirms: ApplicationRecorder._confirms,
+    commands.Publish: ApplicationRecorder._publish,
+    commands.Ack: ApplicationRecorder._ack,
+    commands.Reject: ApplicationRecorder._reject,
+    commands.Nack: ApplicationRecorder._reject,
+    commands.Recover: ApplicationRecorder._recover,
 }
 # The commands that each answer belongs to: a Done by its method, others by their class.
 _ANSWER_TO: Mapping[Any, type[Command]] = {

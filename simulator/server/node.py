@@ -112,7 +112,7 @@ class Client(Protocol):
         """Drop the connection."""
 
 
-class NodeRecorder(Protocol):
+class ClientObserver(Protocol):
     """Sees what clients and operators do with a node."""
 
     def command(self, command: Command) -> None:
@@ -164,7 +164,7 @@ class Node:
         self.alarm = Alarm(broker, memory_limit_bytes)
         self.faults = Faults(broker, self.alarm)
         self.changes = Changes()
-        self.recorder: NodeRecorder | None = None
+        self.recorder: ClientObserver | None = None
         self.loopback_users: frozenset[str] = frozenset({"guest"})
         self.send_timeout_s = send_timeout_s
         self.slice_s = SLICE_S

@@ -67,9 +67,23 @@ def _file_name(name: str, request: Request) -> str:
     return _CONTROL.sub("", name).encode(errors="replace").decode("latin-1")
 
 
-def export_of(node: Node) -> dict[str, Any]:
-    """Return the export of everything, as the management API of a node answers it."""
-    return _whole(Request(ManagementState(node), "GET", (), {}, {}, {}, b""))
+class Export:
+    """What the management API of a node exports, asked in the process of the node."""
+
+    def __init__(self, node: Node) -> None:
+        self._request = Request(ManagementState(node), "GET", (), {}, {}, {}, b"")
+
+    def whole(self) -> dict[str, Any]:
+        """Return the export of everything."""
+        return _whole(self._request)
+
+    def queue(self, queue: QueueState) -> dict[str, Any]:
+        """Return the item of a queue, exclusive ones too, which an export leaves out."""
+        return _queue_json(queue, self._request)
+
+    def exchange(self, exchange: Exchange, vhost: VirtualHost) -> dict[str, Any]:
+        """Return the item of an exchange."""
+        return _exchange_json(exchange, vhost, self._request)
 
 
 def _version(request: Request) -> dict[str, str]:

@@ -15,7 +15,7 @@ from simulator.broker import Broker
 from simulator.capture.capture_errors import CaptureError
 from simulator.clock import Clock
 from simulator.message_history import RecordingBroker
-from simulator.record.recorder import Recorder
+from simulator.record.recorder import ApplicationRecorder
 from simulator.record.recording import FILES, Recording, RecordingError, is_recording
 from simulator.server.listeners import Listeners
 from simulator.server.node import MEMORY_LIMIT_BYTES, Node
@@ -56,6 +56,7 @@ def template_fields(amqp_url: str, management_url: str, vhost: str = "/") -> dic
     parts = urlsplit(amqp_url)
     return {
         "amqp_url": f"amqp://{USER}:{PASSWORD}@{parts.netloc}/{quote(vhost, safe='')}",
+        "management_host": urlsplit(management_url).netloc,
         "management_url": management_url.replace("://", f"://{USER}:{PASSWORD}@", 1),
         "host": parts.hostname or "",
         "port": str(parts.port),
@@ -95,7 +96,7 @@ def prepare_folder(folder: Path) -> None:
         raise RecordingError(f"{folder}: {error.strerror or error}") from error
 
 
-class Application:
+class RecordedCommand:
     """A command to be run against a broker of its own.
 
     Args:
@@ -142,7 +143,7 @@ class Application:
         node = self._node
         node.run_in(loop)
         listeners = await Listeners.start(node, *self._where)
-        recorder = Recorder(node, self._folder, self.command)
+        recorder = ApplicationRecorder(node, self._folder, self.command)
         exit_code = None
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop.set)
@@ -190,7 +191,7 @@ class Application:
         await self._node.caught_up()
 
 
-async def _save_again_and_again(recorder: Recorder) -> None:
+async def _save_again_and_again(recorder: ApplicationRecorder) -> None:
     while True:
         recorder.save()
         await asyncio.sleep(SAVE_S)
@@ -201,4 +202,4 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals, *, grou
         os.killpg(process.pid, number) if group else process.send_signal(number)
 
 
-__all__ = ["ENVIRONMENT", "Application", "CaptureError", "check_templates", "prepare_folder", "template_fields"]
+__all__ = ["ENVIRONMENT", "CaptureError", "RecordedCommand", "check_templates", "prepare_folder", "template_fields"]
