@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dlx.releases import TABLE
+from dlx.releases.versions import VERSIONS
 from simulator.capture.schema import COLUMNS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -54,3 +56,8 @@ def test_every_behaviour_and_every_column_is_there() -> None:
     releases, capture = ((DOCS / name).read_text(encoding="utf-8") for name in documents)
     assert [row.name for row in TABLE if releases.count(row.name) < 2] == []
     assert [name for name, *_ in COLUMNS if f"| `{name}` |" not in capture] == []
+
+
+def test_the_servers_behind_the_recordings_are_those_of_the_releases() -> None:
+    table = (DOCS / "evidence" / "recordings.md").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^\| (\d\.\d+) \| (\d[\d.]+) \|", table, re.MULTILINE)) == VERSIONS
