@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.testing.which_broker import brokers_of, check_configuration, chosen, failed, needed, releases_of
+from simulator.testing.which_broker import (
+    answer_within_s,
+    brokers_of,
+    check_configuration,
+    chosen,
+    failed,
+    needed,
+    releases_of,
+)
 
 if TYPE_CHECKING:
     from dlx.topology import Topology
@@ -34,6 +42,10 @@ _MARKER = (
 _RELEASES_MARKER = (
     "dlx_releases(*releases): run the test once for each of these releases of RabbitMQ, such as '3.13', '4.3'; on "
     "servers of other releases it is skipped"
+)
+_ANSWER_MARKER = (
+    "dlx_answer_within_s(seconds): how long a consumer may hold a delivery, in seconds of real time, before the "
+    "simulator's time goes on without it"
 )
 _NOTHING_GIVEN = (
     "dlx_topology: no definitions file is given; mark the test with @pytest.mark.dlx_topology(FILE), "
@@ -63,12 +75,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("dlx_release", "the release of RabbitMQ to simulate")
     parser.addini("dlx_releases", "the releases of RabbitMQ to simulate, one after the other, such as 3.13 4.3", "args")
     parser.addini("dlx_definitions", "the definitions to import into every test's broker", type="string")
+    parser.addini(
+        "dlx_answer_within_s",
+        "how long a consumer may hold a delivery, in seconds of real time, before the simulator's time goes on "
+        "without it",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the markers known, and look at what the options name before anything is collected."""
     config.addinivalue_line("markers", _MARKER)
     config.addinivalue_line("markers", _RELEASES_MARKER)
+    config.addinivalue_line("markers", _ANSWER_MARKER)
     check_configuration(config)
 
 
@@ -104,6 +122,9 @@ def dlx_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
             wanted = [release] if release else releases_of(request.node)
             if wanted and broker.release not in wanted:
                 pytest.skip(f"the test is for RabbitMQ {' and '.join(wanted)}, and this one is {broker.release}")
+            within_s = answer_within_s(request.node)
+            if within_s is not None:
+                broker.clock.answer_within_s = within_s
             request.node.stash[_BROKER] = broker
             yield broker
             del request.node.stash[_BROKER]
