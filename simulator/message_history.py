@@ -152,18 +152,21 @@ class MessageHistories:
 
     Attributes:
         limit: how many messages are kept.
+        first_uid: the number of the first message that is kept.
 
     Args:
         limit: how many messages to keep; the oldest are forgotten first.
+        first_uid: the number of the first message to keep; older ones are left out.
 
     Raises:
         ValueError: the limit is below 1.
     """
 
-    def __init__(self, limit: int = MESSAGES_MAX) -> None:
+    def __init__(self, limit: int = MESSAGES_MAX, first_uid: int = 1) -> None:
         if limit < 1:
             raise ValueError(f"expected a limit of at least 1, got {limit}")
         self.limit = limit
+        self.first_uid = first_uid
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self._omitted: Counter[int] = Counter()
         # What ``lost`` has found in how much of a history.
@@ -185,7 +188,7 @@ class MessageHistories:
         """Keep what happened to a copy of a message. Messages that the firehose publishes are left out."""
         kept = self._kept.get(happened.uid)
         if kept is None:
-            if message.exchange == _FIREHOSE:
+            if message.exchange == _FIREHOSE or happened.uid < self.first_uid:
                 return
             kept = self._begin(happened.uid, happened.vhost)
         if len(kept) < _FULL or (len(kept) < _FULL_OF_LOSSES and happened.event in MAY_LOSE):

@@ -113,6 +113,8 @@ class Broker(Protocol):
 
     # PublishAndGet says what these do and raise.
 
+    def empty(self) -> None: ...
+
     def publish(
         self,
         exchange: str,

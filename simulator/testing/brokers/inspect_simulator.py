@@ -190,7 +190,8 @@ class SimulatorInspection:
 
 
 def _check_complete(broker: RecordingBroker) -> None:
-    if broker.last_uid and broker.histories.get(1) is None:
+    first_uid = broker.histories.first_uid
+    if broker.last_uid >= first_uid and broker.histories.get(first_uid) is None:
         raise ValueError(
             "the histories of the first messages are not kept, so it is unknown whether one was lost: "
             "record from the start, with RecordingBroker(histories=MessageHistories(limit=...)) for more messages"

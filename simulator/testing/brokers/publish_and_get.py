@@ -21,11 +21,15 @@ __tracebackhide__ = True  # pytest shows the line of the test instead
 class PublishAndGet:
     """Part of a broker under test: a client of its own for the thread of the test.
 
+    Attributes:
+        purged: how many messages ``empty`` has removed.
+
     A broker that has it also says how many messages are ready, how clients' work is waited for, and how time passes.
     """
 
     vhost: str
     amqp_url: str
+    purged: int = 0
 
     def publish(
         self,
@@ -132,6 +136,11 @@ class PublishAndGet:
         """Do as ``wait_for`` without blocking the event loop, whose consumers go on."""
         waiting = partial(self.wait_for, queue, messages=messages, within_s=within_s)
         return await asyncio.to_thread(waiting, answer_within_s=answer_within_s)
+
+    def empty(self) -> None:
+        """Purge all queues. What consumers hold, and what is in streams and exclusive queues, stays."""
+        for queue in self._names("queue"):
+            self.purged += self._client.purge(queue)
 
     def disconnect(self) -> None:
         """Close the connection of these methods; the next of them opens another."""

@@ -50,6 +50,14 @@ class SimulatedBroker(PublishAndGet):
         self.server.check_running()
         return call(self.amqp_url, self.management_url, method, path, body)
 
+    def empty(self) -> None:
+        """Wait for consumers, purge all queues, and forget the faults and what became of messages before."""
+        self.clock.pass_time(0)
+        super().empty()
+        self.faults.clear()
+        self.server.run(_record_all)
+        self.clock.left_behind.clear()
+
     def _hear(self) -> None:
         hear_clients(self.server)
 
@@ -112,7 +120,7 @@ class Simulator:
 
 def _record_all(node: Node) -> None:
     assert isinstance(node.broker, RecordingBroker)  # it serves the management API
-    node.broker.histories = MessageHistories(HISTORIES_MAX)
+    node.broker.histories = MessageHistories(HISTORIES_MAX, node.broker.last_uid + 1)
 
 
 def _import_simulated(broker: SimulatedBroker, topology: OneTopology) -> None:
