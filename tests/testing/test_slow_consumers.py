@@ -132,6 +132,26 @@ def test_what_time_did_not_wait_for_is_named(broker: SimulatedBroker) -> None:
         finish.set()
 
 
+def test_a_consumer_that_was_too_late_once_is_waited_for_again(broker: SimulatedBroker) -> None:
+    finish, broker.clock.answer_within_s = threading.Event(), 2
+
+    def be_late_once(channel: Any, tag: int) -> None:
+        finish.wait(60)
+        reject_late(channel, tag)
+
+    with in_thread(broker, be_late_once):
+        broker.publish("", WORK)
+        broker.clock.advance(seconds=1)
+        assert len(broker.clock.remarks()) == 1
+        broker.publish("", WORK)
+        finish.set()
+        broker.clock.left_behind.clear()
+        while broker.api("GET", f"queues/%2F/{WAIT}")["messages"] < 1:
+            pass  # the first is answered when its consumer likes to
+        assert broker.wait_for(PARKED, messages=2, within_s=3600) == 60
+        assert broker.clock.remarks() == []
+
+
 def test_a_failed_test_names_the_consumer(loaded: None, pytester: pytest.Pytester) -> None:
     """The consumer timeout closes the channel, and the failure says why."""
     pytester.makepyfile("""

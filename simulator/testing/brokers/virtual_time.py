@@ -8,9 +8,9 @@ import os
 import socket
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
+from simulator.broker import Channel, Unacked
 from simulator.clock import duration_us
 from simulator.server.in_process import THREAD_NAME, Server
 from simulator.server.node import Node
@@ -59,7 +59,9 @@ class VirtualClock(AwaitableClock):
         self._server = server
         self.answer_within_s = answer_within_s
         self.left_behind: dict[str, str] = {}
-        self._held: dict[Hashable, tuple[_Owed, float]] = {}
+        # Who sent nothing more, after how many bytes, and which deliveries were held; each for how long.
+        self._silent: dict[Hashable, tuple[int, float]] = {}
+        self._given_up: dict[Unacked, float] = {}
 
     def now_us(self) -> int:
         """Return the time, microseconds since 1970."""
@@ -114,10 +116,7 @@ class VirtualClock(AwaitableClock):
         return server.clock.now_us()
 
     def _wait(self, answers: _Answers) -> None:
-        """Wait until no consumer holds a delivery, or none is waited for any longer.
-
-        One that is not waited for any longer is waited for again when it has sent something, or for a longer time.
-        """
+        """Wait until no consumer holds a delivery that is waited for."""
         answers.begin()
         while True:
             hear_clients(self._server)
@@ -129,27 +128,29 @@ class VirtualClock(AwaitableClock):
                 answers.check_own_loop(owed)
             why = answers.why_over(owed)
             if why is not None:
-                self._held.update({connection: (each, answers.within_s) for connection, each in owed.items()})
+                self._give_up(owed, answers.within_s)
                 self._leave_behind(owed, why)
                 return
             time.sleep(answers.pause_s())
 
     def _owed(self, node: Node, within_s: float) -> dict[Hashable, _Owed]:
-        """Return what each connection with deliveries to settle owes."""
-        queues: dict[Hashable, Counter[str]] = {}
+        """Return what each connection owes that is waited for."""
+        found: dict[Hashable, _Owed] = {}
         for channel in node.broker.channels.values():
-            for unacked in channel.unacked.values():
-                consumer = unacked.consumer
-                if consumer is not None and consumer.tag in channel.consumers and not unacked.timed_out:
-                    queues.setdefault(channel.connection.id, Counter())[unacked.queue.name] += 1
-        owed = ((connection, _Owed(node, connection, names)) for connection, names in queues.items())
-        return {connection: each for connection, each in owed if self._is_waited_for(connection, each, within_s)}
+            deliveries = [each for each in channel.unacked.values() if _is_expected(each, channel)]
+            waited_for = [each for each in deliveries if self._given_up.get(each, -1) < within_s]
+            if waited_for:
+                found.setdefault(channel.connection.id, _Owed(node, channel)).add(waited_for)
+        return {
+            connection: owed
+            for connection, owed in found.items()
+            if self._silent.get(connection, (0, -1))[1] < within_s or owed.heard != self._silent[connection][0]
+        }
 
-    def _is_waited_for(self, connection: Hashable, owed: _Owed, within_s: float) -> bool:
-        before, waited_s = self._held.get(connection, (None, 0.0))
-        if before is None or within_s > waited_s:
-            return True
-        return owed.heard != before.heard and owed.count > before.count
+    def _give_up(self, owed: Mapping[Hashable, _Owed], within_s: float) -> None:
+        """Wait no longer: for those who stay silent, and for the deliveries that others went past."""
+        self._silent |= {connection: (each.heard, within_s) for connection, each in owed.items()}
+        self._given_up |= {delivery: within_s for each in owed.values() for delivery in each.oldest}
 
     def _leave_behind(self, owed: Mapping[Hashable, _Owed], why: str) -> None:
         self.left_behind |= {queue: why for each in owed.values() for queue in each.queues}
@@ -168,15 +169,29 @@ class _Owed:
         heard: how many bytes the client has sent.
         count: how many deliveries it holds.
         queues: the queues that they come from.
+        oldest: the first of them on each channel, which is answered next.
         peer: the client's end of the connection; ``None`` for a client that has none.
     """
 
-    def __init__(self, node: Node, connection: Hashable, queues: Counter[str]) -> None:
-        client = node.connections.get(connection)
+    def __init__(self, node: Node, channel: Channel) -> None:
+        client = node.connections.get(channel.connection.id)
         self.heard = -1 if client is None else client.received_bytes
-        self.count = queues.total()
-        self.queues = list(queues)
         self.peer = None if client is None else (client.peer_host, client.peer_port)
+        self.count = 0
+        self.queues: list[str] = []
+        self.oldest: list[Unacked] = []
+
+    def add(self, deliveries: Sequence[Unacked]) -> None:
+        """Add the deliveries of one channel."""
+        self.count += len(deliveries)
+        self.queues += dict.fromkeys(each.queue.name for each in deliveries)
+        self.oldest.append(deliveries[0])
+
+
+def _is_expected(delivery: Unacked, channel: Channel) -> bool:
+    """Return whether a consumer that is still there has to settle a delivery."""
+    consumer = delivery.consumer
+    return consumer is not None and consumer.tag in channel.consumers and not delivery.timed_out
 
 
 class _Answers:
