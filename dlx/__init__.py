@@ -12,6 +12,7 @@ from dlx._lazy import lazy
 
 if TYPE_CHECKING:
     from dlx.consumer import DeathHistory as DeathHistory
+    from dlx.consumer import attempts as attempts
     from dlx.consumer import death_history as death_history
     from dlx.dead_lettering import DeadLetter as DeadLetter
     from dlx.dead_lettering import dead_letter as dead_letter
@@ -48,7 +49,7 @@ else:
     __all__, __getattr__, __dir__ = lazy(
         __name__,
         {
-            "dlx.consumer": ("DeathHistory", "death_history"),
+            "dlx.consumer": ("DeathHistory", "attempts", "death_history"),
             "dlx.dead_lettering": ("DeadLetter", "dead_letter"),
             "dlx.death_headers": ("QueueCrashError",),
             "dlx.deaths": ("Death", "DeathPoint"),

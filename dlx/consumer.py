@@ -179,6 +179,18 @@ def death_history(source: MessageSource) -> DeathHistory:
     )
 
 
+def attempts(source: MessageSource, queue: str | None = None) -> int:
+    """Return how often the message in ``source`` was rejected: failed attempts, this delivery not included.
+
+    It is the count in ``x-death``: ``attempts`` of its ``death_history``, or ``rejected_in`` one ``queue``.
+    ``failures`` of the history also knows what a quorum queue and ``republish_headers`` count.
+
+    Raises ``TypeError`` as ``death_history`` does.
+    """
+    history = death_history(source)
+    return history.attempts if queue is None else history.rejected_in(queue)
+
+
 def headers_of(source: MessageSource) -> Mapping[str, Any]:
     """Return the headers in or of ``source``, their names as text. Raises as ``death_history`` does."""
     try:

@@ -8,7 +8,7 @@ letters, because they share the message's number.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple, Self
@@ -20,6 +20,7 @@ from dlx.releases import DEFAULT, Release
 from simulator.broker import Broker, NodeState, snapshots
 from simulator.events import LOSSES, Event, Happened, copies_added, losses
 from simulator.message_location import locations
+from simulator.pictures.repetitions import repeats
 from simulator.time_spans import span
 
 MESSAGES_MAX = 10_000
@@ -38,7 +39,7 @@ _SENTENCES = {
     Event.DEFERRED: "the queue '{queue}' refused it for now: the dead letter is still held and will be sent again",
     Event.DELIVERED: "the queue '{queue}' handed it to a consumer",
     Event.EXTENDED: "the consumer of '{queue}' got longer for it",
-    Event.ACKED: "the consumer acknowledged it: that copy is done with",
+    Event.ACKED: "the consumer of '{queue}' acknowledged it: that copy is done with",
     Event.REJECTED: "the consumer of '{queue}' rejected it for good",
     Event.REQUEUED: "it went back to the queue '{queue}'",
     Event.EXPIRED: "its time to live ran out in the queue '{queue}'",
@@ -105,14 +106,12 @@ class MessageHistory(msgspec.Struct, kw_only=True):
         return life_fragment(self.events, self.sentences())
 
     def story(self) -> list[str]:
-        """Return the history in sentences, without where the message is now."""
-        told, before = [], None
-        for event in self.events:
-            told.append(f"{_when(event.time_us, before)} {what_happened(event)}.")
-            before = event.time_us
-        if self.omitted:
-            told.insert(EVENTS_PER_MESSAGE_MAX, f"{self.omitted} further events were not kept.")
-        return told
+        """Return the history in sentences, without where the message is now. What repeats itself is told once."""
+        if not self.omitted:
+            return list(_told(self.events, None))
+        first, others = self.events[:EVENTS_PER_MESSAGE_MAX], self.events[EVENTS_PER_MESSAGE_MAX:]
+        omitted = f"{self.omitted} further events were not kept."
+        return [*_told(first, None), omitted, *_told(others, first[-1].time_us)]
 
     def last(self) -> str:
         """Say what happened last."""
@@ -152,18 +151,21 @@ class MessageHistories:
 
     Attributes:
         limit: how many messages are kept.
+        first_uid: the number of the first message that is kept.
 
     Args:
         limit: how many messages to keep; the oldest are forgotten first.
+        first_uid: the number of the first message to keep; older ones are left out.
 
     Raises:
         ValueError: the limit is below 1.
     """
 
-    def __init__(self, limit: int = MESSAGES_MAX) -> None:
+    def __init__(self, limit: int = MESSAGES_MAX, first_uid: int = 1) -> None:
         if limit < 1:
             raise ValueError(f"expected a limit of at least 1, got {limit}")
         self.limit = limit
+        self.first_uid = first_uid
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self._omitted: Counter[int] = Counter()
         # What ``lost`` has found in how much of a history.
@@ -185,7 +187,7 @@ class MessageHistories:
         """Keep what happened to a copy of a message. Messages that the firehose publishes are left out."""
         kept = self._kept.get(happened.uid)
         if kept is None:
-            if message.exchange == _FIREHOSE:
+            if message.exchange == _FIREHOSE or happened.uid < self.first_uid:
                 return
             kept = self._begin(happened.uid, happened.vhost)
         if len(kept) < _FULL or (len(kept) < _FULL_OF_LOSSES and happened.event in MAY_LOSE):
@@ -370,6 +372,32 @@ class RecordingBroker(Broker):
         host = self.vhosts.get(history.vhost)  # a copy may be where no event that was kept shows it
         found = [] if host is None else locations(self, uid, history.vhost, host.queues)
         return [*history.story(), *(found or [_GONE])]
+
+
+def repeated(events: Sequence[Happened]) -> Iterator[tuple[Sequence[Happened], str, int]]:
+    """Yield the events in parts, each with how often it comes in a row, in words (empty for once), and its end."""
+    at = 0
+    for part, times in repeats([what_happened(event) for event in events]):
+        size = len(part)
+        found = events[at : at + size * times]
+        at += size * times
+        if size * times <= 2:  # told twice they are as short
+            yield from (([event], "", event.time_us) for event in found)
+            continue
+        spent_us = found[-1].time_us - found[0].time_us
+        often = f"{times:,} times{f' in {span(spent_us)}' * (spent_us > 0)}."
+        told = "" if times == 1 else f"These {size}, {often}" if size > 1 else often
+        yield found[:size], told, found[-1].time_us
+
+
+def _told(events: Sequence[Happened], before_us: int | None) -> Iterator[str]:
+    """Yield the events in sentences; ``before_us`` is the time of the event before them."""
+    for part, often, ended_us in repeated(events):
+        for event in part:
+            told = f"{_when(event.time_us, before_us)} {what_happened(event)}."
+            before_us = event.time_us
+            yield f"{told} ({often})" if often and event is part[-1] else told
+        before_us = ended_us
 
 
 def _sentence(event: Happened) -> str:

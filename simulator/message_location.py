@@ -12,7 +12,13 @@ def locations(broker: Broker, uid: int, vhost: str, queues: Iterable[str]) -> li
     """Return a sentence for each copy of the message in these queues of the virtual host."""
     host = broker.vhosts.get(vhost)
     found = [] if host is None else [host.queues[name] for name in dict.fromkeys(queues) if name in host.queues]
-    return [sentence for queue in found for sentence in _in_queue(broker, queue, uid)]
+    told = [sentence for queue in found for sentence in _in_queue(broker, queue, uid)]
+    return told if len(told) < 2 else [_of_one_copy(sentence) for sentence in told]
+
+
+def _of_one_copy(sentence: str) -> str:
+    """Return the sentence about a message as one about one of its copies."""
+    return sentence.replace("It is ", "One copy is ", 1).replace(" holds it:", " holds one copy:", 1)
 
 
 def _in_queue(broker: Broker, queue: QueueState, uid: int) -> Iterator[str]:

@@ -20,6 +20,8 @@ from simulator.server.node import Node
 
 Result = TypeVar("Result")
 _STOP_S = 10
+THREAD_NAME = "dlx serve"
+"""The thread that a server runs in."""
 
 
 class ServerClock:
@@ -113,7 +115,7 @@ class Server:
         self._node = Node(
             broker, clock, self._loop, memory_limit_bytes=memory_limit_bytes, send_timeout_s=send_timeout_s
         )
-        self._thread = threading.Thread(target=self._loop.run_forever, name="dlx serve", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name=THREAD_NAME, daemon=True)
         self._thread.start()
         starting = Listeners.start(self._node, host, port, management_port, metrics_port)
         try:

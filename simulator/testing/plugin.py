@@ -8,6 +8,7 @@ nothing but pytest; the rest is loaded when a test asks for it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.testing.which_broker import brokers_of, check_configuration, chosen, failed, needed, releases_of
+from simulator.testing.which_broker import (
+    answer_within_s,
+    brokers_of,
+    check_configuration,
+    chosen,
+    failed,
+    needed,
+    releases_of,
+)
 
 if TYPE_CHECKING:
     from dlx.topology import Topology
@@ -34,6 +43,15 @@ _MARKER = (
 _RELEASES_MARKER = (
     "dlx_releases(*releases): run the test once for each of these releases of RabbitMQ, such as '3.13', '4.3'; on "
     "servers of other releases it is skipped"
+)
+_ANSWER_MARKER = (
+    "dlx_answer_within_s(seconds): how long a consumer may hold a delivery, in seconds of real time, before the "
+    "simulator's time goes on without it"
+)
+_SHARED = "dlx_session_broker"
+_MARKED_FOR_ALL = (
+    "dlx_topology: this test has the broker of the whole run, whose definitions and release are those of the command "
+    "line or the configuration; leave the marker out"
 )
 _NOTHING_GIVEN = (
     "dlx_topology: no definitions file is given; mark the test with @pytest.mark.dlx_topology(FILE), "
@@ -63,22 +81,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("dlx_release", "the release of RabbitMQ to simulate")
     parser.addini("dlx_releases", "the releases of RabbitMQ to simulate, one after the other, such as 3.13 4.3", "args")
     parser.addini("dlx_definitions", "the definitions to import into every test's broker", type="string")
+    parser.addini(
+        "dlx_answer_within_s",
+        "how long a consumer may hold a delivery, in seconds of real time, before the simulator's time goes on "
+        "without it",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the markers known, and look at what the options name before anything is collected."""
     config.addinivalue_line("markers", _MARKER)
     config.addinivalue_line("markers", _RELEASES_MARKER)
+    config.addinivalue_line("markers", _ANSWER_MARKER)
     check_configuration(config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once for each broker that was given, and for each release that it is for."""
-    if "dlx_broker" not in metafunc.fixturenames:
+    shared = _SHARED in metafunc.fixturenames
+    if not shared and "dlx_broker" not in metafunc.fixturenames:
         return
     given = brokers_of(metafunc.definition)
     if given:
-        metafunc.parametrize("dlx_broker", given, ids=[backend.id for backend in given], indirect=True)
+        name = _SHARED if shared else "dlx_broker"
+        metafunc.parametrize(name, given, ids=[backend.id for backend in given], indirect=True)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -93,20 +119,56 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture
 def dlx_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """A fresh broker: amqp_url, management_url, clock, release, vhost, api(method, path, body)."""
+    """A fresh broker: amqp_url, management_url, clock, release, vhost, api(method, path, body).
+
+    In a test that also has the broker of the whole run it is that one, with all queues empty.
+    """
+    file, release, vhost = _marked(request)
+    with contextlib.ExitStack() as ended:
+        if _SHARED in request.fixturenames:
+            broker: Broker = request.getfixturevalue(_SHARED)
+            if file or release or vhost:
+                raise failed(_MARKED_FOR_ALL)
+            broker.empty()
+        else:
+            broker = ended.enter_context(_started(request, file, release, vhost))
+        wanted = [release] if release else releases_of(request.node)
+        if wanted and broker.release not in wanted:
+            pytest.skip(f"the test is for RabbitMQ {' and '.join(wanted)}, and this one is {broker.release}")
+        within_s, before_s = answer_within_s(request.node), broker.clock.answer_within_s
+        if within_s is not None:
+            broker.clock.answer_within_s = within_s
+        request.node.stash[_BROKER] = broker
+        yield broker
+        del request.node.stash[_BROKER]
+        broker.clock.answer_within_s = before_s
+
+
+@pytest.fixture(scope="session")
+def dlx_session_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """One broker for the whole run, for an application that is configured once."""
+    with _started(request) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def dlx_session_amqp_url(dlx_session_broker: Broker) -> str:
+    """Where AMQP clients connect to the broker of the whole run, with user, password and virtual host."""
+    return dlx_session_broker.amqp_url
+
+
+@contextlib.contextmanager
+def _started(
+    request: pytest.FixtureRequest, file: str | None = None, release: str | None = None, vhost: str | None = None
+) -> Iterator[Broker]:
+    """Yield a new broker. Raises a failure that says why there is none, or ends the run."""
     from dlx.releases import UnknownReleaseError
     from simulator.definitions import DefinitionsError
     from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
 
-    file, release, vhost = _marked(request)
     try:
         with chosen(request).broker(release, _topology(request, file, vhost)) as broker:
-            wanted = [release] if release else releases_of(request.node)
-            if wanted and broker.release not in wanted:
-                pytest.skip(f"the test is for RabbitMQ {' and '.join(wanted)}, and this one is {broker.release}")
-            request.node.stash[_BROKER] = broker
             yield broker
-            del request.node.stash[_BROKER]
     except DefinitionsError as error:
         raise failed(str(error)) from None
     except UnknownReleaseError as error:
@@ -179,7 +241,7 @@ def _topology(request: pytest.FixtureRequest, marked: str | None, vhost: str | N
     root, here = config.rootpath, config.invocation_params.dir
     configured = config.inipath.parent if config.inipath else root
     sources = [
-        (marked, "@pytest.mark.dlx_topology", (request.path.parent, root)),
+        (marked, "@pytest.mark.dlx_topology", (request.path.parent, root) if marked else ()),
         (config.getoption("dlx_definitions"), "--dlx-definitions", (here, root)),
         (config.getini("dlx_definitions"), "dlx_definitions", (configured,)),
     ]

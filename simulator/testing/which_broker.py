@@ -6,8 +6,9 @@ else the configuration. Like the plugin, this loads nothing but pytest until a t
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,10 +25,11 @@ _RELEASES = pytest.StashKey["list[Backend]"]()
 
 def check_configuration(config: pytest.Config) -> None:
     """Find the brokers that options and the configuration name. Raises ``pytest.UsageError``."""
-    releases = config.getini("dlx_releases")
-    if releases and config.getini("dlx_release"):
+    releases = _releases_in(config, "dlx_releases")
+    if releases and _releases_in(config, "dlx_release"):
         raise pytest.UsageError("dlx_release and dlx_releases in the configuration do the same; leave one of them out")
     config.stash[_RELEASES] = _simulators(config, releases, "dlx_releases in the configuration")
+    configured_answer_within_s(config)
     named = config.getoption("dlx_broker")
     if named:
         config.stash[BACKENDS] = [_find_backend(config, name) for name in named]
@@ -91,9 +93,13 @@ def _marked_release(test: pytest.Item | pytest.Collector) -> bool:
 
 def _release(config: pytest.Config) -> str | None:
     """Return the release that the simulator is to be, if the command line or the configuration names one."""
-    source = "--dlx-release" if config.getoption("dlx_release") else "dlx_release in the configuration"
-    named = config.getoption("dlx_release") or config.getini("dlx_release")
-    return _checked(config, named, source) if named else None
+    named: str | None = config.getoption("dlx_release")
+    if named:
+        return _checked(config, named, "--dlx-release")
+    configured = _releases_in(config, "dlx_release")
+    if len(configured) > 1:
+        raise pytest.UsageError("dlx_release in the configuration names one release; dlx_releases names several")
+    return _checked(config, configured[0], "dlx_release in the configuration") if configured else None
 
 
 def _checked(config: pytest.Config, version: str, source: str) -> str:
@@ -142,6 +148,81 @@ def _backend(config: pytest.Config, name: str, release: str | None = None) -> Ba
         raise pytest.UsageError(f"--dlx-broker: {error}") from error
     config.add_cleanup(found.close)
     return found
+
+
+# The configuration, in which TOML may have numbers. pytest refuses them where it wants text.
+
+
+def configured_answer_within_s(config: pytest.Config) -> float | None:
+    """Return ``dlx_answer_within_s`` of the configuration; ``None`` without it. Raises ``pytest.UsageError``."""
+    value = _configured(config, "dlx_answer_within_s")
+    return None if value in ("", None) else _seconds("dlx_answer_within_s in the configuration", value)
+
+
+def answer_within_s(test: pytest.Item | pytest.Collector) -> float | None:
+    """Return how long time stands for a consumer, seconds: of the closest marker, else of the configuration."""
+    marker = test.get_closest_marker("dlx_answer_within_s")
+    if marker is None:
+        return configured_answer_within_s(test.config)
+    if len(marker.args) != 1 or marker.kwargs:
+        raise failed("expected @pytest.mark.dlx_answer_within_s(seconds), such as dlx_answer_within_s(30)")
+    try:
+        return _seconds("@pytest.mark.dlx_answer_within_s", marker.args[0])
+    except pytest.UsageError as error:
+        raise failed(str(error)) from None
+
+
+def _seconds(source: str, value: Any) -> float:
+    from simulator.testing.brokers.broker_under_test import seconds_of
+
+    try:
+        return seconds_of(source, value)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def _releases_in(config: pytest.Config, option: str) -> list[str]:
+    """Return the releases of an option of the configuration, as text. Raises ``pytest.UsageError``."""
+    value = _configured(config, option)
+    if isinstance(value, str):
+        value = value.split()
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    return [_release_text(each, option, isinstance(value, list)) for each in values]
+
+
+def _release_text(value: object, option: str, in_list: bool) -> str:
+    """Return the release that a value of TOML names: 4.3 is '4.3', but 3.1 may be meant for '3.10'."""
+    from dlx.releases import RELEASES
+
+    if isinstance(value, str):
+        return value
+    longer = f"{value}0"
+    if isinstance(value, float) and longer not in RELEASES:
+        return str(value)
+    right = f'"{longer if longer in RELEASES else RELEASES[-1]}"'
+    told = f"{option} in the configuration: expected releases in quotes, such as {f'[{right}]' if in_list else right}"
+    if longer in RELEASES:
+        told = f"{option} in the configuration: TOML drops the last zero of {longer}, so write {right} in quotes"
+    raise pytest.UsageError(f"{told}; got {value!r}")
+
+
+def _configured(config: pytest.Config, option: str) -> Any:
+    try:
+        return config.getini(option)
+    except (TypeError, pytest.UsageError):
+        found = _in_toml(config, option)
+        if found is None:
+            raise
+        return found
+
+
+def _in_toml(config: pytest.Config, option: str) -> Any:
+    """Return an option as the TOML file of the configuration has it; ``None`` if it has not."""
+    if config.inipath is None or config.inipath.suffix != ".toml":
+        return None
+    document = tomllib.loads(config.inipath.read_text(encoding="utf-8"))
+    tables: Any = document.get("tool", document).get("pytest", {})
+    return tables.get(option, tables.get("ini_options", {}).get(option))
 
 
 # Failures

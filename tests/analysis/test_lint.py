@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import click
+import pika
 import pytest
 
+import dlx
 from dlx.releases import RELEASES, release
 from simulator.analysis.findings import Finding
 from simulator.analysis.lint.linting import LintReport, lint
 from simulator.analysis.lint.rule import RULES, LintRule
 from simulator.analysis.snapshot import Snapshot
+from simulator.cli.main import cli
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions, read_definitions
 from simulator.scenario.properties.property_registry import Lossless
 from simulator.scenario.trial import Trial
@@ -50,6 +55,26 @@ def test_an_error_has_a_history_that_loses_a_message(rule: LintRule) -> None:
             trial = Trial(EXAMPLES / f"{rule.name}.json", release=linted(rule).release, properties=[Lossless()])
             with pytest.raises(AssertionError, match="lossless is broken"):
                 trial.play(each.history)
+
+
+REJECTED_TWICE = {"x-death": [{"queue": "orders", "reason": "rejected", "count": 2}]}
+
+
+def test_what_documents_and_fixes_recommend_runs() -> None:
+    """In backticks are commands of dlx with their options, and Python for the properties of a message."""
+    documents = [text for each in RULES.values() for text in (each.document.why, each.document.fix)]
+    fixes = [each.fix.text for rule in RULES.values() for each in linted(rule).findings]
+    recommended = set(re.findall(r"`(.+?)`", "\n".join([*documents, *fixes])))
+    commands = {each for each in recommended if each.startswith("dlx ")}
+    assert "dlx fuzz" in commands
+    for command in commands:
+        _, name, *options = command.split()
+        known = {option for parameter in cli.get_command(click.Context(cli), name).params for option in parameter.opts}
+        assert set(options) <= known
+    properties = pika.BasicProperties(headers=REJECTED_TWICE)
+    assert {line: eval(line, {"dlx": dlx, "properties": properties}) for line in recommended - commands} == {
+        "dlx.attempts(properties)": 2
+    }
 
 
 TOPOLOGIES = Path("examples/topologies")

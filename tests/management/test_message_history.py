@@ -69,6 +69,23 @@ def test_a_history_is_told_with_its_dead_letters_and_the_time_between(broker: Re
     ]
 
 
+def test_what_repeats_itself_is_told_once(broker: RecordingBroker) -> None:
+    """The time after it counts from its last repetition."""
+    publish(broker, "plain", "m")
+    for round_ in range(21):
+        broker.handle(Get(CHANNEL, "plain"), START_US + round_ * 1_000_000)
+        broker.handle(Reject(CHANNEL, round_ + 1, requeue=True), START_US + round_ * 1_000_000 + 250_000)
+    broker.handle(Get(CHANNEL, "plain"), START_US + 25_250_000)
+    assert broker.histories.explain(uid(broker, "m")) == [
+        "At 2023-11-14 22:13:20.000 it was published to the default exchange with the routing key 'plain'.",
+        "At once it entered the queue 'plain'.",
+        "At once the queue 'plain' handed it to a consumer.",
+        "250 ms later it went back to the queue 'plain' (reject). (These 2, 21 times in 20 s 250 ms.)",
+        "5 s later the queue 'plain' handed it to a consumer.",
+        "It is in 'plain'.",
+    ]
+
+
 def test_why_a_message_was_dropped(broker: RecordingBroker) -> None:
     publish(broker, "plain", "first")
     publish(broker, "plain", "second")

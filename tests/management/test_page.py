@@ -180,6 +180,37 @@ def test_a_living_message_says_where_it_is(server: Page) -> None:
     assert "Lost" not in told
 
 
+def test_a_message_with_a_lost_copy_says_where_the_other_is(server: Page) -> None:
+    server.queue("bills", message_ttl=1_000, dead_letter_exchange="biils.dlx")
+    server.queue("work")
+    server.publish("bills", message_id="bill-7", headers={"CC": ["work"]})
+    server.advance(seconds=2)
+    told = plain(server.text("?message=1"))
+    assert "One copy lost, another is in 'work'. The copy in 'bills' was dropped: it died in the queue 'bills'" in told
+    assert "One copy entered the queue 'work'." in told
+    assert "Lost." not in told
+
+
+def test_a_message_with_two_copies_says_where_each_is(server: Page) -> None:
+    server.queue("mail")
+    server.queue("work")
+    server.publish("mail", headers={"CC": ["work"]})
+    told = plain(server.text("?message=1"))
+    assert "One copy is in the queue 'mail', ready at place 1 of 1." in told
+    assert "One copy is in the queue 'work', ready at place 1 of 1." in told
+    assert "It is in" not in told
+
+
+def test_what_happens_to_a_message_again_and_again_is_told_once(server: Page) -> None:
+    server.queue("work")
+    server.publish("work")
+    for _ in range(21):
+        server("POST", "/api/queues/%2F/work/get", {"count": 1, "ackmode": "reject_requeue_true", "encoding": "auto"})
+    told = plain(server.text("?message=1"))
+    assert told.count("It went back to the queue 'work'") == 1
+    assert "These 2, 21 times." in told
+
+
 @pytest.mark.parametrize("number", ["2", "x", "", "9" * 30, "٣"])
 def test_a_message_that_nobody_knows_is_not_found(server: Page, number: str) -> None:
     server.queue("work")

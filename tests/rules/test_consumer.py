@@ -50,6 +50,15 @@ def test_a_retry_loop_is_counted_by_queue_and_reason() -> None:
     assert history.path == "mail rejected -> orders rejected x3 -> orders.wait expired x3"
 
 
+def test_the_count_alone_needs_no_history() -> None:
+    properties = pika.BasicProperties(headers={"x-death": [entry(count=3), entry("mail"), entry("mail", "expired")]})
+    assert dlx.attempts(properties) == 4
+    assert dlx.attempts(properties, "orders") == 3
+    assert dlx.attempts(None) == 0
+    with pytest.raises(TypeError, match="source: expected a message's properties"):
+        dlx.attempts("orders")  # type: ignore[arg-type]
+
+
 def test_other_reasons_are_no_rejection() -> None:
     history = history_of(*(entry("q", reason) for reason in REASONS))
     assert (history.attempts, history.total) == (1, 4)

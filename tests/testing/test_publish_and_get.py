@@ -190,9 +190,8 @@ def test_a_queue_that_goes_away_is_told(simulated: SimulatedBroker) -> None:
         simulated.wait_for("short", within_s=10)
 
 
-def test_a_consumer_that_answers_is_waited_for(simulated: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_consumer_that_answers_is_waited_for(simulated: SimulatedBroker) -> None:
     """A retry goes round until its consumer parks the message: the time stops at that moment."""
-    monkeypatch.setattr("simulator.testing.brokers.simulated.ANSWER_S", 10)  # a busy machine is no reason to fail
     declare(simulated, "orders", **{**TO_DEAD, "x-dead-letter-routing-key": "wait"})
     back = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders"}
     declare(simulated, "wait", **back, **{"x-message-ttl": 60_000})

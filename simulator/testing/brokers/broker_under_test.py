@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,15 +20,64 @@ class BrokerUnavailableError(Exception):
 
 
 class Clock(Protocol):
-    """The time of a broker under test."""
+    """The time of a broker under test.
+
+    Attributes:
+        answer_within_s: how long a consumer may hold a delivery, seconds of real time, before virtual time goes on
+            without it. On a server it has no meaning.
+    """
+
+    answer_within_s: float
 
     def now_us(self) -> int:
         """Return the time, microseconds since 1970."""
 
     def advance(
-        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
+        self,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        milliseconds: float = 0,
+        answer_within_s: float | None = None,
     ) -> int:
-        """Let time pass and return the new time. Raises ``ValueError`` for a negative duration."""
+        """Let time pass and return the new time. Raises ``ValueError`` for a negative duration.
+
+        ``answer_within_s`` is for this call in place of the attribute.
+        """
+
+    async def advance_async(
+        self,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        milliseconds: float = 0,
+        answer_within_s: float | None = None,
+    ) -> int:
+        """Do as ``advance`` without blocking the event loop, whose consumers go on."""
+
+
+class AwaitableClock:
+    """Part of a clock: waits for its ``advance`` in another thread."""
+
+    answer_within_s: float = 0
+    advance: Callable[..., int]
+
+    async def advance_async(self, **how_long: Any) -> int:
+        """Do as ``advance`` without blocking the event loop, whose consumers go on."""
+        return await asyncio.to_thread(functools.partial(self.advance, **how_long))
+
+
+def seconds_of(name: str, value: Any) -> float:
+    """Return a number of seconds. Raises ``ValueError``, with the name of the option, for anything else."""
+    with contextlib.suppress(TypeError, ValueError):
+        seconds = -1 if isinstance(value, bool) else float(value)
+        if 0 <= seconds < float("inf"):
+            return seconds
+    raise ValueError(f"{name}: expected seconds of real time, 0 or more, got {value!r}")
 
 
 class Broker(Protocol):
@@ -60,6 +113,8 @@ class Broker(Protocol):
 
     # PublishAndGet says what these do and raise.
 
+    def empty(self) -> None: ...
+
     def publish(
         self,
         exchange: str,
@@ -72,7 +127,12 @@ class Broker(Protocol):
     ) -> None: ...
     def get(self, queue: str, *, auto_ack: bool = True) -> ReceivedMessage | None: ...
     def drain(self, queue: str) -> list[ReceivedMessage]: ...
-    def wait_for(self, queue: str, *, messages: int = 1, within_s: float = 5) -> float: ...
+    def wait_for(
+        self, queue: str, *, messages: int = 1, within_s: float = 5, answer_within_s: float | None = None
+    ) -> float: ...
+    async def wait_for_async(
+        self, queue: str, *, messages: int = 1, within_s: float = 5, answer_within_s: float | None = None
+    ) -> float: ...
 
 
 class Backend(Protocol):

@@ -129,6 +129,14 @@ class Client:
             return None
         return count
 
+    def purge(self, queue: str) -> int:
+        """Remove the ready messages of a queue, and return how many; 0 if that is not possible, as with a stream."""
+        try:
+            count: int = self._channel("purge").queue_purge(queue).method.message_count
+        except ChannelClosedByBroker:
+            return 0
+        return count
+
     def flush(self) -> None:
         """Wait until the broker has read what was sent: acknowledgements have no answer."""
         got = self._channels.get("get")

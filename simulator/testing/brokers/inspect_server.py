@@ -124,7 +124,7 @@ class ServerInspection:
     def losses(self) -> list[str]:
         """Say how many copies the counters miss."""
         routed, acknowledged, left = self._settled_counters()
-        missing = routed - acknowledged - left
+        missing = routed - acknowledged - left - self._broker.purged
         if missing <= 0:
             return []
         return [

@@ -15,7 +15,8 @@ from simulator.message_history import RecordingBroker
 from simulator.server.in_process import Server
 from simulator.server.node import YEAR_10000_US
 from simulator.testing.brokers.inspection import QueueContents
-from simulator.testing.brokers.simulated import SimulatedBroker, hear_clients, pass_time
+from simulator.testing.brokers.simulated import SimulatedBroker
+from simulator.testing.brokers.virtual_time import VirtualClock, hear_clients
 from simulator.testing.brokers.what_became import (
     after,
     history_lines,
@@ -46,6 +47,7 @@ class InspectedBroker:
         read: calls a function with the broker, in the thread of the broker.
         advance: lets microseconds pass.
         vhost: the virtual host to look at; ``None`` for all.
+        remarks: says which consumers the time went on without.
     """
 
     def __init__(
@@ -53,8 +55,10 @@ class InspectedBroker:
         read: Callable[[Callable[[Broker], Any]], Any],
         advance: Callable[[int], object],
         vhost: str | None = None,
+        remarks: Callable[[], list[str]] = list,
     ) -> None:
         self._read = read
+        self.remarks = remarks
         self.advance = advance
         self.vhost = vhost
 
@@ -82,9 +86,9 @@ class InspectedBroker:
 def subject(broker: Any) -> InspectedBroker:
     """Return how to read a simulator: the fixture, a server, a recording broker, or an object that has one."""
     if isinstance(broker, SimulatedBroker):
-        return _served(broker.server, broker.vhost)
+        return _served(broker.server, broker.clock, broker.vhost)
     if isinstance(broker, Server):
-        return _served(broker)
+        return _served(broker, VirtualClock(broker))
     inner = broker if isinstance(broker, Broker) else getattr(broker, "broker", None)
     if not isinstance(inner, Broker):
         raise TypeError(
@@ -97,12 +101,12 @@ def subject(broker: Any) -> InspectedBroker:
     return InspectedBroker(lambda act: act(inner), lambda us: inner.handle(PassTime(), inner.now_us + us))
 
 
-def _served(server: Server, vhost: str | None = None) -> InspectedBroker:
+def _served(server: Server, clock: VirtualClock, vhost: str | None = None) -> InspectedBroker:
     def read(act: Callable[[Broker], Any]) -> Any:
         hear_clients(server)
         return server.run(lambda node: act(node.broker))
 
-    return InspectedBroker(read, lambda us: pass_time(server, us), vhost)
+    return InspectedBroker(read, clock.pass_time, vhost, clock.remarks)
 
 
 class SimulatorInspection:
@@ -167,7 +171,8 @@ class SimulatorInspection:
 
     def what_became(self, told: str) -> list[str]:
         """Say what was lost, what waits in the queues, and the lives that were not shown yet."""
-        return self._subject.read(lambda broker: what_became(broker, self._subject.vhost, told))
+        remarks = [remark for remark in self._subject.remarks() if remark not in told]
+        return remarks + self._subject.read(lambda broker: what_became(broker, self._subject.vhost, told))
 
     def unrest(self, within_us: int) -> list[str]:
         """Let that much time pass, and say what would happen after it, and to which messages."""
@@ -185,7 +190,8 @@ class SimulatorInspection:
 
 
 def _check_complete(broker: RecordingBroker) -> None:
-    if broker.last_uid and broker.histories.get(1) is None:
+    first_uid = broker.histories.first_uid
+    if broker.last_uid >= first_uid and broker.histories.get(first_uid) is None:
         raise ValueError(
             "the histories of the first messages are not kept, so it is unknown whether one was lost: "
             "record from the start, with RecordingBroker(histories=MessageHistories(limit=...)) for more messages"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import asyncio
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -20,11 +21,15 @@ __tracebackhide__ = True  # pytest shows the line of the test instead
 class PublishAndGet:
     """Part of a broker under test: a client of its own for the thread of the test.
 
+    Attributes:
+        purged: how many messages ``empty`` has removed.
+
     A broker that has it also says how many messages are ready, how clients' work is waited for, and how time passes.
     """
 
     vhost: str
     amqp_url: str
+    purged: int = 0
 
     def publish(
         self,
@@ -92,7 +97,9 @@ class PublishAndGet:
             messages.append(message)
         return messages
 
-    def wait_for(self, queue: str, *, messages: int = 1, within_s: float = 5) -> float:
+    def wait_for(
+        self, queue: str, *, messages: int = 1, within_s: float = 5, answer_within_s: float | None = None
+    ) -> float:
         """Wait until exactly that many messages are ready in a queue; return how many seconds passed.
 
         On the simulator virtual time passes, from deadline to deadline, as in ``clock.advance``: it stops again at the
@@ -102,11 +109,15 @@ class PublishAndGet:
             queue: the name of the queue.
             messages: how many messages.
             within_s: how long to wait at most, seconds.
+            answer_within_s: how long a consumer may hold a delivery, seconds of real time, before virtual time goes
+                on without it; by default ``dlx_answer_within_s``. On a server it has no meaning.
 
         Raises:
             AssertionError: they were not there in that time; it says what is in the queues.
             LookupError: there is no such queue; it names the nearest.
-            ValueError: the number or the time is negative, or the time would end after the year 9999.
+            ValueError: the number or a time is negative, or the time would end after the year 9999.
+            RuntimeError: a consumer that it waits for runs in the event loop that it blocks: ``await``
+                ``wait_for_async`` there.
         """
         if messages < 0:
             raise ValueError(f"expected messages to be 0 or more, got {messages}")
@@ -114,10 +125,22 @@ class PublishAndGet:
         self._hear()
         if self._ready(queue) is None:
             raise self._unknown("queue", queue)
-        passed_us = self._pass_time_until_ready(queue, messages, within_us)
+        passed_us = self._pass_time_until_ready(queue, messages, within_us, answer_within_s)
         if passed_us is not None:
             return passed_us / 1_000_000
         raise AssertionError("\n".join([self._missed(queue, messages, within_us), *self._in_queues()]))
+
+    async def wait_for_async(
+        self, queue: str, *, messages: int = 1, within_s: float = 5, answer_within_s: float | None = None
+    ) -> float:
+        """Do as ``wait_for`` without blocking the event loop, whose consumers go on."""
+        waiting = partial(self.wait_for, queue, messages=messages, within_s=within_s)
+        return await asyncio.to_thread(waiting, answer_within_s=answer_within_s)
+
+    def empty(self) -> None:
+        """Purge all queues. What consumers hold, and what is in streams and exclusive queues, stays."""
+        for queue in self._names("queue"):
+            self.purged += self._client.purge(queue)
 
     def disconnect(self) -> None:
         """Close the connection of these methods; the next of them opens another."""
@@ -138,7 +161,9 @@ class PublishAndGet:
         """Return how many messages of a queue are ready; ``None`` if the queue does not exist."""
         raise NotImplementedError
 
-    def _pass_time_until_ready(self, queue: str, messages: int, within_us: int) -> int | None:
+    def _pass_time_until_ready(
+        self, queue: str, messages: int, within_us: int, answer_within_s: float | None
+    ) -> int | None:
         """Return after how many microseconds that many messages were ready; ``None`` if they were not in that time."""
         raise NotImplementedError
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from simulator.clock import duration_us
 from simulator.definitions import DefinitionsError
-from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
+from simulator.testing.brokers.broker_under_test import AwaitableClock, BrokerUnavailableError
 from simulator.testing.brokers.publish_and_get import PublishAndGet
 from simulator.testing.brokers.servers import ManagementError, NoSuchServerError, Server, ask
 from simulator.testing.fuzz.topology_under_test import OneTopology
@@ -37,7 +37,7 @@ MARGIN_S = 0.25
 """What ``advance`` waits beyond what is asked for: a server needs a moment to expire a message and to route it."""
 
 
-class WallClock:
+class WallClock(AwaitableClock):
     """Real time. Advancing it means waiting."""
 
     def now_us(self) -> int:
@@ -45,7 +45,14 @@ class WallClock:
         return time.time_ns() // 1000
 
     def advance(
-        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
+        self,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        milliseconds: float = 0,
+        answer_within_s: float | None = None,
     ) -> int:
         """Wait for that long and a quarter of a second more; return the new time."""
         us = duration_us(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
@@ -77,7 +84,13 @@ class ServerBroker(PublishAndGet):
     def _ready(self, queue: str) -> int | None:
         return self._client.ready(queue)
 
-    def _pass_time_until_ready(self, queue: str, messages: int, within_us: int) -> int | None:
+    def _pass_time_until_ready(
+        self,
+        queue: str,
+        messages: int,
+        within_us: int,
+        answer_within_s: float | None,
+    ) -> int | None:
         began = time.monotonic()
         while True:
             found, passed_us = self._ready(queue), round((time.monotonic() - began) * 1_000_000)

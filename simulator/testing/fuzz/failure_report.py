@@ -14,7 +14,6 @@ from simulator.broker import OperatorError
 from simulator.events import Happened
 from simulator.message_history import MessageHistory
 from simulator.pictures.mermaid import sequence_as_mermaid as as_mermaid
-from simulator.pictures.repetitions import repeats
 from simulator.scenario import steps
 from simulator.scenario.player import Player
 from simulator.scenario.properties.property import PropertyBroken
@@ -49,12 +48,7 @@ def life(events: Sequence[Happened]) -> list[str]:
     """Return the life of a message in sentences, each with the time since the one before. Repetitions appear once."""
     if not events:
         return []
-    told = MessageHistory(uid=events[0].uid, vhost=events[0].vhost, events=list(events)).story()
-    return [
-        f"{line} (These {len(part)}, {times:,} times.)" if times > 1 and line is part[-1] else line
-        for part, times in repeats(told)
-        for line in part
-    ]
+    return MessageHistory(uid=events[0].uid, vhost=events[0].vhost, events=list(events)).story()
 
 
 # The history as code

@@ -30,8 +30,8 @@ def endless_retry(subject: Subject) -> Iterator[Found]:
     Why: a rejection starts the broker's search for cycles anew, so RabbitMQ lets the message go round for ever. A
     message that can never be processed burns consumers for as long as it exists.
     Example: 'orders' dead-letters into 'orders.wait' (x-message-ttl 60000), which dead-letters back into 'orders'.
-    Fix: count attempts in the consumer (the count in x-death, `dlx.attempts`) and publish to a parking queue when
-    there were enough.
+    Fix: count attempts in the consumer (the count in x-death, `dlx.attempts(properties)`) and publish to a parking
+    queue when there were enough.
     """
     for loop in subject.loops:
         settings = subject.snapshot.flows[loop.vhost].settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import msgspec
@@ -14,7 +14,7 @@ from simulator.broker import delivered_properties
 from simulator.events import DEATHS, LOSSES, Event, Happened, losses
 from simulator.json_values import plain
 from simulator.markup import Html, element, join, plural
-from simulator.message_history import MessageHistory, what_happened
+from simulator.message_history import MessageHistory, repeated, what_happened
 from simulator.message_location import locations
 from simulator.pictures.life_graph import life_graph
 from simulator.server.management import access
@@ -34,7 +34,7 @@ from simulator.server.management.page.queue_page import body_shown
 from simulator.server.management.request import Request
 from simulator.time_spans import span
 
-_PLACES_SHOWN, _QUEUES_DRAWN = 20, 60
+_PLACES_SHOWN, _QUEUES_DRAWN, _OTHERS_SHOWN = 20, 60, 5
 _BODY_SHOWN, _VALUE_SHOWN, _FIELDS_SHOWN = 2_000, 2_000, 200
 _KINDS = {
     Event.PUBLISHED: "start",
@@ -81,14 +81,42 @@ def _head(history: MessageHistory, name: str, request: Request) -> Html:
     )
     lost = losses(history.events)
     if lost:
-        cause = element("p", element("b", "Lost. "), _sentence(lost[-1]))
+        cause = element("p", element("b", f"{_lost(history, lost)}. "), _sentence(lost[-1], _has_copies(history)))
         return part("message", *head, cause, _settings_link(lost[-1], request), class_="alarm")
     places = (element("p", element("b", told)) for told in _where(history, request))
     return part("message", *head, *places, class_="good" if history.ended else None)
 
 
-def _sentence(event: Happened) -> str:
+def _lost(history: MessageHistory, lost: Sequence[Happened]) -> str:
+    """Say that the message is lost, or how many copies of it are, and what became of the others."""
+    if not _has_copies(history):
+        return "Lost"
+    parts = [f"{'One copy' if len(lost) == 1 else f'{len(lost):,} copies'} lost"]
+    queues = [f"'{queue}'" for queue in history.queues]
+    if queues:
+        more = len(queues) - _OTHERS_SHOWN
+        named = ", ".join(queues[:_OTHERS_SHOWN]) + f" and {plural(more, 'more queue')}" * (more > 0)
+        parts.append(f"{'another is' if len(queues) == 1 else f'{len(queues):,} others are'} in {named}")
+    acknowledged = _acknowledged(history)
+    if acknowledged:
+        parts.append(f"{'another was' if acknowledged == 1 else f'{acknowledged:,} others were'} acknowledged")
+    return ", ".join(parts)
+
+
+def _acknowledged(history: MessageHistory) -> int:
+    return sum(event.event == Event.ACKED for event in history.events)
+
+
+def _has_copies(history: MessageHistory) -> bool:
+    """Return whether it had several copies: each is lost, acknowledged, or in a queue."""
+    return len(losses(history.events)) + len(history.queues) + _acknowledged(history) > 1
+
+
+def _sentence(event: Happened, of_a_copy: bool = False) -> str:
     told = what_happened(event)
+    if of_a_copy and event.queue is not None and told.startswith("it "):
+        which = "one copy" if event.event == Event.ROUTED else f"the copy in '{event.queue}'"
+        told = f"{which} {told.removeprefix('it ')}"
     return f"{told[0].upper()}{told[1:]}."
 
 
@@ -128,14 +156,19 @@ def _life(history: MessageHistory, request: Request) -> Html:
 
 
 def _steps(history: MessageHistory) -> Iterator[Html]:
-    lost = {id(event) for event in losses(history.events)}
+    lost, has_copies = {id(event) for event in losses(history.events)}, _has_copies(history)
     before: int | None = None
-    for event in history.events:
-        waited = "" if before is None or before == event.time_us else f"+{span(event.time_us - before)}"
-        when = element("div", exact_time(event.time_us, before), element("span", waited, class_="gap"), class_="when")
-        kind = "loss" if id(event) in lost else _kind(event)
-        yield element("li", when, element("p", _sentence(event)), class_=kind)
-        before = event.time_us
+    for events, often, ended_us in repeated(history.events):
+        for event in events:
+            waited = "" if before is None or before == event.time_us else f"+{span(event.time_us - before)}"
+            gap = element("span", waited, class_="gap")
+            when = element("div", exact_time(event.time_us, before), gap, class_="when")
+            kind = "loss" if id(event) in lost else _kind(event)
+            yield element("li", when, element("p", _sentence(event, has_copies)), class_=kind)
+            before = event.time_us
+        before = ended_us
+        if often:
+            yield element("li", element("p", often), class_="muted")
 
 
 def _kind(event: Happened) -> str | None:
