@@ -18,6 +18,8 @@ import pytest
 from simulator.testing.which_broker import brokers_of, check_configuration, chosen, failed, needed, releases_of
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from dlx.topology import Topology
     from simulator.testing.brokers.broker_under_test import Broker, Clock
     from simulator.testing.fuzz.topology_under_test import OneTopology
@@ -34,6 +36,10 @@ _MARKER = (
 _RELEASES_MARKER = (
     "dlx_releases(*releases): run the test once for each of these releases of RabbitMQ, such as '3.13', '4.3'; on "
     "servers of other releases it is skipped"
+)
+_TLS_MARKER = (
+    "dlx_tls(*, clients='optional', login_from='distinguished_name'): give the simulated broker TLS as well, at "
+    "dlx_broker.amqps_url with the certificates of dlx_broker.tls; on servers the test is skipped"
 )
 _NOTHING_GIVEN = (
     "dlx_topology: no definitions file is given; mark the test with @pytest.mark.dlx_topology(FILE), "
@@ -69,6 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the markers known, and look at what the options name before anything is collected."""
     config.addinivalue_line("markers", _MARKER)
     config.addinivalue_line("markers", _RELEASES_MARKER)
+    config.addinivalue_line("markers", _TLS_MARKER)
     check_configuration(config)
 
 
@@ -100,7 +107,7 @@ def dlx_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
     file, release, vhost = _marked(request)
     try:
-        with chosen(request).broker(release, _topology(request, file, vhost)) as broker:
+        with _broker(request, release, _topology(request, file, vhost)) as broker:
             wanted = [release] if release else releases_of(request.node)
             if wanted and broker.release not in wanted:
                 pytest.skip(f"the test is for RabbitMQ {' and '.join(wanted)}, and this one is {broker.release}")
@@ -135,6 +142,27 @@ def dlx_topology(dlx_broker: Broker) -> Topology:
     if dlx_broker.topology is None:
         raise failed(_NOTHING_GIVEN)
     return dlx_broker.topology.topology
+
+
+def _broker(
+    request: pytest.FixtureRequest, release: str | None, topology: OneTopology | None
+) -> AbstractContextManager[Broker]:
+    """Return the broker of the test, with TLS if its marker ``dlx_tls`` asks for it."""
+    backend, marker = chosen(request), request.node.get_closest_marker("dlx_tls")
+    if marker is None:
+        return backend.broker(release, topology)
+    from simulator.server.tls import Tls
+    from simulator.testing.brokers.simulated import Simulator
+
+    if not isinstance(backend, Simulator):
+        pytest.skip("the test has @pytest.mark.dlx_tls, which makes certificates for the simulator")
+    try:
+        tls = Tls(management_port=0, **marker.kwargs)
+    except (TypeError, ValueError) as error:
+        raise failed(f"@pytest.mark.dlx_tls: {error}") from None
+    if marker.args:
+        raise failed(f"expected @pytest.mark.{_TLS_MARKER.partition(':')[0]}")
+    return backend.broker(release, topology, tls)
 
 
 def _what_became(broker: Broker, told: str) -> list[str]:
