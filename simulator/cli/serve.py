@@ -138,7 +138,7 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
 )
 @click.option("--tls-cert", type=_FILE, help="Certificate in PEM format: listen with TLS too (amqps://, https://).")
 @click.option("--tls-key", type=_FILE, help="Private key of --tls-cert.")
-@click.option("--tls-ca", type=_FILE, help="CA certificates that those of AMQP clients come from; offers EXTERNAL.")
+@click.option("--tls-ca", type=_FILE, help="CA certificates that those of AMQP clients come from.")
 @click.option(
     "--tls-clients",
     type=click.Choice(["none", "optional", "required"]),
@@ -149,9 +149,7 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
 @click.option(
     "--tls-login-from",
     type=click.Choice(["distinguished_name", "common_name"]),
-    default="distinguished_name",
-    show_default=True,
-    help="What of a client's certificate names its user, for EXTERNAL.",
+    help="Offer the mechanism EXTERNAL: what of a client's certificate names its user. [default: not offered]",
 )
 @click.option(
     "--tls-port", type=_PORT, default=5671, show_default=True, help="Port of AMQP with TLS; 0 for a free one."
@@ -236,6 +234,8 @@ def _tls(
         raise click.UsageError(f"{', '.join(asked)}: this needs {' and '.join(lacking)} as well")
     if tls_ca is None and tls_clients == "required":
         raise click.UsageError("--tls-clients required needs --tls-ca, the CAs that clients' certificates come from")
+    if tls_login_from is not None and (tls_ca is None or tls_clients == "none"):
+        raise click.UsageError("--tls-login-from needs certificates of clients: --tls-ca, and --tls-clients not none")
     return Tls(
         cert=tls_cert,
         key=tls_key,

@@ -38,8 +38,9 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
         ca: the certificates of the CAs that clients' certificates come from. Without it, clients show none.
         clients: whether AMQP clients show a certificate of ``ca``: ``none`` is RabbitMQ's ``verify_none``, ``optional``
             its ``verify_peer``, and ``required`` its ``verify_peer`` with ``fail_if_no_peer_cert``.
-        login_from: what of a client's certificate names the user of the mechanism EXTERNAL, as RabbitMQ's
-            ``ssl_cert_login_from``: ``distinguished_name`` or ``common_name``.
+        login_from: offers the mechanism EXTERNAL, and says what of a client's certificate names the user, as RabbitMQ's
+            ``ssl_cert_login_from``: ``distinguished_name`` or ``common_name``. By default it is not offered, as on a
+            server: some clients (Kombu's) choose it wherever it is.
         port: where AMQP listens with TLS; 0 takes a free port.
         management_port: where the management API listens with TLS, 0 for a free port; by default it does not.
         client_cert, client_key: a certificate of ``ca`` for clients and its key, of those that were generated.
@@ -52,7 +53,7 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     ca: str | None = None
     clients: Literal["none", "optional", "required"] = "optional"
-    login_from: Literal["distinguished_name", "common_name"] = "distinguished_name"
+    login_from: Literal["distinguished_name", "common_name"] | None = None
     port: int = 0
     management_port: int | None = None
     client_cert: str | None = None
@@ -60,7 +61,8 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _one_of("clients", self.clients, ("none", "optional", "required"))
-        _one_of("login_from", self.login_from, ("distinguished_name", "common_name"))
+        if self.login_from is not None:
+            _one_of("login_from", self.login_from, ("distinguished_name", "common_name"))
         if (self.cert is None) != (self.key is None):
             given, lacks = ("cert", "key") if self.key is None else ("key", "cert")
             raise ValueError(f"{given} is given without {lacks}: give both, or neither to have them generated")
@@ -68,10 +70,12 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("ca is given without cert and key: give all three, or none to have them generated")
         if self.cert is not None and self.ca is None and self.clients == "required":
             raise ValueError("clients='required' needs ca, the certificates of the CAs that clients' come from")
+        if self.login_from is not None and (self.clients == "none" or (self.cert is not None and self.ca is None)):
+            raise ValueError("login_from needs certificates of clients: give ca, and clients='optional' or 'required'")
 
     @property
     def asks_clients(self) -> bool:
-        """Whether clients are asked for a certificate, and may log in with it (EXTERNAL)."""
+        """Whether clients are asked for a certificate."""
         return self.ca is not None and self.clients != "none"
 
     def server_context(self, *, of_clients: bool) -> ssl.SSLContext:
@@ -288,7 +292,7 @@ class TlsFacts(msgspec.Struct, frozen=True, kw_only=True):
         protocol: such as ``tlsv1.3``.
         cipher, key_exchange, hash: such as ``aes_256_gcm``, ``ecdhe_rsa`` and ``aead``.
         issuer, subject, validity, serial: of the client's certificate; ``None`` if it shows none.
-        user: the user that the client's certificate names; ``None`` if it names none.
+        user: the user that the client's certificate names, for EXTERNAL; ``None`` if it names none.
     """
 
     protocol: str
@@ -302,7 +306,7 @@ class TlsFacts(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
 
 
-def tls_facts(transport: asyncio.Transport, login_from: str) -> TlsFacts:
+def tls_facts(transport: asyncio.Transport, login_from: str | None) -> TlsFacts:
     """Return what is known of a connection after its handshake."""
     secured: ssl.SSLObject = transport.get_extra_info("ssl_object")
     suite, *_ = secured.cipher() or ("",)
@@ -319,7 +323,7 @@ def tls_facts(transport: asyncio.Transport, login_from: str) -> TlsFacts:
         subject=subject,
         validity=f"{_time(shown['notBefore'])} - {_time(shown['notAfter'])}",
         serial=shown["serialNumber"],
-        user=subject if login_from == "distinguished_name" else names or None,
+        user={"distinguished_name": subject, "common_name": names or None}.get(login_from or ""),
     )
 
 

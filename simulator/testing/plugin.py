@@ -38,7 +38,7 @@ _RELEASES_MARKER = (
     "servers of other releases it is skipped"
 )
 _TLS_MARKER = (
-    "dlx_tls(*, clients='optional', login_from='distinguished_name'): give the simulated broker TLS as well, at "
+    "dlx_tls(*, clients='optional', login_from=None): give the simulated broker TLS as well, at "
     "dlx_broker.amqps_url with the certificates of dlx_broker.tls; on servers the test is skipped"
 )
 _NOTHING_GIVEN = (

@@ -37,7 +37,7 @@ SECONDS = 10
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with simulator.serve("4.3", tls=True, management_port=0) as server:
+    with simulator.serve("4.3", tls=Tls(login_from="distinguished_name"), management_port=0) as server:
         yield server
 
 
@@ -236,12 +236,12 @@ def mechanisms(connection: socket.socket) -> list[str]:
     return offered.decode().split()
 
 
-def test_external_is_offered_where_certificates_are_asked_for(server: Server) -> None:
+def test_external_is_offered_to_clients_with_tls_where_it_is_wanted(server: Server) -> None:
     with connected(server, context(server, certificate=False)) as client:
         assert "EXTERNAL" in mechanisms(client)
     with socket.create_connection(("127.0.0.1", urlsplit(server.amqp_url).port), SECONDS) as plain:
         assert "EXTERNAL" not in mechanisms(plain)
-    with simulator.serve(tls=Tls(clients="none")) as other, connected(other, context(other)) as client:
+    with simulator.serve(tls=True) as other, connected(other, context(other)) as client:
         assert "EXTERNAL" not in mechanisms(client)
 
 
@@ -335,7 +335,14 @@ def test_a_client_that_has_to_show_a_certificate(caplog: pytest.LogCaptureFixtur
             all_of(connection)
         assert "it shows no certificate, and this server requires one" in logged(caplog, "TLS: the handshake")
         with connected(server, context(server)) as connection:
-            assert "EXTERNAL" in mechanisms(connection)
+            assert "PLAIN" in mechanisms(connection)
+
+
+def test_a_client_that_is_not_asked_shows_no_certificate() -> None:
+    unasked = simulator.serve(tls=Tls(clients="none"), management_port=0)
+    with unasked as server, pika.BlockingConnection(parameters(server, context(server))):
+        (shown,) = api(server, "connections")
+        assert (shown["ssl"], shown["peer_cert_subject"]) == (True, None)
 
 
 def test_a_client_of_tls_1_0(server: Server, caplog: pytest.LogCaptureFixture) -> None:
@@ -502,6 +509,8 @@ def test_files_that_cannot_be_used(folder: Path) -> None:
         ({"ca": "a"}, "ca is given without cert and key"),
         ({"cert": "a", "key": "a", "clients": "required"}, "clients='required' needs ca"),
         ({"clients": "some"}, "clients is one of 'none', 'optional', 'required', not 'some'"),
+        ({"clients": "none", "login_from": "common_name"}, "login_from needs certificates of clients"),
+        ({"cert": "a", "key": "a", "login_from": "common_name"}, "login_from needs certificates of clients"),
         ({"login_from": "name"}, "login_from is one of 'distinguished_name', 'common_name', not 'name'"),
     ],
 )

@@ -812,7 +812,7 @@ def test_a_test_may_have_a_broker_with_tls(inner: pytest.Pytester, server: str) 
     [
         ("clients='some'", "@pytest.mark.dlx_tls: clients is one of 'none', 'optional', 'required', not 'some'"),
         ("client='none'", "@pytest.mark.dlx_tls: Unexpected keyword argument 'client'"),
-        ("'none'", "expected @pytest.mark.dlx_tls(*, clients='optional', login_from='distinguished_name')"),
+        ("'none'", "expected @pytest.mark.dlx_tls(*, clients='optional', login_from=None)"),
     ],
 )
 def test_tls_that_makes_no_sense(inner: pytest.Pytester, arguments: str, says: str) -> None:

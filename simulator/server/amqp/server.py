@@ -150,7 +150,7 @@ class AmqpClient(asyncio.Protocol):
         self.host, self.port = transport.get_extra_info("sockname", ("", 0))[:2]
         self.name = f"{_address(self.peer_host, self.peer_port)} -> {_address(self.host, self.port)}"
         tls = self._node.tls
-        external = self._certified if self.tls is not None and tls is not None and tls.asks_clients else None
+        external = self._certified if self.tls is not None and tls is not None and tls.login_from else None
         self._connection = Connection(self.id, self.name, self._settings, self._authenticate, external)
         self._connection.publishers_wait = self._node.alarm.active
         self._node.connections[self.id] = self
