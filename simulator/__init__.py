@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from simulator.clock import VirtualClock as VirtualClock
     from simulator.definitions import DefinitionsError as DefinitionsError
     from simulator.server import serve as serve
+    from simulator.server.tls import Tls as Tls
 else:
     __all__, __getattr__, __dir__ = lazy(
         __name__,
@@ -25,6 +26,7 @@ else:
             "simulator.clock": ("VirtualClock",),
             "simulator.definitions": ("DefinitionsError",),
             "simulator.server": ("serve",),
+            "simulator.server.tls": ("Tls",),
         },
         load=importing("server"),
     )

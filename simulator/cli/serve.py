@@ -25,6 +25,7 @@ from simulator.definitions import DefinitionsError
 from simulator.message_history import RecordingBroker
 from simulator.server.listeners import Listeners
 from simulator.server.node import MEMORY_LIMIT_BYTES, Node
+from simulator.server.tls import Tls, TlsError
 from simulator.sources import definitions_from_file
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -51,7 +52,8 @@ def _user(value: str | tuple[str, str]) -> tuple[str, str]:
 
 
 _PORT = click.IntRange(0, 65535)
-_PORTS = ("port", "management-port", "metrics-port")
+_PORTS = ("port", "management-port", "metrics-port", "tls-port", "management-tls-port")
+_FILE = click.Path(exists=True, dir_okay=False)
 
 
 # Systems other than RabbitMQ: the module of their HTTP application, and their usual port.
@@ -60,6 +62,9 @@ _OTHERS = {"ironmq": ("simulator.systems.ironmq.http", 8080), "zaqar": ("simulat
 # All clients wait while Python looks for garbage among thousands of queues: it seldom looks at what has lived long.
 _GC_THRESHOLDS = (700, 10, 1_000)
 _OF_ALL = {"system", "host", "port", "clock"}
+_OF_TLS = {
+    "tls_cert", "tls_key", "tls_ca", "tls_clients", "tls_login_from", "tls_port", "management_tls_port", "tls_only",
+}  # fmt: skip
 _ZAQARS = ("redis", "spec", "mongodb", "swift")
 
 
@@ -131,9 +136,36 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
     is_flag=True,
     help="Let the answers of ironmq warn of the fields of a request that it ignores. The log always does.",
 )
+@click.option("--tls-cert", type=_FILE, help="Certificate in PEM format: listen with TLS too (amqps://, https://).")
+@click.option("--tls-key", type=_FILE, help="Private key of --tls-cert.")
+@click.option("--tls-ca", type=_FILE, help="CA certificates that those of AMQP clients come from.")
+@click.option(
+    "--tls-clients",
+    type=click.Choice(["none", "optional", "required"]),
+    default="optional",
+    show_default=True,
+    help="Whether AMQP clients show a certificate of --tls-ca (verify_none, verify_peer, fail_if_no_peer_cert).",
+)
+@click.option(
+    "--tls-login-from",
+    type=click.Choice(["distinguished_name", "common_name"]),
+    help="Offer the mechanism EXTERNAL: what of a client's certificate names its user. [default: not offered]",
+)
+@click.option(
+    "--tls-port", type=_PORT, default=5671, show_default=True, help="Port of AMQP with TLS; 0 for a free one."
+)
+@click.option(
+    "--management-tls-port",
+    type=_PORT,
+    default=15671,
+    show_default=True,
+    help="Port of the management API with TLS; 0: a free one.",
+)
+@click.option("--tls-only", is_flag=True, help="Listen without TLS for metrics alone.")
 @click.pass_context
 def serve(
     ctx: click.Context,
+    /,
     system: str,
     profile: str,
     strict: bool,
@@ -147,6 +179,8 @@ def serve(
     clock: str,
     users: tuple[tuple[str, str], ...],
     memory_limit: int,
+    tls_only: bool,
+    **tls_options: Any,
 ) -> None:
     """Run a simulated RabbitMQ for AMQP 0-9-1 clients, with its management API.
 
@@ -160,6 +194,7 @@ def serve(
         _serve_other(ctx, system, host, time, _own_options(system, profile, strict))
         return
     _refuse_foreign(ctx)
+    tls = _tls(ctx, tls_only=tls_only, **tls_options)
     try:
         broker = _broker(release, definitions, strict=strict_import, users=dict(users), now_us=time.now_us())
     except DefinitionsError as error:
@@ -168,10 +203,48 @@ def serve(
     if users:
         node.loopback_users = frozenset()
     gc.set_threshold(*_GC_THRESHOLDS)
+    plain: tuple[int | None, int | None] = (None, None) if tls_only else (port, management_port)
     try:
-        asyncio.run(_serve(node, host, port, management_port, metrics_port))
+        asyncio.run(_serve(node, host, *plain, metrics_port, tls))
+    except TlsError as error:
+        raise DataError(str(error)) from error
     except OSError as error:
-        raise Unavailable(_why_not(error, host, (port, management_port, metrics_port))) from error
+        encrypted = (None, None) if tls is None else (tls.port, tls.management_port)
+        raise Unavailable(_why_not(error, host, (*plain, metrics_port, *encrypted))) from error
+
+
+def _tls(
+    ctx: click.Context,
+    tls_only: bool,
+    tls_cert: str | None,
+    tls_key: str | None,
+    tls_ca: str | None,
+    tls_clients: Any,
+    tls_login_from: Any,
+    tls_port: int,
+    management_tls_port: int,
+) -> Tls | None:
+    """Return how the server uses TLS, if it does. Fail with a usage error for an option that needs another."""
+    given = {name for name in ctx.params if ctx.get_parameter_source(name) != ParameterSource.DEFAULT}
+    asked = [param.opts[0] for param in ctx.command.params if param.name in given & _OF_TLS]
+    if not asked:
+        return None
+    if tls_cert is None or tls_key is None:
+        lacking = [option for option in ("--tls-cert", "--tls-key") if option not in asked]
+        raise click.UsageError(f"{', '.join(asked)}: this needs {' and '.join(lacking)} as well")
+    if tls_ca is None and tls_clients == "required":
+        raise click.UsageError("--tls-clients required needs --tls-ca, the CAs that clients' certificates come from")
+    if tls_login_from is not None and (tls_ca is None or tls_clients == "none"):
+        raise click.UsageError("--tls-login-from needs certificates of clients: --tls-ca, and --tls-clients not none")
+    return Tls(
+        cert=tls_cert,
+        key=tls_key,
+        ca=tls_ca,
+        clients=tls_clients,
+        login_from=tls_login_from,
+        port=tls_port,
+        management_port=management_tls_port,
+    )
 
 
 def _broker(
@@ -228,22 +301,24 @@ def _serve_other(ctx: click.Context, system: str, host: str, clock: Clock, own: 
         raise Unavailable(f"cannot listen on {host} at port {port}: {error.strerror or error}") from error
 
 
-async def _serve(node: Node, host: str, port: int, management_port: int, metrics_port: int | None) -> None:
+async def _serve(
+    node: Node, host: str, port: int | None, management_port: int | None, metrics_port: int | None, tls: Tls | None
+) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     node.run_in(loop)
-    listeners = await Listeners.start(node, host, port, management_port, metrics_port)
-    click.echo(" ".join(filter(None, (listeners.amqp_url, listeners.management_url, listeners.metrics_url))))
+    listeners = await Listeners.start(node, host, port, management_port, metrics_port, tls)
+    click.echo(" ".join(listeners.urls()))
     await stop.wait()
     await listeners.stop()
 
 
 def _why_not(error: OSError, host: str, ports: tuple[int | None, ...]) -> str:
     if error.errno == errno.EADDRINUSE:
-        options = [f"--{name}" for name, port in zip(_PORTS, ports, strict=True) if port is not None]
-        taken = [str(port) for port in ports if port is not None]
+        options = [f"--{name}" for name, port in zip(_PORTS, ports, strict=True) if port]
+        taken = [str(port) for port in ports if port]
         return (
             f"cannot listen on {host}: port {' or '.join(taken)} is in use; "
             f"choose others with {' and '.join(options)} (0 picks a free one)"

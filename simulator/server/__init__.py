@@ -20,6 +20,7 @@ from dlx.releases import DEFAULT
 if TYPE_CHECKING:
     from simulator.bootstrap import DefinitionsSource
     from simulator.server.in_process import Server
+    from simulator.server.tls import Tls
 
 
 def serve(
@@ -37,6 +38,7 @@ def serve(
     metrics_port: int | None = None,
     memory_limit_bytes: int = 1 << 30,
     send_timeout_s: float = 30,
+    tls: bool | Tls = False,
 ) -> Server:
     """Start a server in a thread of this process. Use it as a context manager, or ``stop()`` it.
 
@@ -58,6 +60,8 @@ def serve(
         memory_limit_bytes: publishers must wait while the queues hold more.
         send_timeout_s: a client that takes none of the bytes sent to it for so many seconds of wall time is reset,
             though it may send heartbeats; RabbitMQ's bound is 30.
+        tls: ``True`` has it listen with TLS as well (``server.amqps_url``), for the management API too if that has
+            a port, with certificates made for it (``server.tls``); a ``simulator.Tls`` says more.
 
     Returns:
         The server, ready to be connected to.
@@ -67,6 +71,8 @@ def serve(
         DefinitionsError: the definitions cannot be used.
         OSError: the port is taken, or the host not this machine's.
         ValueError: the snapshot was made by another version of dlx, or is broken.
+        TlsError: a certificate or key in ``tls`` cannot be used.
+        ModuleNotFoundError: there are no certificates, and trustme, which makes them, is not installed.
     """
     from simulator.bootstrap import start_broker
     from simulator.broker.commands import CloseConnection
@@ -99,4 +105,19 @@ def serve(
         metrics_port=metrics_port,
         memory_limit_bytes=memory_limit_bytes,
         send_timeout_s=send_timeout_s,
+        tls=_tls(tls, management=management_port is not None),
     )
+
+
+def _tls(asked: bool | Tls, *, management: bool) -> Tls | None:
+    """Return how the server uses TLS: with the management API at a free port, if it has a plain one."""
+    if asked is False:
+        return None
+    import msgspec
+
+    from simulator.server.tls import Tls
+
+    tls = Tls() if asked is True else asked
+    if management and tls.management_port is None:
+        return msgspec.structs.replace(tls, management_port=0)
+    return tls

@@ -7,9 +7,14 @@ import contextlib
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+if TYPE_CHECKING:
+    from simulator.server.tls import Handshakes
 
 _BACKLOG = 128
 _STOP_S = 2
@@ -67,9 +72,15 @@ async def _run(application: ASGIApp, host: str, port: int, ready: Callable[[str]
 
 
 async def serve(
-    application: ASGIApp, *, host: str, port: int, ready: Callable[[str], None], stop: asyncio.Event
+    application: ASGIApp,
+    *,
+    host: str,
+    port: int,
+    ready: Callable[[str], None],
+    stop: asyncio.Event,
+    handshakes: Handshakes | None = None,
 ) -> None:
-    """Serve as ``run`` does, but in the event loop of the caller, and until ``stop`` is set."""
+    """Serve as ``run`` does, but in the event loop of the caller, until ``stop`` is set; HTTPS with ``handshakes``."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family, backlog=_BACKLOG) as bound:
         # asyncio sets this only for sockets that name their protocol; without it, each answer takes 40 ms.
@@ -78,6 +89,7 @@ async def serve(
             application,
             log_config=None,
             access_log=False,
+            http="auto" if handshakes is None else _https(handshakes),
             lifespan="off",
             ws="none",
             timeout_graceful_shutdown=_STOP_S,
@@ -87,10 +99,19 @@ async def serve(
         while not server.started and not serving.done():
             await asyncio.sleep(0.001)
         if not serving.done():
-            ready(_url(host, bound.getsockname()[1]))
+            ready(_url("http" if handshakes is None else "https", host, bound.getsockname()[1]))
         await serving
 
 
-def _url(host: str, port: int) -> str:
+def _https(handshakes: Handshakes) -> type[asyncio.Protocol]:
+    """Return what makes the protocol of each new client: uvicorn's own, once the client's handshake is done."""
+
+    def protocol(**given: Any) -> asyncio.Protocol:
+        return handshakes.protocol(lambda _: AutoHTTPProtocol(**given))
+
+    return cast(type[asyncio.Protocol], protocol)
+
+
+def _url(scheme: str, host: str, port: int) -> str:
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}/"
+    return f"{scheme}://{shown}:{port}/"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -13,10 +16,12 @@ from simulator.broker.commands import Command
 from simulator.broker.replies import Reply
 from simulator.clock import Clock, duration_us
 from simulator.events import Happened
+from simulator.extras import importing
 from simulator.server.faults.fault import FaultError, read_fault
 from simulator.server.faults.striking import ShownFault
 from simulator.server.listeners import Listeners
 from simulator.server.node import Node
+from simulator.server.tls import Tls
 
 Result = TypeVar("Result")
 _STOP_S = 10
@@ -94,7 +99,10 @@ class Server:
 
     Attributes:
         amqp_url: where AMQP clients find it.
+        amqps_url: where AMQP clients find it with TLS; ``None`` without TLS.
         management_url, metrics_url: the management API and the metrics; ``None`` without such a port.
+        management_https_url: the management API with TLS; ``None`` without such a port.
+        tls: the certificates, as files, and the ports with TLS; ``None`` without TLS.
         clock: tells and moves its time.
         faults: what goes wrong on request.
     """
@@ -110,22 +118,31 @@ class Server:
         metrics_port: int | None = None,
         memory_limit_bytes: int,
         send_timeout_s: float,
+        tls: Tls | None = None,
     ) -> None:
+        self._files = contextlib.ExitStack()
+        if tls is not None and tls.cert is None:
+            certificates = importing("testing")("simulator.server.certificates")
+            folder = self._files.enter_context(TemporaryDirectory(prefix="dlx-tls-"))
+            tls = certificates.generated(tls, Path(folder))
         self._loop = asyncio.new_event_loop()
         self._node = Node(
             broker, clock, self._loop, memory_limit_bytes=memory_limit_bytes, send_timeout_s=send_timeout_s
         )
         self._thread = threading.Thread(target=self._loop.run_forever, name=THREAD_NAME, daemon=True)
         self._thread.start()
-        starting = Listeners.start(self._node, host, port, management_port, metrics_port)
+        starting = Listeners.start(self._node, host, port, management_port, metrics_port, tls)
         try:
             self._listeners = asyncio.run_coroutine_threadsafe(starting, self._loop).result()
         except BaseException:
             self._end_loop()
             raise
-        self.amqp_url = self._listeners.amqp_url
+        self.amqp_url = str(self._listeners.amqp_url)
+        self.amqps_url = self._listeners.amqps_url
         self.management_url = self._listeners.management_url
+        self.management_https_url = self._listeners.management_https_url
         self.metrics_url = self._listeners.metrics_url
+        self.tls = self._node.tls
         self.clock = ServerClock(self)
         self.faults = ServerFaults(self)
 
@@ -184,6 +201,7 @@ class Server:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_S)
         self._loop.close()
+        self._files.close()
 
     def __enter__(self) -> Server:
         return self

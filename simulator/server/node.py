@@ -26,6 +26,7 @@ from simulator.events import Happened
 from simulator.server.alarm import Alarm
 from simulator.server.faults.fault import Fault
 from simulator.server.faults.striking import Faults, SetFault
+from simulator.server.tls import Tls, TlsFacts
 
 MEMORY_LIMIT_BYTES = 1 << 30
 SEND_TIMEOUT_S: float = 30  # tcp_listen_options.send_timeout, as ranch sets it for RabbitMQ
@@ -54,6 +55,7 @@ class Client(Protocol):
         received_bytes, received_packets, sent_bytes, sent_packets: counters.
         pending_bytes: bytes that wait to be sent.
         busy: whether commands of the client wait to be run.
+        tls: what is known of the connection's TLS; ``None`` without.
     """
 
     id: int
@@ -96,6 +98,9 @@ class Client(Protocol):
     @property
     def busy(self) -> bool: ...
 
+    @property
+    def tls(self) -> TlsFacts | None: ...
+
     def reply(self, reply: Reply) -> None:
         """Take a reply of the broker; the bytes wait for ``flush``."""
 
@@ -130,7 +135,8 @@ class Node:
         clock: tells the time.
         connections: the clients by the ``id`` of their connections.
         started_us: when the node started, by its clock.
-        amqp_port, metrics_port: the ports of these listeners; 0 without one.
+        amqp_port, management_port, metrics_port: the ports of these listeners without TLS; 0 without one.
+        tls: how the node uses TLS, with the ports of the listeners that do; ``None`` without.
         alarm: whether publishers must wait.
         faults: what goes wrong on request.
         changes: tells when something may have changed.
@@ -159,8 +165,8 @@ class Node:
         self.clock = clock
         self.connections: dict[Hashable, Client] = {}
         self.started_us = clock.now_us()
-        self.amqp_port = 0
-        self.metrics_port = 0
+        self.amqp_port = self.management_port = self.metrics_port = 0
+        self.tls: Tls | None = None
         self.alarm = Alarm(broker, memory_limit_bytes)
         self.faults = Faults(broker, self.alarm)
         self.changes = Changes()

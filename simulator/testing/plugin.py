@@ -27,6 +27,8 @@ from simulator.testing.which_broker import (
 )
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from dlx.topology import Topology
     from simulator.testing.brokers.broker_under_test import Broker, Clock
     from simulator.testing.fuzz.topology_under_test import OneTopology
@@ -52,6 +54,10 @@ _SHARED = "dlx_session_broker"
 _MARKED_FOR_ALL = (
     "dlx_topology: this test has the broker of the whole run, whose definitions and release are those of the command "
     "line or the configuration; leave the marker out"
+)
+_TLS_MARKER = (
+    "dlx_tls(*, clients='optional', login_from=None): give the simulated broker TLS as well, at "
+    "dlx_broker.amqps_url with the certificates of dlx_broker.tls; on servers the test is skipped"
 )
 _NOTHING_GIVEN = (
     "dlx_topology: no definitions file is given; mark the test with @pytest.mark.dlx_topology(FILE), "
@@ -93,6 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
     config.addinivalue_line("markers", _RELEASES_MARKER)
     config.addinivalue_line("markers", _ANSWER_MARKER)
+    config.addinivalue_line("markers", _TLS_MARKER)
     check_configuration(config)
 
 
@@ -167,7 +174,7 @@ def _started(
     from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
 
     try:
-        with chosen(request).broker(release, _topology(request, file, vhost)) as broker:
+        with _broker(request, release, _topology(request, file, vhost)) as broker:
             yield broker
     except DefinitionsError as error:
         raise failed(str(error)) from None
@@ -197,6 +204,27 @@ def dlx_topology(dlx_broker: Broker) -> Topology:
     if dlx_broker.topology is None:
         raise failed(_NOTHING_GIVEN)
     return dlx_broker.topology.topology
+
+
+def _broker(
+    request: pytest.FixtureRequest, release: str | None, topology: OneTopology | None
+) -> AbstractContextManager[Broker]:
+    """Return the broker of the test, with TLS if its marker ``dlx_tls`` asks for it."""
+    backend, marker = chosen(request), request.node.get_closest_marker("dlx_tls")
+    if marker is None:
+        return backend.broker(release, topology)
+    from simulator.server.tls import Tls
+    from simulator.testing.brokers.simulated import Simulator
+
+    if not isinstance(backend, Simulator):
+        pytest.skip("the test has @pytest.mark.dlx_tls, which makes certificates for the simulator")
+    try:
+        tls = Tls(management_port=0, **marker.kwargs)
+    except (TypeError, ValueError) as error:
+        raise failed(f"@pytest.mark.dlx_tls: {error}") from None
+    if marker.args:
+        raise failed(f"expected @pytest.mark.{_TLS_MARKER.partition(':')[0]}")
+    return backend.broker(release, topology, tls)
 
 
 def _what_became(broker: Broker, told: str) -> list[str]:

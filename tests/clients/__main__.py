@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from tests.clients import results
 from tests.clients.broker import Broker, Named, Service, given_broker, service, simulator
 from tests.clients.cache import UnobtainableError
-from tests.clients.suites import OUT, SUITES, SYSTEMS, Run
+from tests.clients.suites import OUT, SUITES, SYSTEMS, Run, certificates
 from tests.live.servers import NoSuchServerError
 
 EXIT_FAILURES, EXIT_UNAVAILABLE = 1, 69
@@ -42,7 +42,8 @@ def run_suite(suite: str, given: argparse.Namespace, known: Sequence[results.Exp
         outcomes = SUITES[suite](Run(suite, broker, given.only))
         if given.url and isinstance(broker, Broker):
             _leave(broker, sorted(broker.named() - before), given.clean)
-    outcomes = results.judged(suite, broker.release, outcomes, known)
+    has = ("TLS",) if isinstance(broker, Broker) and broker.tls_port else ()
+    outcomes = results.judged(suite, broker.release, outcomes, known, has=has)
     counts = Counter(outcome.status for outcome in outcomes)
     print(f"{suite} on {broker}: {_counted(counts)}  ({time.monotonic() - start:.0f} s)", flush=True)
     for outcome in outcomes:
@@ -67,7 +68,7 @@ def _what_it_is_for(suite: str, given: argparse.Namespace) -> AbstractContextMan
         return service(SYSTEMS[suite], OUT / f"{suite}.service.log")
     if given.url:
         return nullcontext(given_broker(given.url, given.management_url))
-    return simulator(given.release, OUT / f"{suite}.broker.log")
+    return simulator(given.release, OUT / f"{suite}.broker.log", tls=certificates(suite))
 
 
 def _counted(counts: Counter[str]) -> str:

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import SplitResult, quote, urlsplit
 
@@ -22,9 +22,13 @@ STOP_SECONDS = 60
 
 @dataclass(frozen=True)
 class Broker:
-    """Where clients find it. The suites log in as guest and work in the virtual host ``/``."""
+    """Where clients find it. The suites log in as guest and work in the virtual host ``/``.
+
+    ``tls_port`` is where it takes AMQP with TLS; ``None`` if it does not.
+    """
 
     server: LiveServer
+    tls_port: int | None = None
 
     @property
     def amqp(self) -> SplitResult:
@@ -52,7 +56,8 @@ class Broker:
         host, port = self.amqp.hostname or "127.0.0.1", str(self.amqp.port or 5672)
         return {
             "AMQP_URL": self.url, "URL": self.url, "AMQP_PORT": port,
-            "RABBITMQ_HOST": host, "RABBITMQ_5672_TCP": port, "RABBITMQ_5671_TCP": "1",
+            "RABBITMQ_HOST": host, "RABBITMQ_5672_TCP": port,
+            "RABBITMQ_5671_TCP": str(self.tls_port or 1), "AMQPS_PORT": str(self.tls_port or 1),  # 1: nobody listens
             "DLX_MANAGEMENT_URL": self.management, "DLX_CLIENTS_URL": self.url,
             "DLX_MANAGEMENT_PORT": str(urlsplit(self.management).port),
             "DLX_CLIENTS_RELEASE": self.release,
@@ -75,6 +80,21 @@ class Broker:
         for kind, name in named:
             with suppress(ManagementError):  # gone by itself meanwhile
                 self.server.api("DELETE", f"{kind}/%2F/{quote(name, safe='')}")
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """The files of a broker with TLS: its certificate and key, and the CA of its clients' certificates."""
+
+    cert: Path
+    key: Path
+    ca: Path
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What ``dlx serve`` is given."""
+        files = (f"--tls-cert={self.cert}", f"--tls-key={self.key}", f"--tls-ca={self.ca}")
+        return (*files, "--tls-port=0", "--management-tls-port=0")
 
 
 @dataclass(frozen=True)
@@ -104,13 +124,16 @@ def given_broker(amqp_url: str, management_url: str = "") -> Broker:
 
 
 @contextmanager
-def simulator(release: str, log: Path, *options: str) -> Iterator[Broker]:
+def simulator(release: str, log: Path, *options: str, tls: Certificates | None = None) -> Iterator[Broker]:
     """`dlx serve` on free ports; what it says goes to ``log``. Raises ``NoSuchServerError`` if it does not start."""
+    options += () if tls is None else tls.options
     with _serving(["--release", release, "--management-port", "0", *options], log) as line:
         urls = [re.search(scheme + r"://[^\s\"',]+", line) for scheme in ("amqp", "http")]
         if None in urls:
             raise _without_urls(line, log)
-        yield given_broker(*(found[0] for found in urls if found))
+        broker = given_broker(*(found[0] for found in urls if found))
+        encrypted = re.search(r"amqps://\S+", line)
+        yield broker if encrypted is None else replace(broker, tls_port=urlsplit(encrypted[0]).port)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,13 +27,14 @@ class Expected:
     """A failure that no broker here is spared. ``*`` in ``test`` stands for anything.
 
     With ``releases``, it is what these releases of RabbitMQ do: there the test must fail. Without, it is for want of
-    something, which another machine may have.
+    something, which another machine may have; with ``lacks``, only of a broker that lacks this.
     """
 
     suite: str
     test: str
     reason: str
     releases: tuple[str, ...] = ()
+    lacks: str = ""
 
     def fits(self, test: str) -> bool:
         return re.fullmatch(".*".join(map(re.escape, self.test.split("*"))), test) is not None
@@ -47,10 +48,13 @@ def expected(path: Path = EXPECTED) -> list[Expected]:
     ]
 
 
-def judged(suite: str, release: str, outcomes: Iterable[Outcome], known: Sequence[Expected]) -> list[Outcome]:
+def judged(
+    suite: str, release: str, outcomes: Iterable[Outcome], known: Sequence[Expected], *, has: Collection[str] = ()
+) -> list[Outcome]:
     """The outcomes, with ``expected`` for a failure that an entry of ``known`` explains, and ``failed`` for a pass
-    where an entry says that this release of RabbitMQ fails."""
-    entries = [entry for entry in known if entry.suite == suite and release in (entry.releases or (release,))]
+    where an entry says that this release of RabbitMQ fails. ``has`` is what the broker does not lack."""
+    of_suite = [entry for entry in known if entry.suite == suite and entry.lacks not in has]
+    entries = [entry for entry in of_suite if release in (entry.releases or (release,))]
     return [_judged(outcome, [entry for entry in entries if entry.fits(outcome.test)]) for outcome in outcomes]
 
 

@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from simulator.server.tls import Tls
 from tests.clients import cache, results
-from tests.clients.broker import Broker, Service
+from tests.clients.broker import Broker, Certificates, Service
 from tests.clients.cache import Source
 from tests.clients.results import Outcome
 
@@ -90,12 +91,17 @@ ASYNC_PYTHON = (
 
 
 def _pytest(
-    run: Run, cwd: Path, files: Sequence[str], options: Sequence[str] = (), python: Sequence[str] = PYTHON
+    run: Run,
+    cwd: Path,
+    files: Sequence[str],
+    options: Sequence[str] = (),
+    python: Sequence[str] = PYTHON,
+    env: Mapping[str, str] | None = None,
 ) -> list[Outcome]:
     """Run pytest of the suites' own virtual environment, which holds the packages ``python``."""
     general = ("-q", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}", f"--junitxml={run.report}")
     chosen = ["-k", run.only] if run.only else []
-    ended = run([cache.virtualenv(python), "-m", "pytest", *general, *options, *chosen, *files], cwd)
+    ended = run([cache.virtualenv(python), "-m", "pytest", *general, *options, *chosen, *files], cwd, env)
     return run.outcomes(ended, results.junit_xml)
 
 
@@ -104,14 +110,21 @@ KOMBU = Source("kombu", "5.7.0", "31e62fdfd2381caa3422f8e02b84a491d9a2180ddda745
 # Of pika 1.4.4, Debian's mirrors were found without the archive, and what PyPI has is without the tests.
 PIKA = Source("python-pika", "1.3.2-1", "5eb71b9a0047c77d99378e525a2041fc50aae4a177b060f9825b3e2fdcc96fc4", (
     ("tests/base/async_test_base.py", "port=5672", "port=int(os.environ['AMQP_PORT'])"),
+    ("tests/base/async_test_base.py", "localhost:5671/%2F", "localhost:' + os.environ['AMQPS_PORT'] + '/%2F"),
     ("tests/acceptance/blocking_adapter_test.py", "{'port': 5672}", "{'port': __import__('os').environ['AMQP_PORT']}"),
 ))  # fmt: skip
 AIO_PIKA = Source("aio-pika", "9.6.2", "c49e9246080dc8ffa1bb0e4aca407bf3d8ad78c3ee3a93df88b68fe65d7a49b9", (
     ("tests/conftest.py", "_docker_host_info = check_docker_available()", "_docker_host_info = None"),
     ("tests/conftest.py", 'docker("mosquito/aiormq-rabbitmq", ["5672/tcp", "5671/tcp"])',
-     'ContainerInfo("", {"5672/tcp": int(__import__("os").environ["AMQP_PORT"]), "5671/tcp": 1}, "127.0.0.1")'),
+     'ContainerInfo("", {"5672/tcp": int(__import__("os").environ["AMQP_PORT"]), '
+     '"5671/tcp": int(__import__("os").environ["AMQPS_PORT"])}, "127.0.0.1")'),
 ))  # fmt: skip
-AIORMQ = Source("aiormq", "6.9.4", "0e7c01b662804e1cc7ace9a17794e8c1192a27fc2afa96162362a6e61ae8e8ef")
+AIORMQ = Source(
+    "aiormq",
+    "6.9.4",
+    "0e7c01b662804e1cc7ace9a17794e8c1192a27fc2afa96162362a6e61ae8e8ef",
+    (("tests/conftest.py", '"5671/tcp": 5671', '"5671/tcp": int(os.environ["AMQPS_PORT"])'),),
+)
 AMQPLIB = Source("amqplib", "1.1.1", "28f8a03d0b579b9a01e65e56dc0c32e85e73d27757502e5eb0949c607a3752fa", (
     ("test/callback_api.test.js", "connect((", "connect(process.env.URL, {}, ("),
     ("test/callback_api.test.js", "connect(dom", "connect(process.env.URL, {}, dom"),
@@ -136,8 +149,39 @@ JAVA = Source("rabbitmq-java-client", "5.0.0-1.1", "23c185a4b241c60223e8a800472d
 ))  # fmt: skip
 
 
+def certificates(suite: str) -> Certificates | None:
+    """Those of a broker for the suite: the suite's own, or new ones where it brings none; ``None``: it needs no TLS."""
+    if suite == "aiormq":
+        own = cache.python_source(AIORMQ) / "tests/certs"
+        return Certificates(own / "server.pem", own / "server.key", own / "ca.pem")
+    if suite == "pika-tls":
+        own = cache.debian_source(PIKA) / "testdata/certs"
+        return Certificates(own / "server_certificate.pem", own / "server_key.pem", own / "ca_certificate.pem")
+    if suite not in ("py-amqp", "aio-pika"):
+        return None
+    new = _generated(OUT / "certificates")
+    return Certificates(new / "cert.pem", new / "key.pem", new / "ca.pem")
+
+
+def _generated(folder: Path) -> Path:
+    from simulator.server.certificates import generated  # it takes trustme, which few suites need
+
+    folder.mkdir(parents=True, exist_ok=True)
+    generated(Tls(), folder)
+    return folder
+
+
 def py_amqp(run: Run) -> list[Outcome]:
-    return _pytest(run, cache.python_source(PY_AMQP), ["t/integration"], ["-p", "no:rerunfailures"])
+    """Its archive lacks the certificates that it looks for: a client's, and one that the broker refuses."""
+    source = cache.python_source(PY_AMQP)
+    if isinstance(run.broker, Broker) and run.broker.tls_port:
+        new, looked_for = OUT / "certificates", source / "t/certs"
+        looked_for.mkdir(exist_ok=True)
+        shutil.copy(new / "ca.pem", looked_for / "ca_certificate.pem")
+        for folder, suffix in ((new, ""), (_generated(OUT / "certificates/strange"), "_broken")):
+            shutil.copy(folder / "client_cert.pem", looked_for / f"client_certificate{suffix}.pem")
+            shutil.copy(folder / "client_key.pem", looked_for / f"client_key{suffix}.pem")
+    return _pytest(run, source, ["t/integration"], ["-p", "no:rerunfailures"])
 
 
 def kombu(run: Run) -> list[Outcome]:
@@ -149,9 +193,18 @@ def pika(run: Run) -> list[Outcome]:
     return _pytest(run, source, ["tests/acceptance"], ["-o", "python_files=*_test.py *_tests.py"])
 
 
+def pika_tls(run: Run) -> list[Outcome]:
+    """The tests of its asynchronous adapters once more, with TLS."""
+    source = cache.debian_source(PIKA)
+    options = ["-o", "python_files=*_test.py *_tests.py"]
+    return _pytest(run, source, ["tests/acceptance/async_adapter_tests.py"], options, env={"PIKA_TEST_TLS": "true"})
+
+
 def aio_pika(run: Run) -> list[Outcome]:
-    """Without the tests that need TLS: each of them tries to reconnect for long."""
-    return _pytest(run, cache.python_source(AIO_PIKA), ["tests"], ["--ignore=tests/test_amqps.py"], python=ASYNC_PYTHON)
+    """Where the broker lacks TLS, without the tests that need it: each of them tries to reconnect for long."""
+    lacking = isinstance(run.broker, Broker) and run.broker.tls_port is None
+    left_out = ["--ignore=tests/test_amqps.py"] if lacking else []
+    return _pytest(run, cache.python_source(AIO_PIKA), ["tests"], left_out, python=ASYNC_PYTHON)
 
 
 def aiormq(run: Run) -> list[Outcome]:
@@ -286,8 +339,8 @@ def npm_iron_mq(run: Run) -> list[Outcome]:
 
 
 SUITES: dict[str, Callable[[Run], list[Outcome]]] = {
-    "py-amqp": py_amqp, "kombu": kombu, "pika": pika, "aio-pika": aio_pika, "aiormq": aiormq, "celery": celery,
-    "pyrabbit2": pyrabbit2, "amqplib": amqplib, "go": go, "java": java,
+    "py-amqp": py_amqp, "kombu": kombu, "pika": pika, "pika-tls": pika_tls, "aio-pika": aio_pika, "aiormq": aiormq,
+    "celery": celery, "pyrabbit2": pyrabbit2, "amqplib": amqplib, "go": go, "java": java,
     "python-zaqarclient": zaqarclient, "iron-mq": iron_mq, "npm-iron_mq": npm_iron_mq,
 }  # fmt: skip
 SYSTEMS = {"python-zaqarclient": "zaqar", "iron-mq": "ironmq", "npm-iron_mq": "ironmq"}

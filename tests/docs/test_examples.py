@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from simulator.extras import is_installed
+
 ROOT = Path(__file__).parent.parent.parent
 # A block of Python, and the output that follows it, if one does.
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
@@ -25,6 +27,7 @@ EXAMPLES = [
     "how-to/sources.md",
     "reference/replay-verdicts.md",
     "how-to/testing.md",
+    pytest.param("how-to/tls.md", marks=pytest.mark.skipif(not is_installed("trustme"), reason="needs trustme")),
     "how-to/whatif.md",
 ]
 LINKS = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")

@@ -780,3 +780,48 @@ def test_a_container_of_another_release_is_removed_at_once(inner: pytest.Pyteste
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert re.findall(r"container \w+", result.stdout.str()) == ["container started", "container removed"]
     result.stdout.fnmatch_lines(["*--dlx-broker: the server at http://127.0.0.1:*/ is RabbitMQ 4.3.6, not 4.0*"])
+
+
+def test_a_test_may_have_a_broker_with_tls(inner: pytest.Pytester, server: str) -> None:
+    pytest.importorskip("trustme")
+    inner.makepyfile(
+        """
+        import pika
+        import pytest
+
+        @pytest.mark.dlx_tls(clients="required", login_from="common_name")
+        def test_it(dlx_broker):
+            parameters = pika.URLParameters(dlx_broker.amqps_url)
+            parameters.ssl_options = pika.SSLOptions(dlx_broker.tls.client_context(), parameters.host)
+            parameters.credentials = pika.credentials.ExternalCredentials()
+            with pika.BlockingConnection(parameters) as connection:
+                connection.channel().queue_declare("orders", exclusive=True)
+                (shown,) = dlx_broker.api("GET", "connections")
+                assert (shown["user"], shown["auth_mechanism"], shown["ssl"]) == ("guest", "EXTERNAL", True)
+        """
+    )
+    inner.runpytest().assert_outcomes(passed=1)
+    result = inner.runpytest("--dlx-broker", server, "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*the test has @pytest.mark.dlx_tls, which makes certificates for the simulator"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("clients='some'", "@pytest.mark.dlx_tls: clients is one of 'none', 'optional', 'required', not 'some'"),
+        ("client='none'", "@pytest.mark.dlx_tls: Unexpected keyword argument 'client'"),
+        ("'none'", "expected @pytest.mark.dlx_tls(*, clients='optional', login_from=None)"),
+    ],
+)
+def test_tls_that_makes_no_sense(inner: pytest.Pytester, arguments: str, says: str) -> None:
+    inner.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.mark.dlx_tls({arguments})
+        def test_it(dlx_broker):
+            pass
+        """
+    )
+    assert errors(inner.runpytest()) == says

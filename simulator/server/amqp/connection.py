@@ -9,7 +9,8 @@ Source: rabbit_reader.erl; the texts are those of live servers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -53,10 +54,13 @@ from simulator.server.amqp.tables import decode_table
 
 _GREETED = (b"AMQP\0\0\x09\x01", b"AMQP\x01\x01\0\x09")  # 0-9-1, and 0-9, which is close enough
 _AMQP_0_8 = b"AMQP\x01\x01\x08\0"
+_TLS_RECORD = b"\x16\x03"  # a handshake's begins so
+_EXTERNAL = "EXTERNAL"
 CHANNEL_MAX = 2047
 FRAME_MAX = 131_072
 HEARTBEAT_S = 60
 PATIENCE_MAX_S = 30  # rabbit_reader.erl CLOSING_TIMEOUT
+_log = logging.getLogger(__name__)
 
 # States, by RabbitMQ's names. In `closed` the server has said goodbye and awaits the client's.
 PRE_INIT, STARTING, TUNING, OPENING, RUNNING, CLOSED = "pre_init", "starting", "tuning", "opening", "running", "closed"
@@ -94,10 +98,16 @@ class Connection:
         settings: what is the same for all clients.
         authenticate: returns whether a user with that password may log in from the client's address; raises
             ``ProtocolError`` where the server fails at a password that is ``None``, no text.
+        external: offers the mechanism EXTERNAL: returns the user of the client's certificate, if that user may log in.
     """
 
     def __init__(
-        self, connection: Hashable, name: str, settings: ServerSettings, authenticate: Callable[[str, str | None], bool]
+        self,
+        connection: Hashable,
+        name: str,
+        settings: ServerSettings,
+        authenticate: Callable[[str, str | None], bool],
+        external: Callable[[], str | None] | None = None,
     ) -> None:
         self.id = connection
         self.name = name
@@ -113,6 +123,8 @@ class Connection:
         self.publishers_wait = self.blocked = False
         self._settings = settings
         self._authenticate = authenticate
+        self._external = external
+        self._mechanisms = (*settings.release.sasl_mechanisms, *([_EXTERNAL] if external else ()))
         self._in_broker = False
         self._buffer = b""
         self._channels: dict[int, Channel] = {}
@@ -171,8 +183,10 @@ class Connection:
         release = self._settings.release
         if header in _GREETED or (header == _AMQP_0_8 and release.accepts_amqp_0_8):
             self.state = STARTING
-            self._outbox.raw(frame(METHOD, 0, start(release, self._settings.cluster_name())))
+            self._outbox.raw(frame(METHOD, 0, start(release, self._settings.cluster_name(), self._mechanisms)))
             return
+        if header[:2] == _TLS_RECORD:
+            _log.warning("connection %s: the client uses TLS, and this port takes amqp:// without TLS", self.name)
         near_miss = header[:6] == b"AMQP\0\0" and header[6] >= 9
         offer = b"AMQP\x03\x01\0\0" if release.speaks_amqp_1_0 and not near_miss else b"AMQP\0\0\x09\x01"
         self._outbox.raw(offer)
@@ -245,22 +259,29 @@ class Connection:
 
     def _start_ok(self, fields: Mapping[str, Any]) -> None:
         mechanism = fields["mechanism"]
-        if mechanism not in self._settings.release.sasl_mechanisms:
+        if mechanism not in self._mechanisms:
             raise ProtocolError(amqp_errors.unknown_mechanism(mechanism))
         self.client_properties = fields["client_properties"]
         capabilities = self.client_properties.get("capabilities")
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
         self._outbox.told_of_cancels = self.capabilities.get("consumer_cancel_notify") is True
-        found = credentials(mechanism, fields["response"], self._settings.release)
-        if found is None:
-            raise ProtocolError(amqp_errors.unreadable_response())
-        user, password = found
-        if not self._authenticate(user, password):
+        user = self._logged_in(mechanism, fields["response"])
+        if user is None:
             self._refuse_login(mechanism)
             return
         self.user, self.mechanism, self.state = user, mechanism, TUNING
         offer = {"channel_max": CHANNEL_MAX, "frame_max": FRAME_MAX, "heartbeat": HEARTBEAT_S}
         self._outbox.send(0, "connection.tune", offer)
+
+    def _logged_in(self, mechanism: str, response: bytes) -> str | None:
+        """Return the user; ``None`` if the login is refused. Raises ``ProtocolError`` as ``authenticate`` does."""
+        if mechanism == _EXTERNAL and self._external is not None:
+            return self._external()
+        found = credentials(mechanism, response, self._settings.release)
+        if found is None:
+            raise ProtocolError(amqp_errors.unreadable_response())
+        user, password = found
+        return user if self._authenticate(user, password) else None
 
     def _refuse_login(self, mechanism: str) -> None:
         if self.capabilities.get("authentication_failure_close") is True:
@@ -493,13 +514,13 @@ def server_properties(release: Release, cluster_name: str) -> dict[str, Any]:
     }
 
 
-def start(release: Release, cluster_name: str) -> bytes:
+def start(release: Release, cluster_name: str, mechanisms: Iterable[str]) -> bytes:
     """Encode the method ``connection.start``, which is the same for a client of 0-9 as for one of 0-9-1."""
     fields = {
         "version_major": 0,
         "version_minor": 9,
         "server_properties": server_properties(release, cluster_name),
-        "mechanisms": " ".join(release.sasl_mechanisms),
+        "mechanisms": " ".join(mechanisms),
         "locales": "en_US",
     }
     return encode_method("connection.start", fields)

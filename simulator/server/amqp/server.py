@@ -26,6 +26,7 @@ from simulator.server.amqp.connection import Connection, ServerSettings, is_loop
 from simulator.server.amqp.contents import DeliveryEncoder
 from simulator.server.amqp.protocol_errors import ProtocolError
 from simulator.server.node import Node
+from simulator.server.tls import Handshakes, Secured, TlsFacts
 
 COMMANDS_PER_TURN = 250
 TURN_S = 0.02  # of wall time, for commands that take long each
@@ -38,8 +39,8 @@ _BACKLOG = 1024  # connections that wait to be accepted
 _log = logging.getLogger(__name__)
 
 
-async def listen(node: Node, host: str, port: int) -> asyncio.Server:
-    """Serve AMQP on the address; port 0 takes a free one. Sets ``node.amqp_port``. Raises ``OSError``."""
+def client_maker(node: Node) -> Callable[[Secured | None], AmqpClient]:
+    """Return what makes the protocol of each new client of a node; with what is known of its TLS, if it uses it."""
     broker = node.broker
     settings = ServerSettings(
         release=broker.release,
@@ -48,10 +49,19 @@ async def listen(node: Node, host: str, port: int) -> asyncio.Server:
         contents=DeliveryEncoder(broker.release),
     )
     numbers = count(1)
+    return lambda secured: AmqpClient(node, settings, next(numbers), secured)
+
+
+async def listen(
+    client: Callable[[Secured | None], AmqpClient], host: str, port: int, handshakes: Handshakes | None = None
+) -> asyncio.Server:
+    """Serve AMQP on the address, with TLS if there are ``handshakes``; port 0 takes a free one. Raises ``OSError``."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: AmqpClient(node, settings, next(numbers)), host, port, backlog=_BACKLOG)
-    node.amqp_port = server.sockets[0].getsockname()[1]
-    return server
+
+    def protocol() -> asyncio.Protocol:
+        return client(None) if handshakes is None else handshakes.protocol(client)
+
+    return await loop.create_server(protocol, host, port, backlog=_BACKLOG)
 
 
 class AmqpClient(asyncio.Protocol):
@@ -59,7 +69,7 @@ class AmqpClient(asyncio.Protocol):
 
     protocol = "AMQP 0-9-1"
 
-    def __init__(self, node: Node, settings: ServerSettings, number: int) -> None:
+    def __init__(self, node: Node, settings: ServerSettings, number: int, secured: Secured | None = None) -> None:
         self.id = number
         self.name = self.peer_host = self.host = ""
         self.peer_port = self.port = 0
@@ -67,6 +77,7 @@ class AmqpClient(asyncio.Protocol):
         self.received_bytes = self.received_packets = self.sent_bytes = self.sent_packets = 0
         self._node = node
         self._settings = settings
+        self._secured = secured
         self._loop = asyncio.get_running_loop()
         self._work: Iterator[Command] | None = None
         self._unread = b""
@@ -115,7 +126,13 @@ class AmqpClient(asyncio.Protocol):
     @property
     def pending_bytes(self) -> int:
         """The number of bytes that wait to be sent."""
-        return self._transport.get_write_buffer_size()
+        beneath = 0 if self._secured is None else self._secured.beneath.get_write_buffer_size()
+        return self._transport.get_write_buffer_size() + beneath
+
+    @property
+    def tls(self) -> TlsFacts | None:
+        """What is known of the connection's TLS; ``None`` without."""
+        return None if self._secured is None else self._secured.facts
 
     @property
     def busy(self) -> bool:
@@ -132,7 +149,9 @@ class AmqpClient(asyncio.Protocol):
         self.peer_host, self.peer_port = transport.get_extra_info("peername", ("", 0))[:2]
         self.host, self.port = transport.get_extra_info("sockname", ("", 0))[:2]
         self.name = f"{_address(self.peer_host, self.peer_port)} -> {_address(self.host, self.port)}"
-        self._connection = Connection(self.id, self.name, self._settings, self._authenticate)
+        tls = self._node.tls
+        external = self._certified if self.tls is not None and tls is not None and tls.login_from else None
+        self._connection = Connection(self.id, self.name, self._settings, self._authenticate, external)
         self._connection.publishers_wait = self._node.alarm.active
         self._node.connections[self.id] = self
         self._after(HANDSHAKE_S, "handshake", self._reset)
@@ -226,7 +245,8 @@ class AmqpClient(asyncio.Protocol):
 
     def _end(self, how: str) -> None:
         if how == protocol.DONE:
-            self._transport.close()
+            if not self._transport.is_closing():
+                self._transport.close()
         elif how == protocol.RESET:
             self._reset()
         else:
@@ -294,8 +314,27 @@ class AmqpClient(asyncio.Protocol):
             if fails and user in self._node.broker.users:  # it looks for the user first
                 raise ProtocolError(amqp_errors.unreadable_response())
             return False
-        local = user not in self._node.loopback_users or is_loopback(self.peer_host)
-        return local and self._node.broker.authenticated(user, password)
+        return self._may_come_from_here(user) and self._node.broker.authenticated(user, password)
+
+    def _certified(self) -> str | None:
+        """Return the user whom the client's certificate names, if that user may log in; else the log says why not."""
+        facts = self.tls
+        assert facts is not None
+        if facts.subject is None:
+            why = "the client shows no certificate"
+        elif facts.user is None:
+            why = f"the certificate of {facts.subject} has no common name"
+        elif facts.user not in self._node.broker.users:
+            why = f"there is no user '{facts.user}'"
+        elif not self._may_come_from_here(facts.user):
+            why = f"user '{facts.user}' can only connect via localhost"
+        else:
+            return facts.user
+        _log.warning("connection %s: EXTERNAL login refused: %s", self.name, why)
+        return None
+
+    def _may_come_from_here(self, user: str) -> bool:
+        return user not in self._node.loopback_users or is_loopback(self.peer_host)
 
     def _block(self) -> None:
         if "alarm" not in self._unread_because:

@@ -181,14 +181,14 @@ RESOURCES = (
 UNKNOWN_GARBAGE = dict.fromkeys(
     ("fullsweep_after", "max_heap_size", "min_bin_vheap_size", "min_heap_size", "minor_gcs"), -1
 )
-_NO_TLS = {f"peer_cert_{name}": None for name in ("issuer", "subject", "validity")} | {
-    f"ssl_{name}": None for name in ("cipher", "hash", "key_exchange", "protocol")
+_TLS = {f"peer_cert_{name}": name for name in ("issuer", "subject", "validity")} | {
+    f"ssl_{name}": name for name in ("cipher", "hash", "key_exchange", "protocol")
 }
 
 
 def connection_json(client: Client, connection: Connection | None, node: Node, api: Api) -> dict[str, Any]:
     """Describe a client's connection; ``connection`` is ``None`` before the client enters a virtual host."""
-    shown = _network(client) | _traffic(client) | _NO_TLS | {
+    shown = _network(client) | _traffic(client) | {
         "auth_mechanism": client.auth_mechanism,
         "channel_max": client.channel_max,
         "channels": 0 if connection is None else len(connection.channels),
@@ -197,7 +197,7 @@ def connection_json(client: Client, connection: Connection | None, node: Node, a
         "frame_max": client.frame_max,
         "garbage_collection": UNKNOWN_GARBAGE,
         "node": node.broker.node,
-        "ssl": False,
+        "ssl": client.tls is not None,
         "state": client.state,
         "timeout": client.heartbeat_s,
         "type": "network",
@@ -205,8 +205,8 @@ def connection_json(client: Client, connection: Connection | None, node: Node, a
         "user_who_performed_action": client.user,
         "vhost": "" if connection is None else connection.vhost.name,
     }  # fmt: skip
-    if api.peer_certificate_serial:
-        shown["peer_cert_serial_number"] = None
+    of_tls = _TLS | {"peer_cert_serial_number": "serial"} if api.peer_certificate_serial else _TLS
+    shown |= {name: None if client.tls is None else getattr(client.tls, field) for name, field in of_tls.items()}
     return dict(sorted(shown.items()))
 
 

@@ -22,6 +22,7 @@ from simulator.server.management.message_stats import overall_stats, with_rates
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
 from simulator.server.node import message_totals, object_totals
+from simulator.server.tls import VERSIONS, Tls
 
 # What comes and goes is not counted.
 _CHURN = dict.fromkeys(
@@ -43,23 +44,47 @@ _UNMEASURED = dict.fromkeys(
 
 def listeners(request: Request) -> list[dict[str, Any]]:
     """Return the listeners of the node."""
-    node = request.node
-    ports = {"amqp": node.amqp_port, "http": _http_port(request), "http/prometheus": node.metrics_port}
+    node, tls = request.node, request.node.tls
+    of_tcp = {"backlog": 128, "nodelay": True, "linger": [True, 0], "exit_on_close": False}
+    found = [("amqp", node.amqp_port, of_tcp)]
+    if tls is not None:
+        asking = {"fail_if_no_peer_cert": tls.clients == "required", "verify": _verified(tls)}
+        found.append(("amqp/ssl", tls.port, of_tcp | {"versions": VERSIONS} | _files(tls) | asking))
+    found.append(("http", _http_port(request), of_tcp))
+    if tls is not None and tls.management_port is not None:
+        ssl_opts = {**_files(tls), "port": tls.management_port}
+        of_https = {"cowboy_opts": {"sendfile": False}, "port": tls.management_port, "ssl": True, "ssl_opts": ssl_opts}
+        found.append(("https", tls.management_port, of_https))
+    found.append(("http/prometheus", node.metrics_port, of_tcp))
     return [
         {
             "node": request.broker.node,
             "protocol": protocol,
             "ip_address": "127.0.0.1",
             "port": port,
-            "socket_opts": {"backlog": 128, "nodelay": True, "linger": [True, 0], "exit_on_close": False},
-            **request.api.listener_fields,
+            "socket_opts": socket_opts,
+            **dict.fromkeys(request.api.listener_fields, protocol in _WITH_TLS),
         }
-        for protocol, port in ports.items()
+        for protocol, port, socket_opts in found
         if port
     ]
 
 
+_WITH_TLS = ("amqp/ssl", "https")
+
+
+def _files(tls: Tls) -> dict[str, Any]:
+    files = {"cacertfile": tls.ca, "certfile": tls.cert, "keyfile": tls.key}
+    return {name: file for name, file in files.items() if file is not None}
+
+
+def _verified(tls: Tls) -> str:
+    return "verify_peer" if tls.asks_clients else "verify_none"
+
+
 def _http_port(request: Request) -> int:
+    if request.node.tls is not None:
+        return request.node.management_port
     port = request.headers.get("host", "").rpartition(":")[2]
     return int(port) if port.isdigit() else 0
 
@@ -108,9 +133,15 @@ def _versions(request: Request) -> dict[str, Any]:
 
 
 def _contexts(request: Request) -> list[dict[str, Any]]:
-    port = str(_http_port(request))
-    named = {"description": "RabbitMQ Management", "path": "/", "ip": "127.0.0.1", "port": port}
-    return [{"ssl_opts": [], "node": request.broker.node, "cowboy_opts": "[]", **named}]
+    named = {"description": "RabbitMQ Management", "path": "/"}
+    plain, tls = str(_http_port(request)), request.node.tls
+    found: list[dict[str, Any]] = []
+    if tls is not None and tls.management_port is not None:
+        port = str(tls.management_port)
+        found.append({"ssl_opts": {**_files(tls), "port": port}, "port": port, "ssl": "true"})
+    if tls is None or plain != "0":
+        found.append({"ssl_opts": [], "ip": "127.0.0.1", "port": plain})
+    return [{"node": request.broker.node, "cowboy_opts": "[]", **named, **each} for each in found]
 
 
 def _node(request: Request) -> dict[str, Any]:
@@ -253,7 +284,8 @@ def _port(request: Request) -> Facts:
 def _protocols(request: Request) -> Facts:
     several = request.api.protocol_listener == "several protocols"
     asked = request.name("protocols").split(",") if several else [request.name("protocols")]
-    wanted = ["amqp" if name.lower() in _AMQP else name.lower() for name in asked]
+    named = {**dict.fromkeys(_AMQP, "amqp"), "amqps": "amqp/ssl"}
+    wanted = [named.get(name.lower(), name.lower()) for name in asked]
     active = [listener["protocol"] for listener in listeners(request)]
     missing = [name for name in wanted if name not in active]
     if missing:

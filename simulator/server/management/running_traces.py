@@ -92,6 +92,7 @@ class _Tap:
     channel_max = frame_max = heartbeat_s = pending_bytes = 0
     state = "running"
     busy = False
+    tls = None
     client_properties: Mapping[str, Any] = MappingProxyType({})
     received_bytes = received_packets = sent_bytes = sent_packets = 0
 

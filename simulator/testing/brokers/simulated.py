@@ -15,6 +15,7 @@ from simulator.definitions import Definitions, version_of
 from simulator.message_history import MessageHistories, RecordingBroker
 from simulator.server.in_process import Server, ServerFaults
 from simulator.server.node import Node
+from simulator.server.tls import Tls
 from simulator.testing.brokers.publish_and_get import PublishAndGet
 from simulator.testing.brokers.servers import call
 from simulator.testing.brokers.virtual_time import VirtualClock, hear_clients
@@ -27,7 +28,10 @@ HISTORIES_MAX = 1_000_000
 
 
 class SimulatedBroker(PublishAndGet):
-    """A broker in this process. ``server`` is the one that ``simulator.serve()`` returned."""
+    """A broker in this process. ``server`` is the one that ``simulator.serve()`` returned.
+
+    ``amqps_url`` and ``tls`` are where clients connect with TLS, and its certificates; ``None`` without TLS.
+    """
 
     simulated = True
     vhost = "/"
@@ -38,7 +42,9 @@ class SimulatedBroker(PublishAndGet):
         self.topology = topology
         self.clock = VirtualClock(server)
         self.amqp_url = f"amqp://guest:guest@{urlsplit(server.amqp_url).netloc}/%2F"
+        self.amqps_url = server.amqps_url and f"amqps://guest:guest@{urlsplit(server.amqps_url).netloc}/%2F"
         self.management_url = str(server.management_url)
+        self.tls = server.tls
 
     @property
     def faults(self) -> ServerFaults:
@@ -100,11 +106,13 @@ class Simulator:
         self.id = release_name if release_name and only else "simulator"
 
     @contextlib.contextmanager
-    def broker(self, release: str | None, topology: OneTopology | None) -> Iterator[SimulatedBroker]:
-        """Yield a new broker."""
+    def broker(
+        self, release: str | None, topology: OneTopology | None, tls: Tls | None = None
+    ) -> Iterator[SimulatedBroker]:
+        """Yield a new broker, which listens with TLS as well if ``tls`` says how."""
         own = None if topology is None else known_release(version_of(topology.document) or "")
         chosen = (None if self._only else release) or self._release or own or DEFAULT
-        with serve(chosen, management_port=0) as server:
+        with serve(chosen, management_port=0, tls=tls or False) as server:
             server.run(_record_all)
             broker = SimulatedBroker(server, chosen, topology)
             if topology is not None:
