@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,14 +79,15 @@ def call(method: str, *path: str, body: object = None, reason: str = "") -> Any:
     login = base64.b64encode(f"{parts.username or 'guest'}:{parts.password or 'guest'}".encode()).decode()
     connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=30)
     try:
-        connection.request(
-            method,
-            "/api/" + "/".join(quote(part, safe="") for part in path),
-            None if body is None else json.dumps(body),
-            {"Authorization": f"Basic {login}", "Content-Type": "application/json", "X-Reason": reason},
-        )
-        response = connection.getresponse()
-        text = response.read().decode()
+        with closing(connection):
+            connection.request(
+                method,
+                "/api/" + "/".join(quote(part, safe="") for part in path),
+                None if body is None else json.dumps(body),
+                {"Authorization": f"Basic {login}", "Content-Type": "application/json", "X-Reason": reason},
+            )
+            response = connection.getresponse()
+            text = response.read().decode()
     except OSError as error:
         raise CommandError(f"no node answers at {parts.hostname}:{parts.port}: {error}", UNAVAILABLE) from error
     if response.status >= 400:
@@ -110,6 +112,11 @@ class Given(NamedTuple):
     options: Mapping[str, str]
 
     @property
+    def quiet(self) -> bool:
+        """Whether to say nothing but what was asked for."""
+        return bool({"quiet", "silent"} & self.options.keys())
+
+    @property
     def vhost(self) -> str:
         """The virtual host. Raises ``CommandError`` where there is none of that name."""
         name = self.options.get("vhost", "/")
@@ -117,11 +124,12 @@ class Given(NamedTuple):
             raise CommandError(f"Virtual host '{name}' does not exist", BAD_DATA)
         return name
 
-    def user(self, at: int = 0) -> str:
-        """Return the user of that argument. Raises ``CommandError`` where there is none of that name."""
-        name = self.arguments[at]
+    @property
+    def user(self) -> str:
+        """The user who is the first argument. Raises ``CommandError`` where there is none of that name."""
+        name = self.arguments[0]
         if not _exists("users", name):
-            raise CommandError(f"User {name} does not exist", NO_USER)
+            raise CommandError(f'User "{name}" does not exist', NO_USER)
         return name
 
 
@@ -143,6 +151,9 @@ def _add_user(given: Given) -> None:
     if _exists("users", name):
         raise CommandError(f'User "{name}" already exists', SOFTWARE)
     call("PUT", "users", name, body={"password": password, "tags": ""})
+    if not given.quiet:
+        print("Done. Don't forget to grant the user permissions to some virtual hosts! See 'rabbitmqctl help", end=" ")
+        print("set_permissions' to learn more.")
 
 
 def _delete_user(given: Given) -> None:
@@ -151,13 +162,13 @@ def _delete_user(given: Given) -> None:
 
 
 def _change_password(given: Given) -> None:
-    name = given.user()
+    name = given.user
     tags = call("GET", "users", name)["tags"]
     call("PUT", "users", name, body={"password": _password(given), "tags": _joined(tags)})
 
 
 def _set_user_tags(given: Given) -> None:
-    user = call("GET", "users", given.user())  # a PUT without a password takes it away
+    user = call("GET", "users", given.user)  # a PUT without a password takes it away
     password = {key: user[key] for key in ("password_hash", "hashing_algorithm")}
     call("PUT", "users", user["name"], body={**password, "tags": ",".join(given.arguments[1:])})
 
@@ -173,21 +184,26 @@ def _delete_vhost(given: Given) -> None:
 def _set_permissions(given: Given) -> None:
     _, configure, write, read = given.arguments
     body = {"configure": configure, "write": write, "read": read}
-    call("PUT", "permissions", given.vhost, given.user(), body=body)
+    call("PUT", "permissions", given.vhost, given.user, body=body)
 
 
 def _set_topic_permissions(given: Given) -> None:
     _, exchange, write, read = given.arguments
     body = {"exchange": exchange, "write": write, "read": read}
-    call("PUT", "topic-permissions", given.vhost, given.user(), body=body)
+    call("PUT", "topic-permissions", given.vhost, given.user, body=body)
 
 
-def _clear_topic_permissions(given: Given) -> None:
-    try:
-        call("DELETE", "topic-permissions", given.vhost, given.user())
-    except Refused as error:  # from 4.3 on they go with their exchange
-        if error.status != 404:
-            raise
+def _clear(kind: str) -> Callable[[Given], None]:
+    """Return what takes permissions of that kind from a user; that there are none is no error."""
+
+    def clear(given: Given) -> None:
+        try:
+            call("DELETE", kind, given.options.get("vhost", "/"), given.arguments[0])
+        except Refused as error:
+            if error.status != 404:
+                raise
+
+    return clear
 
 
 # Policies and definitions
@@ -249,15 +265,21 @@ class Listing(NamedTuple):
 
     def rows(self, given: Given) -> Iterator[list[Any]]:
         """Yield the values of the columns asked for."""
-        columns = self.shown(given)
-        for row in call("GET", *self.path(given)):
+        columns, path = self.shown(given), self.path(given)
+        try:
+            rows = call("GET", *path)
+        except Refused as error:
+            if error.status != 404:
+                raise
+            rows = []  # RabbitMQ lists nothing in a virtual host that there is not
+        for row in rows:
             yield [
                 row.get(self.fields.get(name, name), "exchange" if name == "source_kind" else "") for name in columns
             ]
 
 
 def _in_vhost(kind: str) -> Callable[[Given], Sequence[str]]:
-    return lambda given: (kind, given.vhost)
+    return lambda given: (kind, given.options.get("vhost", "/"))
 
 
 _LISTINGS = {
@@ -274,11 +296,11 @@ _LISTINGS = {
         "source_name source_kind destination_name destination_kind routing_key arguments | vhost",
         {"source_name": "source", "destination_name": "destination", "destination_kind": "destination_type"},
     ),
-    "list_policies": Listing(_in_vhost("policies"), "vhost name pattern apply-to definition priority"),
-    "list_permissions": Listing(lambda given: ("vhosts", given.vhost, "permissions"), "user configure write read"),
-    "list_user_permissions": Listing(
-        lambda given: ("users", given.user(), "permissions"), "vhost configure write read"
+    "list_policies": Listing(
+        lambda given: ("policies", given.vhost), "vhost name pattern apply-to definition priority"
     ),
+    "list_permissions": Listing(lambda given: ("vhosts", given.vhost, "permissions"), "user configure write read"),
+    "list_user_permissions": Listing(lambda given: ("users", given.user, "permissions"), "vhost configure write read"),
     "list_users": Listing(lambda _: ("users",), "user tags", {"user": "name"}),
     "list_vhosts": Listing(lambda _: ("vhosts",), "name | tracing default_queue_type description"),
     # A connection of the simulator is known by its name; close_connection takes it.
@@ -434,15 +456,12 @@ def _list(name: str, takes: str, says: str) -> Command:
     return Command(takes, says, lambda given: _print_list(_LISTINGS[name], given))
 
 
-def _at(method: str, *path: str, in_vhost: bool = False, **body: object) -> Callable[[Given], None]:
-    """Return what makes one call, with the first argument as the name at the end of the path."""
-    return lambda given: call(
-        method, *path, *([given.vhost] if in_vhost else []), *given.arguments[:1], body=body or None
-    )
-
-
 def _traced(active: bool) -> Callable[[Given], None]:
-    return lambda given: call("PUT", "vhosts", given.vhost, body={"tracing": active})
+    def trace(given: Given) -> None:
+        call("PUT", "vhosts", given.vhost, body={"tracing": active})
+        print(f"Trace {'enabled' if active else 'disabled'} for vhost {given.vhost}")
+
+    return trace
 
 
 def _close(given: Given) -> None:
@@ -455,16 +474,14 @@ COMMANDS: dict[str, Command] = {
     "change_password": Command("USER [PASSWORD]", 'Changing password for user "{0}" ...', _change_password),
     "set_user_tags": Command("USER [TAG...]", 'Setting tags for user "{0}" to [{rest}] ...', _set_user_tags),
     "list_users": _list("list_users", "", "Listing users ..."),
-    "add_vhost": Command("VHOST", 'Adding vhost "{0}" ...', _at("PUT", "vhosts")),
+    "add_vhost": Command("VHOST", 'Adding vhost "{0}" ...', lambda given: call("PUT", "vhosts", given.arguments[0])),
     "delete_vhost": Command("VHOST", 'Deleting vhost "{0}" ...', _delete_vhost),
     "list_vhosts": _list("list_vhosts", "[COLUMN...]", "Listing vhosts ..."),
     "set_permissions": Command(
         "USER CONFIGURE WRITE READ", 'Setting permissions for user "{0}" in vhost "{vhost}" ...', _set_permissions
     ),
     "clear_permissions": Command(
-        "USER",
-        'Clearing permissions for user "{0}" in vhost "{vhost}" ...',
-        lambda given: call("DELETE", "permissions", given.vhost, given.user()),
+        "USER", 'Clearing permissions for user "{0}" in vhost "{vhost}" ...', _clear("permissions")
     ),
     "list_permissions": _list("list_permissions", "", 'Listing permissions for vhost "{vhost}" ...'),
     "list_user_permissions": _list("list_user_permissions", "USER", 'Listing permissions for user "{0}" ...'),
@@ -474,7 +491,7 @@ COMMANDS: dict[str, Command] = {
         _set_topic_permissions,
     ),
     "clear_topic_permissions": Command(
-        "USER", 'Clearing topic permissions for user "{0}" in vhost "{vhost}" ...', _clear_topic_permissions
+        "USER", 'Clearing topic permissions for user "{0}" in vhost "{vhost}" ...', _clear("topic-permissions")
     ),
     "set_policy": Command(
         "NAME PATTERN DEFINITION",
@@ -483,7 +500,9 @@ COMMANDS: dict[str, Command] = {
     ),
     "clear_policy": Command("NAME", 'Clearing policy "{0}" on vhost "{vhost}" ...', _clear_policy),
     "list_policies": _list("list_policies", "", 'Listing policies for vhost "{vhost}" ...'),
-    "list_queues": _list("list_queues", "[COLUMN...]", "Listing queues for vhost {vhost} ..."),
+    "list_queues": _list(
+        "list_queues", "[COLUMN...]", "Timeout: {timeout} seconds ...\nListing queues for vhost {vhost} ..."
+    ),
     "list_exchanges": _list("list_exchanges", "[COLUMN...]", "Listing exchanges for vhost {vhost} ..."),
     "list_bindings": _list("list_bindings", "[COLUMN...]", "Listing bindings for vhost {vhost}..."),
     "list_connections": _list("list_connections", "[COLUMN...]", "Listing connections ..."),
@@ -571,12 +590,12 @@ def main(words: Sequence[str]) -> int:
         _check_count(name, given)
         command = COMMANDS[name]
         for_a_program = "-" in given.arguments or given.options.get("formatter") == "json"
-        if command.says and not for_a_program and not {"quiet", "silent"} & given.options.keys():
-            told = {"vhost": "/", "priority": "0"} | dict(given.options)
+        if command.says and not for_a_program and not given.quiet:
+            told = {"vhost": "/", "priority": "0", "timeout": "60.0"} | dict(given.options)
             print(command.says.format(*given.arguments, rest=", ".join(given.arguments[1:]), **told), flush=True)
         command.run(given)
     except CommandError as error:
-        print(f"Error:\n{error}", file=sys.stderr)
+        print(f"{error}" if error.code == BAD_DATA else f"Error:\n{error}", file=sys.stderr)
         return error.code
     except Refused as error:
         print(f"Error:\n{error.reason()}", file=sys.stderr)
