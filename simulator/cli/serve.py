@@ -7,7 +7,8 @@ import errno
 import gc
 import importlib
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ import click
 from click.core import ParameterSource
 
 from dlx.releases import DEFAULT
-from simulator.bootstrap import item_place, start_broker
+from simulator.bootstrap import import_definitions, item_place, start_broker
 from simulator.broker import Broker
 from simulator.broker.replies import NotImported
 from simulator.cli.command_parts import DataError, Unavailable, example
 from simulator.cli.options import DEFINITIONS, OWN_OR_DEFAULT, RELEASE, chosen_release
 from simulator.clock import Clock, VirtualClock, WallClock
-from simulator.definitions import DefinitionsError
+from simulator.definitions import Definitions, DefinitionsError
 from simulator.message_history import RecordingBroker
 from simulator.server.listeners import Listeners
 from simulator.server.node import MEMORY_LIMIT_BYTES, Node
@@ -202,15 +203,32 @@ def serve(
     node = Node(RecordingBroker.taking_over(broker), time, memory_limit_bytes=memory_limit)
     if users:
         node.loopback_users = frozenset()
-    gc.set_threshold(*_GC_THRESHOLDS)
     plain: tuple[int | None, int | None] = (None, None) if tls_only else (port, management_port)
+    run_until_stopped(node, host, *plain, metrics_port, tls, ready=_print_urls)
+
+
+def run_until_stopped(
+    node: Node,
+    host: str,
+    port: int | None,
+    management_port: int | None,
+    metrics_port: int | None,
+    tls: Tls | None = None,
+    *,
+    ready: Callable[[Listeners], None],
+) -> None:
+    """Serve a node until SIGTERM or SIGINT; ``ready`` is called when it can be reached.
+
+    Raises ``Unavailable``, and ``DataError`` where certificates cannot be used.
+    """
+    gc.set_threshold(*_GC_THRESHOLDS)
     try:
-        asyncio.run(_serve(node, host, *plain, metrics_port, tls))
+        asyncio.run(_serve(node, host, port, management_port, metrics_port, tls, ready))
     except TlsError as error:
         raise DataError(str(error)) from error
     except OSError as error:
         encrypted = (None, None) if tls is None else (tls.port, tls.management_port)
-        raise Unavailable(_why_not(error, host, (*plain, metrics_port, *encrypted))) from error
+        raise Unavailable(_why_not(error, host, (port, management_port, metrics_port, *encrypted))) from error
 
 
 def _tls(
@@ -247,6 +265,10 @@ def _tls(
     )
 
 
+def _print_urls(at: Listeners) -> None:
+    click.echo(" ".join(at.urls()))
+
+
 def _broker(
     given: str | None, definitions: Path | None, *, strict: bool, users: Mapping[str, str], now_us: int
 ) -> Broker:
@@ -258,15 +280,25 @@ def _broker(
         return start_broker(given or DEFAULT, users=users, now_us=now_us)
     read = definitions_from_file(definitions)
     release = chosen_release(read, given)
+    return start_broker(
+        release, definitions=read, users=users, now_us=now_us, strict_import=strict, not_imported=partial(_note, read)
+    )
 
-    def note(refused: NotImported) -> None:
-        where = item_place(read, refused.section, refused.place)
-        kept = "the broker has it" if refused.taken == refused.item else "the broker has the rest of it"
-        so = kept if refused.taken is not None else "the broker does not have it"
-        verb = "an import refuses " if refused.text else ""
-        click.echo(f"note: {verb}{where}: {refused.plain} ({so})", err=True)
 
-    return start_broker(release, definitions=read, users=users, now_us=now_us, strict_import=strict, not_imported=note)
+def take_noting(broker: Broker, definitions: Definitions, now_us: int) -> None:
+    """Give a broker all of the definitions; notes on standard error say which an import would not take.
+
+    Raises ``DefinitionsError``.
+    """
+    import_definitions(broker, definitions, now_us, not_imported=partial(_note, definitions))
+
+
+def _note(read: Definitions, refused: NotImported) -> None:
+    where = item_place(read, refused.section, refused.place)
+    kept = "the broker has it" if refused.taken == refused.item else "the broker has the rest of it"
+    so = kept if refused.taken is not None else "the broker does not have it"
+    verb = "an import refuses " if refused.text else ""
+    click.echo(f"note: {verb}{where}: {refused.plain} ({so})", err=True)
 
 
 def _refuse_foreign(ctx: click.Context) -> None:
@@ -302,7 +334,13 @@ def _serve_other(ctx: click.Context, system: str, host: str, clock: Clock, own: 
 
 
 async def _serve(
-    node: Node, host: str, port: int | None, management_port: int | None, metrics_port: int | None, tls: Tls | None
+    node: Node,
+    host: str,
+    port: int | None,
+    management_port: int | None,
+    metrics_port: int | None,
+    tls: Tls | None,
+    ready: Callable[[Listeners], None],
 ) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -310,7 +348,7 @@ async def _serve(
         loop.add_signal_handler(number, stop.set)
     node.run_in(loop)
     listeners = await Listeners.start(node, host, port, management_port, metrics_port, tls)
-    click.echo(" ".join(listeners.urls()))
+    ready(listeners)
     await stop.wait()
     await listeners.stop()
 

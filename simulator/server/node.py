@@ -142,6 +142,8 @@ class Node:
         changes: tells when something may have changed.
         loopback_users: the users who may log in from this machine only.
         recorder: sees all that clients do, if there is one.
+        operator: name and password of who operates the node from this machine, as rabbitmqctl does; no user of the
+            broker. Nobody without a password.
         send_timeout_s: how long, in seconds of wall time, a client may take none of the bytes sent to it.
         slice_s: how long, in seconds of wall time, work goes on before others have their turn.
 
@@ -172,6 +174,7 @@ class Node:
         self.changes = Changes()
         self.recorder: ClientObserver | None = None
         self.loopback_users: frozenset[str] = frozenset({"guest"})
+        self.operator = ("", "")
         self.send_timeout_s = send_timeout_s
         self.slice_s = SLICE_S
         self._work: Iterator[None] | None = None

@@ -52,6 +52,17 @@ def test_a_tag_builds_tries_and_publishes() -> None:
     assert "s|https://github.com/OWNER/dlx|" in runs
 
 
+def test_a_tag_publishes_the_image() -> None:
+    image = read(".github/workflows/release.yml")["jobs"]["image"]
+    assert image["needs"] == "build"
+    assert image["permissions"] == {"contents": "read", "packages": "write"}
+    runs = "\n".join(step.get("run", "") for step in image["steps"])
+    (dockerfile,) = re.findall(r"--file (\S+)", runs)
+    assert (ROOT / dockerfile).is_file()
+    assert "ghcr.io/OWNER/dlx-serve:VERSION" in (ROOT / "docs/how-to/image.md").read_text()
+    assert "ghcr.io/$GITHUB_REPOSITORY_OWNER/dlx-serve:${GITHUB_REF_NAME#v}" in runs
+
+
 def test_the_changelog_has_this_version() -> None:
     assert f"## [{dlx.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
