@@ -22,7 +22,23 @@ from pika.exceptions import (
     IncompatibleProtocolError,
 )
 
+from simulator.capture.access import complete, logs_in_by_certificate, tls_context, why_no_tls, without_certificates
 from simulator.capture.capture_errors import CaptureUnavailable
+
+
+def amqp_parameters(url: str) -> pika.URLParameters:
+    """Return the parameters of a connection: login and certificates as ``complete`` finds them.
+
+    Raises ``AccessError``.
+    """
+    url = complete(url)
+    parameters = pika.URLParameters(without_certificates(url))
+    context = tls_context(url)
+    if context is not None and "ssl_options=" not in url:  # which is pika's own way
+        parameters.ssl_options = pika.SSLOptions(context, parameters.host)
+    if logs_in_by_certificate(url):
+        parameters.credentials = pika.credentials.ExternalCredentials()
+    return parameters
 
 
 @contextmanager
@@ -32,7 +48,7 @@ def connected(url: str, vhost: str | None = None) -> Iterator[tuple[BlockingConn
     Raises:
         CaptureUnavailable: no connection, it was lost, or the broker refused something inside the block.
     """
-    parameters = pika.URLParameters(url)
+    parameters = amqp_parameters(url)
     if vhost is not None:
         parameters.virtual_host = vhost
     name = f"{parameters.host}:{parameters.port}/{parameters.virtual_host.removeprefix('/')}"
@@ -59,7 +75,7 @@ def why_lost(error: BaseException) -> str:
     if isinstance(cause, socket.gaierror):
         return f"the host is not found: {cause.strerror}"
     if isinstance(cause, ssl.SSLError):
-        return f"no TLS: {cause.reason or cause}; the port without TLS is usually 5672, with amqp:// in the URL"
+        return f"no TLS: {why_no_tls(cause)}; the port without TLS is usually 5672, with amqp:// in the URL"
     if isinstance(cause, AMQPConnectorStackTimeout | ConnectionOpenAborted | IncompatibleProtocolError):
         return f"what listens there does not answer as an AMQP 0-9-1 server does; {_USUAL}"
     return f"no connection to the broker, or it was lost: {str(cause) or type(cause).__name__}"
