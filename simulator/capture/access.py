@@ -280,12 +280,18 @@ def why_no_tls(error: ssl.SSLError) -> str:
                 "name the file of its CA with --tls-ca"
             )
         return f"the server's certificate is refused: {error.verify_message}"
-    reason = str(error.reason or error)
+    return why_tls_ended("UNEXPECTED_EOF" if isinstance(error, ssl.SSLEOFError) else str(error.reason or error))
+
+
+def why_tls_ended(reason: str) -> str:
+    """Say the same for what OpenSSL calls the reason."""
     if "CERTIFICATE_REQUIRED" in reason or "HANDSHAKE_FAILURE" in reason:
         return f"the server refuses the handshake; it may want a client certificate: --tls-cert ({reason})"
+    if "UNEXPECTED_EOF" in reason:
+        return "the server ended the connection: it speaks no TLS, or wants another client certificate (--tls-cert)"
     if "ALERT" in reason and ("UNKNOWN_CA" in reason or "CERTIFICATE" in reason):
         return f"the server does not trust the client certificate ({reason})"
-    if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_EOF_WHILE_READING"):
+    if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
         return f"what listens there does not speak TLS ({reason})"
     return reason
 
@@ -294,7 +300,7 @@ def why_no_tls(error: ssl.SSLError) -> str:
 
 
 _NEXT_URL = re.compile(r"\|(?=https?://)")
-_NO_PORT = re.compile(r"(\[[^]]*\]|[^:/?#[]*):(?!\d+(?:[/?#]|$)).*", re.DOTALL)
+_NO_PORT = re.compile(r"^(\[[^]]*\]|[^:/?#[]*):(?!\d+(?:[/?#]|$)).*", re.DOTALL)
 
 
 def hidden(url: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 import struct
@@ -22,7 +23,14 @@ from pika.exceptions import (
     IncompatibleProtocolError,
 )
 
-from simulator.capture.access import complete, logs_in_by_certificate, tls_context, why_no_tls, without_certificates
+from simulator.capture.access import (
+    complete,
+    logs_in_by_certificate,
+    tls_context,
+    why_no_tls,
+    why_tls_ended,
+    without_certificates,
+)
 from simulator.capture.capture_errors import CaptureUnavailable
 
 
@@ -76,12 +84,15 @@ def why_lost(error: BaseException) -> str:
         return f"the host is not found: {cause.strerror}"
     if isinstance(cause, ssl.SSLError):
         return f"no TLS: {why_no_tls(cause)}; the port without TLS is usually 5672, with amqp:// in the URL"
+    if found := _SSL_REASON.search(str(cause)):  # it came after the handshake, and pika has only its text
+        return f"no TLS: {why_tls_ended(found[1])}"
     if isinstance(cause, AMQPConnectorStackTimeout | ConnectionOpenAborted | IncompatibleProtocolError):
         return f"what listens there does not answer as an AMQP 0-9-1 server does; {_USUAL}"
     return f"no connection to the broker, or it was lost: {str(cause) or type(cause).__name__}"
 
 
 _CONNECTION_FORCED = 320  # AMQP 0-9-1: an operator did it
+_SSL_REASON = re.compile(r"\[SSL: (\w+)\]")
 _USUAL = "RabbitMQ's AMQP port is usually 5672, or 5671 for amqps"
 
 

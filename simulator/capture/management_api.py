@@ -14,6 +14,10 @@ from urllib.parse import urlsplit
 from simulator.capture.access import credentials, tls_context, why_no_tls
 
 _TIMEOUT_S = 30
+_HINTS = {
+    "http": "if the port has TLS, write https://{}",
+    "https": "the server may want a client certificate: --tls-cert",
+}
 _PORTS = {"http": ":15672", "https": ""}  # with TLS it is often behind a proxy, at the usual port
 
 
@@ -72,8 +76,7 @@ def opened(request: urllib.request.Request, url: str) -> bytes:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=tls_context(url)) as response:
             return bytes(response.read())
     except (http.client.HTTPException, ConnectionResetError) as error:
-        hint = f"; if the port has TLS, write https://{request.host}" if request.type == "http" else ""
-        raise ConnectionError(f"no HTTP: {_printable(error)}{hint}") from error
+        raise ConnectionError(f"no HTTP: {_printable(error)}; {_HINTS[request.type].format(request.host)}") from error
     except (urllib.error.URLError, ssl.SSLError) as error:
         cause = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(cause, ssl.SSLError):
