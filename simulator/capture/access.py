@@ -32,6 +32,15 @@ class AccessError(ValueError):
     """A URL leaves out what is needed, or a file with a password or a certificate cannot be used."""
 
 
+class Secret(str):
+    """A password, or a URL that may hold one, which reports of tests and tracebacks show without it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(hidden(str(self))) if "://" in self else "'...'"
+
+
 class TLS(msgspec.Struct, frozen=True):
     """Certificates, as files in PEM; what is left out comes from ``DLX_TLS_CA``, ``DLX_TLS_CERT`` and ``DLX_TLS_KEY``.
 
@@ -73,15 +82,15 @@ def complete(url: str, access: Access | None = None) -> str:
     parts = _with_certificates(parts, access.tls)
     _check_certificates(parts)
     if (parts.username and parts.password) or logs_in_by_certificate(parts.geturl()):
-        return parts.geturl()
-    return _with_login(parts, *_login(parts, access.password)).geturl()
+        return Secret(parts.geturl())
+    return Secret(_with_login(parts, *_login(parts, access.password)).geturl())
 
 
 def with_certificates(url: str, tls: TLS) -> str:
     """Return a URL with certificates, and without a login if it has none. Raises ``AccessError``."""
     parts = _with_certificates(_split(url), tls)
     _check_certificates(parts)
-    return parts.geturl()
+    return Secret(parts.geturl())
 
 
 def with_user_of(url: str, other: str) -> str:
@@ -90,7 +99,7 @@ def with_user_of(url: str, other: str) -> str:
     user, at, _ = from_.netloc.rpartition("@")
     if "@" not in parts.netloc:
         parts = parts._replace(netloc=f"{user}{at}{parts.netloc}")
-    return _with_certificates(parts, certificates_of(other)).geturl()
+    return Secret(_with_certificates(parts, certificates_of(other)).geturl())
 
 
 _API = {"amqp": ("http", 15672), "amqps": ("https", 15671)}
@@ -112,7 +121,7 @@ def certificates_of(url: str) -> TLS:
 def credentials(url: str) -> tuple[str, str]:
     """Return the user and the password of a URL, as ``complete`` finds them. Raises ``AccessError``."""
     parts = urlsplit(complete(url))
-    return unquote(parts.username or _GUEST), unquote(parts.password or "")
+    return unquote(parts.username or _GUEST), Secret(unquote(parts.password or ""))
 
 
 def logs_in_by_certificate(url: str) -> bool:
@@ -131,7 +140,7 @@ def without_certificates(url: str) -> str:
     """Return the URL without the files of certificates in its query."""
     parts = urlsplit(url)
     kept = [each for each in parts.query.split("&") if each.partition("=")[0] not in _FILES]
-    return parts._replace(query="&".join(kept)).geturl()
+    return Secret(parts._replace(query="&".join(kept)).geturl())
 
 
 # What a URL leaves out

@@ -83,7 +83,7 @@ def why_lost(error: BaseException) -> str:
     if isinstance(cause, socket.gaierror):
         return f"the host is not found: {cause.strerror}"
     if isinstance(cause, ssl.SSLError):
-        return f"no TLS: {why_no_tls(cause)}; the port without TLS is usually 5672, with amqp:// in the URL"
+        return f"no TLS: {why_no_tls(cause)}{_PLAIN if cause.reason == 'WRONG_VERSION_NUMBER' else ''}"
     if found := _SSL_REASON.search(str(cause)):  # it came after the handshake, and pika has only its text
         return f"no TLS: {why_tls_ended(found[1])}"
     if isinstance(cause, AMQPConnectorStackTimeout | ConnectionOpenAborted | IncompatibleProtocolError):
@@ -93,6 +93,7 @@ def why_lost(error: BaseException) -> str:
 
 _CONNECTION_FORCED = 320  # AMQP 0-9-1: an operator did it
 _SSL_REASON = re.compile(r"\[SSL: (\w+)\]")
+_PLAIN = "; the port without TLS is usually 5672, with amqp:// in the URL"
 _USUAL = "RabbitMQ's AMQP port is usually 5672, or 5671 for amqps"
 
 

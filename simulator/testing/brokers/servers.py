@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 from simulator.capture import management_api
 from simulator.capture.access import (
     AccessError,
+    Secret,
     certificates_of,
     complete,
     credentials,
@@ -56,7 +57,7 @@ class Server:
         user, password = (quote(each, safe="") for each in credentials(self.amqp_url))
         host = parts.netloc.rpartition("@")[2]
         query = f"?{parts.query}" if parts.query else ""
-        return f"{parts.scheme}://{user}:{password}@{host}/{quote(vhost, safe='')}{query}"
+        return Secret(f"{parts.scheme}://{user}:{password}@{host}/{quote(vhost, safe='')}{query}")
 
 
 def ask(urls: str, as_release: str | None = None) -> Server:
