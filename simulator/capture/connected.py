@@ -64,11 +64,12 @@ def connected(url: str, vhost: str | None = None) -> Iterator[tuple[BlockingConn
         with BlockingConnection(parameters) as connection:
             yield connection, name
     except (AMQPError, AMQPConnectorException, OSError) as error:
-        raise CaptureUnavailable(name, why_lost(error)) from error
+        raise CaptureUnavailable(name, why_lost(error, tls=parameters.ssl_options is not None)) from error
 
 
-def why_lost(error: BaseException) -> str:
-    """Say why a connection could not be made, or was lost, or what the broker refused."""
+def why_lost(error: BaseException, *, tls: bool = False) -> str:
+    """Say why a connection could not be made, or was lost, or what the broker refused; ``tls``: it is one with TLS."""
+    hint = "; the server may want a client certificate: --tls-cert" if tls else ""
     cause = _cause(error)
     if isinstance(cause, ConnectionClosedByBroker) and cause.reply_code == _CONNECTION_FORCED:
         return f"it was lost, the broker closed it: {cause.reply_text} ({cause.reply_code})"
@@ -87,8 +88,8 @@ def why_lost(error: BaseException) -> str:
     if found := _SSL_REASON.search(str(cause)):  # it came after the handshake, and pika has only its text
         return f"no TLS: {why_tls_ended(found[1])}"
     if isinstance(cause, AMQPConnectorStackTimeout | ConnectionOpenAborted | IncompatibleProtocolError):
-        return f"what listens there does not answer as an AMQP 0-9-1 server does; {_USUAL}"
-    return f"no connection to the broker, or it was lost: {str(cause) or type(cause).__name__}"
+        return f"what listens there does not answer as an AMQP 0-9-1 server does; {_USUAL}{hint}"
+    return f"no connection to the broker, or it was lost: {str(cause) or type(cause).__name__}{hint}"
 
 
 _CONNECTION_FORCED = 320  # AMQP 0-9-1: an operator did it
