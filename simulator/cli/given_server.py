@@ -41,9 +41,9 @@ _OPTIONS = (
         "--password-file",
         type=_FILE,
         metavar="FILE",
-        help="Password for a URL without one: the first line of FILE. docs/how-to/credentials.md has other ways.",
+        help="Password that a URL leaves out: the first line of FILE. netrc and DLX_PASSWORD_FILE give it, too.",
     ),
-    _option("--ask-password", is_flag=True, help="Ask for the password of a URL without one on the terminal."),
+    _option("--ask-password", is_flag=True, help="Ask for the password that a URL leaves out on the terminal."),
     _option("--tls-ca", type=_FILE, metavar="FILE", help="CA of the server's certificate (PEM), for amqps and https."),
     _option(
         "--tls-cert",

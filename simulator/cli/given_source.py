@@ -94,7 +94,13 @@ class GivenSource(click.Path):
 def source_argument(command: Function) -> Function:
     """Give the command the argument SOURCE, as ``source``, and the option ``--over``, as ``over``."""
     one = click.argument("source", metavar="SOURCE", type=GivenSource(), required=False, callback=_or_default)
-    return one(_over(server_options(command)))
+    return one(_of_servers(command))
+
+
+def _of_servers(command: Function) -> Function:
+    """Give the command the options for SOURCE, and say in its help where SOURCE comes from if it is left out."""
+    command.__doc__ = f"{command.__doc__}\n    Without SOURCE it is the server whose URL is in {DEFAULT_URL}.\n"
+    return _over(server_options(command))
 
 
 def server_of_environment() -> ServerURL | None:
@@ -131,7 +137,7 @@ def sources_argument(command: Function) -> Function:
     several = click.argument(
         "sources", metavar="SOURCE...", type=GivenSource(), nargs=-1, required=False, callback=_check_one_standard_input
     )
-    return several(_over(server_options(command)))
+    return several(_of_servers(command))
 
 
 def _check_one_standard_input(context: click.Context, parameter: click.Parameter, given: Any) -> Any:
