@@ -16,11 +16,13 @@ from pika import BlockingConnection
 from pika.adapters.utils.connection_workflow import AMQPConnectorException, AMQPConnectorStackTimeout
 from pika.exceptions import (
     AMQPError,
+    AuthenticationError,
     ChannelClosedByBroker,
     ConnectionBlockedTimeout,
     ConnectionClosedByBroker,
     ConnectionOpenAborted,
     IncompatibleProtocolError,
+    ProbableAuthenticationError,
 )
 
 from simulator.capture.access import (
@@ -75,6 +77,10 @@ def why_lost(error: BaseException, *, tls: bool = False) -> str:
         return f"it was lost, the broker closed it: {cause.reply_text} ({cause.reply_code})"
     if isinstance(cause, ChannelClosedByBroker | ConnectionClosedByBroker):
         return f"refused: {cause.reply_text} ({cause.reply_code})"
+    if isinstance(cause, AuthenticationError):
+        return f"the broker offers no login by {cause}: name a user in the URL, or enable rabbitmq_auth_mechanism_ssl"
+    if isinstance(cause, ProbableAuthenticationError):
+        return f"the broker refuses the login: {cause}"
     if isinstance(cause, ConnectionBlockedTimeout):
         return (
             "the broker takes no publishes: it ran short of memory or disk, and has not unblocked the connection since"

@@ -148,6 +148,18 @@ def test_a_certificate_is_the_login_where_the_url_names_no_user(certificates: Ce
         complete("https://h.example/", Access(tls=tls))
 
 
+def test_a_broker_without_that_login_is_69(
+    asking: Ports, certificates: Certificates, tmp_path: Path, capsys: Capture
+) -> None:
+    cert, key = certificates.client()
+    shown = ["--tls-ca", str(certificates.ca), "--tls-cert", str(cert), "--tls-key", str(key)]
+    url = f"amqps://127.0.0.1:{asking.amqps}/"
+    assert main(["capture", "--url", url, "--out", str(tmp_path / "x.jsonl"), *shown]) == 69
+    assert "the broker offers no login by EXTERNAL: name a user in the URL" in capsys.readouterr().err
+    assert main(["test", CASES, "--broker", f"{url}|{asking.https_url}", *shown]) == 69
+    assert "name it in the URL, beside the client certificate" in capsys.readouterr().err
+
+
 # It does not
 
 
