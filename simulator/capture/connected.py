@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 import struct
@@ -15,14 +16,39 @@ from pika import BlockingConnection
 from pika.adapters.utils.connection_workflow import AMQPConnectorException, AMQPConnectorStackTimeout
 from pika.exceptions import (
     AMQPError,
+    AuthenticationError,
     ChannelClosedByBroker,
     ConnectionBlockedTimeout,
     ConnectionClosedByBroker,
     ConnectionOpenAborted,
     IncompatibleProtocolError,
+    ProbableAuthenticationError,
 )
 
+from simulator.capture.access import (
+    complete,
+    logs_in_by_certificate,
+    tls_context,
+    why_no_tls,
+    why_tls_ended,
+    without_certificates,
+)
 from simulator.capture.capture_errors import CaptureUnavailable
+
+
+def amqp_parameters(url: str) -> pika.URLParameters:
+    """Return the parameters of a connection: login and certificates as ``complete`` finds them.
+
+    Raises ``AccessError``.
+    """
+    url = complete(url)
+    parameters = pika.URLParameters(without_certificates(url))
+    context = tls_context(url)
+    if context is not None and "ssl_options=" not in url:  # which is pika's own way
+        parameters.ssl_options = pika.SSLOptions(context, parameters.host)
+    if logs_in_by_certificate(url):
+        parameters.credentials = pika.credentials.ExternalCredentials()
+    return parameters
 
 
 @contextmanager
@@ -32,7 +58,7 @@ def connected(url: str, vhost: str | None = None) -> Iterator[tuple[BlockingConn
     Raises:
         CaptureUnavailable: no connection, it was lost, or the broker refused something inside the block.
     """
-    parameters = pika.URLParameters(url)
+    parameters = amqp_parameters(url)
     if vhost is not None:
         parameters.virtual_host = vhost
     name = f"{parameters.host}:{parameters.port}/{parameters.virtual_host.removeprefix('/')}"
@@ -40,16 +66,21 @@ def connected(url: str, vhost: str | None = None) -> Iterator[tuple[BlockingConn
         with BlockingConnection(parameters) as connection:
             yield connection, name
     except (AMQPError, AMQPConnectorException, OSError) as error:
-        raise CaptureUnavailable(name, why_lost(error)) from error
+        raise CaptureUnavailable(name, why_lost(error, tls=parameters.ssl_options is not None)) from error
 
 
-def why_lost(error: BaseException) -> str:
-    """Say why a connection could not be made, or was lost, or what the broker refused."""
+def why_lost(error: BaseException, *, tls: bool = False) -> str:
+    """Say why a connection could not be made, or was lost, or what the broker refused; ``tls``: it is one with TLS."""
+    hint = "; the server may want a client certificate: --tls-cert" if tls else ""
     cause = _cause(error)
     if isinstance(cause, ConnectionClosedByBroker) and cause.reply_code == _CONNECTION_FORCED:
         return f"it was lost, the broker closed it: {cause.reply_text} ({cause.reply_code})"
     if isinstance(cause, ChannelClosedByBroker | ConnectionClosedByBroker):
         return f"refused: {cause.reply_text} ({cause.reply_code})"
+    if isinstance(cause, AuthenticationError):
+        return f"the broker offers no login by {cause}: name a user in the URL, or enable rabbitmq_auth_mechanism_ssl"
+    if isinstance(cause, ProbableAuthenticationError):
+        return f"the broker refuses the login: {cause}"
     if isinstance(cause, ConnectionBlockedTimeout):
         return (
             "the broker takes no publishes: it ran short of memory or disk, and has not unblocked the connection since"
@@ -59,13 +90,17 @@ def why_lost(error: BaseException) -> str:
     if isinstance(cause, socket.gaierror):
         return f"the host is not found: {cause.strerror}"
     if isinstance(cause, ssl.SSLError):
-        return f"no TLS: {cause.reason or cause}; the port without TLS is usually 5672, with amqp:// in the URL"
+        return f"no TLS: {why_no_tls(cause)}{_PLAIN if cause.reason == 'WRONG_VERSION_NUMBER' else ''}"
+    if found := _SSL_REASON.search(str(cause)):  # it came after the handshake, and pika has only its text
+        return f"no TLS: {why_tls_ended(found[1])}"
     if isinstance(cause, AMQPConnectorStackTimeout | ConnectionOpenAborted | IncompatibleProtocolError):
-        return f"what listens there does not answer as an AMQP 0-9-1 server does; {_USUAL}"
-    return f"no connection to the broker, or it was lost: {str(cause) or type(cause).__name__}"
+        return f"what listens there does not answer as an AMQP 0-9-1 server does; {_USUAL}{hint}"
+    return f"no connection to the broker, or it was lost: {str(cause) or type(cause).__name__}{hint}"
 
 
 _CONNECTION_FORCED = 320  # AMQP 0-9-1: an operator did it
+_SSL_REASON = re.compile(r"\[SSL: (\w+)\]")
+_PLAIN = "; the port without TLS is usually 5672, with amqp:// in the URL"
 _USUAL = "RabbitMQ's AMQP port is usually 5672, or 5671 for amqps"
 
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import msgspec
-import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
 from simulator.capture.capture_errors import Broken, OnBroken, refuse
@@ -106,7 +106,7 @@ def read_firehose(
 
 def vhost_of(url: str) -> str:
     """Return the virtual host that an AMQP URL names."""
-    return str(pika.URLParameters(url).virtual_host)
+    return unquote(urlsplit(url).path[1:].partition("/")[0]) or "/"
 
 
 def observe_trace(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import shlex
 import time
@@ -12,17 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from dlx.global_counters import PREFIX, Series, account_of
+from simulator.capture.access import TLS, Access, complete, credentials, with_certificates, with_user_of
 from simulator.capture.capture_errors import CaptureError, CaptureUnavailable, NothingReadable, OnBroken, refuse
 from simulator.capture.counters import CounterReadings, NodeReadings, Reading, path_beside, reading, write_counters
 from simulator.capture.firehose import CaptureLimits, read_firehose, vhost_of
 from simulator.capture.journal import SUFFIXES, CaptureFile
-from simulator.capture.management_api import ManagementError, authorization, call, server_of
+from simulator.capture.management_api import ManagementError, authorization, call, opened, server_of
 from simulator.capture.parquet import write_capture
 from simulator.capture.schema import Observation, to_batches
 
@@ -52,6 +52,7 @@ def capture(
     until: CaptureLimits = CaptureLimits(),  # noqa: B008  immutable
     management_url: str | None = None,
     metrics_urls: Sequence[str] = (),
+    tls: TLS = TLS(),  # noqa: B008  immutable
     on_ready: Callable[[], None] = lambda: None,
     on_row: Callable[[int], None] = lambda rows: None,
     on_idle: Callable[[float], None] = lambda seconds: None,
@@ -64,14 +65,22 @@ def capture(
 
     With ``management_url``, tracing is switched on for as long as the capture runs. With
     ``metrics_urls``, one for each node, the nodes' global counters are read before and after
-    it, and written beside the capture (``simulator.capture.counters``).
+    it, and written beside the capture (``simulator.capture.counters``). ``tls`` has certificates for
+    all these URLs. What a URL leaves out is found by ``simulator.capture.access``; a management URL
+    without a user has that of ``url``, and metrics without one are read by nobody in particular.
     When the connection is lost, what came before is kept, and the report says so.
 
     Raises:
+        AccessError: a URL leaves out what is not found, or a file with a password or certificate cannot be used.
         CaptureUnavailable: the broker, its management API or its metrics cannot be reached.
         NothingReadable: nothing was traced; no file is written then.
         CaptureError: the file cannot be written.
     """
+    access = Access(tls=tls)
+    url = complete(url, access)
+    if management_url is not None:
+        management_url = complete(with_user_of(management_url, url), access)
+    metrics_urls = [with_certificates(each, tls) for each in metrics_urls]
     vhost = vhost if vhost is not None else vhost_of(url)
     lost: list[str] = []
     before = [read_metrics(metrics_url) for metrics_url in metrics_urls]
@@ -225,7 +234,6 @@ def _call(management_url: str, vhost: str, body: dict[str, Any] | None = None) -
 # Reads the global counters of a RabbitMQ node where its Prometheus plugin shows them: ``/metrics``.
 
 
-_TIMEOUT_SECONDS = 30
 _COUNTED = "_total"
 _WHERE = "expected the metrics of RabbitMQ's Prometheus plugin, such as http://localhost:15692/metrics"
 
@@ -256,26 +264,21 @@ def read_metrics(url: str) -> NodeReading:
     server = f"{parts.scheme}://{parts.hostname}:{parts.port or 15692}"  # without the password
     path = parts.path.rstrip("/") or "/metrics"
     now_us = time.time_ns() // 1_000
-    text = _fetched(server, path, _headers(parts.username, parts.password))
+    text = _fetched(server, path, url)
     try:
         return parsed(text, now_us)
     except ValueError as error:
         raise CaptureUnavailable(f"{server}{path}", f"{error}; {_WHERE}") from error
 
 
-def _headers(user: str | None, password: str | None) -> dict[str, str]:
-    return {} if user is None else authorization(unquote(user), unquote(password or ""))
-
-
-def _fetched(server: str, path: str, headers: dict[str, str]) -> str:
-    request = urllib.request.Request(f"{server}{path}", headers=headers)
+def _fetched(server: str, path: str, url: str) -> str:
+    headers = {} if urlsplit(url).username is None else authorization(*credentials(url))
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
-            return str(response.read().decode(errors="replace"))
+        return opened(urllib.request.Request(f"{server}{path}", headers=headers), url).decode(errors="replace")
     except urllib.error.HTTPError as error:
         with error:
             raise CaptureUnavailable(f"{server}{path}", f"{error.code} {error.reason}; {_WHERE}") from error
-    except (OSError, http.client.HTTPException) as error:
+    except OSError as error:
         raise CaptureUnavailable(f"{server}{path}", f"no answer: {error}; is the Prometheus plugin on?") from error
 
 

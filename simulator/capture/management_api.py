@@ -5,12 +5,19 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import ssl
 import urllib.error
 import urllib.request
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
+
+from simulator.capture.access import credentials, tls_context, why_no_tls
 
 _TIMEOUT_S = 30
+_HINTS = {
+    "http": "if the port has TLS, write https://{}",
+    "https": "the server may want a client certificate: --tls-cert",
+}
 _PORTS = {"http": ":15672", "https": ""}  # with TLS it is often behind a proxy, at the usual port
 
 
@@ -34,12 +41,6 @@ def server_of(url: str) -> str:
     return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/').removesuffix('/api')}"
 
 
-def credentials(url: str) -> tuple[str, str]:
-    """Return the user and the password in a URL, each ``guest`` where it has none."""
-    parts = urlsplit(url)
-    return unquote(parts.username or "guest"), unquote(parts.password or "guest")
-
-
 def fetched(
     url: str, path: str, *, method: str = "GET", body: object = None, login: tuple[str, str] | None = None
 ) -> bytes:
@@ -60,13 +61,31 @@ def fetched(
         headers={**authorization(*(login or credentials(url))), "Content-Type": "application/json"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
-            return bytes(response.read())
+        return opened(request, url)
     except urllib.error.HTTPError as error:
         with error:
             raise ManagementError(f"{method} /api/{path}", error.code, _reason(error.read())) from error
-    except http.client.HTTPException as error:
-        raise ConnectionError(f"no HTTP: {error}") from error
+
+
+def opened(request: urllib.request.Request, url: str) -> bytes:
+    """Return the answer to a request; ``url`` has the certificates.
+
+    Raises ``HTTPError`` when the server refuses, and another ``OSError`` when it does not answer by HTTP or TLS.
+    """
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=tls_context(url)) as response:
+            return bytes(response.read())
+    except (http.client.HTTPException, ConnectionResetError) as error:
+        raise ConnectionError(f"no HTTP: {_printable(error)}; {_HINTS[request.type].format(request.host)}") from error
+    except (urllib.error.URLError, ssl.SSLError) as error:
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(cause, ssl.SSLError):
+            raise ConnectionError(f"no TLS: {why_no_tls(cause)}") from error
+        raise
+
+
+def _printable(error: Exception) -> str:
+    return "".join(each for each in str(error) if each.isprintable())
 
 
 def call(url: str, path: str, *, method: str = "GET", body: object = None, login: tuple[str, str] | None = None) -> Any:

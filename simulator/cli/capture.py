@@ -13,6 +13,7 @@ import msgspec
 
 from simulator import capture as captures
 from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
+from simulator.cli.given_server import DEFAULT_URL, given_metrics_url, given_tls, given_url, server_options
 from simulator.cli.given_source import GivenSource, Source, read_source
 from simulator.cli.options import LOG, note_remarks
 from simulator.cli.progress import progress
@@ -46,7 +47,12 @@ class _LogOrSource(click.ParamType):  # type: ignore[type-arg]  # which takes an
     )
 )
 @click.option(
-    "--url", required=True, metavar="AMQP_URL", help="URL of the broker: amqp://user:password@host:port/vhost."
+    "--url",
+    required=True,
+    envvar=DEFAULT_URL,
+    show_envvar=True,
+    metavar="AMQP_URL",
+    help="URL of the broker: amqp://user:password@host:port/vhost.",
 )
 @click.option("--vhost", metavar="NAME", help="Virtual host to record. [default: the one in the URL]")
 @click.option(
@@ -77,6 +83,7 @@ class _LogOrSource(click.ParamType):  # type: ignore[type-arg]  # which takes an
     metavar="URL",
     help="Metrics of a node (http://HOST:15692/metrics) whose counters to keep beside OUT; repeatable: once a node.",
 )
+@server_options
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def capture(
     url: str,
@@ -101,6 +108,9 @@ def capture(
         _check_scheme(management_url, "--management-url", ("http", "https"))
     for metrics_url in metrics_urls:
         _check_scheme(metrics_url, "--metrics-url", ("http", "https"))
+    url = given_url(url)
+    management_url = None if management_url is None else given_url(management_url, user_of=url)
+    metrics_urls = tuple(map(given_metrics_url, metrics_urls))
     check_installed("capture")
     from simulator.capture import firehose, live
 
@@ -128,6 +138,7 @@ def capture(
             until=firehose.CaptureLimits(rows=limit, seconds=seconds, idle_seconds=idle, stop=stopped.is_set),
             management_url=management_url,
             metrics_urls=metrics_urls,
+            tls=given_tls(),
             on_row=on_row,
             on_idle=on_idle,
             on_broken=lambda broken: click.echo(f"message {broken.line}: {broken.reason}", err=True),
@@ -167,6 +178,7 @@ def capture(
     is_eager=True,
     help="LOG is a SOURCE, as dlx lint takes it: write its topology in this form, to OUT or standard output.",
 )
+@server_options
 def convert(logs: tuple[Any, ...], out: Path | None, as_json: bool, redact: bool, form: str | None) -> None:
     """Convert logs of RabbitMQ's tracing plugin into one Parquet file.
 

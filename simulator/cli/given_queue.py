@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 import click
 import msgspec
 
 from dlx.nearest_names import suggestion
 from simulator.capture import CaptureError, CaptureUnavailable
+from simulator.capture.access import hidden
 from simulator.cli.command_parts import DataError, Unavailable
+from simulator.cli.given_server import given_url
 from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
 
@@ -25,16 +26,6 @@ if TYPE_CHECKING:
 _HELD = "messages that consumers hold, and messages that came after the reading began"
 _AGAIN = "deaths before a client published a message again without its headers"
 _LATER = "what happened to the messages after their last delivery in the file"
-
-
-class QueueSource(click.ParamType):  # type: ignore[type-arg]  # which takes an argument from click 8.4 on
-    """The URL of a server, or the path of a file."""
-
-    name = "source"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | Path:
-        """Return the URL as it is, or the path of a file."""
-        return value if isinstance(value, Path) or "://" in value else Path(value)
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,10 +132,12 @@ def server_given(url: str, management_url: str | None, vhost: str | None) -> Ser
     """Return the server of a URL that a command was given. Raises ``UsageError``."""
     from simulator.redrive.server import server_at
 
+    complete = given_url(url)
+    api = None if management_url is None else given_url(management_url, user_of=complete)
     try:
-        return server_at(url, management_url, vhost)
+        return server_at(complete, api, vhost)
     except ValueError as error:
-        raise click.UsageError(f"{_without_password(url)}: {error}") from error
+        raise click.UsageError(f"{hidden(url)}: {error}") from error
 
 
 def check_consumers(server: ServerAddress, on_server: QueueOnServer) -> None:
@@ -258,9 +251,3 @@ def exit_codes() -> Iterator[None]:
         raise DataError(str(error)) from error
     except CaptureUnavailable as error:
         raise Unavailable(str(error)) from error
-
-
-def _without_password(url: str) -> str:
-    """Return a URL without what it may hold of a password."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -6,6 +6,7 @@ them; ``read_source`` reads one.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ import click
 import msgspec
 
 from simulator.cli.command_parts import DataError, Unavailable
+from simulator.cli.given_server import DEFAULT_URL, given_url, server_options
 from simulator.cli.options import is_url
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.definitions.overlay import laid_over
@@ -25,7 +27,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _EXPECTED = "expected the management URL of a server: http://USER:PASSWORD@HOST:15672/"
 _SERVER_FAILED = 500
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class ServerURL(msgspec.Struct, frozen=True):
@@ -73,7 +74,8 @@ class _GivenURL(click.ParamType):  # type: ignore[type-arg]  # which takes an ar
         problem = _describe_wrong_url(value)
         if problem:
             self.fail(f"{problem}; {_EXPECTED}", param, ctx)
-        return _without_page(value)
+        page = _without_page(value)
+        return msgspec.structs.replace(page, url=given_url(page.url))
 
 
 class GivenSource(click.Path):
@@ -91,21 +93,57 @@ class GivenSource(click.Path):
 
 def source_argument(command: Function) -> Function:
     """Give the command the argument SOURCE, as ``source``, and the option ``--over``, as ``over``."""
-    return click.argument("source", metavar="SOURCE", type=GivenSource())(_over(command))
+    one = click.argument("source", metavar="SOURCE", type=GivenSource(), required=False, callback=_or_default)
+    return one(_of_servers(command))
+
+
+def _of_servers(command: Function) -> Function:
+    """Give the command the options for SOURCE, and say in its help where SOURCE comes from if it is left out."""
+    command.__doc__ = f"{command.__doc__}\n    Without SOURCE it is the server whose URL is in {DEFAULT_URL}.\n"
+    return _over(server_options(command))
+
+
+def server_of_environment() -> ServerURL | None:
+    """Return the server of the URL in ``DLX_URL``; of an AMQP URL, its virtual host if it names one.
+
+    Raises ``UsageError``.
+    """
+    url = os.environ.get(DEFAULT_URL)
+    if not url:
+        return None
+    from simulator.capture.access import usual_api
+
+    is_amqp = url.startswith(("amqp://", "amqps://"))
+    try:
+        server: ServerURL = _GivenURL().convert(usual_api(url) if is_amqp else url, None, None)
+    except (click.UsageError, ValueError) as error:
+        problem = error.message if isinstance(error, click.UsageError) else "not the URL of a server"
+        raise click.UsageError(f"{DEFAULT_URL}: {problem}") from error
+    return msgspec.structs.replace(server, vhost=unquote(urlsplit(url).path[1:]) or None) if is_amqp else server
+
+
+def _or_default(context: click.Context, parameter: click.Parameter, given: Any) -> Any:
+    """Return what was given, or the server in ``DLX_URL``."""
+    if given:
+        return given
+    server = None if context.resilient_parsing else server_of_environment()
+    if server is None:
+        raise click.MissingParameter(ctx=context, param=parameter)
+    return server if parameter.nargs == 1 else (server,)
 
 
 def sources_argument(command: Function) -> Function:
     """Give the command one or more arguments SOURCE, as the tuple ``sources``, and the option ``--over``."""
     several = click.argument(
-        "sources", metavar="SOURCE...", type=GivenSource(), nargs=-1, required=True, callback=_check_one_standard_input
+        "sources", metavar="SOURCE...", type=GivenSource(), nargs=-1, required=False, callback=_check_one_standard_input
     )
-    return several(_over(command))
+    return several(_of_servers(command))
 
 
-def _check_one_standard_input(_context: click.Context, _parameter: click.Parameter, given: Any) -> Any:
+def _check_one_standard_input(context: click.Context, parameter: click.Parameter, given: Any) -> Any:
     if sum(isinstance(each, StandardInput) for each in given) > 1:
         raise click.BadParameter("standard input is there several times; it can be read once")
-    return given
+    return _or_default(context, parameter, given)
 
 
 def _over(command: Function) -> Function:
@@ -161,7 +199,8 @@ def _describe_failure(server: ServerURL, problem: str) -> str:
 
 
 def _fetched(server: ServerURL) -> bytes:
-    from simulator.capture.management_api import ManagementError, credentials, fetched
+    from simulator.capture.access import credentials
+    from simulator.capture.management_api import ManagementError, fetched
 
     try:
         return fetched(server.url, server.path)
@@ -195,11 +234,7 @@ def _describe_wrong_url(url: str) -> str:
         return f"{parts.scheme} is not the scheme of a management API"
     if "@" in parts.path + parts.query + parts.fragment:
         return "there is an @ after the host: write special characters in user and password as %XX"
-    if not parts.hostname:
-        return "the URL has no host"
-    if parts.username is None and parts.hostname not in _LOOPBACK:
-        return f"no user for {parts.hostname}: the default is guest, who may connect only from the server's own machine"
-    return ""
+    return "" if parts.hostname else "the URL has no host"
 
 
 def _without_page(url: str) -> ServerURL:

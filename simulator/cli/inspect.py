@@ -14,7 +14,8 @@ from rich.text import Text
 
 from dlx.nearest_names import suggestion
 from simulator.cli.command_parts import DataError, example, print_json
-from simulator.cli.given_queue import QueueSource, messages_in_file, messages_on_server
+from simulator.cli.given_queue import messages_in_file, messages_on_server
+from simulator.cli.given_server import server_options, url_first
 from simulator.extras import check_installed
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ WIDTH_MAX = 10_000
         "dlx inspect dead.parquet orders.dead --message order-17",
     )
 )
-@click.argument("source", metavar="SOURCE", type=QueueSource())
-@click.argument("queue", metavar="QUEUE")
+@click.argument("given_source", metavar="SOURCE")
+@click.argument("given_queue", metavar="QUEUE", required=False)
 @click.option("--vhost", metavar="NAME", help="Virtual host of the queue. [default: the one in the URL, or /]")
 @click.option(
     "--management-url",
@@ -64,10 +65,11 @@ WIDTH_MAX = 10_000
     metavar="FILE",
     help="Write the messages into this Parquet file.",
 )
+@server_options
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def inspect(
-    source: str | Path,
-    queue: str,
+    given_source: str,
+    given_queue: str | None,
     vhost: str | None,
     management_url: str | None,
     way: str | None,
@@ -82,18 +84,22 @@ def inspect(
 
     SOURCE is the AMQP URL of a running server (amqp://USER:PASSWORD@HOST/VHOST), its management URL,
     or a file: what --out wrote, a capture, or a log of the tracing plugin, of which the last
-    delivery of each message from QUEUE is shown.
+    delivery of each message from QUEUE is shown. Without SOURCE it is the URL in DLX_URL.
 
     RabbitMQ shows messages only by delivering them. The command reads them and gives them back in
     order, and says what that does to their delivery counts, which depends on the release and the
     queue. It refuses to read a queue where that would kill messages at once.
     """
     check_installed("ops")
-    if isinstance(source, Path):
+    source, queue = url_first(given_source, given_queue)
+    if source is None or queue is None:
+        raise click.MissingParameter(param_hint="'QUEUE'", param_type="argument")
+    if "://" not in source:
+        path = Path(source)
         given = {"--management-url": management_url, "--peek": way, "--allow": allowed}
         if wrong := [option for option, value in given.items() if value is not None]:
-            raise click.UsageError(f"{wrong[0]} is for servers, and {click.format_filename(source)} is a file")
-        found = messages_in_file(source, queue, vhost, limit)
+            raise click.UsageError(f"{wrong[0]} is for servers, and {click.format_filename(path)} is a file")
+        found = messages_in_file(path, queue, vhost, limit)
     else:
         allows_kills = allowed is not None
         found = messages_on_server(source, queue, management_url, vhost, way, limit, allows_kills=allows_kills)

@@ -154,7 +154,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.UsageError as error:
-        error.show()
+        click.UsageError(_without_passwords(error.format_message(), given), error.ctx).show()
         return EXIT_USAGE
     except click.ClickException as error:
         error.show()
@@ -174,6 +174,16 @@ def main(args: Sequence[str] | None = None) -> int:
     return status if isinstance(status, int) else 0
 
 
+def _without_passwords(text: str, args: Sequence[str]) -> str:
+    """Return a text without the passwords of URLs among the arguments, which click repeats."""
+    from simulator.capture.access import hidden  # imported here: few errors are about a URL
+
+    for url in [arg[arg.index("=") + 1 :] if arg.startswith("--") and "=" in arg else arg for arg in args]:
+        if "://" in url:
+            text = text.replace(url, hidden(url))
+    return text
+
+
 def _unexpected(error: Exception, args: Sequence[str]) -> int:
     """Report an error that no command expects in one line, and return the exit code."""
     command = next((arg for arg in args if not arg.startswith("-")), "")
@@ -183,7 +193,7 @@ def _unexpected(error: Exception, args: Sequence[str]) -> int:
     if needed:
         click.echo(f"dlx: {needed}", err=True)
         return EXIT_UNAVAILABLE
-    problem = " ".join(str(error).split()) or "no details"
+    problem = " ".join(_without_passwords(str(error), args).split()) or "no details"
     if len(problem) > 300:
         problem = problem[:300] + "…"
     click.echo(f"dlx: {type(error).__name__}: {problem} (a bug in dlx; set DLX_DEBUG=1 for the traceback)", err=True)

@@ -46,7 +46,9 @@ class GivenFile(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path. Fails with a usage error if ``value`` is a URL."""
         if isinstance(value, str) and is_url(value):
-            self.fail(f"{value} is a URL, and a file is needed here. {self.instead}".rstrip(), param, ctx)
+            from simulator.capture.access import hidden  # imported here: few paths are URLs
+
+            self.fail(f"{hidden(value)} is a URL, and a file is needed here. {self.instead}".rstrip(), param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -22,7 +22,16 @@ from simulator.analysis.plan.planning import Deletion, Plan, planned
 from simulator.analysis.plan.play import Lost
 from simulator.analysis.plan.steps import AnyAct, Count, Drain, Known, Move
 from simulator.cli.command_parts import DataError, Unavailable, example, print_json
-from simulator.cli.given_source import GivenSource, ServerURL, Source, StandardInput, named, read_source
+from simulator.cli.given_server import server_options
+from simulator.cli.given_source import (
+    GivenSource,
+    ServerURL,
+    Source,
+    StandardInput,
+    named,
+    read_source,
+    server_of_environment,
+)
 from simulator.cli.options import chosen_release, note_remarks, release_option
 from simulator.definitions import Definitions, DefinitionsError
 
@@ -48,7 +57,8 @@ _Line = tuple[Text, int]
     )
 )
 @click.argument("current", metavar="CURRENT", type=GivenSource())
-@click.argument("new", metavar="NEW", type=GivenSource())
+@click.argument("new", metavar="NEW", type=GivenSource(), required=False)
+@server_options
 @click.option("--keep", is_flag=True, help="Leave what NEW does not mention. [default: it is removed]")
 @click.option(
     "--messages",
@@ -71,7 +81,7 @@ _Line = tuple[Text, int]
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def plan(
     current: Source,
-    new: Source,
+    new: Source | None,
     keep: bool,
     messages: tuple[str, ...],
     moves: tuple[str, ...],
@@ -84,11 +94,17 @@ def plan(
 
     CURRENT and NEW are each a definitions file (`rabbitmqctl export_definitions`, GET /api/definitions), a file or
     folder of YAML or JSON that describes a topology, `-` for standard input, or the management URL of a running
-    server. NEW is the whole of the virtual hosts that it names: what it has not is removed there.
+    server. Without CURRENT it is the server in DLX_URL. NEW is the whole of the virtual hosts that it names: what it
+    has not is removed there.
 
     The steps are played on a simulated broker, with messages in every queue and publishers that go on. No server is
     touched. Exit code 0: nothing is lost; 1: something is, on the way or by the new topology.
     """
+    if new is None:
+        server, new = server_of_environment(), current
+        if server is None:
+            raise click.MissingParameter(param_hint="'NEW'", param_type="argument")
+        current = server
     if isinstance(current, StandardInput) and isinstance(new, StandardInput):
         raise click.UsageError("CURRENT and NEW are both standard input: give one of them as a file")
     before, after = read_source(current), read_source(new)
@@ -203,7 +219,8 @@ class _Commands:
         self._server, self._user, self._host = _HOST, "USER", "HOST"
         self._management: tuple[str, ...] = ()
         if isinstance(current, ServerURL):
-            from simulator.capture.management_api import credentials, server_of
+            from simulator.capture.access import credentials
+            from simulator.capture.management_api import server_of
 
             self._server, self._user = server_of(current.url), credentials(current.url)[0]
             self._host = urlsplit(self._server).hostname or "HOST"

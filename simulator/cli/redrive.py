@@ -18,6 +18,7 @@ from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS
 from dlx.topology import STREAM
 from simulator.cli.command_parts import DataError, FiniteRange, example, print_json, until_interrupted
 from simulator.cli.given_queue import check_brought_counts, check_consumers, exit_codes, look_into, server_given
+from simulator.cli.given_server import server_options, url_first
 from simulator.cli.progress import progress
 from simulator.extras import check_installed
 
@@ -49,9 +50,9 @@ _ASSUMED = (
         "dlx redrive amqp://guest:guest@localhost/%2F orders.dead --to orders eu.paid --execute --journal moved.jsonl",
     )
 )
-@click.argument("url", metavar="URL")
-@click.argument("queue", metavar="QUEUE")
-@click.argument("key", metavar="[KEY]", required=False)
+@click.argument("given_url", metavar="URL")
+@click.argument("given_queue", metavar="QUEUE", required=False)
+@click.argument("given_key", metavar="[KEY]", required=False)
 @click.option(
     "--to",
     default="origin",
@@ -93,11 +94,12 @@ _ASSUMED = (
     metavar="URL",
     help="Management API; if it names no user, with the user of URL. [default: port 15672 of the host in URL]",
 )
+@server_options
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def redrive(
-    url: str,
-    queue: str,
-    key: str | None,
+    given_url: str,
+    given_queue: str | None,
+    given_key: str | None,
     to: str,
     own_keys: bool,
     expressions: tuple[str, ...],
@@ -125,12 +127,16 @@ def redrive(
     it safe to kill the run at any point: the same command with the same --journal goes on, and
     first names the messages that may be there twice.
 
-    Only what is in the queue at the start is moved. The command exits with 1 if messages stay.
+    Without URL it is the one in DLX_URL. Only what is in the queue at the start is moved. The
+    command exits with 1 if messages stay.
     """
     check_installed("ops")
     from simulator.redrive.bring_back import Pace
 
     pace = Pace(limit=limit, rate=rate, canary=canary)
+    url, queue, key = url_first(given_url, given_queue, given_key)
+    if url is None or queue is None:
+        raise click.MissingParameter(param_hint="'QUEUE'", param_type="argument")
     server = server_given(url, management_url, vhost)
     if server.amqp_url is None:
         raise click.UsageError("bringing messages back needs the server's AMQP URL: amqp://USER:PASSWORD@HOST/VHOST")

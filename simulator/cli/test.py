@@ -14,6 +14,7 @@ from rich.text import Text
 
 from dlx.releases import DEFAULT
 from simulator.cli.command_parts import DataError, Unavailable, example, print_json
+from simulator.cli.given_server import given_urls, server_options
 from simulator.cli.options import RELEASE, GivenFile
 from simulator.cli.progress import progress
 from simulator.files import beside
@@ -61,6 +62,7 @@ _STYLES = {"passed": "green", "failed": "bold red", "not run": "yellow"}
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write what holds, differs and was not run here, as Markdown; with --as-release.",
 )
+@server_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of a file of cases, and end.")
 def test(
@@ -144,9 +146,11 @@ def _server(urls: str) -> Target:
     from simulator.testing.cases.on_server import OnServer
 
     if not urls.startswith(("amqp://", "amqps://")):
-        raise click.BadParameter(f"expected the URL of a server, got {urls!r}", param_hint="--broker")
+        from simulator.capture.access import hidden
+
+        raise click.BadParameter(f"expected the URL of a server, got {hidden(urls)!r}", param_hint="--broker")
     try:
-        found = backend(urls)
+        found = backend(given_urls(urls))
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--broker") from error
     except BrokerUnavailableError as error:
@@ -160,9 +164,11 @@ def _other(urls: str, release: str) -> Target:
     from simulator.testing.cases.on_other_broker import other_broker
 
     if not urls.startswith(("amqp://", "amqps://")):
-        raise click.BadParameter(f"expected the URL of a server, got {urls!r}", param_hint="--broker")
+        from simulator.capture.access import hidden
+
+        raise click.BadParameter(f"expected the URL of a server, got {hidden(urls)!r}", param_hint="--broker")
     try:
-        return other_broker(urls, release)
+        return other_broker(given_urls(urls), release)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--broker") from error
     except BrokerUnavailableError as error:

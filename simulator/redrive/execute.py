@@ -37,7 +37,7 @@ from pika.spec import Basic, BasicProperties
 
 from simulator.capture import CaptureUnavailable, Observation
 from simulator.capture.client_rows import delivered_row
-from simulator.capture.connected import exact_values, why_lost
+from simulator.capture.connected import amqp_parameters, exact_values, why_lost
 from simulator.redrive.how_to_peek import PeekPlan
 from simulator.redrive.journal import JournalError, RedriveJournal, fingerprint
 from simulator.redrive.peek import GivingBack
@@ -477,7 +477,7 @@ class Execution:
 
 
 def _parameters(source: RedriveSource) -> pika.URLParameters:
-    parameters = pika.URLParameters(source.url)
+    parameters = amqp_parameters(source.url)
     parameters.virtual_host = source.vhost
     if parameters.blocked_connection_timeout is None:
         parameters.blocked_connection_timeout = BLOCKED_S

@@ -15,13 +15,13 @@ from dlx.settings import Settings
 from dlx.topology import STOCK_EXCHANGES
 from simulator.analysis.snapshot import Snapshot
 from simulator.capture import CaptureUnavailable
+from simulator.capture.access import TLS, Access, complete, credentials, usual_api, with_user_of
 from simulator.capture.connected import connected
-from simulator.capture.management_api import ManagementError, credentials, fetched, server_of
+from simulator.capture.management_api import ManagementError, fetched, server_of
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.json_reading import read_json
 from simulator.redrive.prediction import Held
 
-_API = {"amqp": ("http", 15672), "amqps": ("https", 15671)}
 _AMQP_PORT = {"amqp": 5672, "amqps": 5671}
 _TAG = "it needs the right password, and the tag administrator"
 
@@ -82,30 +82,39 @@ class QueueOnServer(msgspec.Struct, frozen=True):
         return self.settings.release
 
 
-def server_at(url: str, management_url: str | None = None, vhost: str | None = None) -> ServerAddress:
+def server_at(
+    url: str,
+    management_url: str | None = None,
+    vhost: str | None = None,
+    *,
+    tls: TLS = TLS(),  # noqa: B008  immutable
+) -> ServerAddress:
     """Return the server at an AMQP URL or a management URL.
 
     Args:
         url: amqp, amqps, http or https.
         management_url: by default the usual port of the same host; without a user it gets the one of ``url``.
         vhost: by default the one in an AMQP URL, or ``/``.
+        tls: certificates.
 
     Raises:
-        ValueError: the URL is of another kind, or of a port of its own without a management URL.
+        ValueError: the URL is of another kind, or of a port of its own without a management URL, or it leaves out what
+            ``simulator.capture.access`` does not find.
     """
     parts = urlsplit(url)
+    url = complete(url, Access(tls=tls))
     if management_url is not None:
-        management_url = _with_user_of(url, management_url)
+        management_url = complete(with_user_of(management_url, url), Access(tls=tls))
     if parts.scheme in ("http", "https"):
         return ServerAddress(None, management_url or url, "/" if vhost is None else vhost)
-    if parts.scheme not in _API:
+    if parts.scheme not in _AMQP_PORT:
         raise ValueError(
             "expected amqp://USER:PASSWORD@HOST/VHOST, or a management URL: http://USER:PASSWORD@HOST:15672"
         )
     if management_url is None and parts.port not in (None, _AMQP_PORT[parts.scheme]):
         raise ValueError(f"cannot guess the management API of port {parts.port}; pass --management-url")
     inside = unquote(parts.path[1:]) or "/"
-    return ServerAddress(url, management_url or _usual_api(url), inside if vhost is None else vhost)
+    return ServerAddress(url, management_url or complete(usual_api(url)), inside if vhost is None else vhost)
 
 
 def queue_on(server: ServerAddress, name: str) -> QueueOnServer:
@@ -203,21 +212,6 @@ def _check_vhost(server: ServerAddress) -> None:
     if server.vhost not in known:
         problem = f"no virtual host {server.vhost!r}; {suggestion(server.vhost, known)}"
         raise NoSuchQueueError(f"{server}: {problem}")
-
-
-def _with_user_of(url: str, management_url: str) -> str:
-    """Return a management URL with the user and password of another URL, unless it has a user itself."""
-    user, at, _ = urlsplit(url).netloc.rpartition("@")
-    parts = urlsplit(management_url)
-    return management_url if "@" in parts.netloc else parts._replace(netloc=f"{user}{at}{parts.netloc}").geturl()
-
-
-def _usual_api(url: str) -> str:
-    parts = urlsplit(url)
-    scheme, port = _API[parts.scheme]
-    user, _, host = parts.netloc.rpartition("@")
-    host = host.removesuffix(f":{parts.port}") if parts.port else host
-    return f"{scheme}://{f'{user}@' if user else ''}{host}:{port}"
 
 
 def _asked(server: ServerAddress, path: str) -> dict[str, Any]:

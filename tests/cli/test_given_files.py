@@ -8,14 +8,15 @@ from simulator.cli.main import main
 
 EXPORT = "rabbitmqctl export_definitions definitions.json"
 BROKER = "http://guest:guest@localhost:15672/"
+SHOWN = "http://guest:...@localhost:15672/"
 
 
 @pytest.mark.parametrize(
     ("args", "url", "advice"),
     [
-        (["generate", "--definitions", BROKER], BROKER, "http://HOST:15672/api/definitions"),
-        (["serve", "--definitions", BROKER], BROKER, EXPORT),
-        (["replay", "x.log", "--definitions", BROKER], BROKER, EXPORT),
+        (["generate", "--definitions", BROKER], SHOWN, "http://HOST:15672/api/definitions"),
+        (["serve", "--definitions", BROKER], SHOWN, EXPORT),
+        (["replay", "x.log", "--definitions", BROKER], SHOWN, EXPORT),
         (["replay", "amqp://localhost", "--definitions", "d.json"], "amqp://localhost", "dlx capture --url"),
         (["convert", "amqps://localhost", "--out", "x.parquet"], "amqps://localhost", "dlx capture --url"),
         (["replay", "https://x/y.jsonl", "--form", "histories"], "https://x/y.jsonl", "file is needed"),

@@ -41,4 +41,4 @@ def test_definitions_that_are_cut_off_are_taken_from_the_whole_export(monkeypatc
 )
 def test_a_management_url_without_a_user_gets_that_of_the_source(management_url: str | None, used: str) -> None:
     assert server_at("amqp://u:p%40@host/", management_url).management_url == used
-    assert server_at("amqp://host/", "http://other:1").management_url == "http://other:1"
+    assert server_at("amqp://localhost/", "http://other:1").management_url == "http://guest:guest@other:1"

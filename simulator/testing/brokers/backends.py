@@ -42,13 +42,17 @@ def backend(named: str, release_name: str | None = None) -> Backend:
         _check_url(named.partition("|")[0])
         return RunningServer(asked(named, release_name))
     near = suggestion(named, (_SIMULATOR, *RELEASES))
-    raise ValueError(f"{_EXPECTED}, got {named!r}{f'; {near}' * near.startswith('did')}")
+    raise ValueError(f"{_EXPECTED}, got {hidden(named)!r}{f'; {near}' * near.startswith('did')}")
 
 
 def _check_url(amqp_url: str) -> None:
     """Raise ``ValueError`` unless the URL names a host, has no impossible port, and names no virtual host."""
-    parts = urlsplit(amqp_url)
-    if not parts.hostname or parts.port == 0:
+    try:
+        parts = urlsplit(amqp_url)
+        wrong = not parts.hostname or parts.port == 0
+    except ValueError:  # whose text may repeat a password
+        wrong = True
+    if wrong:
         raise ValueError(f"{_EXPECTED}, got {hidden(amqp_url)!r}")
     if parts.path.lower() not in ("", "/", "/%2f"):
         raise ValueError(

@@ -12,6 +12,7 @@ from pika.exceptions import AMQPError, ChannelClosedByBroker, NackError, Unrouta
 
 from dlx.consumer import DeathHistory, death_history
 from dlx.nearest_names import suggestion
+from simulator.capture.connected import amqp_parameters
 
 __tracebackhide__ = True  # pytest shows the line of the test instead
 
@@ -77,7 +78,7 @@ class Client:
     """One connection, which is opened when it is needed, and again after the broker closed it."""
 
     def __init__(self, amqp_url: str) -> None:
-        self._parameters = pika.URLParameters(amqp_url)
+        self._parameters = amqp_parameters(amqp_url)
         self._parameters.heartbeat = 0  # no thread sends any while the test does something else
         self._parameters.blocked_connection_timeout = _BLOCKED_S
         self._connection: Any = None

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pika
 
 from dlx.consumer import DeathHistory, death_history
+from simulator.capture.connected import amqp_parameters
 from simulator.testing.brokers.inspection import PATHS_SHOWN, QueueContents, paths_told
 from simulator.testing.brokers.running_server import ServerBroker
 from simulator.testing.brokers.servers import ManagementError
@@ -91,7 +92,7 @@ class ServerInspection:
         return not found.get("exclusive")
 
     def _connected(self) -> Any:
-        return pika.BlockingConnection(pika.URLParameters(self._broker.amqp_url))
+        return pika.BlockingConnection(amqp_parameters(self._broker.amqp_url))
 
     def _depths(self, queues: list[str]) -> dict[str, int | None]:
         """Return how many messages are ready in each queue; ``None`` if it does not exist or is exclusive."""

@@ -13,7 +13,7 @@ from simulator.clock import duration_us
 from simulator.definitions import DefinitionsError
 from simulator.testing.brokers.broker_under_test import AwaitableClock, BrokerUnavailableError
 from simulator.testing.brokers.publish_and_get import PublishAndGet
-from simulator.testing.brokers.servers import ManagementError, NoSuchServerError, Server, ask
+from simulator.testing.brokers.servers import ManagementError, NoSuchServerError, Server, ask, hidden
 from simulator.testing.fuzz.topology_under_test import OneTopology
 
 __tracebackhide__ = True  # pytest shows the line of the test instead
@@ -27,7 +27,7 @@ def asked(urls: str, release_name: str | None) -> Server:
         raise BrokerUnavailableError(str(error)) from error
     if release_name not in (None, server.release):
         raise BrokerUnavailableError(
-            f"the server at {server.management_url} is RabbitMQ {server.version}, not {release_name}"
+            f"the server at {hidden(server.management_url)} is RabbitMQ {server.version}, not {release_name}"
         )
     return server
 
@@ -146,7 +146,7 @@ def _add_vhost(server: Server, vhost: str, default_queue_type: str | None) -> No
         server.api("PUT", f"permissions/{vhost}/{quote(server.user, safe='')}", everything)
     except (OSError, ManagementError) as error:
         raise BrokerUnavailableError(
-            f"the server at {server.management_url} gives a test no virtual host of its own: {error}"
+            f"the server at {hidden(server.management_url)} gives a test no virtual host of its own: {error}"
         ) from error
 
 

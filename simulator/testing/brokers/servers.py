@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from simulator.capture import management_api
-from simulator.capture.management_api import ManagementError, credentials
+from simulator.capture.access import (
+    AccessError,
+    Secret,
+    certificates_of,
+    complete,
+    credentials,
+    hidden,
+    logs_in_by_certificate,
+    with_certificates,
+)
+from simulator.capture.management_api import ManagementError
 
 __all__ = ["ManagementError", "NoSuchServerError", "Server", "ask", "call", "hidden"]
 
@@ -26,8 +36,8 @@ class Server:
 
     release: str
     version: str
-    amqp_url: str
-    management_url: str
+    amqp_url: str = field(repr=False)  # with a password, which no report of a failed test shows
+    management_url: str = field(repr=False)
 
     @property
     def user(self) -> str:
@@ -46,7 +56,8 @@ class Server:
         parts = urlsplit(self.amqp_url)
         user, password = (quote(each, safe="") for each in credentials(self.amqp_url))
         host = parts.netloc.rpartition("@")[2]
-        return f"{parts.scheme}://{user}:{password}@{host}/{quote(vhost, safe='')}"
+        query = f"?{parts.query}" if parts.query else ""
+        return Secret(f"{parts.scheme}://{user}:{password}@{host}/{quote(vhost, safe='')}{query}")
 
 
 def ask(urls: str, as_release: str | None = None) -> Server:
@@ -56,12 +67,7 @@ def ask(urls: str, as_release: str | None = None) -> Server:
 
     Raises ``NoSuchServerError`` if no management API answers, or it refuses the user.
     """
-    amqp_url, _, management_url = urls.partition("|")
-    if not management_url:
-        parts = urlsplit(amqp_url)
-        scheme, port = ("https", 5671) if parts.scheme == "amqps" else ("http", 5672)
-        host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
-        management_url = f"{scheme}://{host}:{(parts.port or port) + MANAGEMENT_OFFSET}/"
+    amqp_url, management_url = _completed(urls)
     try:
         overview = call(amqp_url, management_url, "GET", "overview")
         version = as_release or overview["rabbitmq_version"]
@@ -78,6 +84,28 @@ def ask(urls: str, as_release: str | None = None) -> Server:
     return Server(".".join(version.split(".")[:2]), version, amqp_url, management_url)
 
 
+def _completed(urls: str) -> tuple[str, str]:
+    """Return both URLs, the first with a login. Raises ``NoSuchServerError``."""
+    amqp_url, _, management_url = urls.partition("|")
+    try:
+        amqp_url = complete(amqp_url)
+        if logs_in_by_certificate(amqp_url):
+            raise AccessError("tests give their user permissions: name it in the URL, beside the client certificate")
+        management_url = management_url or _offset_api(amqp_url)
+        if urlsplit(management_url).username:
+            management_url = complete(management_url)
+        return amqp_url, with_certificates(management_url, certificates_of(amqp_url))
+    except AccessError as error:
+        raise NoSuchServerError(f"{hidden(urls)}: {error}") from error
+
+
+def _offset_api(amqp_url: str) -> str:
+    parts = urlsplit(amqp_url)
+    scheme, port = ("https", 5671) if parts.scheme == "amqps" else ("http", 5672)
+    host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
+    return f"{scheme}://{host}:{(parts.port or port) + MANAGEMENT_OFFSET}/"
+
+
 def call(amqp_url: str, management_url: str, method: str, path: str, body: object = None) -> Any:
     """Call a management API as the user in its URL, or else in the AMQP URL.
 
@@ -88,9 +116,3 @@ def call(amqp_url: str, management_url: str, method: str, path: str, body: objec
         return management_api.call(management_url, path, method=method, body=body, login=login)
     except ManagementError as error:  # it says what was called; where in the HTTP library is of no interest
         raise error.with_traceback(None) from None
-
-
-def hidden(url: str) -> str:
-    """Return the URL without its password."""
-    parts = urlsplit(url)
-    return url.replace(f":{parts.password}@", ":...@") if parts.password else url

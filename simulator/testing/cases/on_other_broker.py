@@ -14,10 +14,12 @@ from urllib.parse import unquote, urlsplit
 
 import pika
 
+from simulator.capture.access import AccessError, complete, hidden
+from simulator.capture.connected import amqp_parameters
 from simulator.definitions import DefinitionsError
 from simulator.scenario import steps
 from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
-from simulator.testing.brokers.servers import ManagementError, NoSuchServerError, ask, hidden
+from simulator.testing.brokers.servers import ManagementError, NoSuchServerError, ask
 from simulator.testing.cases.faults_on_server import need_faults
 from simulator.testing.cases.given_case import GivenCase
 from simulator.testing.cases.on_server import LONGEST_MS, OnServer, ServerStage
@@ -32,6 +34,10 @@ def other_broker(urls: str, release: str) -> Target:
     Raises ``BrokerUnavailableError`` if no broker answers, or no management API at a URL that was given for one.
     """
     amqp_url, _, management_url = urls.partition("|")
+    try:
+        amqp_url = complete(amqp_url)
+    except AccessError as error:
+        raise BrokerUnavailableError(f"{hidden(amqp_url)}: {error}") from error
     name = _name(amqp_url)
     try:
         return OnServer(ask(urls, release), name)
@@ -56,7 +62,7 @@ def run_on_other(case: GivenCase, target: Target) -> CaseResult:
 def _name(amqp_url: str) -> str:
     """Return what a broker calls itself when a client connects."""
     try:
-        with contextlib.closing(pika.BlockingConnection(pika.URLParameters(amqp_url))) as connection:
+        with contextlib.closing(pika.BlockingConnection(amqp_parameters(amqp_url))) as connection:
             said = connection._impl.server_properties or {}
     except (pika.exceptions.AMQPError, OSError) as error:
         why = str(error) or type(error).__name__
@@ -110,7 +116,7 @@ class OverAmqpAlone:
         Raises ``DefinitionsError`` if they are refused, and ``BrokerUnavailableError`` where one of its names is taken.
         """
         with (
-            contextlib.closing(pika.BlockingConnection(pika.URLParameters(self._url))) as connection,
+            contextlib.closing(pika.BlockingConnection(amqp_parameters(self._url))) as connection,
             _declared(connection, case, self._url),
             contextlib.closing(ServerStage(_AmqpAlone(self._url), list(case.topology.queues))) as stage,
         ):

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import pika
 
+from simulator.capture.connected import amqp_parameters
 from simulator.scenario import steps
 from simulator.scenario.player import published_properties
 from simulator.scenario.steps import AnyStep
@@ -46,7 +47,7 @@ class CasePublisher:
         self.unroutable = self.refused = 0
         self._published = 0
         self._waiting: set[int] = set()
-        parameters = pika.URLParameters(amqp_url)
+        parameters = amqp_parameters(amqp_url)
         parameters.heartbeat = 0  # a server that reads no more would answer none
         self._connection = pika.BlockingConnection(parameters)
         self._channel = self._connection.channel()
@@ -125,7 +126,7 @@ class _Consumer:
     """The consumer of one queue, on a connection of its own."""
 
     def __init__(self, url: str, queue: str) -> None:
-        self.connection = pika.BlockingConnection(pika.URLParameters(url))
+        self.connection = pika.BlockingConnection(amqp_parameters(url))
         self.channel = self.connection.channel()
         self.queue = queue
         self.prefetch = 0
@@ -167,7 +168,7 @@ class ServerStage:
         self._clock = clock or RealTime()
         self._faults = FaultsOnServer(broker)
         self._consumers: dict[str, _Consumer] = {}
-        self._control = pika.BlockingConnection(pika.URLParameters(broker.amqp_url))
+        self._control = pika.BlockingConnection(amqp_parameters(broker.amqp_url))
         self._counting = self._control.channel()
         self._publisher = CasePublisher(broker.amqp_url)
         self._began = self._clock.now_s()
