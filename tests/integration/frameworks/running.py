@@ -14,7 +14,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,18 @@ APPLICATION_SECONDS = 60
 QUIET_SECONDS = 0.2
 
 KINDS = ("exchanges", "queues", "bindings", "policies", "parameters")
-UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
+# What no two runs have in common, and what stands for it.
+UNLIKE = (
+    (re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}"), "UUID"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:\+00:00|Z)?"), "TIME"),
+    (re.compile(r"\b1[6-9]\d{8}(?:\.\d+|\d{3})?\b"), "TIME"),  # seconds or milliseconds since 1970
+    (re.compile(r"\b(?:gen)?\d+@[\w.-]+"), "PROCESS"),
+)
 
 
 @dataclass(frozen=True)
 class Message:
-    """A message as a consumer gets it, without what differs from run to run: times, and UUIDs but for their place."""
+    """A message as a consumer gets it, without what differs from run to run: times, UUIDs and the like."""
 
     exchange: str
     routing_key: str
@@ -70,7 +76,7 @@ def run(command: Sequence[str | Path], env: Mapping[str, str], broker: Server) -
         broker.api("PUT", f"permissions/{vhost}/{broker.user}", {"configure": ".*", "write": ".*", "read": ".*"})
         exit_code, output = _run_to_end(command, {**_where(broker, vhost), **env})
         definitions = _definitions(broker, vhost)
-        queues = [queue["name"] for queue in definitions["queues"]]
+        queues = [queue["name"] for queue in broker.api("GET", f"definitions/{vhost}")["queues"]]
         return Outcome(definitions, _taken(broker.vhost_url(vhost), queues), exit_code, output)
     finally:
         broker.api("DELETE", f"vhosts/{vhost}")
@@ -102,10 +108,8 @@ def _run_to_end(command: Sequence[str | Path], env: Mapping[str, str]) -> tuple[
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
@@ -154,9 +158,12 @@ def _message(method: Any, properties: pika.BasicProperties, body: bytes) -> Mess
 
 
 def _steady(value: Any) -> Any:
-    """The value without times of deaths, and with UUIDs (with or without hyphens) as ``UUID``."""
+    """The value without times of deaths, and with one word for each thing that no two runs have in common."""
     if isinstance(value, Mapping):
         return {_steady(key): _steady(each) for key, each in value.items() if key != "time"}
     if isinstance(value, list):
         return [_steady(each) for each in value]
-    return UUID.sub("UUID", value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        for pattern, word in UNLIKE:
+            value = pattern.sub(word, value)
+    return value
