@@ -34,6 +34,7 @@ UNLIKE = (
     (re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}"), "UUID"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:\+00:00|Z)?"), "TIME"),
     (re.compile(r"\b1[6-9]\d{8}(?:\.\d+|\d{3})?\b"), "TIME"),  # seconds or milliseconds since 1970
+    (re.compile(r'"traceback": ?"(?:[^"\\]|\\.)*"'), '"traceback":"..."'),
     (re.compile(r"\b(?:gen)?\d+@[\w.-]+"), "PROCESS"),
 )
 

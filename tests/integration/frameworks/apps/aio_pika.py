@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+from contextlib import suppress
 
 import aio_pika
-from aio_pika.patterns import Master, RejectMessage
+from aio_pika.patterns import JsonMaster, RejectMessage
 
 DEAD = {"x-dead-letter-exchange": "dead", "x-dead-letter-routing-key": "orders"}
 
@@ -30,10 +31,8 @@ async def consume(queue, **how):
             raise ValueError(message.body)
 
     async def quietly(message):
-        try:
+        with suppress(ValueError):
             await handle(message)
-        except ValueError:
-            pass
 
     tag = await queue.consume(quietly)
     await asyncio.sleep(0.3)
@@ -42,7 +41,7 @@ async def consume(queue, **how):
 
 async def work(channel):
     """Master: a worker that says which messages it does not want, and one that fails."""
-    master = Master(channel, requeue=False)
+    master = JsonMaster(channel, requeue=False)
 
     async def refuse(*, number):
         raise RejectMessage(requeue=False)

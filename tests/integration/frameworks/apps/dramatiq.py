@@ -1,6 +1,7 @@
-"""Dramatiq: a task that runs, one that fails to the end of its retries, an unknown one, and a delay nobody waits out."""
+"""Dramatiq: tasks that run, fail to the end of their retries, or are unknown, and a delay that nobody waits out."""
 
 import os
+import time
 
 import dramatiq
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
@@ -29,13 +30,19 @@ def unknown():
     return dramatiq.Message("orders", "removed", (3,), {}, {})
 
 
-worker = dramatiq.Worker(broker, worker_threads=1)
+def wait_until_dead(count):
+    while broker.get_queue_message_counts("orders")[2] < count:
+        time.sleep(0.05)
+
+
+worker = dramatiq.Worker(broker, worker_threads=1, worker_timeout=100)
 worker.start()
-for message in (works.message(1), fails.message(2), unknown(), gives_up.message(4), works.message(5)):
+works.send(1)
+for dead, message in enumerate((fails.message(2), unknown(), gives_up.message(4)), 1):
     broker.enqueue(message)
-    broker.join("orders")
-works.send_with_options(args=(6,), delay=200)
-broker.join("orders")
+    wait_until_dead(dead)
+works.send_with_options(args=(5,), delay=200)
+time.sleep(0.5)
 worker.stop()
-works.send_with_options(args=(7,), delay=1000)  # nobody takes it: it stays in orders.DQ, whatever its time
+works.send_with_options(args=(6,), delay=1000)  # nobody takes it: it stays in orders.DQ, whatever its time
 broker.close()

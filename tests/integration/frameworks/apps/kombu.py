@@ -1,7 +1,7 @@
 """Kombu: a consumer that rejects and requeues, a message it cannot decode, one that expires, and SimpleQueue."""
 
 import os
-import socket
+from contextlib import suppress
 
 from kombu import Connection, Consumer, Exchange, Producer, Queue
 
@@ -13,15 +13,18 @@ short = Queue("short", events, routing_key="short", message_ttl=0.2, max_length=
 urgent = Queue("urgent", events, routing_key="urgent", max_priority=3)
 
 
+def rest(connection, seconds):
+    """Take what comes until nothing came for so many seconds."""
+    with suppress(TimeoutError):
+        while True:
+            connection.drain_events(timeout=seconds)
+
+
 def consume(connection, queue, act, errors=None):
     """Give every message of the queue to ``act`` until none is left."""
     with Consumer(connection.default_channel, [queue], callbacks=[lambda body, message: act(message)],
                   on_decode_error=errors, accept=["json"], prefetch_count=1):  # fmt: skip
-        try:
-            while True:
-                connection.drain_events(timeout=0.3)
-        except socket.timeout:
-            pass
+        rest(connection, 0.3)
 
 
 def refuse(message):
@@ -30,13 +33,6 @@ def refuse(message):
         message.reject()
     else:
         message.requeue()
-
-
-def expire(connection, seconds):
-    try:
-        connection.drain_events(timeout=seconds)
-    except socket.timeout:
-        pass
 
 
 with Connection(os.environ["AMQP_URL"]) as connection:
@@ -51,8 +47,8 @@ with Connection(os.environ["AMQP_URL"]) as connection:
     producer.publish({"number": 6}, routing_key="short", expiration=0.1, **publish)
     with Consumer(connection.default_channel, [urgent], callbacks=[lambda body, message: message.reject()]):
         producer.publish({"number": 7}, routing_key="urgent", priority=9, **publish)
-        expire(connection, 0.5)  # rejected where there is no dead-letter exchange
-    expire(connection, 0.3)
+        rest(connection, 0.5)  # rejected where there is no dead-letter exchange
+    rest(connection, 0.3)
     with connection.SimpleQueue("simple") as simple:
         simple.put({"number": 8})
         simple.put({"number": 9})

@@ -8,9 +8,11 @@ from taskiq.api import run_receiver_task
 from taskiq_aio_pika import AioPikaBroker
 from taskiq_aio_pika.queue import Queue, QueueType
 
+TRIES = 3
+
 broker = AioPikaBroker(
-    os.environ["AMQP_URL"], qos=1, delay_queue=Queue("taskiq.delay", type=QueueType.CLASSIC)
-).with_middlewares(SmartRetryMiddleware(default_retry_count=2, default_delay=0.2))
+    os.environ["AMQP_URL"], qos=1, delay_queue=Queue(name="taskiq.delay", type=QueueType.CLASSIC)
+).with_middlewares(SmartRetryMiddleware(default_retry_count=TRIES, default_delay=0.2))
 failed = []
 
 
@@ -31,7 +33,7 @@ async def main():
     worker = asyncio.create_task(run_receiver_task(broker, max_async_tasks=1))
     await works.kiq(1)
     await fails.kiq(2)
-    while len(failed) < 3:
+    while len(failed) < TRIES:
         await asyncio.sleep(0.05)
     await asyncio.sleep(0.3)
     worker.cancel()
