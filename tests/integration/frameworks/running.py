@@ -58,6 +58,16 @@ class Outcome:
     exit_code: int
     output: str
 
+    def left(self) -> dict[str, Any]:
+        """What is in the virtual host, as plain JSON values: what the test files keep of a server."""
+        left = {
+            "definitions": self.definitions,
+            "messages": {
+                queue: [vars(message) for message in messages] for queue, messages in self.messages.items() if messages
+            },
+        }
+        return json.loads(json.dumps(left, default=str))
+
 
 @contextmanager
 def simulated(release: str = "4.3") -> Iterator[Server]:
@@ -76,9 +86,9 @@ def run(command: Sequence[str | Path], env: Mapping[str, str], broker: Server) -
     try:
         broker.api("PUT", f"permissions/{vhost}/{broker.user}", {"configure": ".*", "write": ".*", "read": ".*"})
         exit_code, output = _run_to_end(command, {**_where(broker, vhost), **env})
-        definitions = _definitions(broker, vhost)
-        queues = [queue["name"] for queue in broker.api("GET", f"definitions/{vhost}")["queues"]]
-        return Outcome(definitions, _taken(broker.vhost_url(vhost), queues), exit_code, output)
+        exported = broker.api("GET", f"definitions/{vhost}")
+        messages = _taken(broker.vhost_url(vhost), [queue["name"] for queue in exported["queues"]])
+        return Outcome(_in_order(exported), messages, exit_code, output)
     finally:
         broker.api("DELETE", f"vhosts/{vhost}")
 
@@ -114,15 +124,9 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _definitions(broker: Server, vhost: str) -> dict[str, list[dict[str, Any]]]:
-    """The export, without what names the server, and without virtual hosts, which only some releases put in rows."""
-    exported = broker.api("GET", f"definitions/{vhost}")
-    return {
-        kind: sorted(
-            ({key: value for key, value in row.items() if key != "vhost"} for row in exported[kind]), key=_text
-        )
-        for kind in KINDS
-    }
+def _in_order(exported: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The export, without what names the server or its virtual host."""
+    return {kind: sorted(({**_steady(row), "vhost": "/"} for row in exported[kind]), key=_text) for kind in KINDS}
 
 
 def _text(row: object) -> str:
@@ -138,7 +142,7 @@ def _taken(url: str, queues: Sequence[str]) -> dict[str, list[Message]]:
         while True:
             found = sum(_take(channel, queue, taken[queue]) for queue in queues)
             if not found:
-                return taken
+                return {_steady(queue): messages for queue, messages in taken.items()}
             time.sleep(QUIET_SECONDS)
     finally:
         connection.close()

@@ -88,10 +88,10 @@ def work():
 
 def leave_for_later():
     """Publish what no worker takes."""
-    works.apply_async((6,), exchange="waiting", routing_key="waiting", countdown=1)
-    works.apply_async((7,), exchange="orders", routing_key="orders", countdown=1)
-    works.apply_async((8,), exchange="orders", routing_key="nobody", countdown=1)
-    works.apply_async((9,), exchange="orders", routing_key="orders", expires=60)
+    works.apply_async((6,), queue=orders, countdown=1)
+    works.apply_async((7,), queue=orders, expires=60)
+    works.apply_async((8,), queue=waiting, countdown=1)  # no worker has this queue, and so none bound it to the delays
+    works.apply_async((9,), queue=elsewhere, countdown=1)  # its exchange is direct
     time.sleep(2)
 
 

@@ -1,0 +1,79 @@
+"""The frameworks in Python: which packages they need, how their applications are run, and what a server kept of them.
+
+``python -m tests.integration.frameworks.python_frameworks`` runs all, or those named, on the server of 4.3 that
+``DLX_LIVE_SERVERS`` names, and writes what is there afterwards into ``recorded/``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from simulator.testing.brokers.servers import Server
+from tests.clients.cache import virtualenv
+from tests.integration.frameworks.running import Outcome, run
+from tests.live import servers
+
+HERE = Path(__file__).parent
+RELEASE = "4.3"
+REQUIREMENTS = (
+    "celery==5.7.0", "kombu==5.7.0", "amqp==5.4.2", "dramatiq[rabbitmq]==2.2.1", "pika==1.4.4",
+    "faststream[rabbit]==0.7.8", "aio-pika==9.6.2", "aiormq==6.9.4", "taskiq==0.13.0", "taskiq-aio-pika==0.6.1",
+    "nameko==2.14.1", "eventlet==0.41.3",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Framework:
+    """An application in ``apps/``, how it is told apart, and which lint rules find what in what it declares."""
+
+    application: str
+    findings: Mapping[str, set[str]]  # the names of objects by rule; a number in a name is written *
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+FRAMEWORKS: dict[str, Framework] = {
+    "celery": Framework("celery", {}, {"TYPE": "quorum"}),
+    "celery-classic": Framework("celery", {}, {"TYPE": "classic"}),
+    "kombu": Framework("kombu", {}),
+    "dramatiq": Framework("dramatiq", {}),
+    "faststream": Framework("faststream", {}),
+    "aio-pika": Framework("aio_pika", {}),
+    "taskiq": Framework("taskiq", {}),
+    "nameko": Framework("nameko", {}),
+}
+
+
+def run_application(name: str, broker: Server) -> Outcome:
+    """Run the application of that framework. Raises ``UnobtainableError`` where its packages cannot be had."""
+    framework = FRAMEWORKS[name]
+    # -P: an application is named as the package that it imports.
+    command = [virtualenv(REQUIREMENTS), "-P", HERE / "apps" / f"{framework.application}.py"]
+    return run(command, framework.env, broker)
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """What the application left on a server."""
+    return json.loads(_file(name).read_text())
+
+
+def record(name: str, broker: Server) -> None:
+    """Run the application on a server, and keep what it leaves there."""
+    outcome = run_application(name, broker)
+    if outcome.exit_code:
+        raise SystemExit(f"{name} ended with {outcome.exit_code}:\n{outcome.output}")
+    _file(name).write_text(json.dumps(outcome.left(), indent=1, sort_keys=True) + "\n")
+
+
+def _file(name: str) -> Path:
+    return HERE / "recorded" / f"{name}.json"
+
+
+if __name__ == "__main__":
+    (server,) = (each for each in servers.given() if each.release == RELEASE)
+    for each in sys.argv[1:] or FRAMEWORKS:
+        record(each, server)
