@@ -29,23 +29,29 @@ REQUIREMENTS = (
 
 @dataclass(frozen=True)
 class Framework:
-    """An application in ``apps/``, how it is told apart, and which lint rules find what in what it declares."""
+    """An application in ``apps/`` and its environment. What its clients do is in ``apps/NAME.toml``, for lint."""
 
     application: str
-    findings: Mapping[str, set[str]]  # the names of objects by rule; a number in a name is written *
     env: Mapping[str, str] = field(default_factory=dict)
+    lint: Mapping[str, set[str]] = field(default_factory=dict)
+    """What lint finds in what the application declares: names of objects by rule, with * for a number in a name."""
 
 
 FRAMEWORKS: dict[str, Framework] = {
-    "celery": Framework("celery", {}, {"TYPE": "quorum"}),
-    "celery-classic": Framework("celery", {}, {"TYPE": "classic"}),
-    "kombu": Framework("kombu", {}),
-    "dramatiq": Framework("dramatiq", {}),
-    "faststream": Framework("faststream", {}),
-    "aio-pika": Framework("aio_pika", {}),
-    "taskiq": Framework("taskiq", {}),
-    "nameko": Framework("nameko", {}),
-}
+    "celery": Framework("celery", {"TYPE": "quorum"}, {
+        "no-dlx-on-rejecting": {"without", "elsewhere"}, "unroutable-dead-letter": {"celery_delayed_*"},
+        "default-delivery-limit": {"without", "elsewhere", "waiting"},
+    }),
+    "celery-classic": Framework("celery", {"TYPE": "classic"}, {"no-dlx-on-rejecting": {"without", "elsewhere"}}),
+    "kombu": Framework("kombu", lint={"no-dlx-on-rejecting": {"simple", "urgent"}}),
+    "dramatiq": Framework("dramatiq", lint={"bounded-dead-letter-queue": {"orders.XQ"}}),
+    "faststream": Framework("faststream", lint={"no-dlx-on-rejecting": {"without"}}),
+    "aio-pika": Framework("aio_pika", lint={"no-dlx-on-rejecting": {"without"}}),
+    "taskiq": Framework("taskiq", lint={
+        "head-of-line-ttl": {"taskiq.delay"}, "default-delivery-limit": {"taskiq"},
+    }),
+    "nameko": Framework("nameko", lint={"queue-removed-with-messages": {"rpc.reply-standalone_rpc_proxy-UUID"}}),
+}  # fmt: skip
 
 
 def run_application(name: str, broker: Server) -> Outcome:
