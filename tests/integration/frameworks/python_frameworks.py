@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,15 +17,17 @@ from typing import Any
 
 from simulator.testing.brokers.servers import Server
 from tests.clients.cache import virtualenv
-from tests.integration.frameworks.running import Outcome, run
+from tests.integration.frameworks.running import APPLICATION_SECONDS, Outcome, run
 from tests.live import servers
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
 RELEASE = "4.3"
 REQUIREMENTS = (
     "celery==5.7.0", "kombu==5.7.0", "amqp==5.4.2", "dramatiq[rabbitmq]==2.2.1", "pika==1.4.4",
     "faststream[rabbit]==0.7.8", "aio-pika==9.6.2", "aiormq==6.9.4", "taskiq==0.13.0", "taskiq-aio-pika==0.6.1",
     "nameko==2.14.1", "eventlet==0.41.3",
+    "msgspec==0.22.0", "regex==2026.11.15", "click==8.5.1", "rich==15.0.0",   # what dlx needs, for the pages' examples
 )  # fmt: skip
 
 
@@ -60,6 +64,15 @@ def run_application(name: str, broker: Server) -> Outcome:
     # -P: an application is named as the package that it imports.
     command = [virtualenv(REQUIREMENTS), "-P", HERE / "apps" / f"{framework.application}.py"]
     return run(command, framework.env, broker)
+
+
+def run_example(code: str) -> str:
+    """Run code of a page, which serves a simulated broker itself; what it prints. Raises where it fails."""
+    command = [virtualenv(REQUIREMENTS), "-P", "-c", code]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=APPLICATION_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def recorded(name: str) -> dict[str, Any]:

@@ -16,8 +16,19 @@ from simulator.analysis.lint.linting import lint
 from simulator.cli.config_file import read_config
 from simulator.definitions import parse_definitions
 from simulator.testing.brokers.servers import Server
-from tests.integration.frameworks.python_frameworks import FRAMEWORKS, HERE, RELEASE, recorded, run_application
+from tests.docs.test_examples import BLOCK
+from tests.integration.frameworks.python_frameworks import (
+    FRAMEWORKS,
+    HERE,
+    RELEASE,
+    ROOT,
+    recorded,
+    run_application,
+    run_example,
+)
 from tests.integration.frameworks.running import simulated
+
+PAGES = ("celery", "kombu", "dramatiq", "faststream", "aio-pika")
 
 
 def assert_leaves_what_is_recorded(name: str, broker: Server) -> None:
@@ -31,6 +42,15 @@ def assert_leaves_what_is_recorded(name: str, broker: Server) -> None:
 def test_it_leaves_the_same_on_the_simulator(name: str) -> None:
     with simulated(RELEASE) as broker:
         assert_leaves_what_is_recorded(name, broker)
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("name", PAGES)
+def test_the_examples_of_its_page_print_what_is_shown(name: str) -> None:
+    page = ROOT / "docs/how-to/frameworks" / f"{name}.md"
+    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+    assert blocks
+    assert [run_example(code) for code, _ in blocks] == [printed for _, printed in blocks]
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
