@@ -12,8 +12,9 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest -q
 EXAMPLE := examples/captured-4.3
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
-# What needs neither a server nor a cluster nor containers nor a browser nor other people's clients, nor much time.
-HERE := not live and not cluster and not clients and not containers and not browser and not long
+# What needs neither a server nor a cluster nor containers nor a browser nor other people's clients and frameworks,
+# nor much time.
+HERE := not live and not cluster and not clients and not containers and not browser and not frameworks and not long
 NEWEST := not (3.8 or 3.9 or 3.10 or 3.11 or 3.12 or 3.13 or 4.0 or 4.1 or 4.2)
 SEED ?= 1
 SAMPLE ?= 25
@@ -54,7 +55,7 @@ demo-spark: install java  ## the same replay on Spark
 	$(BIN)/dlx $(DEMO) --engine spark
 
 .PHONY: test
-test: install java lint docs test-fast test-slow test-browser test-spark test-cluster  ## every check there is
+test: install java lint docs test-fast test-slow test-frameworks test-browser test-spark test-cluster  ## every check there is
 	tests/live/broker run make --no-print-directory test-live vectors-check
 	make --no-print-directory test-container
 	make --no-print-directory test-compose
@@ -84,6 +85,10 @@ test-fast: install  ## no server, no Spark; a minute or so
 .PHONY: test-slow
 test-slow: install  ## no server, no Spark, but more than a second or two each
 	$(PYTEST) -n auto --dist worksteal -m 'slow and not spark and $(HERE)'
+
+.PHONY: test-frameworks
+test-frameworks: install  ## other people's frameworks on the simulator, against what they left on RabbitMQ; fetches them
+	$(PYTEST) -m 'frameworks and not live' tests/integration/frameworks
 
 .PHONY: test-browser
 test-browser: install  ## the pages in Debian's Chromium, which is installed where it is missing
