@@ -59,6 +59,7 @@ BELOW: dict[str, set[str]] = {
     "whatif": {"bootstrap", "broker", "capture", "message_history", "analysis", "replay"},
     "spark_sources": {"capture", "replay"},
 }
+BELOW["record"] = {*BELOW} - {"systems.compare", "replay", "spark_sources", "whatif", "redrive"}
 # The harness and the command line stand above all others, and the command line above the harness.
 BELOW["testing"] = {*BELOW} - {"systems.compare", "replay", "spark_sources", "whatif"}
 BELOW["cli"] = {*BELOW}

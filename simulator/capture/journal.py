@@ -10,7 +10,7 @@ line is torn. (Lines are not forced to the disk: a machine that fails may take s
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -52,6 +52,12 @@ class CaptureFile:
         line = _encode(row) + b"\n"
         if self._file.write(line) != len(line):
             raise OSError("the disk took only part of the line")
+
+    def extend(self, rows: Iterable[Observation]) -> None:
+        """Write rows at once. Raises as ``append``."""
+        lines = b"".join(_encode(row) + b"\n" for row in rows)
+        if self._file.write(lines) != len(lines):
+            raise OSError("the disk took only part of the lines")
 
     def close(self) -> None:
         """Close the file."""

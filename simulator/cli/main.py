@@ -50,6 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "simulator.cli.plan:plan",
         "Say in which steps a server comes to another topology, and what is lost on the way.",
     ),
+    "record": ("simulator.cli.record:record", "Run an application against a simulated RabbitMQ and say what it loses."),
     "redrive": (
         "simulator.cli.redrive:redrive",
         "Bring messages back from a dead-letter queue, after a dry run, without losing one.",
@@ -71,7 +72,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 # How `dlx --help` groups the commands: by what a person is about to do.
 GROUPS: dict[str, tuple[str, ...]] = {
     "Design a topology": ("lint", "settings", "explain", "graph", "fuzz", "plan", "upgrade", "releases"),
-    "Test": ("serve", "test", "simulate", "compare"),
+    "Test": ("record", "serve", "test", "simulate", "compare"),
     "Investigate a log": ("capture", "convert", "generate", "replay", "whatif", "watch"),
     "Operate a server": ("inspect", "redrive"),
 }
@@ -84,6 +85,7 @@ EXTRAS = {
     "fuzz": "testing",
     "generate": "capture",
     "inspect": "ops",
+    "record": "server",
     "replay": "replay",
     "test": "testing",
     "watch": "replay",

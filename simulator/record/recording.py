@@ -1,8 +1,8 @@
 """A recording: what clients declared, published and consumed, and what was lost, as a folder.
 
 ``recording.json`` is the ``Recording``, ``definitions.json`` all that was ever declared, as an export of definitions,
-and ``trace.jsonl`` the publishes and deliveries, as a capture. No file has the body of a message, nor the value of a
-header; routing keys are there, and of expirations the least and the most.
+and ``trace.jsonl`` the publishes and deliveries, as a capture. No file has the body of a message, and only the trace
+has the values of headers; routing keys are there, and of expirations the least and the most.
 """
 
 from __future__ import annotations

@@ -112,6 +112,16 @@ class Client(Protocol):
         """Drop the connection."""
 
 
+class ClientObserver(Protocol):
+    """Sees what clients and operators do with a node."""
+
+    def command(self, command: Command) -> None:
+        """See a command that the broker is about to carry out."""
+
+    def reply(self, reply: Reply) -> None:
+        """See a reply before its client gets it."""
+
+
 class Node:
     """A broker with its clock and clients.
 
@@ -125,6 +135,7 @@ class Node:
         faults: what goes wrong on request.
         changes: tells when something may have changed.
         loopback_users: the users who may log in from this machine only.
+        recorder: sees all that clients do, if there is one.
         send_timeout_s: how long, in seconds of wall time, a client may take none of the bytes sent to it.
         slice_s: how long, in seconds of wall time, work goes on before others have their turn.
 
@@ -153,6 +164,7 @@ class Node:
         self.alarm = Alarm(broker, memory_limit_bytes)
         self.faults = Faults(broker, self.alarm)
         self.changes = Changes()
+        self.recorder: ClientObserver | None = None
         self.loopback_users: frozenset[str] = frozenset({"guest"})
         self.send_timeout_s = send_timeout_s
         self.slice_s = SLICE_S
@@ -181,6 +193,8 @@ class Node:
         if not self.busy:
             self._go_on()
         before = len(agenda)
+        if self.recorder is not None:
+            self.recorder.command(command)
         try:
             refusal = self.faults.refusal(command) if self.faults.active else None
             if refusal is not None:
@@ -202,6 +216,8 @@ class Node:
         """Do as ``handle``, in slices: return when the command and all that it set off is done."""
         others: list[Reply | Happened] = []
         self._go_on()
+        if self.recorder is not None:
+            self.recorder.command(command)
         try:
             rest = self.broker.start(command, self.clock.now_us())
             while rest is not None and self._is_cut_short(rest):
@@ -244,10 +260,12 @@ class Node:
 
     def _hand_out(self) -> list[Reply | Happened]:
         """Give the broker's replies to the clients, and return the others."""
-        connections, dirty = self.connections, self._dirty
+        connections, dirty, recorder = self.connections, self._dirty, self.recorder
         others: list[Reply | Happened] = []
         for event in self._taken():
             kind = type(event)
+            if recorder is not None and kind in _REPLIES:
+                recorder.reply(event)  # type: ignore[arg-type]
             if kind in _OF_CHANNELS:
                 client = connections.get(event.channel[0])  # type: ignore[union-attr]
             else:
@@ -423,8 +441,9 @@ class Node:
         self.settle()
 
 
+_REPLIES = frozenset(Reply.__subclasses__())
 _OF_CONNECTIONS = frozenset({replies.ConnectionClosed})
-_OF_CHANNELS = frozenset(Reply.__subclasses__()) - _OF_CONNECTIONS - {replies.Reminded}
+_OF_CHANNELS = _REPLIES - _OF_CONNECTIONS - {replies.Reminded}
 
 # Notifies waiting threads that something may have changed on a node, or that the node has stopped.
 

@@ -31,10 +31,11 @@ from simulator.server.management.http_errors import (
 )
 from simulator.server.management.parameters import global_parameters, parameters
 from simulator.server.management.policies import policy_json
-from simulator.server.management.request import Request
+from simulator.server.management.request import ManagementState, Request
 from simulator.server.management.resources import FORM, JSON, Resource
 from simulator.server.management.users import permissions, topic_permissions, user_json
 from simulator.server.management.vhosts import metadata
+from simulator.server.node import Node
 
 _STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
 _INTERNAL = "internal"
@@ -64,6 +65,25 @@ def _file_name(name: str, request: Request) -> str:
     if request.api.download_names == "tokens" and not _TOKEN.fullmatch(name):
         raise MalformedRequest
     return _CONTROL.sub("", name).encode(errors="replace").decode("latin-1")
+
+
+class Export:
+    """What the management API of a node exports, asked in the process of the node."""
+
+    def __init__(self, node: Node) -> None:
+        self._request = Request(ManagementState(node), "GET", (), {}, {}, {}, b"")
+
+    def whole(self) -> dict[str, Any]:
+        """Return the export of everything."""
+        return _whole(self._request)
+
+    def queue(self, queue: QueueState) -> dict[str, Any]:
+        """Return the item of a queue, exclusive ones too, which an export leaves out."""
+        return _queue_json(queue, self._request)
+
+    def exchange(self, exchange: Exchange, vhost: VirtualHost) -> dict[str, Any]:
+        """Return the item of an exchange."""
+        return _exchange_json(exchange, vhost, self._request)
 
 
 def _version(request: Request) -> dict[str, str]:

@@ -1,0 +1,196 @@
+"""``dlx record`` runs an application against a simulated broker, and says what it loses."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dlx.releases import DEFAULT
+from simulator.bootstrap import start_broker
+from simulator.capture.capture_errors import CaptureError
+from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example
+from simulator.cli.lint import FAIL_ON, lint
+from simulator.cli.options import DEFINITIONS, OWN_OR_DEFAULT, RELEASE, chosen_release
+from simulator.clock import Clock, VirtualClock, WallClock
+from simulator.definitions import DefinitionsError
+from simulator.record.command import RecordedCommand, check_templates, prepare_folder
+from simulator.record.recording import Recording, RecordingError
+from simulator.sources import definitions_from_file
+
+EXIT_CANNOT_RUN = 127  # as shells say it
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|min|h|)")
+_SECONDS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "min": 60, "h": 3600}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+PORT = click.IntRange(0, 65535)
+
+
+class TimeSpan(click.ParamType):  # type: ignore[type-arg]  # which takes an argument from click 8.4 on
+    """A span such as ``30s``, ``10m`` or ``1.5h``, in seconds; a number alone is seconds."""
+
+    name = "span"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds. Fails with a usage error."""
+        if isinstance(value, int | float):
+            return float(value)
+        found = _SPAN.fullmatch(value.strip())
+        if found is None or not float(found[1]):
+            self.fail(f"{value!r} is not a span of time: write 30s, 10m or 1h", param, ctx)
+        return float(found[1]) * _SECONDS[found[2]]
+
+
+def _templates(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the variables of ``--env`` and their templates. Fails with a usage error."""
+    found = {}
+    for each in given:
+        name, equals, template = each.partition("=")
+        if not equals or not _NAME.fullmatch(name):
+            raise click.BadParameter(f"{each!r}: expected NAME=TEMPLATE, such as BROKER={{amqp_url}}")
+        found[name] = template
+    try:
+        check_templates(found)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return found
+
+
+@click.command(
+    epilog=example(
+        "dlx record -- npm test",
+        "dlx record --release 3.13 --out before -- celery -A shop worker",
+        "dlx record --env MESSENGER_TRANSPORT_DSN={amqp_url}/orders --for 30s -- php bin/console messenger:consume",
+    )
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
+@click.option(
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("dlx-recording"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder of the recording; an earlier recording there is replaced.",
+)
+@click.option("--release", type=RELEASE, show_default=OWN_OR_DEFAULT, help="RabbitMQ release to simulate.")
+@click.option("--definitions", type=DEFINITIONS, help="Definitions that the broker starts with.")
+@click.option(
+    "--clock",
+    type=click.Choice(["wall", "virtual"]),
+    default="wall",
+    show_default=True,
+    help="Clock of the broker. Virtual time runs at --rate, and jumps when the management API advances it.",
+)
+@click.option(
+    "--rate",
+    type=FiniteRange(min=0),
+    metavar="N",
+    help="Virtual time runs N times faster than real time. [default: 0, it stands still]",
+)
+@click.option("--port", type=PORT, default=0, show_default="a free one", help="Port for AMQP, such as 5672.")
+@click.option(
+    "--management-port",
+    type=PORT,
+    default=0,
+    show_default="a free one",
+    help="Port of the management API, such as 15672.",
+)
+@click.option(
+    "--env",
+    "environment",
+    multiple=True,
+    metavar="NAME=TEMPLATE",
+    callback=_templates,
+    help="Variable for the command, made of {amqp_url}, {management_url}, {host}, {port}, {user}, {password} and "
+    "{vhost}; repeatable. [default: AMQP_URL, RABBITMQ_URL, RABBITMQ_HOST and others that applications read]",
+)
+@click.option("--for", "seconds", type=TimeSpan(), metavar="SPAN", help="End the command after 30s, 10m or 1h.")
+@click.option("--json", "as_json", is_flag=True, help="Print findings as JSON; what the command prints goes to stderr.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(list(FAIL_ON)),
+    help="Exit with 1 for such findings, where the command succeeds. [default: the exit code of the command]",
+)
+@click.pass_context
+def record(
+    ctx: click.Context,
+    command: tuple[str, ...],
+    folder: Path,
+    release: str | None,
+    definitions: Path | None,
+    clock: str,
+    rate: float | None,
+    port: int,
+    management_port: int,
+    environment: Mapping[str, str],
+    seconds: float | None,
+    as_json: bool,
+    fail_on: str | None,
+) -> int:
+    """Run an application against a simulated RabbitMQ, record what it does, and say what it loses.
+
+    COMMAND runs with the broker's address in the variables that applications read (AMQP_URL, RABBITMQ_URL,
+    CLOUDAMQP_URL, CELERY_BROKER_URL, RABBITMQ_HOST, SPRING_RABBITMQ_HOST, ...); write `--` before it. One that has
+    the address built in finds the broker with `--port 5672`. The recording ends with the command, with Ctrl-C or
+    after --for.
+
+    The folder has definitions.json (all that was ever declared), recording.json (who declared what, what clients
+    published and how they settled deliveries, what was refused and lost) and trace.jsonl (for `dlx replay`). It has no
+    bodies. The findings are those of `dlx lint FOLDER`. Exit code: that of COMMAND.
+    """
+    if rate is not None and clock != "virtual":
+        raise click.UsageError("--rate: only with --clock virtual; wall time runs as it does")
+    time: Clock = WallClock() if clock == "wall" else VirtualClock(rate=rate or 0)
+    try:
+        read = None if definitions is None else definitions_from_file(definitions)
+        rules = (release or DEFAULT) if read is None else chosen_release(read, release)
+        broker = start_broker(rules, definitions=read, now_us=time.now_us())
+        prepare_folder(folder)
+    except (DefinitionsError, RecordingError) as error:
+        raise DataError(str(error)) from error
+
+    def announce(fields: Mapping[str, str]) -> None:
+        where = f"{fields['host']}:{fields['port']}"
+        click.echo(f"dlx: RabbitMQ {rules} at {where}, management at {fields['management_host']}", err=True)
+
+    application = RecordedCommand(
+        command, folder, broker, time, port=port, management_port=management_port, environment=environment,
+        seconds=seconds, to_stderr=as_json, on_ready=announce,
+    )  # fmt: skip
+    try:
+        recording = asyncio.run(application.record())
+    except CaptureError as error:
+        raise DataError(str(error)) from error
+    except (FileNotFoundError, PermissionError) as error:
+        if error.filename != command[0]:
+            raise DataError(f"{folder}: {error}") from error
+        click.echo(f"dlx: cannot run {command[0]}: {error.strerror}", err=True)
+        return EXIT_CANNOT_RUN
+    except OSError as error:
+        raise Unavailable(_why_not(error, (port, management_port))) from error
+    click.echo(f"dlx: {_summary(recording)}; the recording is in {folder}", err=True)
+    found = ctx.invoke(lint, sources=(folder,), form="json" if as_json else "text", fail_on=fail_on)
+    return recording.exit_code or (found if fail_on else 0)
+
+
+def _summary(recording: Recording) -> str:
+    published = sum(each.times for each in recording.published) + recording.omitted
+    clients = len(recording.connections)
+    code = f"ended with {recording.exit_code}"
+    return f"the command {code}: {_count(published, 'message')} published by {_count(clients, 'connection')}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _why_not(error: OSError, ports: tuple[int, int]) -> str:
+    if error.errno == errno.EADDRINUSE:
+        taken = " or ".join(str(port) for port in ports if port)
+        return f"port {taken} is in use; choose another with --port or --management-port (0 picks a free one)"
+    return str(error)

@@ -1,0 +1,205 @@
+"""Runs an application against a simulated broker, in the environment that applications read, and records it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from simulator.broker import Broker
+from simulator.capture.capture_errors import CaptureError
+from simulator.clock import Clock
+from simulator.message_history import RecordingBroker
+from simulator.record.recorder import ApplicationRecorder
+from simulator.record.recording import FILES, Recording, RecordingError, is_recording
+from simulator.server.listeners import Listeners
+from simulator.server.node import MEMORY_LIMIT_BYTES, Node
+
+SAVE_S = 2
+END_S = 10  # for the command to end after SIGINT or SIGTERM
+CLOSE_S = 1  # for connections of a command that has ended to be seen closed
+USER = PASSWORD = "guest"
+
+ENVIRONMENT: Mapping[str, str] = {
+    "AMQP_URL": "{amqp_url}",
+    "AMQP_URI": "{amqp_url}",
+    "RABBITMQ_URL": "{amqp_url}",
+    "RABBIT_URL": "{amqp_url}",
+    "CLOUDAMQP_URL": "{amqp_url}",
+    "BROKER_URL": "{amqp_url}",
+    "CELERY_BROKER_URL": "{amqp_url}",
+    "RABBITMQ_MANAGEMENT_URL": "{management_url}",
+    "RABBITMQ_HOST": "{host}",
+    "RABBITMQ_PORT": "{port}",
+    "RABBITMQ_USER": "{user}",
+    "RABBITMQ_USERNAME": "{user}",
+    "RABBITMQ_PASS": "{password}",
+    "RABBITMQ_PASSWORD": "{password}",
+    "RABBITMQ_VHOST": "{vhost}",
+    "SPRING_RABBITMQ_HOST": "{host}",
+    "SPRING_RABBITMQ_PORT": "{port}",
+    "SPRING_RABBITMQ_USERNAME": "{user}",
+    "SPRING_RABBITMQ_PASSWORD": "{password}",
+    "SPRING_RABBITMQ_VIRTUAL_HOST": "{vhost}",
+    "SPRING_RABBITMQ_ADDRESSES": "{amqp_url}",
+}
+"""What applications read, and what it is made of: the fields of ``template_fields``."""
+
+
+def template_fields(amqp_url: str, management_url: str, vhost: str = "/") -> dict[str, str]:
+    """Return what a template of the environment may name, for a broker at these URLs (without users)."""
+    parts = urlsplit(amqp_url)
+    return {
+        "amqp_url": f"amqp://{USER}:{PASSWORD}@{parts.netloc}/{quote(vhost, safe='')}",
+        "management_host": urlsplit(management_url).netloc,
+        "management_url": management_url.replace("://", f"://{USER}:{PASSWORD}@", 1),
+        "host": parts.hostname or "",
+        "port": str(parts.port),
+        "user": USER,
+        "password": PASSWORD,
+        "vhost": vhost,
+    }
+
+
+def check_templates(templates: Mapping[str, str]) -> None:
+    """Raise ``ValueError`` for a template with a field that there is not; names the variable and the fields."""
+    fields = template_fields("amqp://localhost:5672/", "http://localhost:15672/")
+    for name, template in templates.items():
+        try:
+            template.format_map(fields)
+        except (KeyError, ValueError, IndexError) as error:
+            there = ", ".join(f"{{{field}}}" for field in fields)
+            raise ValueError(f"{name}={template}: not a template: {error}; it may have {there}") from error
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the folder of a recording, or empty one that holds an earlier recording.
+
+    Raises:
+        RecordingError: something else is there, or it cannot be made.
+    """
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise RecordingError(f"{folder}: expected a folder, or nothing yet")
+        folder.mkdir(parents=True, exist_ok=True)
+        others = {path.name for path in folder.iterdir()} - {*FILES}
+        if others and not is_recording(folder):
+            raise RecordingError(f"{folder}: expected a new or empty folder, or that of an earlier recording")
+        for name in FILES:
+            (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise RecordingError(f"{folder}: {error.strerror or error}") from error
+
+
+class RecordedCommand:
+    """A command to be run against a broker of its own.
+
+    Args:
+        command: the program and its arguments.
+        folder: that of the recording; ``prepare_folder`` has prepared it.
+        broker, clock: what it runs against.
+        host, port, management_port: where that listens; 0 takes a free port.
+        environment: templates of further variables, by name; they replace those of ``ENVIRONMENT``.
+        seconds: after how many seconds of wall time the command is ended; ``None``: when it ends by itself.
+        to_stderr: whether what it prints to standard output goes to standard error.
+        on_ready: called with the fields of the templates when the broker is ready.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        broker: Broker,
+        clock: Clock,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        management_port: int = 0,
+        environment: Mapping[str, str] | None = None,
+        seconds: float | None = None,
+        to_stderr: bool = False,
+        on_ready: Callable[[Mapping[str, str]], object] = lambda fields: None,
+    ) -> None:
+        self.command = tuple(command)
+        self._folder, self._seconds, self._to_stderr, self._on_ready = folder, seconds, to_stderr, on_ready
+        self._where = host, port, management_port
+        self._templates = {**ENVIRONMENT, **(environment or {})}
+        self._node = Node(RecordingBroker.taking_over(broker), clock, memory_limit_bytes=MEMORY_LIMIT_BYTES)
+        self._stop = asyncio.Event()
+
+    async def record(self) -> Recording:
+        """Run the command to its end, and return the recording, which is in the folder by then.
+
+        Raises:
+            OSError: a port is taken, the command cannot be run, or the folder not be written.
+            CaptureError: the trace cannot be written.
+        """
+        loop = asyncio.get_running_loop()
+        node = self._node
+        node.run_in(loop)
+        listeners = await Listeners.start(node, *self._where)
+        recorder = ApplicationRecorder(node, self._folder, self.command)
+        exit_code = None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop.set)
+        saving = asyncio.create_task(_save_again_and_again(recorder))
+        try:
+            fields = template_fields(listeners.amqp_url, listeners.management_url or "")
+            self._on_ready(fields)
+            exit_code = await self._run(fields)
+        finally:
+            saving.cancel()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+            await self._connections_closed()
+            recorder.stop(exit_code)
+            await listeners.stop()
+        return recorder.recording
+
+    async def _run(self, fields: Mapping[str, str]) -> int:
+        """Run the command; return its exit code, as shells count that of one which a signal ended."""
+        environment = os.environ | {name: text.format_map(fields) for name, text in self._templates.items()}
+        own_group = not sys.stdin.isatty()  # else it could not read the terminal
+        process = await asyncio.create_subprocess_exec(
+            *self.command,
+            env=environment,
+            stdout=sys.stderr.fileno() if self._to_stderr else None,
+            start_new_session=own_group,
+        )
+        ended, stopped = asyncio.create_task(process.wait()), asyncio.create_task(self._stop.wait())
+        await asyncio.wait({ended, stopped}, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if not ended.done():
+                _signal(process, number, group=own_group)
+                await asyncio.wait({ended}, timeout=END_S)
+        stopped.cancel()
+        code = await ended
+        if own_group:
+            _signal(process, signal.SIGKILL, group=True)  # what it started and left behind
+        return 128 - code if code < 0 else code
+
+    async def _connections_closed(self) -> None:
+        """Wait until the connections of a command that has ended are closed."""
+        until_s = asyncio.get_running_loop().time() + CLOSE_S
+        while self._node.connections and asyncio.get_running_loop().time() < until_s:
+            await asyncio.sleep(0.01)
+        await self._node.caught_up()
+
+
+async def _save_again_and_again(recorder: ApplicationRecorder) -> None:
+    while True:
+        recorder.save()
+        await asyncio.sleep(SAVE_S)
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals, *, group: bool) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number) if group else process.send_signal(number)
+
+
+__all__ = ["ENVIRONMENT", "CaptureError", "RecordedCommand", "check_templates", "prepare_folder", "template_fields"]

@@ -1,0 +1,642 @@
+"""Records what clients do with a simulated node: it sees each command, each reply and each event, and changes nothing.
+
+The node gives it commands before the broker carries them out, and replies before clients get them; the broker's
+observer gives it what happens to messages. ``save`` writes the folder; the trace is written as it comes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dlx.message import Message
+from dlx.topology import STOCK_EXCHANGES
+from simulator.broker import commands, replies
+from simulator.broker.commands import ChannelId, Command
+from simulator.broker.replies import Reply
+from simulator.capture.journal import CaptureFile
+from simulator.capture.observe import BROKER_HEADERS
+from simulator.capture.schema import Observation
+from simulator.events import DEATHS, Event, Happened, silent_loss
+from simulator.generate.traced_rows import TRACED, observation
+from simulator.json_values import plain
+from simulator.message_history import RecordingBroker
+from simulator.record.recording import (
+    SECTIONS,
+    TRACE,
+    ClientConnection,
+    Consumed,
+    Declaration,
+    Kind,
+    Lost,
+    Published,
+    Recording,
+    Refusal,
+    binding_name,
+    document_of,
+    write_recording,
+)
+from simulator.server.management.definitions import Export
+from simulator.server.management.internal_channel import InternalConnectionId
+from simulator.server.node import Node
+
+KEYS_MAX = 2_000
+DELIVERIES_REMEMBERED = 10_000
+PUBLISHES_REMEMBERED = 1_000
+ROWS_AT_ONCE = 200
+_FORGETTING = (commands.ClearPolicy, commands.DeleteVhost, commands.DeleteQueue, commands.DeleteExchange)
+_CONSUMER_TIMEOUT = "PRECONDITION_FAILED - delivery acknowledgement on channel"
+
+
+class _Open(NamedTuple):
+    """A delivery that is not settled: the queue's statistics, and the tag of its consumer."""
+
+    queue: Consumed
+    consumer_tag: str
+
+
+class _Channel:
+    """What one channel has open.
+
+    Attributes:
+        asked: commands whose replies have not come.
+        consumers: statistics of the queue by consumer tag, and whether the consumer acknowledges automatically.
+        prefetch: what the next consumer gets.
+        confirms: whether publishes are confirmed.
+        unsettled: deliveries by tag.
+    """
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.asked: deque[Command] = deque()
+        self.consumers: dict[str, tuple[Consumed, bool]] = {}
+        self.prefetch = 0
+        self.confirms = False
+        self.unsettled: dict[int, _Open] = {}
+
+
+class ApplicationRecorder:
+    """Records one node.
+
+    Attributes:
+        recording: what is known so far; ``save`` brings its declarations up to date.
+
+    Args:
+        node: whose broker is a ``RecordingBroker``. It records from now on.
+        folder: where the recording is written, which exists; nowhere without one.
+        command: what is run against it.
+
+    Raises:
+        CaptureError: the trace cannot be written.
+    """
+
+    def __init__(self, node: Node, folder: Path | None = None, command: tuple[str, ...] = ()) -> None:
+        assert isinstance(node.broker, RecordingBroker)
+        self._node, self._broker, self._folder = node, node.broker, folder
+        self.recording = Recording(
+            release=node.broker.release.name, command=list(command), began_us=node.clock.now_us()
+        )
+        self._trace = None if folder is None else CaptureFile(folder / TRACE)
+        self._rows: list[Observation] = []  # that are not in the trace yet
+        self._export = Export(node)
+        self._rest: dict[str, Any] = {}
+        self._policies: dict[tuple[str, str], dict[str, Any]] = {}
+        self._channels: dict[ChannelId, _Channel] = {}
+        self._connections: dict[Hashable, ClientConnection] = {}
+        self._internal: dict[tuple[str, str], ClientConnection] = {}
+        self._declarations: dict[tuple[Kind, str, str], Declaration] = {}
+        self._refusals: dict[tuple[str, str, int, str], Refusal] = {}
+        self._published: dict[tuple[str, str, str], Published] = {}
+        self._consumed: dict[tuple[str, str], Consumed] = {}
+        self._lost: dict[tuple[str, str, str | None, str | None], Lost] = {}
+        self._fresh: set[tuple[int, str]] = set()  # queues that a connection declared since it last published there
+        self._delivered: OrderedDict[Hashable, tuple[Consumed, Mapping[str, Any], str | None]] = OrderedDict()
+        self._publishing: ClientConnection | None = None
+        self._entering: OrderedDict[int, ClientConnection | None] = OrderedDict()  # by the number of the message
+        self._before: Happened | None = None
+        self._keep: Callable[[Happened, Message], None] = self._broker.histories.keep
+        self._see_all()
+        node.recorder = self
+        self._broker.observe(self._event)
+
+    def stop(self, exit_code: int | None = None) -> None:
+        """End the recording and write it. Raises ``OSError``."""
+        self._node.recorder = None
+        self._broker.observe(self._keep)
+        self.recording.exit_code = exit_code
+        self.recording.ended_us = self._node.clock.now_us()
+        self.save()
+        if self._trace is not None:
+            self._trace.close()
+
+    def save(self) -> None:
+        """Write what is known so far, if there is a folder. Raises ``OSError``."""
+        self._see_all()
+        found = self.recording
+        found.declarations = list(self._declarations.values())
+        found.refusals = list(self._refusals.values())
+        found.published = list(self._published.values())
+        found.consumed = list(self._consumed.values())
+        found.lost = list(self._lost.values())
+        if self._folder is not None:
+            self._write_rows()
+            write_recording(self._folder, found, self.document)
+
+    def _write_rows(self) -> None:
+        rows, self._rows = self._rows, []
+        if self._trace is not None:
+            self._trace.extend(rows)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """All that was ever declared, as an export of definitions without users."""
+        return document_of(self.recording, self._rest | {"policies": list(self._policies.values())})
+
+    # What is declared
+
+    def _see_all(self) -> None:
+        """Compare what the node has with what was declared."""
+        document = self._export.whole()
+        for section in ("users", "permissions", "topic_permissions", *SECTIONS.values()):
+            found = document.pop(section, [])
+            for kind in (kind for kind, of in SECTIONS.items() if of == section):
+                for item in found:
+                    self._seen(kind, item)
+        self._policies |= {(each["vhost"], each["name"]): each for each in document.pop("policies", [])}
+        self._rest = document
+        now_us = self._node.clock.now_us()
+        for declaration in self._declarations.values():
+            if self._is_there(declaration):
+                declaration.gone_us = None
+            elif declaration.gone_us is None:
+                declaration.gone_us = now_us
+
+    def _is_there(self, declaration: Declaration) -> bool:
+        vhost = self._broker.vhosts.get(declaration.vhost)
+        if vhost is None:
+            return False
+        if declaration.kind == "binding":
+            item = declaration.item
+            bound = vhost.bindings.get(item["source"], ())
+            return any(
+                (each.destination_type, each.destination, each.routing_key)
+                == (item["destination_type"], item["destination"], item["routing_key"])
+                for each in bound
+            )
+        return declaration.name in (vhost.queues if declaration.kind == "queue" else vhost.exchanges)
+
+    def _seen(self, kind: Kind, item: dict[str, Any]) -> Declaration:
+        """Note that an object is there as its item says."""
+        name = binding_name(item) if kind == "binding" else item["name"]
+        key = kind, item["vhost"], name
+        found = self._declarations.get(key)
+        if found is None:
+            found = Declaration(
+                kind=kind, vhost=item["vhost"], name=name, item=item, first_us=self._node.clock.now_us()
+            )
+            self._declarations[key] = found
+        elif found.item != item | ({"exclusive": True} if "exclusive" in found.item else {}):
+            found.replaces.append(found.item)
+            found.item = item
+        return found
+
+    def _declared(self, kind: Kind, item: dict[str, Any], by: ClientConnection) -> None:
+        found = self._seen(kind, item)
+        found.times += 1
+        found.gone_us = None
+        if by.number not in found.connections:
+            found.connections.append(by.number)
+
+    def _was_declared(self, command: Command, reply: Reply, by: ClientConnection) -> None:
+        """Note what a command declared that the broker carried out."""
+        vhost = by.vhost
+        if isinstance(command, commands.DeclareQueue) and isinstance(reply, replies.QueueDeclared):
+            self._fresh.add((by.number, reply.queue))
+            if command.passive:
+                return
+            queue = self._broker.queue(reply.queue, vhost)
+            if queue is not None:
+                item = self._export.queue(queue)
+                self._declared("queue", item | ({"exclusive": True} if command.exclusive else {}), by)
+        elif isinstance(command, commands.DeclareExchange) and not command.passive:
+            host = self._broker.vhosts[vhost]
+            if command.exchange in host.exchanges and command.exchange not in STOCK:
+                self._declared("exchange", self._export.exchange(host.exchanges[command.exchange], host), by)
+        elif isinstance(command, commands.BindQueue):
+            queue_name = command.queue or self._last_queue(command.channel)
+            self._declared("binding", _binding(vhost, command, command.exchange, "queue", queue_name), by)
+        elif isinstance(command, commands.BindExchange):
+            self._declared("binding", _binding(vhost, command, command.source, "exchange", command.destination), by)
+
+    def _last_queue(self, channel: ChannelId) -> str:
+        found = self._broker.channels.get(channel)
+        return "" if found is None else found.last_queue
+
+    # Commands, before they are carried out
+
+    def command(self, command: Command) -> None:
+        """Note a command that the broker is about to carry out."""
+        act = _COMMANDS.get(type(command))
+        if act is not None:
+            act(self, command)
+        elif isinstance(command, _FORGETTING):
+            self._see_all()
+
+    def _open_connection(self, command: commands.OpenConnection) -> None:
+        given = command.client_properties
+        connection = ClientConnection(
+            number=len(self.recording.connections) + 1,
+            name=str(given.get("connection_name") or command.name),
+            product=str(given.get("product", "")),
+            version=str(given.get("version", "")),
+            vhost=command.vhost,
+            user=command.user,
+            opened_us=self._node.clock.now_us(),
+        )
+        if isinstance(command.connection, InternalConnectionId):  # one for each request
+            connection.name = "management API"
+            known = self._internal.setdefault((command.vhost, command.user), connection)
+            if known is not connection:
+                known.closed_us = None
+                self._connections[command.connection] = known
+                return
+        self._connections[command.connection] = connection
+        self.recording.connections.append(connection)
+
+    def _close_connection(self, command: commands.CloseConnection) -> None:
+        self._connection_gone(command.connection)
+
+    def _connection_gone(self, key: Hashable) -> None:
+        connection = self._connections.pop(key, None)
+        if connection is None:
+            return
+        connection.closed_us = self._node.clock.now_us()
+        for channel in [channel for channel in self._channels if channel[0] == key]:
+            self._channel_gone(channel)
+        self._fresh = {each for each in self._fresh if each[0] != connection.number}
+
+    def _open_channel(self, command: commands.OpenChannel) -> None:
+        connection = self._connections.get(command.channel[0])
+        if connection is not None:
+            self._channels[command.channel] = _Channel(connection)
+
+    def _close_channel(self, command: commands.CloseChannel) -> None:
+        self._channel_gone(command.channel)
+
+    def _channel_gone(self, key: ChannelId) -> None:
+        channel = self._channels.pop(key, None)
+        if channel is not None:
+            for delivery in channel.unsettled.values():
+                delivery.queue.abandoned += 1
+
+    def _ask(self, command: Any) -> None:
+        """Remember a command until its reply says that it was carried out."""
+        channel = self._channels.get(command.channel)
+        if channel is not None:
+            if isinstance(command, commands.DeleteQueue | commands.DeleteExchange):
+                self._see_all()
+            channel.asked.append(command)
+
+    def _publish(self, command: commands.Publish) -> None:
+        channel = self._channels.get(command.channel)
+        if channel is None:
+            return
+        self._publishing = connection = channel.connection
+        published = self._published_to(connection.vhost, command.exchange, command.routing_key)
+        if published is None:
+            self.recording.omitted += 1
+            return
+        published.times += 1
+        properties = command.properties
+        headers = properties.get("headers") or {}
+        for name in headers:
+            published.headers[name] = published.headers.get(name, 0) + 1
+        expiration = str(properties.get("expiration", ""))
+        if expiration.isdecimal():
+            ms, least, most = int(expiration), published.least_expiration_ms, published.most_expiration_ms
+            published.least_expiration_ms = ms if least is None else min(least, ms)
+            published.most_expiration_ms = ms if most is None else max(most, ms)
+        published.persistent += properties.get("delivery_mode") == 2
+        published.mandatory += command.mandatory
+        published.confirmed += channel.confirms
+        if connection.number not in published.connections:
+            published.connections.append(connection.number)
+        if self._delivered:
+            self._republished(command, headers, published, connection)
+
+    def _published_to(self, vhost: str, exchange: str, routing_key: str) -> Published | None:
+        key = vhost, exchange, routing_key
+        found = self._published.get(key)
+        if found is None and len(self._published) < KEYS_MAX:
+            found = Published(vhost=vhost, exchange=exchange, routing_key=routing_key)
+            self._published[key] = found
+        return found
+
+    def _republished(
+        self, command: commands.Publish, headers: Mapping[str, Any], published: Published, by: ClientConnection
+    ) -> None:
+        """Note whether a client publishes what it was delivered: the same id, or the same body on one connection.
+
+        A reply has the correlation id of its request, and goes to the address that the request names.
+        """
+        properties = command.properties
+        found = None
+        for key in _identities(by, properties, command.body):
+            found = found or self._delivered.get(key)
+        if found is None or (command.exchange == "" and command.routing_key == found[2]):
+            return
+        queue, old, _ = found
+        queue.republished += 1
+        published.republished += 1
+        published.with_x_death += "x-death" in headers
+        for name, value in headers.items():
+            if name in BROKER_HEADERS:
+                continue
+            before = old.get(name, 0)
+            counts = isinstance(value, int) and isinstance(before, int) and not isinstance(value, bool)
+            if counts and value > before:
+                published.counters[name] = published.counters.get(name, 0) + 1
+
+    def _qos(self, command: commands.Qos) -> None:
+        channel = self._channels.get(command.channel)
+        if channel is not None:
+            channel.prefetch = command.prefetch_count
+
+    def _consumption(self, channel: _Channel, queue: str) -> Consumed:
+        vhost = channel.connection.vhost
+        found = self._consumed.get((vhost, queue))
+        if found is None:
+            found = self._consumed[vhost, queue] = Consumed(vhost=vhost, queue=queue)
+        if channel.connection.number not in found.connections:
+            found.connections.append(channel.connection.number)
+        return found
+
+    def _confirms(self, command: commands.SelectConfirms) -> None:
+        channel = self._channels.get(command.channel)
+        if channel is not None:
+            channel.confirms = True
+
+    def _ack(self, command: commands.Ack) -> None:
+        for delivery in self._settled(command.channel, command.delivery_tag, multiple=command.multiple):
+            delivery.queue.acked += 1
+
+    def _reject(self, command: commands.Reject | commands.Nack) -> None:
+        multiple = isinstance(command, commands.Nack) and command.multiple
+        for delivery in self._settled(command.channel, command.delivery_tag, multiple=multiple):
+            if command.requeue:
+                delivery.queue.requeued += 1
+            else:
+                delivery.queue.rejected += 1
+
+    def _recover(self, command: commands.Recover) -> None:
+        for delivery in self._settled(command.channel, 0, multiple=True):
+            delivery.queue.requeued += 1
+
+    def _settled(self, channel: ChannelId, tag: int, *, multiple: bool) -> list[_Open]:
+        """Take the deliveries that a client settles: that of a tag, or all up to it; tag 0 means all."""
+        found = self._channels.get(channel)
+        if found is None:
+            return []
+        unsettled = found.unsettled
+        if not multiple:
+            one = unsettled.pop(tag, None)
+            return [] if one is None else [one]
+        return [unsettled.pop(each) for each in [each for each in unsettled if tag == 0 or each <= tag]]
+
+    # Replies
+
+    def reply(self, reply: Reply) -> None:
+        """Note a reply of the broker."""
+        kind = type(reply)
+        if kind is replies.Delivered or kind is replies.Got:
+            self._delivery(reply)  # type: ignore[arg-type]
+        elif kind is replies.ChannelClosed:
+            self._refused(reply.channel[0], reply)  # type: ignore[attr-defined, arg-type]
+            self._channel_gone(reply.channel)  # type: ignore[attr-defined]
+        elif kind is replies.ConnectionClosed:
+            self._refused(reply.connection, reply)  # type: ignore[attr-defined, arg-type]
+            self._connection_gone(reply.connection)  # type: ignore[attr-defined]
+        elif kind is replies.ConsumerCancelled:
+            self._cancelled(reply)  # type: ignore[arg-type]
+        elif kind in _ANSWERS:
+            self._answer(reply)
+
+    def _delivery(self, reply: replies.Delivered | replies.Got) -> None:
+        channel = self._channels.get(reply.channel)
+        if channel is None:
+            return
+        if isinstance(reply, replies.Delivered):
+            queue, automatic = channel.consumers.get(reply.consumer_tag, (None, False))
+            tag = reply.consumer_tag
+        else:
+            asked = next((each for each in channel.asked if isinstance(each, commands.Get)), None)
+            if asked is None:
+                return
+            channel.asked.remove(asked)
+            queue, automatic, tag = self._consumption(channel, asked.queue), asked.no_ack, ""
+        if queue is None:
+            return
+        queue.deliveries += 1
+        queue.redeliveries += reply.redelivered
+        if automatic:
+            queue.automatic += 1
+        else:
+            channel.unsettled[reply.delivery_tag] = _Open(queue, tag)
+        properties = reply.message.properties
+        headers = reply.message.headers or {}
+        remembered = queue, headers, properties.get("reply_to")
+        for key in _identities(channel.connection, properties, reply.body):
+            self._delivered[key] = remembered
+        while len(self._delivered) > DELIVERIES_REMEMBERED:
+            self._delivered.popitem(last=False)
+
+    def _refused(self, connection: Hashable, reply: replies.ChannelClosed | replies.ConnectionClosed) -> None:
+        by = self._connections.get(connection)
+        if by is None:
+            return
+        key = by.vhost, reply.method, reply.code, reply.text
+        found = self._refusals.get(key)
+        if found is None:
+            found = Refusal(
+                vhost=by.vhost,
+                method=reply.method,
+                code=reply.code,
+                text=reply.text,
+                first_us=self._node.clock.now_us(),
+            )
+            self._refusals[key] = found
+        found.times += 1
+        if by.number not in found.connections:
+            found.connections.append(by.number)
+        if isinstance(reply, replies.ChannelClosed) and reply.text.startswith(_CONSUMER_TIMEOUT):
+            channel = self._channels.get(reply.channel)
+            for queue in (
+                {id(each.queue): each.queue for each in channel.unsettled.values()}.values() if channel else ()
+            ):
+                queue.timed_out += 1
+
+    def _cancelled(self, reply: replies.ConsumerCancelled | replies.Cancelled) -> None:
+        channel = self._channels.get(reply.channel)
+        if channel is not None:
+            channel.consumers.pop(reply.consumer_tag, None)
+
+    def _answer(self, reply: Any) -> None:
+        """Note that the oldest command with such an answer was carried out."""
+        channel = self._channels.get(reply.channel)
+        if channel is None:
+            return
+        if isinstance(reply, replies.Cancelled):
+            self._cancelled(reply)
+            return
+        wanted = _ANSWER_TO.get(reply.method if isinstance(reply, replies.Done) else type(reply))
+        if wanted is None:
+            return
+        asked = next((each for each in channel.asked if isinstance(each, wanted)), None)
+        if asked is None:
+            return
+        channel.asked.remove(asked)
+        if isinstance(asked, commands.Consume):
+            queue = self._consumption(channel, asked.queue or self._last_queue(asked.channel))
+            channel.consumers[reply.consumer_tag] = queue, asked.no_ack
+            queue.consumers += 1
+            if channel.prefetch not in queue.prefetch:
+                queue.prefetch.append(channel.prefetch)
+            found = self._broker.queue(queue.queue, queue.vhost)
+            queue.consumers_max = max(queue.consumers_max, 1 if found is None else len(found.consumers))
+        elif isinstance(asked, commands.Get):
+            self._consumption(channel, asked.queue)
+        else:
+            self._was_declared(asked, reply, channel.connection)
+
+    def _get(self, command: commands.Get) -> None:
+        channel = self._channels.get(command.channel)
+        if channel is not None:
+            self._consumption(channel, command.queue).gets += 1
+            channel.asked.append(command)
+
+    # What happens to messages
+
+    def _event(self, happened: Happened, message: Message) -> None:
+        self._keep(happened, message)
+        before, self._before = self._before, happened
+        kind = happened.event
+        if kind in TRACED and self._trace is not None:
+            flow = self._broker.vhosts[happened.vhost].flow(self._broker.release)
+            self._rows.append(observation(happened, message, flow))
+            if len(self._rows) == ROWS_AT_ONCE:
+                self._write_rows()
+        if kind == _PUBLISHED:
+            self._entering[happened.uid] = self._publishing
+            if len(self._entering) > PUBLISHES_REMEMBERED:
+                self._entering.popitem(last=False)
+        elif kind == _ROUTED:
+            self._entered(happened)
+        elif kind in DEATHS:
+            self._entering.pop(happened.uid, None)
+        elif kind in _OF_PUBLISHES and happened.queue is None:
+            self._publish_ended(happened)
+        elif kind == Event.NACKED and happened.reason is None:
+            self._count(happened, "refused")
+        if silent_loss(happened, before):
+            self._lose(happened)
+
+    def _entered(self, happened: Happened) -> None:
+        """Note that a published message entered a queue, which has not died yet."""
+        by = self._entering.get(happened.uid)
+        if by is None:
+            return
+        key = happened.vhost, happened.queue or ""
+        queue = self._consumed.get(key)
+        if queue is None:
+            queue = self._consumed[key] = Consumed(vhost=key[0], queue=key[1])
+        queue.entered += 1
+        if (by.number, key[1]) in self._fresh:
+            self._fresh.discard((by.number, key[1]))
+            queue.declared_before += 1
+
+    def _publish_ended(self, happened: Happened) -> None:
+        self._count(happened, "unroutable" if happened.event == Event.UNROUTABLE else "returned")
+
+    def _count(self, happened: Happened, what: str) -> None:
+        if happened.exchange is None or not happened.routing_keys:
+            return
+        found = self._published.get((happened.vhost, happened.exchange, happened.routing_keys[0]))
+        if found is not None:
+            setattr(found, what, getattr(found, what) + 1)
+
+    def _lose(self, happened: Happened) -> None:
+        key = happened.vhost, happened.event.value, happened.queue, happened.reason
+        found = self._lost.get(key)
+        if found is None:
+            history = self._broker.histories.get(happened.uid)
+            found = self._lost[key] = Lost(
+                vhost=happened.vhost,
+                event=happened.event.value,
+                queue=happened.queue,
+                reason=happened.reason,
+                exchange=happened.exchange or "",
+                routing_key=happened.routing_keys[0] if happened.routing_keys else "",
+                story=[] if history is None else history.story(),
+            )
+        found.times += 1
+
+
+def _binding(
+    vhost: str, command: commands.BindQueue | commands.BindExchange, source: str, kind: str, destination: str
+) -> dict[str, Any]:
+    return {
+        "source": source,
+        "vhost": vhost,
+        "destination": destination,
+        "destination_type": kind,
+        "routing_key": command.routing_key,
+        "arguments": plain(command.arguments),
+    }
+
+
+def _identities(by: ClientConnection, properties: Mapping[str, Any], body: bytes) -> list[Hashable]:
+    """Return what two publishes of one message have in common."""
+    found: list[Hashable] = [
+        (name, properties[name]) for name in ("message_id", "correlation_id") if properties.get(name)
+    ]
+    return [*found, (by.number, body)] if body else found
+
+
+STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
+_PUBLISHED, _ROUTED = Event.PUBLISHED, Event.ROUTED  # Python 3.11 takes long to look them up
+_OF_PUBLISHES = frozenset({Event.UNROUTABLE, Event.RETURNED})
+_COMMANDS: Mapping[type[Command], Callable[[ApplicationRecorder, Any], None]] = {
+    commands.OpenConnection: ApplicationRecorder._open_connection,
+    commands.CloseConnection: ApplicationRecorder._close_connection,
+    commands.OpenChannel: ApplicationRecorder._open_channel,
+    commands.CloseChannel: ApplicationRecorder._close_channel,
+    commands.DeclareQueue: ApplicationRecorder._ask,
+    commands.DeclareExchange: ApplicationRecorder._ask,
+    commands.BindQueue: ApplicationRecorder._ask,
+    commands.BindExchange: ApplicationRecorder._ask,
+    commands.DeleteQueue: ApplicationRecorder._ask,
+    commands.DeleteExchange: ApplicationRecorder._ask,
+    commands.Consume: ApplicationRecorder._ask,
+    commands.Get: ApplicationRecorder._get,
+    commands.Qos: ApplicationRecorder._qos,
+    commands.SelectConfirms: ApplicationRecorder._confirms,
+    commands.Publish: ApplicationRecorder._publish,
+    commands.Ack: ApplicationRecorder._ack,
+    commands.Reject: ApplicationRecorder._reject,
+    commands.Nack: ApplicationRecorder._reject,
+    commands.Recover: ApplicationRecorder._recover,
+}
+# The commands that each answer belongs to: a Done by its method, others by their class.
+_ANSWER_TO: Mapping[Any, type[Command]] = {
+    replies.QueueDeclared: commands.DeclareQueue,
+    replies.QueueDeleted: commands.DeleteQueue,
+    replies.Consuming: commands.Consume,
+    replies.GotNothing: commands.Get,
+    "exchange.declare-ok": commands.DeclareExchange,
+    "exchange.delete-ok": commands.DeleteExchange,
+    "queue.bind-ok": commands.BindQueue,
+    "exchange.bind-ok": commands.BindExchange,
+}
+_ANSWERS = frozenset({replies.Done, replies.Cancelled, *(each for each in _ANSWER_TO if isinstance(each, type))})

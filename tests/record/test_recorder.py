@@ -1,0 +1,307 @@
+"""What a recording has of clients: declarations, publishes, deliveries and how they ended, refusals, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+import simulator
+from simulator.capture import open_log
+from simulator.definitions import read_definitions
+from simulator.record.recorder import ApplicationRecorder
+from simulator.record.recording import Recording, read_recording
+from simulator.replay import replay_table
+from simulator.server.in_process import Server
+
+
+class Recorded:
+    """A broker that is recorded, and a connection to it."""
+
+    def __init__(self, server: Server, folder: Path) -> None:
+        self.server, self.folder = server, folder
+        self._recorders: list[ApplicationRecorder] = []
+        server.run(lambda node: self._recorders.append(ApplicationRecorder(node, folder)))
+        self.connection = self.connect()
+
+    def connect(self, name: str = "") -> pika.BlockingConnection:
+        parameters = pika.URLParameters(self.server.amqp_url)
+        if name:
+            parameters.client_properties = {"connection_name": name}
+        return pika.BlockingConnection(parameters)
+
+    def channel(self) -> BlockingChannel:
+        return self.connection.channel()
+
+    def end(self) -> Recording:
+        """Stop, and read what is in the folder."""
+        if self.connection.is_open:
+            self.connection.close()
+        self.server.run(lambda node: self._recorders[0].stop())
+        return read_recording(self.folder)
+
+
+@pytest.fixture(params=["3.12", "4.3"])
+def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Recorded]:
+    with simulator.serve(request.param, management_port=0) as server:
+        yield Recorded(server, tmp_path)
+
+
+def consumed(recording: Recording, queue: str) -> dict[str, Any]:
+    """What clients did with a queue, without zeros."""
+    found = next(each for each in recording.consumed if each.queue == queue)
+    return {name: getattr(found, name) for name in found.__struct_fields__ if getattr(found, name)}
+
+
+def published(recording: Recording, exchange: str, key: str) -> dict[str, Any]:
+    """What clients published with a key, without zeros."""
+    found = next(each for each in recording.published if (each.exchange, each.routing_key) == (exchange, key))
+    return {name: getattr(found, name) for name in found.__struct_fields__ if getattr(found, name)}
+
+
+def take(channel: BlockingChannel, queue: str, number: int, act: Callable[[int, Any, bytes], object]) -> None:
+    """Consume that many messages, and have ``act`` end each delivery."""
+    for method, properties, body in channel.consume(queue, inactivity_timeout=10):
+        assert method is not None, f"{queue}: no message"
+        act(method.delivery_tag, properties, body)
+        number -= 1
+        if not number:
+            break
+    channel.cancel()
+
+
+def test_all_that_was_ever_declared_is_in_the_definitions(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.exchange_declare("dlx", "topic", durable=True)
+    channel.queue_declare("kept", durable=True, arguments={"x-dead-letter-exchange": "dlx"})
+    channel.queue_declare("own", exclusive=True)
+    channel.queue_declare("brief", auto_delete=True)
+    channel.queue_bind("kept", "dlx", "orders.#")
+    channel.queue_delete("brief")
+    channel.exchange_delete("dlx")
+    recording = recorded.end()
+    definitions = read_definitions(recorded.folder / "definitions.json")
+    topology = definitions.topology("/")
+    assert {"kept", "own", "brief"} == {*topology.queues}
+    assert topology.queues["kept"].arguments["x-dead-letter-exchange"] == "dlx"
+    assert topology.exchanges["dlx"].type == "topic"
+    assert [(b.source, b.destination, b.routing_key) for b in topology.bindings["dlx"]] == [("dlx", "kept", "orders.#")]
+    gone = {(each.kind, each.name.partition(" (")[0]) for each in recording.declarations if each.gone_us is not None}
+    assert gone == {
+        ("queue", "own"), ("queue", "brief"), ("exchange", "dlx"), ("binding", "dlx -> queue kept"),
+    }  # fmt: skip
+    own = recording.declared("queue", "/", "own")
+    assert own is not None
+    assert own.item["exclusive"] is True
+
+
+def test_a_queue_declared_anew_with_other_settings_is_there_with_both(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("jobs", arguments={"x-message-ttl": 1000})
+    channel.queue_delete("jobs")
+    channel.queue_declare("jobs", arguments={"x-message-ttl": 2000})
+    found = recorded.end().declared("queue", "/", "jobs")
+    assert found is not None
+    assert found.times == 2
+    assert found.item["arguments"]["x-message-ttl"] == 2000
+    assert [each["arguments"]["x-message-ttl"] for each in found.replaces] == [1000]
+
+
+def test_a_refused_declaration_names_the_client(recorded: Recorded) -> None:
+    recorded.channel().queue_declare("jobs", durable=True)
+    other = recorded.connect("worker-7")
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+        other.channel().queue_declare("jobs", durable=False)
+    other.close()
+    recording = recorded.end()
+    (refusal,) = recording.refusals
+    assert (refusal.code, refusal.method, refusal.times) == (406, "queue.declare", 1)
+    assert "inequivalent arg 'durable' for queue 'jobs'" in refusal.text
+    assert list(recording.clients_of(refusal.connections)) == [
+        f"worker-7 (Pika Python Client Library {pika.__version__})"
+    ]
+
+
+def test_how_deliveries_ended(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("work")
+    for number in range(6):
+        channel.basic_publish("", "work", b"%d" % number)
+    for end in (
+        channel.basic_ack,
+        lambda tag: channel.basic_reject(tag, requeue=False),
+        lambda tag: channel.basic_nack(tag, requeue=True),
+        channel.basic_ack,
+        lambda tag: None,
+    ):
+        method, _, _ = channel.basic_get("work")
+        end(method.delivery_tag)
+    channel.basic_get("work", auto_ack=True)
+    assert consumed(recorded.end(), "work") == {
+        "vhost": "/", "queue": "work", "entered": 6, "declared_before": 1, "gets": 6, "deliveries": 6,
+        "redeliveries": 1, "automatic": 1, "acked": 2, "rejected": 1, "requeued": 1, "abandoned": 1, "connections": [1],
+    }  # fmt: skip
+
+
+def test_consumers_and_their_prefetch(recorded: Recorded) -> None:
+    one, other = recorded.channel(), recorded.channel()
+    one.queue_declare("work")
+    one.basic_qos(prefetch_count=3)
+    one.basic_consume("work", lambda *_: None)
+    other.basic_consume("work", lambda *_: None)
+    one.close()
+    other.basic_consume("work", lambda *_: None)
+    found = consumed(recorded.end(), "work")
+    assert (found["consumers"], found["consumers_max"], found["prefetch"]) == (3, 2, [3, 0])
+
+
+def test_what_was_published_and_with_what(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("work")
+    channel.confirm_delivery()
+    with_headers = pika.BasicProperties(headers={"tenant": "secret-1"}, expiration="500", delivery_mode=2)
+    channel.basic_publish("", "work", b"secret-2", with_headers)
+    channel.basic_publish("", "work", b"secret-2", pika.BasicProperties(expiration="9000"))
+    channel.basic_publish("", "nowhere", b"x")
+    with pytest.raises(pika.exceptions.UnroutableError):
+        channel.basic_publish("", "nowhere", b"x", mandatory=True)
+    recording = recorded.end()
+    assert published(recording, "", "work") == {
+        "vhost": "/", "routing_key": "work", "times": 2, "headers": {"tenant": 1}, "least_expiration_ms": 500,
+        "most_expiration_ms": 9000, "persistent": 1, "confirmed": 2, "connections": [1],
+    }  # fmt: skip
+    nowhere = published(recording, "", "nowhere")
+    assert (nowhere["times"], nowhere["mandatory"], nowhere["unroutable"], nowhere["returned"]) == (2, 1, 1, 1)
+    for name in ("recording.json", "definitions.json"):
+        assert "secret" not in (recorded.folder / name).read_text()
+    assert "secret-2" not in (recorded.folder / "trace.jsonl").read_text()
+
+
+def test_a_publisher_that_declares_each_time(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    for _ in range(3):
+        channel.queue_declare("each")
+        channel.basic_publish("", "each", b"x")
+    channel.basic_publish("", "each", b"x")
+    found = consumed(recorded.end(), "each")
+    assert (found["entered"], found["declared_before"]) == (4, 3)
+
+
+def test_a_message_published_again_with_a_counter_of_its_own(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("work")
+    channel.queue_declare("retry")
+    channel.basic_publish("", "work", b"x", pika.BasicProperties(message_id="1", headers={"attempt": 1, "size": 9}))
+
+    def again(tag: int, properties: Any, body: bytes) -> None:
+        properties.headers["attempt"] += 1
+        channel.basic_publish("", "retry", body, properties)
+        channel.basic_ack(tag)
+
+    take(channel, "work", 1, again)
+    recording = recorded.end()
+    assert consumed(recording, "work")["republished"] == 1
+    found = published(recording, "", "retry")
+    assert (found["republished"], found["counters"]) == (1, {"attempt": 1})
+    assert "with_x_death" not in found
+
+
+def test_a_message_published_again_with_its_x_death(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("dead")
+    channel.queue_declare("work", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    channel.basic_publish("", "work", b"x")
+    take(channel, "work", 1, lambda tag, properties, body: channel.basic_reject(tag, requeue=False))
+
+    def again(tag: int, properties: Any, body: bytes) -> None:
+        channel.basic_publish("", "work", body, properties)
+        channel.basic_ack(tag)
+
+    take(channel, "dead", 1, again)
+    recording = recorded.end()
+    assert published(recording, "", "work")["with_x_death"] == 1
+    assert "entered" not in consumed(recording, "dead")
+
+
+def test_a_reply_is_not_published_again(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("requests")
+    channel.queue_declare("replies")
+    asked = pika.BasicProperties(correlation_id="7", reply_to="replies")
+    channel.basic_publish("", "requests", b"?", asked)
+
+    def answer(tag: int, properties: Any, body: bytes) -> None:
+        channel.basic_publish("", "replies", b"!", pika.BasicProperties(correlation_id=properties.correlation_id))
+        channel.basic_ack(tag)
+
+    take(channel, "requests", 1, answer)
+    assert "republished" not in published(recorded.end(), "", "replies")
+
+
+def test_what_was_lost_is_told_with_its_story(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("work")
+    for _ in range(2):
+        channel.basic_publish("", "work", b"x")
+    take(channel, "work", 2, lambda tag, properties, body: channel.basic_reject(tag, requeue=False))
+    (lost,) = recorded.end().lost
+    assert (lost.event, lost.queue, lost.reason, lost.times) == ("dropped", "work", "rejected", 2)
+    assert "published to the default exchange with the routing key 'work'" in lost.story[0]
+
+
+def test_a_consumer_that_went_away_abandoned_its_deliveries(recorded: Recorded) -> None:
+    recorded.channel().queue_declare("work")
+    recorded.channel().basic_publish("", "work", b"x")
+    other = recorded.connect()
+    take_one = other.channel()
+    assert take_one.basic_get("work")[0] is not None
+    other.close()
+    assert consumed(recorded.end(), "work")["abandoned"] == 1
+
+
+@pytest.mark.parametrize(
+    "recorded", ["3.12"], indirect=True
+)  # from 4.3 on queues look after it, of quorum queues alone
+def test_the_consumer_timeout_is_seen(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("work", durable=True)
+    channel.basic_publish("", "work", b"x")
+    assert channel.basic_get("work")[0] is not None
+    channel.basic_consume("work", lambda *_: None)
+    channel.basic_publish("", "work", b"y")
+    recorded.connection.process_data_events(0.1)
+    recorded.server.clock.advance(hours=2)
+    recorded.connection.process_data_events(0.1)
+    assert channel.is_closed
+    found = consumed(recorded.end(), "work")
+    assert found["timed_out"] == 1
+    assert found["abandoned"] == 2
+
+
+def test_the_trace_replays(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("dead")
+    channel.queue_declare("work", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    for _ in range(3):
+        channel.basic_publish("", "work", b"x")
+    take(channel, "work", 3, lambda tag, properties, body: channel.basic_reject(tag, requeue=False))
+    take(channel, "dead", 3, lambda tag, properties, body: channel.basic_ack(tag))
+    recording = recorded.end()
+    log = open_log(recorded.folder / "trace.jsonl")
+    table = replay_table(log, read_definitions(recorded.folder / "definitions.json"), recording.release)
+    assert table.num_rows == 9
+    assert {*table["verdict"].to_pylist()} == {"agree", None}
+
+
+def test_more_keys_than_are_kept_are_counted(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulator.record.recorder.KEYS_MAX", 2)
+    channel = recorded.channel()
+    for number in range(5):
+        channel.basic_publish("amq.topic", f"key.{number}", b"x")
+    recording = recorded.end()
+    assert [each.routing_key for each in recording.published] == ["key.0", "key.1"]
+    assert recording.omitted == 3
