@@ -52,7 +52,6 @@ BELOW: dict[str, set[str]] = {
     "server": {"bootstrap", "broker", "message_history", "message_location", "pictures"},
     "analysis": {"bootstrap", "broker", "message_history", "message_location", "pictures", "scenario"},
     "capture": set(),
-    "record": {"capture"},
     "redrive": {"capture", "analysis", "scenario", "server"},
     "generate": {"broker", "capture", "scenario"},
     "replay": {"bootstrap", "broker", "capture", "message_history", "pictures", "analysis", "scenario", "systems"},

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+import msgspec
+
 from simulator.capture.capture_errors import CaptureError, CaptureUnavailable
 from simulator.capture.connected import connected, exact_values
 from simulator.capture.firehose import CaptureLimits, read_firehose
@@ -30,7 +32,7 @@ from simulator.capture.schema import Observation
 from simulator.definitions.secrets import redacted
 from simulator.record.recording import SECTIONS, TRACE, Recording, document_of, write_recording
 from simulator.record.server_objects import EVENT_EXCHANGE, Poll, ServerObjects
-from simulator.record.server_traffic import ServerTraffic, without_contents
+from simulator.record.server_traffic import ServerTraffic
 
 POLL_SECONDS = 1.0
 COUNTED_SECONDS = 5
@@ -291,7 +293,7 @@ class _ServerRecorder:
             self._rows += 1
             self._traffic.row(row)
             try:
-                self._trace.append(without_contents(row))
+                self._trace.append(msgspec.structs.replace(row, payload=b""))
             except OSError as error:
                 self._failure = error
 

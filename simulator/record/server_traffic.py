@@ -8,8 +8,6 @@ from collections.abc import Hashable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-import msgspec
-
 from dlx.deaths import REJECTED, X_DEATH
 from simulator.capture.schema import Observation
 from simulator.events import Event
@@ -179,12 +177,6 @@ class ServerTraffic:
         """Return how many publishes went over channels that were closed before the server counted them."""
         known = self._objects.known_channels
         return sum(times for (_, channel), times in self._channels.items() if channel not in known)
-
-
-def without_contents(row: Observation) -> Observation:
-    """Return the row without the message's body and the values of its headers."""
-    names = dict.fromkeys(json.loads(row.headers))
-    return msgspec.structs.replace(row, payload=b"", headers=json.dumps(names, separators=(",", ":")))
 
 
 def _headers(row: Observation) -> dict[str, Any]:

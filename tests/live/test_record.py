@@ -11,7 +11,7 @@ import simulator
 from simulator.capture import open_log
 from simulator.definitions import read_definitions
 from simulator.record.recording import DEFINITIONS, TRACE, Recording, read_recording
-from tests.live.recorded_client import recorded
+from tests.record.random_client import recorded
 from tests.live.servers import LiveServer
 
 SEEDS = (1, 2, 3, 5, 8, 13)
