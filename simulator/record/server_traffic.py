@@ -154,16 +154,24 @@ class ServerTraffic:
             if channel in self._objects.confirming:
                 self._published[key].confirmed += times
         for channel, unroutable in self._unroutable.items():
-            returned = self._objects.returned(channel) == unroutable.total()
-            for key, times in unroutable.items():
-                found = self._published[key]
-                found.unroutable += times
-                found.returned += times if returned else 0
-                found.mandatory += times if returned else 0
+            self._no_queue_took(unroutable, self._objects.returned(channel) or 0, recording)
         for place, messages in self._rejected.items():  # a fanout may have made several dead letters of one death
             self._objects.consumption(*place).rejected = sum(max(each.values()) for each in messages.values())
         recording.published = list(self._published.values())
         recording.omitted = self._omitted
+
+    def _no_queue_took(self, unroutable: Counter[PublishKey], returned: int, recording: Recording) -> None:
+        """Note the unroutable publishes of one channel, to which the server gave back so many of them."""
+        all_returned = returned == unroutable.total()
+        for key, times in unroutable.items():
+            found = self._published[key]
+            found.unroutable += times
+            if all_returned:
+                found.returned += times
+                found.mandatory += times
+        if returned > 0 and not all_returned:
+            some = f"{returned:,} of {unroutable.total():,} unroutable messages of one channel"
+            recording.not_seen.append(f"which messages went back to their publisher, which are {some}")
 
     def _decide(self, publish: _ToDefault) -> None:
         vhost = publish.key[0]
