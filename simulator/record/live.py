@@ -45,7 +45,7 @@ _NEVER_SEEN = (
     "which connection declared what is not exclusive, and how often what was there already",
     "what the server refused to clients",
     "whether a delivery that came again was requeued or its channel was lost",
-    "rejected deliveries whose dead letter nobody took, and dead letters that were lost",
+    "rejected deliveries whose dead letter nobody took, or that look the same, and dead letters that were lost",
     "whether a publisher declared a queue right before it published to it",
     "polls by basic.get that found nothing, where RabbitMQ 3.8 runs, which does not count them",
     f"what the server counted in the last {COUNTED_SECONDS} s: acknowledgements, polls by basic.get, returned messages",

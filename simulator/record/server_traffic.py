@@ -55,10 +55,7 @@ class ServerTraffic:
         self._unroutable: defaultdict[ChannelName, Counter[PublishKey]] = defaultdict(Counter)
         self._undecided: list[_ToDefault] = []
         self._delivered: OrderedDict[Hashable, _Delivered] = OrderedDict()
-        self._rejected: defaultdict[tuple[str, str], defaultdict[str, Counter[str]]] = defaultdict(
-            lambda: defaultdict(Counter)
-        )
-        self._came_with_deaths: set[str] = set()
+        self._rejected: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
 
     def row(self, row: Observation) -> None:
         """Take one row of the firehose."""
@@ -114,8 +111,6 @@ class ServerTraffic:
         self, row: Observation, properties: Mapping[str, Any], headers: Mapping[str, Any], published: Published
     ) -> None:
         """Note whether a client publishes what it was given, unless it is a reply."""
-        if row.x_death is not None:
-            self._came_with_deaths.add(row.message)
         found = next((self._delivered[key] for key in _identities(row, properties) if key in self._delivered), None)
         if found is None or (row.exchange == "" and published.routing_key == found.reply_to):
             return
@@ -141,10 +136,9 @@ class ServerTraffic:
             self._delivered[key] = delivered
         while len(self._delivered) > DELIVERIES_REMEMBERED:
             self._delivered.popitem(last=False)
-        if row.x_death is not None and not row.redelivered and row.message not in self._came_with_deaths:
-            queue = _rejected_in(row.x_death)
-            if queue is not None:
-                self._rejected[row.vhost, queue][row.message][row.queue] += 1
+        for queue, times in _rejected_in(row.x_death):
+            rejected = self._rejected[row.vhost, queue]
+            rejected[row.message] = max(times, rejected.get(row.message, 0))
 
     def finish(self, recording: Recording) -> None:
         """Put into the recording what was seen."""
@@ -155,8 +149,8 @@ class ServerTraffic:
                 self._published[key].confirmed += times
         for channel, unroutable in self._unroutable.items():
             self._no_queue_took(unroutable, self._objects.returned(channel) or 0, recording)
-        for place, messages in self._rejected.items():  # a fanout may have made several dead letters of one death
-            self._objects.consumption(*place).rejected = sum(max(each.values()) for each in messages.values())
+        for place, messages in self._rejected.items():
+            self._objects.consumption(*place).rejected = sum(messages.values())
         recording.published = list(self._published.values())
         recording.omitted = self._omitted
 
@@ -207,10 +201,9 @@ def _identities(row: Observation, properties: Mapping[str, Any]) -> Iterator[Has
         yield row.connection, blake2b(row.payload, digest_size=16).digest()
 
 
-def _rejected_in(x_death: str) -> str | None:
-    """Return the queue that the message was rejected in last, if that is how it died last."""
-    deaths = json.loads(x_death)
-    last = deaths[0] if isinstance(deaths, list) and deaths else None
-    if isinstance(last, dict) and last.get("reason") == REJECTED:
-        return str(last.get("queue"))
-    return None
+def _rejected_in(x_death: str | None) -> Iterator[tuple[str, int]]:
+    """Yield in which queues the message was rejected, and how often in each."""
+    deaths = None if x_death is None else json.loads(x_death)
+    for death in deaths if isinstance(deaths, list) else ():
+        if isinstance(death, dict) and death.get("reason") == REJECTED and isinstance(death.get("count"), int):
+            yield str(death.get("queue")), death["count"]
