@@ -557,7 +557,9 @@ class ApplicationRecorder:
             queue.declared_before += 1
 
     def _publish_ended(self, happened: Happened) -> None:
-        self._count(happened, "unroutable" if happened.event == Event.UNROUTABLE else "returned")
+        self._count(happened, "unroutable")
+        if happened.event == Event.RETURNED:
+            self._count(happened, "returned")
 
     def _count(self, happened: Happened, what: str) -> None:
         if happened.exchange is None or not happened.routing_keys:

@@ -184,6 +184,7 @@ def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, ui
         if not message.writable:
             raise amqp_errors.internal_error()
         route.counters.return_unroutable += 1
+        channel.returned += 1
         node.counters.unroutable_returned += 1
         node.out.append(Returned(channel.id, *amqp_errors.NO_ROUTE, message, body))
     else:

@@ -110,7 +110,8 @@ class Channel:
     will do. ``allowed`` and ``allowed_topics`` are the last permissions that it found,
     the oldest first: as long as it remembers one, it does not ask again.
     ``permissions_changed``: some are others since it last forgot; ``awake_us``: when it
-    last had something to do. ``publishes`` remembers what became of publishes that looked alike.
+    last had something to do; ``returned``: how many unroutable messages came back to it.
+    ``publishes`` remembers what became of publishes that looked alike.
 
     Source: rabbit_channel.erl check_resource_access, check_topic_authorisation,
     handle_pre_hibernate; ``?MAX_PERMISSION_CACHE_SIZE``, ``?HIBERNATE_AFTER_MIN``.
@@ -129,6 +130,7 @@ class Channel:
     turn: int = 0
     confirms: bool = False
     next_publish: int = 1
+    returned: int = 0
     transactional: bool = False
     pending_tx: list[Publishing | Settling] = field(default_factory=list)
     last_queue: str = ""

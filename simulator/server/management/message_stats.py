@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.broker import Channel, Counters, VirtualHost
+from simulator.server.management.management_releases import Api
 
 _TAKEN = ("ack", "deliver", "deliver_get", "deliver_no_ack", "get", "get_empty", "get_no_ack", "redeliver")
+_NOTHINGS = ("drop_unroutable", "get_empty")
 _DELIVERED = ("deliver", "deliver_no_ack", "get", "get_no_ack")
 _PUBLISHED = ("confirm", "drop_unroutable", "publish", "return_unroutable")
 _NOTHING = Counters()  # of the thousands of queues that a server may have, most are idle
@@ -25,9 +27,9 @@ def with_rates(numbers: dict[str, int]) -> dict[str, Any]:
     return shown
 
 
-def queue_stats(counters: Counters) -> dict[str, Any]:
+def queue_stats(counters: Counters, api: Api) -> dict[str, Any]:
     """Return ``message_stats`` of a queue: deliveries once there were any, publishes once there were any."""
-    numbers = _taken(counters)
+    numbers = _as_counted(_taken(counters), api)
     if counters.publish:
         numbers["publish"] = counters.publish
     return with_rates(dict(sorted(numbers.items())))
@@ -44,16 +46,18 @@ def exchange_stats(counters: Counters | None) -> dict[str, Any]:
 
 
 def channel_stats(channel: Channel) -> dict[str, Any]:
-    """Return ``message_stats`` of a channel, which counts its deliveries and the publishes that it confirms."""
+    """Return ``message_stats`` of a channel: deliveries, publishes that it confirms, and those that came back."""
     numbers = {}
     if channel.next_delivery_tag > 1:
         numbers["deliver_get"] = channel.next_delivery_tag - 1
     if channel.next_publish > 1:
         numbers["publish"] = channel.next_publish - 1
+    if channel.returned:
+        numbers["return_unroutable"] = channel.returned
     return with_rates(numbers)
 
 
-def overall_stats(vhosts: list[VirtualHost]) -> dict[str, Any]:
+def overall_stats(vhosts: list[VirtualHost], api: Api) -> dict[str, Any]:
     """Return ``message_stats`` of several virtual hosts together."""
     queues = [queue.counters for vhost in vhosts for queue in vhost.queues.values() if queue.counters != _NOTHING]
     exchanges = [counters for vhost in vhosts for counters in vhost.exchange_counters.values()]
@@ -64,7 +68,12 @@ def overall_stats(vhosts: list[VirtualHost]) -> dict[str, Any]:
     for counters in exchanges:
         for name in _PUBLISHED:
             numbers[name] += getattr(counters, name)
-    return with_rates(numbers) if any(numbers.values()) else {}
+    return with_rates(_as_counted(numbers, api)) if any(numbers.values()) else {}
+
+
+def _as_counted(numbers: dict[str, int], api: Api) -> dict[str, int]:
+    """Return the numbers as the release counts them."""
+    return numbers if api.nothings_counted else {name: 0 if name in _NOTHINGS else n for name, n in numbers.items()}
 
 
 def _taken(counters: Counters) -> dict[str, int]:

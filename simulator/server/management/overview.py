@@ -98,7 +98,7 @@ def _overview(request: Request) -> Any:
     listing.check_samples(request)
     vhosts = [v for v in request.broker.vhosts.values() if _counts(v, request)]
     facts = _versions(request) | {
-        "message_stats": overall_stats(vhosts),
+        "message_stats": overall_stats(vhosts, request.api),
         "churn_rates": with_rates(_CHURN),
         "queue_totals": with_rates(message_totals(vhosts)),
         "object_totals": object_totals(vhosts, request.node),

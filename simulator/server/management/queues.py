@@ -149,7 +149,7 @@ def queue_json(queue: QueueState, request: Request) -> dict[str, Any]:
     shown |= {"consumers": len(queue.consumers), "memory": _bytes(queue), "node": node.broker.node}
     shown |= {"reductions": 0, "reductions_details": {"rate": 0.0}, "state": "running"}
     shown |= _OF_TYPE[queue.definition.type](queue, request)
-    if stats := queue_stats(queue.counters):
+    if stats := queue_stats(queue.counters, api):
         shown["message_stats"] = stats
     if queue.owner is not None:
         shown["owner_pid_details"] = _owner(queue.owner, node)

@@ -43,12 +43,12 @@ def _vhost_json(vhost: VirtualHost, request: Request) -> dict[str, Any]:
     if _can_be_protected(request.api):
         facts["protected_from_deletion"] = bool(vhost.protected_from_deletion)
     facts |= {"metadata": kept, "tracing": vhost.tracing, "cluster_state": {request.broker.node: "running"}}
-    return facts | _stats(vhost)
+    return facts | _stats(vhost, request.api)
 
 
-def _stats(vhost: VirtualHost) -> dict[str, Any]:
+def _stats(vhost: VirtualHost, api: Api) -> dict[str, Any]:
     """Return the numbers of messages, once there were any."""
-    stats = overall_stats([vhost])
+    stats = overall_stats([vhost], api)
     if not stats:
         return {}
     queues = vhost.queues.values()

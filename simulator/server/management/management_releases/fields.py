@@ -115,6 +115,12 @@ class FieldRows:
         meaning="Consumers have consumer_timeout.",
         evidence="live, asked directly; rabbit_mgmt_data.erl consumer_timeout",
     )
+    nothings_counted: bool = since(
+        "3.10", True, before=False,
+        meaning="message_stats count get_empty and drop_unroutable; before, both are 0.",
+        evidence="four live",
+        undecided=("3.9",),
+    )
     cached_segments_shown: bool = since(
         "4.1", True, before=False,
         meaning="Channels have cached_segments.",

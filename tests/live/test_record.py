@@ -1,0 +1,59 @@
+"""A recording of a real server, and one of the simulator, of the same client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import simulator
+from simulator.capture import open_log
+from simulator.definitions import read_definitions
+from simulator.record.recording import DEFINITIONS, TRACE, Recording, read_recording
+from tests.record.random_client import recorded
+from tests.live.servers import LiveServer
+
+SEEDS = (1, 2, 3, 5, 8, 13)
+COUNTED_POLLS = 30  # a server takes its counters every 5 s, and keeps its answers for a while
+
+
+def seen(recording: Recording) -> dict[str, Any]:
+    """What both can see, without times, addresses and the numbers of connections."""
+    return {
+        "declarations": sorted(
+            (each.kind, each.name, each.gone_us is not None, each.times, _plain(each.item), each.replaces)
+            for each in recording.declarations
+        ),
+        "published": {(each.exchange, each.routing_key): _plain(each) for each in recording.published},
+        "consumed": {each.queue: _plain(each) for each in recording.consumed},
+        "connections": sorted((each.name, each.product, each.version, each.user) for each in recording.connections),
+        "refused": recording.refusals,
+        "omitted": recording.omitted,
+    }
+
+
+def _plain(given: Any) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(given)
+    return {key: value for key, value in found.items() if key not in ("vhost", "connections")}
+
+
+def test_a_recording_of_the_simulator_is_that_of_the_server(
+    live_server: LiveServer, live_vhost: str, tmp_path: Path
+) -> None:
+    url = live_server.vhost_url(live_vhost)
+    real = recorded(live_server.management_url, url, live_vhost, tmp_path / "real", SEEDS, counted_polls=COUNTED_POLLS)
+    assert not live_server.api("GET", f"vhosts/{live_vhost}")["tracing"]
+    with simulator.serve(release=live_server.release, port=0, management_port=0) as server:
+        simulated = recorded(
+            server.management_url or "", server.amqp_url, "/", tmp_path / "simulated", SEEDS, counted_polls=2
+        )
+    assert seen(simulated) == seen(real)
+    assert real.release == simulated.release == live_server.release
+    assert real == read_recording(tmp_path / "real")
+    for name in ("real", "simulated"):
+        definitions = read_definitions(tmp_path / name / DEFINITIONS)
+        assert definitions.document["queues"]
+        rows = [row for batch in open_log(tmp_path / name / TRACE) for row in batch.to_pylist()]
+        assert {row["payload"] for row in rows} == {b""}
+        assert sum(row["event"] == "published" for row in rows) == sum(each.times for each in real.published)

@@ -1,0 +1,162 @@
+"""A client at random: it declares, publishes, consumes and deletes, the same for the same seed on every server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pika
+from pika.adapters.blocking_connection import BlockingChannel
+
+from simulator.record.live import record_server
+from simulator.record.recording import Recording
+
+POLL_SECONDS = 0.25
+IDLE_SECONDS = 0.6
+MESSAGES = 40
+
+
+def recorded(
+    management_url: str, amqp_url: str, vhost: str, folder: Path, seeds: Sequence[int], *, counted_polls: int
+) -> Recording:
+    """Record the clients of these seeds on a server, side by side."""
+    folder.mkdir()
+    clients = [Client(amqp_url, seed, counted_polls) for seed in seeds]
+
+    def on_poll() -> None:
+        for client in clients:
+            client.polled.release()
+
+    with ThreadPoolExecutor(len(clients)) as pool:
+        runs = [pool.submit(client.run) for client in clients]
+        found = record_server(
+            management_url,
+            folder,
+            seconds=120,
+            vhost=vhost,
+            enable=True,
+            poll_seconds=POLL_SECONDS,
+            stop=lambda: all(run.done() for run in runs),
+            on_poll=on_poll,
+        )
+        for run in runs:
+            run.result(timeout=0)
+    return found
+
+
+class Client:
+    """What one seed does. ``polled`` is released by each poll of the recording."""
+
+    def __init__(self, amqp_url: str, seed: int, counted_polls: int) -> None:
+        self.polled = threading.Semaphore(0)
+        self._url, self._seed, self._counted_polls = amqp_url, seed, counted_polls
+        self._draw = Random(seed)
+        self._queues: list[str] = []
+        self._keys: list[tuple[str, str]] = []
+
+    def _polls(self, number: int = 2) -> None:
+        """Wait until the recording has polled so often again."""
+        while self.polled.acquire(blocking=False):
+            pass
+        for _ in range(number):
+            assert self.polled.acquire(timeout=30), "the recording does not poll"
+
+    def _named(self, name: str) -> str:
+        return f"{self._seed}-{name}"
+
+    def run(self) -> None:
+        self._polls()
+        parameters = pika.URLParameters(self._url)
+        parameters.client_properties = {"connection_name": self._named("client")}
+        with pika.BlockingConnection(parameters) as connection:
+            channel = connection.channel()
+            self._declare(channel)
+            self._polls()
+            self._publish(connection.channel())
+            consumer = connection.channel()
+            consumer.basic_qos(prefetch_count=self._draw.choice((0, 1, 5)))
+            for queue in self._draw.sample(self._queues, len(self._queues) - 1):
+                self._consume(connection, consumer, queue)
+            for _ in range(self._draw.randint(0, 3)):
+                channel.basic_get(self._named("dead"), auto_ack=True)
+            self._polls(self._counted_polls)
+            self._delete(channel)
+            self._polls()
+
+    def _declare(self, channel: BlockingChannel) -> None:
+        draw = self._draw
+        channel.exchange_declare(self._named("dlx"), "fanout", durable=True)
+        channel.queue_declare(self._named("dead"), durable=True)
+        channel.queue_bind(self._named("dead"), self._named("dlx"))
+        exchanges = [
+            (name, draw.choice(("direct", "topic", "fanout"))) for name in map(self._named, ("orders", "events"))
+        ]
+        for name, kind in exchanges:
+            channel.exchange_declare(name, kind, durable=draw.random() < 0.8, auto_delete=draw.random() < 0.2)
+        for number in range(draw.randint(2, 4)):
+            name = self._named(f"work-{number}")
+            arguments: dict[str, Any] = {"x-dead-letter-exchange": self._named("dlx")} if draw.random() < 0.7 else {}
+            arguments |= draw.choice(({}, {"x-message-ttl": 3_600_000}, {"x-max-length": 20}, {"x-max-priority": 3}))
+            exclusive = draw.random() < 0.2
+            channel.queue_declare(name, durable=not exclusive, exclusive=exclusive, arguments=arguments)
+            self._queues.append(name)
+            for _ in range(draw.randint(0, 2)):
+                channel.queue_bind(name, draw.choice(exchanges)[0], draw.choice(("a", "b", "c")))
+        self._keys = [(name, key) for name, _ in exchanges for key in ("a", "b", "nowhere")]
+        self._keys += [("", name) for name in (*self._queues, self._named("missing"))]
+
+    def _publish(self, channel: BlockingChannel) -> None:
+        draw = self._draw
+        if draw.random() < 0.5:
+            channel.confirm_delivery()
+        body = self._named("body").encode()
+        for number in range(MESSAGES):
+            exchange, key = draw.choice(self._keys)
+            headers: dict[str, Any] = dict.fromkeys(draw.sample(("tenant", "trace", "kind"), draw.randint(0, 2)), "x")
+            properties = pika.BasicProperties(
+                message_id=self._named(f"m-{number}"),
+                headers=headers or None,
+                expiration=draw.choice((None, None, "3600000", "7200000")),
+                delivery_mode=draw.choice((None, 1, 2)),
+            )
+            with suppress(pika.exceptions.UnroutableError):
+                channel.basic_publish(exchange, key, body, properties, mandatory=draw.random() < 0.3)
+
+    def _consume(self, connection: pika.BlockingConnection, channel: BlockingChannel, queue: str) -> None:
+        """Consume until nothing comes any more; what becomes of a message depends on the seed and on its id."""
+        last = time.monotonic()
+
+        def on_message(_: Any, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
+            nonlocal last
+            last = time.monotonic()
+            draw = Random(f"{self._seed} {properties.message_id} {queue} {method.redelivered}")
+            act = draw.choice(("ack", "ack", "reject", "requeue", "again"))
+            if act == "requeue" and not method.redelivered:
+                channel.basic_nack(method.delivery_tag, requeue=True)
+            elif act == "reject":
+                channel.basic_reject(method.delivery_tag, requeue=False)
+            else:
+                tried = (properties.headers or {}).get("x-tries", 0)
+                if act == "again" and tried < 2:
+                    properties.headers = {**(properties.headers or {}), "x-tries": tried + 1}
+                    channel.basic_publish("", queue, body, properties)
+                channel.basic_ack(method.delivery_tag)
+
+        tag = channel.basic_consume(queue, on_message)
+        while time.monotonic() < last + IDLE_SECONDS:
+            connection.process_data_events(0.1)
+        self._polls()
+        channel.basic_cancel(tag)
+
+    def _delete(self, channel: BlockingChannel) -> None:
+        draw = self._draw
+        if draw.random() < 0.5:
+            channel.exchange_delete(self._named("orders"))
+        if draw.random() < 0.5:
+            channel.queue_delete(self._named("dead"))

@@ -1,0 +1,236 @@
+"""What a recording of a running server has, and what it says that it could not see."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pika
+import pytest
+
+import simulator
+from simulator.capture import CaptureUnavailable
+from simulator.capture.capture_errors import CaptureError
+from simulator.capture.management_api import call
+from simulator.record.live import record_server
+from simulator.record.recorder import ApplicationRecorder
+from simulator.record.recording import DEFINITIONS, Declaration, Recording, read_recording
+from simulator.server.in_process import Server
+from tests.record.random_client import recorded
+
+SEEDS = (21, 34, 55, 89)
+# Of these a server tells nothing, or less.
+_TOLD_LESS = {
+    "connections", "mandatory", "returned", "declared_before", "rejected", "requeued", "abandoned", "timed_out",
+}  # fmt: skip
+
+
+def told(recording: Recording) -> dict[str, Any]:
+    """What the broker itself knows, as far as its clients can see it, too, and without the queue of the recording."""
+    return {
+        "declarations": sorted(
+            (each.kind, each.name, each.gone_us is not None, _declared(each))
+            for each in recording.declarations
+            if "amq.gen" not in each.name
+        ),
+        "published": {(each.exchange, each.routing_key): _plain(each) for each in recording.published},
+        "consumed": {each.queue: _plain(each) for each in recording.consumed if "amq.gen" not in each.queue},
+        "clients": sorted(
+            (each.name, each.product, each.version) for each in recording.connections if "dlx" not in each.name
+        ),
+    }
+
+
+def _declared(declaration: Declaration) -> dict[str, Any]:
+    """The object, without what only exports of some releases have."""
+    some = ("internal", "type") if declaration.kind == "queue" else ("internal",)
+    return {name: value for name, value in declaration.item.items() if name not in some}
+
+
+def _plain(given: Any) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(given)
+    return {key: value for key, value in found.items() if key not in _TOLD_LESS}
+
+
+@pytest.mark.parametrize("release", ["3.12", "4.3"])
+def test_it_has_what_a_recorder_inside_the_broker_has(release: str, tmp_path: Path) -> None:
+    inside: list[ApplicationRecorder] = []
+    with simulator.serve(release=release, port=0, management_port=0) as server:
+        server.run(lambda node: inside.append(ApplicationRecorder(node)))
+        outside = recorded(_url(server), server.amqp_url, "/", tmp_path / "recording", SEEDS, counted_polls=2)
+        server.run(lambda node: inside[0].stop())
+    assert told(outside) == told(inside[0].recording)
+    by_key = {(each.exchange, each.routing_key): each for each in inside[0].recording.published}
+    for each in outside.published:
+        known = by_key[each.exchange, each.routing_key]
+        assert each.mandatory <= known.mandatory
+        assert each.returned <= known.returned
+    assert any(" unroutable messages of one channel" in clause for clause in outside.not_seen)
+    by_queue = {each.queue: each for each in inside[0].recording.consumed}
+    for queue in outside.consumed:
+        assert queue.rejected <= by_queue[queue.queue].rejected
+    assert any(queue.rejected for queue in outside.consumed)
+
+
+class Recorded:
+    """A server and a recording of it, which a test ends."""
+
+    def __init__(self, server: Server, folder: Path) -> None:
+        self.server, self.folder = server, folder
+        self.polled = threading.Semaphore(0)
+        self.ended, self._stop = threading.Event(), threading.Event()
+
+    def while_it(self, act: Callable[[], object], **options: Any) -> Recording:
+        """Record while ``act`` does something; ``polls`` waits for polls."""
+
+        def run() -> None:
+            try:
+                self.polls()
+                act()
+            finally:
+                self._stop.set()
+
+        acting = threading.Thread(target=run)
+        acting.start()
+        self.folder.mkdir()
+        settings = {"seconds": 60, "poll_seconds": 0.05, "stop": self._stop.is_set, "on_poll": self.polled.release}
+        found = record_server(options.pop("url", _url(self.server)), self.folder, **{**settings, **options})
+        self.ended.set()
+        acting.join()
+        assert found == read_recording(self.folder)
+        return found
+
+    def polls(self) -> None:
+        """Wait until it has polled twice more."""
+        while self.polled.acquire(blocking=False):
+            pass
+        for _ in range(2):
+            assert self.polled.acquire(timeout=30)
+
+    def publish(self) -> None:
+        """Declare a queue, publish to it and get one message."""
+        with pika.BlockingConnection(pika.URLParameters(self.server.amqp_url)) as connection:
+            channel = connection.channel()
+            channel.queue_declare("orders")
+            self.polls()
+            for _ in range(3):
+                channel.basic_publish("", "orders", b"secret body")
+            channel.basic_get("orders", auto_ack=True)
+            self.polls()
+
+
+@pytest.fixture
+def server() -> Any:
+    with simulator.serve(port=0, management_port=0) as started:
+        yield started
+
+
+@pytest.fixture
+def recording(server: Server, tmp_path: Path) -> Recorded:
+    return Recorded(server, tmp_path / "recording")
+
+
+def test_without_tracing_it_has_declarations_and_counters(recording: Recorded) -> None:
+    found = recording.while_it(recording.publish)
+    [orders] = found.consumed
+    assert (orders.queue, orders.entered, orders.deliveries, orders.gets, orders.automatic) == ("orders", 3, 1, 1, 1)
+    assert [(each.kind, each.name, each.times) for each in found.declarations] == [("queue", "orders", 1)]
+    assert not found.published
+    assert any("--enable" in clause and "rabbitmqctl trace_on -p /" in clause for clause in found.not_seen)
+    assert any("rabbitmq-plugins enable rabbitmq_event_exchange" in clause for clause in found.not_seen)
+    assert (recording.folder / "trace.jsonl").read_text() == ""
+    assert not call(_url(recording.server), "vhosts/%2F")["tracing"]
+
+
+def test_enabled_it_has_messages_without_their_bodies_and_leaves_nothing(recording: Recorded) -> None:
+    found = recording.while_it(recording.publish, enable=True)
+    [orders] = found.published
+    assert (orders.exchange, orders.routing_key, orders.times, orders.unroutable) == ("", "orders", 3, 0)
+    assert not any("--enable" in clause for clause in found.not_seen)
+    rows = [json.loads(line) for line in (recording.folder / "trace.jsonl").read_text().splitlines()]
+    assert [(row["event"], row["payload"]) for row in rows] == [("published", "")] * 3 + [("delivered", "")]
+    assert not call(_url(recording.server), "vhosts/%2F")["tracing"]
+    assert [queue["name"] for queue in call(_url(recording.server), "queues")] == ["orders"]
+    assert [each["name"] for each in json.loads((recording.folder / DEFINITIONS).read_text())["queues"]] == ["orders"]
+
+
+def test_what_was_there_before_was_declared_by_nobody(recording: Recorded) -> None:
+    call(_url(recording.server), "queues/%2F/old", method="PUT", body={"durable": True})
+    found = recording.while_it(recording.publish)
+    assert {each.name: each.times for each in found.declarations} == {"old": 0, "orders": 1}
+
+
+def test_a_queue_declared_anew_with_other_settings_replaces_the_one_before(recording: Recorded) -> None:
+    def declare_twice() -> None:
+        for durable in (True, False):
+            call(_url(recording.server), "queues/%2F/orders", method="PUT", body={"durable": durable})
+            recording.polls()
+            call(_url(recording.server), "queues/%2F/orders", method="DELETE")
+            recording.polls()
+
+    [orders] = recording.while_it(declare_twice).declarations
+    assert (orders.times, orders.gone_us is not None) == (2, True)
+    assert (orders.item["durable"], [each["durable"] for each in orders.replaces]) == (False, [True])
+
+
+def test_a_server_that_goes_away_ends_it_with_what_there_is(recording: Recorded) -> None:
+    def publish_and_stop() -> None:
+        recording.publish()
+        recording.server.stop()
+        assert recording.ended.wait(30)
+
+    found = recording.while_it(publish_and_stop, enable=True)
+    assert sum(each.times for each in found.published) == 3
+    assert any("when the server went away" in clause for clause in found.not_seen)
+    assert any("rabbitmqctl trace_off -p /" in clause for clause in found.not_seen)
+
+
+def test_ctrl_c_ends_it_with_what_there_is(server: Server, tmp_path: Path) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    call(_url(server), "queues/%2F/orders", method="PUT", body={})
+    found = record_server(_url(server), tmp_path, enable=True, on_poll=interrupt)
+    assert [each.name for each in found.declarations] == ["orders"]
+    assert found == read_recording(tmp_path)
+    assert not call(_url(server), "vhosts/%2F")["tracing"]
+
+
+def test_who_is_no_administrator_is_told_what_is_missing(recording: Recorded) -> None:
+    url = _url(recording.server)
+    call(url, "users/op", method="PUT", body={"password": "a-password", "tags": "management"})
+    call(url, "permissions/%2F/op", method="PUT", body={"configure": ".*", "write": ".*", "read": ".*"})
+    call(url, "policies/%2F/limits", method="PUT", body={"pattern": ".*", "definition": {"max-length": 5}})
+    found = recording.while_it(recording.publish, url=url.replace("guest:guest", "op:a-password"))
+    assert "orders" in [each.name for each in found.declarations]
+    assert any("/api/definitions is for administrators" in clause for clause in found.not_seen)
+    assert any("no tag 'monitoring'" in clause for clause in found.not_seen)
+    document = json.loads((recording.folder / DEFINITIONS).read_text())
+    assert [each["name"] for each in document["policies"]] == ["limits"]
+    assert all("a-password" not in path.read_text() for path in recording.folder.iterdir())
+
+
+def test_a_virtual_host_that_is_not_there_is_named(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(CaptureUnavailable, match="no virtual host 'shop' for this user; there is /"):
+        record_server(_url(server), tmp_path, vhost="shop")
+
+
+def test_tracing_needs_one_virtual_host(server: Server, tmp_path: Path) -> None:
+    call(_url(server), "vhosts/shop", method="PUT", body={})
+    with pytest.raises(CaptureError, match="expected which one of /, shop"):
+        record_server(_url(server), tmp_path, enable=True)
+
+
+def test_a_wrong_password_is_not_printed(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(CaptureUnavailable, match="wrong user or password") as caught:
+        record_server(_url(server).replace("guest:guest", "guest:a-password"), tmp_path)
+    assert "a-password" not in str(caught.value)
+
+
+def _url(server: Server) -> str:
+    assert server.management_url is not None
+    return server.management_url.replace("://", "://guest:guest@")
