@@ -54,6 +54,7 @@ BELOW: dict[str, set[str]] = {
     "capture": set(),
     "redrive": {"capture", "analysis", "scenario", "server"},
     "generate": {"broker", "capture", "scenario"},
+    "record": {"bootstrap", "broker", "capture", "message_history", "server", "analysis", "scenario", "generate"},
     "replay": {"bootstrap", "broker", "capture", "message_history", "pictures", "analysis", "scenario", "systems"},
     "whatif": {"bootstrap", "broker", "capture", "message_history", "analysis", "replay"},
     "spark_sources": {"capture", "replay"},
