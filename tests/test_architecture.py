@@ -54,11 +54,11 @@ BELOW: dict[str, set[str]] = {
     "capture": set(),
     "redrive": {"capture", "analysis", "scenario", "server"},
     "generate": {"broker", "capture", "scenario"},
-    "record": {"bootstrap", "broker", "capture", "message_history", "server", "analysis", "scenario", "generate"},
     "replay": {"bootstrap", "broker", "capture", "message_history", "pictures", "analysis", "scenario", "systems"},
     "whatif": {"bootstrap", "broker", "capture", "message_history", "analysis", "replay"},
     "spark_sources": {"capture", "replay"},
 }
+BELOW["record"] = {*BELOW} - {"systems.compare", "replay", "spark_sources", "whatif", "redrive"}
 # The harness and the command line stand above all others, and the command line above the harness.
 BELOW["testing"] = {*BELOW} - {"systems.compare", "replay", "spark_sources", "whatif"}
 BELOW["cli"] = {*BELOW}

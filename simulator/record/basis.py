@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -36,7 +37,15 @@ class Judge:
 
     def __init__(self, recording: Recording, snapshot: Snapshot, losses: Iterable[Loss]) -> None:
         self._recording, self._flows = recording, snapshot.flows
-        self._losses = list(losses)
+        self._by_history: dict[int, list[Loss]] = defaultdict(list)
+        self._without: dict[tuple[str, str], list[Loss]] = defaultdict(list)
+        self._alike: dict[tuple[str, str | None, str], list[Loss]] = defaultdict(list)
+        for loss in losses:
+            self._alike[_told_of(loss)].append(loss)
+            if loss.history:
+                self._by_history[id(loss.history)].append(loss)
+            else:
+                self._without[loss.vhost, loss.queue].append(loss)
         self._consumed = {(each.vhost, each.queue): each for each in recording.consumed}
         self._seen = _as_seen(clients_seen(recording))
         self._published = Clients(publish=self._seen.publish)
@@ -83,14 +92,12 @@ class Judge:
         Without a history, those from its queue that the same rule decides.
         """
         if not finding.history:
-            about = finding.about.vhost, finding.about.name
-            at = [loss for loss in self._losses if not loss.history and (loss.vhost, loss.queue) == about]
+            at = self._without.get((finding.about.vhost, finding.about.name), [])
             return [loss for loss in at if finding.because.startswith(str(loss.rule))]
-        shown = [loss for loss in self._losses if loss.history is finding.history]
-        alike = {(loss.vhost, loss.queue, loss.fate) for loss in shown}
-        return shown + [
-            each for each in self._losses if (each.vhost, each.queue, each.fate) in alike and each not in shown
-        ]
+        shown = self._by_history.get(id(finding.history), [])
+        if _OF_CONSUMERS.get(finding.name) == DELIVERY_LIMIT:
+            return shown
+        return [each for told_of in dict.fromkeys(map(_told_of, shown)) for each in self._alike[told_of]]
 
     def _did(self, loss: Loss) -> str:
         """Say what clients did that the loss takes."""
@@ -183,6 +190,11 @@ def _as_seen(clients: Clients) -> Clients:
     return msgspec.structs.replace(clients, queue=tuple(queues))
 
 
+def _told_of(loss: Loss) -> tuple[str, str | None, str]:
+    """Return what the losses of one finding have in common: the queue that is to blame, and the fate."""
+    return loss.vhost, loss.target if loss.fate == REFUSED else loss.queue, loss.fate
+
+
 def _deaths(loss: Loss) -> Iterator[tuple[str, str]]:
     """Yield the queues in which a message dies until it is lost, each with the reason."""
     yield from ((hop.queue, hop.reason) for hop in loss.path)
@@ -191,11 +203,10 @@ def _deaths(loss: Loss) -> Iterator[tuple[str, str]]:
 
 def _is_of(lost: Lost, loss: Loss) -> bool:
     """Return whether messages were lost in that way."""
-    if lost.vhost != loss.vhost or (lost.reason or "") != loss.reason:
-        return False
-    if lost.event in (Event.NACKED, Event.DEFERRED) or loss.fate == REFUSED:
-        return lost.event == Event.NACKED and loss.fate == REFUSED and lost.queue in (loss.queue, loss.target)
-    if lost.queue != loss.queue:
+    if lost.event == Event.NACKED or loss.fate == REFUSED:  # of which the full queue tells
+        refused = lost.event == Event.NACKED and loss.fate == REFUSED
+        return refused and lost.vhost == loss.vhost and lost.queue in (loss.queue, loss.target)
+    if (lost.vhost, lost.queue, lost.reason or "") != (loss.vhost, loss.queue, loss.reason):
         return False
     if (lost.event == Event.CYCLE_DROPPED) != (loss.fate == "cycle"):
         return False

@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+from simulator.capture.journal import CaptureFile
+from simulator.capture.schema import Observation
 from simulator.cli.main import main
 from simulator.record.recording import Consumed, Lost, Published, Refusal, read_recording
 from simulator.record.seen_clients import clients_seen
@@ -279,6 +281,61 @@ def test_explain_says_what_consumers_did(tmp_path: Path, capsys: Capture) -> Non
     assert f"taken from {folder}" in text
     document = report(capsys, "explain", folder, "--publish", "celery", "celery")
     assert [each.get("seen") for each in document["missing"][0]["possibilities"]] == [132, 4, 0]
+
+
+def test_explain_finds_a_message_of_the_recording(tmp_path: Path, capsys: Capture) -> None:
+    folder = celery(tmp_path / "app")
+    rows = CaptureFile(tmp_path / "app" / "trace.jsonl")
+    published = Observation(
+        time_us=2_000_000, file="trace.log", line=0, event="published", node="", connection="c", vhost="/",
+        user="guest", channel=1, exchange="celery", queue=None, routed_queues=["celery"], routing_keys=["celery"],
+        redelivered=None, message="m1", message_id="task-7", expiration=None, properties="{}", headers="{}",
+        broker_headers="{}", x_death=None, x_death_times=None, payload=b"",
+    )  # fmt: skip
+    delivered = msgspec.structs.replace(published, event="delivered", queue="celery", routed_queues=None,
+                                        redelivered=False, time_us=2_500_000)  # fmt: skip
+    rows.append(published)
+    rows.append(delivered)
+    rows.close()
+    text = printed(capsys, "explain", folder, "--message", "task-7")
+    assert "the queue 'celery' handed it to a consumer" in text
+
+
+def test_a_loss_for_another_reason_is_no_basis_of_a_delivery_limit(tmp_path: Path, capsys: Capture) -> None:
+    lost = [Lost(vhost="/", event="unroutable", queue="work", reason="rejected", exchange="", routing_key="", times=2)]
+    topology = {
+        "queues": (queue("work", type="quorum", dead_letter_exchange="dead"),),
+        "exchanges": (exchange("dead", "fanout"),),
+    }
+    folder = work(tmp_path / "app", **topology, lost=lost, consumed=did(acked=3, rejected=2))
+    assert findings(capsys, folder) == [("DLX003", "work", "seen"), ("DLX010", "work", "assumed")]
+
+
+def test_a_full_queue_that_refused_a_dead_letter_is_seen(tmp_path: Path, capsys: Capture) -> None:
+    folder = write(
+        tmp_path / "app",
+        queues=(
+            queue("work", message_ttl=10, dead_letter_exchange="", dead_letter_routing_key="full"),
+            queue("full", max_length=2, overflow="reject-publish"),
+        ),
+        published=[Published(vhost="/", exchange="", routing_key="work", times=3)],
+        lost=[Lost(vhost="/", event="nacked", queue="full", reason="maxlen", exchange="", routing_key="work", times=1)],
+    )
+    assert ("DLX014", "full", "seen") in findings(capsys, folder)
+    assert not facts(capsys, folder)
+
+
+def test_a_queue_that_goes_with_its_consumer_takes_one(tmp_path: Path, capsys: Capture) -> None:
+    answers = {**queue("answers"), "auto_delete": True}
+    given: dict[str, Any] = {
+        "queues": (answers,),
+        "published": [Published(vhost="/", exchange="", routing_key="answers", times=3)],
+    }
+    folder = write(tmp_path / "alone", **given)
+    assert findings(capsys, folder) == [("DLX023", "answers", "assumed")]
+    consumed = [Consumed(vhost="/", queue="answers", entered=3, consumers=1, deliveries=3, acked=3)]
+    folder = write(tmp_path / "consumed", **given, consumed=consumed)
+    assert findings(capsys, folder) == [("DLX023", "answers", "follows")]
 
 
 def test_upgrade_says_what_was_seen_of_each_change(tmp_path: Path, capsys: Capture) -> None:
