@@ -17,6 +17,14 @@ Severity = Literal["error", "warning", "note"]
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
+Basis = Literal["", "seen", "follows", "assumed"]
+"""What a finding rests on, where a recording shows what clients did.
+
+``seen``: it happened. ``follows``: clients did all that it takes. ``assumed``: they were not seen to do that. Empty
+without a recording.
+"""
+BASES: tuple[Basis, ...] = ("", "seen", "follows", "assumed")
+
 
 class Change(msgspec.Struct, frozen=True):
     """One change to definitions: an item for a section, ``policies`` (in place of that of its name) or ``bindings``."""
@@ -68,6 +76,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         history: the steps that show it on a broker; empty where no message is lost.
         place: where the object stands, if that is known.
         shape: the same for findings that are equal up to names; empty where nobody compared them.
+        basis, basis_text: what it rests on where there is a recording, and in a phrase what the recording has.
     """
 
     code: str
@@ -80,6 +89,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     history: History = ()
     place: Place | None = None
     shape: str = ""
+    basis: Basis = ""
+    basis_text: str = ""
 
     @property
     def needs(self) -> str:
@@ -102,6 +113,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             "place": msgspec.to_builtins(self.place),
             "needs": self.needs,
             "shape": self.shape,
+            **({"basis": self.basis, "basis_text": self.basis_text} if self.basis else {}),
         }
 
 

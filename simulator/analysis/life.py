@@ -225,11 +225,12 @@ class LifeStep(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
-class Possibility(msgspec.Struct, frozen=True):
-    """What may come next, and what follows from it."""
+class Possibility(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What may come next, and what follows from it; in a recording, ``seen`` says how often consumers did it."""
 
     outcome: str
     then: str
+    seen: int | None = None
 
 
 class OpenQuestion(msgspec.Struct, frozen=True):

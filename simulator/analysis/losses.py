@@ -198,12 +198,11 @@ def _stated(snapshot: Snapshot, walks: Mapping[str, Walk], clients: Clients) -> 
     open_to = {vhost: Walk(flow, vhost, snapshot.entries.publishes) for vhost, flow in snapshot.flows.items()}
     parking = parking_in(open_to)
     without: dict[str, dict[str, None]] = defaultdict(dict)
-    places = ((place, walk) for walk in walks.values() for place in walk.places)
-    here = {_cause(loss) for place, walk in places for loss in losses_at(place, walk, parked=False)}
+    here = causes(walks.values())
     for walk in open_to.values():
         for place in walk.places:
             for loss in losses_at(place, walk, parked=(walk.vhost, place.queue) in parking):
-                line = None if loss.by_consumers or _cause(loss) in here else _ruled_out_by(loss, walk.flow, clients)
+                line = None if loss.by_consumers or cause(loss) in here else ruled_out_by(loss, walk.flow, clients)
                 if line is not None:
                     without[line][f"'{loss.queue}' ({f'{loss.reason}, ' * bool(loss.reason)}{loss.fate})"] = None
     for line, lost in without.items():
@@ -215,11 +214,18 @@ def _stated(snapshot: Snapshot, walks: Mapping[str, Walk], clients: Clients) -> 
         yield clients.said(line) + f", which RabbitMQ {snapshot.release.name} does not count" * opaque
 
 
-def _cause(loss: Loss) -> Hashable:
+def causes(walks: Iterable[Walk]) -> set[Hashable]:
+    """Return the causes of all losses that the rules make possible on these walks."""
+    places = ((place, walk) for walk in walks for place in walk.places)
+    return {cause(loss) for place, walk in places for loss in losses_at(place, walk, parked=False)}
+
+
+def cause(loss: Loss) -> Hashable:
+    """Return what losses by different publishes, or on different ways, have in common."""
     return loss.vhost, loss.queue, loss.reason, loss.fate, loss.target, loss.whole
 
 
-def _ruled_out_by(loss: Loss, flow: MessageFlow, clients: Clients) -> str | None:
+def ruled_out_by(loss: Loss, flow: MessageFlow, clients: Clients) -> str | None:
     """Return the line by which the loss does not come about; ``None`` where none says so."""
     for queue, reason in (*((hop.queue, hop.reason) for hop in loss.path), (loss.queue, loss.reason)):
         habit = clients.habit(loss.vhost, queue, reason)
@@ -363,7 +369,7 @@ class _Unsure:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._flows = snapshot.flows
-        self._version = snapshot.definitions.rabbitmq_version
+        self._version = None if snapshot.definitions.is_recorded else snapshot.definitions.rabbitmq_version
         own = exporter(snapshot)
         self._omits_internal = omits_internal_exchanges(snapshot)
         self._omits_bindings = not own.definitions_exclusive_bindings

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
+import click
 import msgspec
 
 from simulator.analysis.clients import Clients
 from simulator.analysis.findings import SEVERITIES, Severity
 from simulator.cli.command_parts import DataError, in_our_words
+from simulator.cli.options import GivenFile
 from simulator.scenario.scenario_errors import hint
 
 NAME = "dlx.toml"
+Function = TypeVar("Function", bound=Callable[..., Any])
 _PLACE = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -57,6 +61,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     lint: LintConfig = LintConfig()
     clients: Clients = Clients()
+
+
+def config_option(help: str) -> Callable[[Function], Function]:  # as click calls it
+    """Return the option ``--config`` of a command that takes it as ``config``."""
+    where = f"[default: {NAME} beside SOURCE, or in the working directory]"
+    return click.option("--config", type=GivenFile(), metavar="FILE", help=f"{help} {where}")
 
 
 def config_beside(source: Path | None) -> Path | None:

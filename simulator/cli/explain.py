@@ -13,11 +13,11 @@ from rich.console import Console
 from dlx.nearest_names import suggestion
 from dlx.releases import release
 from dlx.topology import Topology
-from simulator.analysis.life import OUTCOMES, LifeStep, PredictedLife, StatedOutcome, live
+from simulator.analysis.life import OUTCOMES, LifeStep, Possibility, PredictedLife, StatedOutcome, live
 from simulator.analysis.snapshot import Snapshot
 from simulator.capture import CaptureError
 from simulator.cli.command_parts import DataError, example, print_json
-from simulator.cli.given_source import Source, read_source, source_argument
+from simulator.cli.given_source import Source, named, read_recording_of, read_source, source_argument
 from simulator.cli.options import DEFINITIONS, chosen_release, release_option
 from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
@@ -26,6 +26,8 @@ from simulator.extras import check_installed
 from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.pictures.repetitions import repeats
 from simulator.scenario.steps import Publish
+from simulator.sources.reading import DEFINITIONS as DEFINITIONS_OF_RECORDING
+from simulator.sources.reading import RECORDING
 from simulator.time_spans import span
 
 if TYPE_CHECKING:
@@ -122,7 +124,8 @@ def explain(
     The command exits with 1 if the message, or a copy of it, is lost.
 
     With --definitions and --message, SOURCE is a log as `dlx replay` reads it, and the answer is what
-    it shows of that message: publishes, deliveries, the deaths between them, and the verdicts.
+    it shows of that message: publishes, deliveries, the deaths between them, and the verdicts. The folder of
+    a recording has both, so --message is enough.
     """
     if message is not None or definitions_path is not None:
         return _explain_log(source, definitions_path, message, rules, form)
@@ -141,12 +144,22 @@ def explain(
         raise click.BadParameter(f"{exchange!r} is internal: clients cannot publish to it", param_hint="'--publish'")
     step = Publish(exchange, key, headers=_headers(headers), expiration_ms=expiration, vhost=host)
     found = live(snapshot.document, step, _stated(outcomes, topology), release=rules)
+    recording = read_recording_of(source)
+    ends, document = [], dict[str, Any]()
+    if recording is not None:
+        from simulator.record.facts import taken_from
+        from simulator.record.seen_clients import with_seen
+
+        found = with_seen(found, recording)
+        ends = [taken_from(recording, named(source))]
+        document["recording"] = ends[0]
     for each in snapshot.refused:
         click.echo(f"note: {each.sentence(rules)}", err=True)
     for guess in snapshot.guesses:
         click.echo(f"note: not known: {guess}", err=True)
     title = f"A message under RabbitMQ {rules}: {found.fate}"
-    _print(form, title, found.steps, found.events, found.as_json(), [*_ends(found)], sound=not found.is_lost)
+    document = {**found.as_json(), **document}
+    _print(form, title, found.steps, found.events, document, [*_ends(found), *ends], sound=not found.is_lost)
     return EXIT_LOST if found.is_lost else 0
 
 
@@ -223,6 +236,10 @@ def _outcomes(word: str) -> list[StatedOutcome]:
 def _explain_log(
     source: Source, definitions_path: Path | None, message: str | None, rules: str | None, form: str
 ) -> int:
+    if isinstance(source, Path) and definitions_path is None and (source / RECORDING).is_file():
+        from simulator.record.recording import TRACE
+
+        source, definitions_path = source / TRACE, source / DEFINITIONS_OF_RECORDING
     if definitions_path is None or message is None:
         raise click.UsageError("a message of a log needs both: --definitions FILE and --message ID")
     if not isinstance(source, Path):
@@ -299,7 +316,15 @@ def _ends(life: PredictedLife) -> Iterator[str]:
     for missing in life.missing:
         yield f"Not stated: {missing.what}."
         for possibility in missing.possibilities:
-            yield f"    {possibility.outcome}: {possibility.then}"
+            yield f"    {possibility.outcome}{_seen(possibility)}: {possibility.then}"
+
+
+def _seen(possibility: Possibility) -> str:
+    """Say whether the recording has it."""
+    if possibility.seen is None:
+        return ""
+    times = f"{possibility.seen:,} time{'' if possibility.seen == 1 else 's'}"
+    return f" (seen {times})" if possibility.seen else " (not seen)"
 
 
 def _lines(steps: Sequence[LifeStep | SeenStep]) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -17,14 +17,14 @@ from click.core import ParameterSource
 from dlx.possible_deaths import DeathRule
 from dlx.releases import is_release
 from dlx.releases import release as release_named
-from simulator.analysis.clients import NOTHING_STATED
+from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.snapshot import Snapshot
 from simulator.broker import OperatorError
 from simulator.cli.client_options import GivenClients, client_options
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.config_file import NAME, config_beside, read_config
-from simulator.cli.given_source import Source, read_source, source_argument
-from simulator.cli.options import OWN_OR_DEFAULT, RELEASE, GivenFile, chosen_release
+from simulator.cli.config_file import config_beside, config_option, read_config
+from simulator.cli.given_source import Source, named, read_recording_of, read_source, source_argument
+from simulator.cli.options import OWN_OR_DEFAULT, RELEASE, chosen_release
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
 from simulator.files import write_whole
@@ -35,6 +35,9 @@ from simulator.scenario.scenario_errors import unknown_names
 from simulator.testing.fuzz.counterexample import Counterexample, assumptions, deciding_rule, told
 from simulator.testing.fuzz.counterexample import as_json as setting_as_json
 from simulator.testing.fuzz.systematic_search import Search
+
+if TYPE_CHECKING:
+    from simulator.record.recording import Recording
 
 SECONDS, SECONDS_MAX = 12.0, 7 * 86_400.0
 STEPS = 40
@@ -94,12 +97,7 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
     "parking queues.",
 )
 @client_options
-@click.option(
-    "--config",
-    type=GivenFile(),
-    metavar="FILE",
-    help=f"What clients do. [default: {NAME} beside SOURCE, or in the working directory]",
-)
+@config_option("What clients do.")
 @click.option(
     "--picture",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -150,12 +148,14 @@ def fuzz(
     path = config or config_beside(source if isinstance(source, Path) else None)
     stated = NOTHING_STATED if path is None else read_config(path).clients
     given_clients = GivenClients(on_failure, declare_before_publish, republish_x_death)
-    clients = given_clients.over(stated)
+    recording = read_recording_of(source)
+    clients = _with_recording(given_clients.over(stated), recording)
     try:
         search = Search(definitions, name, release=release, discards=discards, clients=clients)
         if publishes:
             published = _published(search, publishes)
-            clients = given_clients.over(clients, publishes) if clients else clients
+            if clients:
+                clients = _with_recording(given_clients.over(stated, publishes), recording)
             search = Search(definitions, name, release=release, discards=discards, publishes=published, clients=clients)
     except DefinitionsError as error:
         raise DataError(str(error)) from error
@@ -166,18 +166,23 @@ def fuzz(
         found.append(finding(search, each, name_picture(len(found) + 1)))
         if not every:
             break
+    from simulator.record.facts import taken_from
+
+    said_of_recording = [] if recording is None else [taken_from(recording, named(source))]
     if as_json:
-        click.echo(msgspec.json.encode(findings_as_json(search, found, seed)).decode())
+        document = findings_as_json(search, found, seed)
+        document |= {} if recording is None else {"recording": said_of_recording[0]}
+        click.echo(msgspec.json.encode(document).decode())
     elif given is not None and not found:
         click.echo(f"This history does not break '{search.property.name}'.")
     elif not found:
-        click.echo("\n".join(held(search)))
+        click.echo("\n".join([*held(search), *said_of_recording]))
     else:
         heading = "The history" if given else SHORTEST
         words = [*(["--discards"] if discards else []), *given_clients.words]
         words += ["--config", str(config)] if config else []
         told = [told_in_full(search, each, _again(search, each, seed, steps_max, words), heading) for each in found]
-        click.echo("\n\n".join([*told, "\n".join(rest(search))]).rstrip())
+        click.echo("\n\n".join([*told, "\n".join([*rest(search), *said_of_recording])]).rstrip())
     if not found:
         return 0
     return EXIT_BROKEN if all(each.counterexample.broken.property == name for each in found) else EXIT_FAULT
@@ -198,6 +203,15 @@ def _definitions(source: Source, over: Source | None, given: str | None) -> tupl
     if any(each.kept != "whole" for each in snapshot.refused):
         return snapshot.document, release
     return (source if isinstance(source, Path) and over is None else read.document), release
+
+
+def _with_recording(stated: Clients, recording: Recording | None) -> Clients:
+    """Return what is stated of clients, and what they did in the recording where nothing is stated."""
+    if recording is None:
+        return stated
+    from simulator.record.seen_clients import clients_seen, laid_under
+
+    return laid_under(clients_seen(recording), stated)
 
 
 def _number(value: float) -> float:

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 import click
@@ -22,6 +22,9 @@ from simulator.cli.options import is_url
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.definitions.overlay import laid_over
 from simulator.sources import definitions_from_file, definitions_from_text
+
+if TYPE_CHECKING:
+    from simulator.record.recording import Recording
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -168,6 +171,18 @@ def read_source(source: Source, over: Source | None = None) -> Definitions:
         found = _read(source)
         return found if over is None else laid_over(found, _read(over))
     except DefinitionsError as error:
+        raise DataError(str(error)) from error
+
+
+def read_recording_of(source: Source) -> Recording | None:
+    """Return the recording whose folder SOURCE is; ``None`` for any other. Raises ``DataError``."""
+    from simulator.record.recording import RecordingError, is_recording, read_recording
+
+    if not isinstance(source, Path) or not is_recording(source):
+        return None
+    try:
+        return read_recording(source)
+    except RecordingError as error:
         raise DataError(str(error)) from error
 
 

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from dlx.releases import release
+from dlx.releases import Release, release
+from simulator.analysis.clients import Clients
 from simulator.analysis.findings import SEVERITIES, Finding
 from simulator.analysis.lint.fixes import policy_commands
+from simulator.analysis.lint.linting import LintReport, order
 from simulator.analysis.lint.linting import lint as lint_definitions
-from simulator.analysis.lint.linting import order
 from simulator.analysis.lint.rule import rule_named
+from simulator.analysis.snapshot import Snapshot
 from simulator.cli.client_options import GivenClients, client_options
 from simulator.cli.command_parts import DataError, Unavailable, example, print_json
-from simulator.cli.config_file import NAME, config_beside
-from simulator.cli.given_source import Source, StandardInput, named, read_source, sources_argument
+from simulator.cli.config_file import config_beside, config_option
+from simulator.cli.given_source import (
+    Source,
+    StandardInput,
+    named,
+    read_recording_of,
+    read_source,
+    sources_argument,
+)
 from simulator.cli.lint_choice import Rules, Settled, chosen, settled
 from simulator.cli.lint_formats import FORMATS, Linted, Suppressed, explained, statistics
 from simulator.cli.lint_others import is_of_another_system, lint_others
 from simulator.cli.options import GivenFile, chosen_release, read_object, release_option
+from simulator.definitions import Definitions
 from simulator.definitions.schema import definitions_schema
 from simulator.definitions.secrets import note_on_secrets
+
+if TYPE_CHECKING:
+    from simulator.record.facts import Recorded
+    from simulator.record.recording import Recording
 
 FAIL_ON = {"lost": ("error",), "warning": ("error", "warning")}
 Key = tuple[str, str, str, str]
@@ -77,12 +91,7 @@ def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bo
 )
 @click.option("--select", type=Rules(), multiple=True, help="Tell only what these rules find; repeatable.")
 @click.option("--ignore", type=Rules(), multiple=True, help="Leave out what these rules find; repeatable.")
-@click.option(
-    "--config",
-    type=GivenFile(),
-    metavar="FILE",
-    help=f"Suppressions, severities, and what clients do. [default: {NAME} beside SOURCE, or in the working directory]",
-)
+@config_option("Suppressions, severities, and what clients do.")
 @click.option(
     "--publish",
     "publishes",
@@ -151,6 +160,9 @@ def lint(
     What the answer rests on (what consumers must not do, what was not checked) is printed with it. Exit code 0: no
     findings; 1: findings; of several sources, the worst.
 
+    Of the folder of a recording, each finding is seen (it happened), follows (clients did all that it takes) or is
+    assumed (clients were not seen to do that), in this order. What the broker refused to clients comes first.
+
     A SOURCE that is a rules table of IBM MQ's dead-letter queue handler is linted as such: rules that are never
     reached, no rule for the rest, tries that cannot happen, messages that come back without end. So is an activemq.xml:
     which messages its strategies and plugins lose.
@@ -194,7 +206,7 @@ def lint(
         for idle in (said for project in projects.values() for said in project.idle()):
             click.echo(idle, err=True)
     counted = FAIL_ON.get(fail_on or "", SEVERITIES)
-    found = any(each.severity in counted for linted in reports for each in linted.report.findings)
+    found = any(severity in counted for linted in reports for severity in linted.severities)
     return max(*statuses, int(found))
 
 
@@ -207,7 +219,13 @@ def _linted(
     secrets = note_on_secrets(definitions.document) if isinstance(source, Path) and over is None else None
     if secrets is not None:
         click.echo(f"note: {name} {secrets}", err=True)
-    report = lint_definitions(definitions, release(chosen_release(definitions, rules)), project.clients)
+    rules_of = release(chosen_release(definitions, rules))
+    recording = read_recording_of(source)
+    seen = None
+    if recording is None:
+        report = lint_definitions(definitions, rules_of, project.clients)
+    else:
+        report, seen = _judged(recording, definitions, rules_of, project.clients)
     old = known.get(None, set()) | known.get(name, set())
     told, suppressed, hidden = list[Finding](), list[Suppressed](), 0
     for each in report.findings:
@@ -221,7 +239,24 @@ def _linted(
         else:
             told.append(project.judged(each))
     findings = tuple(sorted(told, key=order))
-    return Linted(name, msgspec.structs.replace(report, findings=findings), hidden, tuple(suppressed))
+    return Linted(name, msgspec.structs.replace(report, findings=findings), hidden, tuple(suppressed), recorded=seen)
+
+
+def _judged(
+    recording: Recording, definitions: Definitions, rules: Release, clients: Clients
+) -> tuple[LintReport, Recorded]:
+    """Return what lint finds with what each finding rests on, and what the recording says on its own."""
+    from simulator.record.basis import Judge, broken_promises
+    from simulator.record.facts import facts_of, recorded
+
+    again = any(each.with_x_death for each in recording.published)
+    clients = msgspec.structs.replace(clients, republish_x_death=clients.republish_x_death or again)
+    report = lint_definitions(definitions, rules, clients, broken_promises(recording))
+    snapshot = Snapshot(definitions, rules)
+    judge = Judge(recording, snapshot, report.losses)
+    findings = tuple(judge.judged(each) for each in report.findings)
+    facts = facts_of(recording, rules, snapshot.flows, judge.unexplained)
+    return msgspec.structs.replace(report, findings=findings), recorded(recording, facts)
 
 
 def _key(finding: Finding) -> Key:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
@@ -16,12 +16,13 @@ from rich.console import Console
 from rich.text import Text
 
 import dlx
-from simulator.analysis.findings import Finding
+from simulator.analysis.findings import BASES, Finding, Severity
 from simulator.analysis.lint.grouping import groups, pattern, together
 from simulator.analysis.lint.linting import LintReport
 from simulator.analysis.lint.rule import RULES, LintRule
 from simulator.cli.options import is_url
 from simulator.definitions import Place
+from simulator.record.facts import Fact, Recorded
 from simulator.scenario.steps import AnyStep, History, Publish, changed, in_words
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
@@ -53,6 +54,7 @@ class Linted(msgspec.Struct, frozen=True):
         known: how many findings the baseline has.
         suppressed: the findings that ``dlx.toml`` suppresses.
         one_by_one: whether people are told of equal findings one by one.
+        recorded: what the recording says whose folder the source is.
     """
 
     source: str
@@ -60,6 +62,17 @@ class Linted(msgspec.Struct, frozen=True):
     known: int
     suppressed: tuple[Suppressed, ...] = ()
     one_by_one: bool = False
+    recorded: Recorded | None = None
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """What the recording says on its own."""
+        return () if self.recorded is None else self.recorded.facts
+
+    @property
+    def severities(self) -> list[Severity]:
+        """The severities of all that is told."""
+        return [*(each.severity for each in self.report.findings), *(each.severity for each in self.facts)]
 
     def place(self, finding: Finding) -> Place:
         """Return where the object of a finding stands; the top of the source where that is not known."""
@@ -118,7 +131,7 @@ def _text(reports: Sequence[Linted], several: bool) -> str:
 
 def _lines(linted: Linted) -> list[Text]:
     report = linted.report
-    lines: list[Text] = []
+    lines = [] if linted.recorded is None else list(_of_recording(linted.recorded))
     alike = [[each] for each in report.findings] if linted.one_by_one else groups(report.findings)
     seen: set[str] = set()
     for findings in alike:
@@ -127,6 +140,19 @@ def _lines(linted: Linted) -> list[Text]:
     lines.append(Text(_summary(linted, len(alike)), "bold"))
     assumed, unchecked = (_merged(said) for said in (report.assumed, report.unchecked))
     return lines + _remarks("Assumed", assumed, _PROMISES_MAX) + _remarks("Not checked", unchecked, 0)
+
+
+def _of_recording(recorded: Recorded) -> Iterator[Text]:
+    """Yield what a recording says on its own."""
+    yield _visible(Text(f"{recorded.sentence}."))
+    for each in recorded.not_seen:
+        yield _visible(Text(f"Not recorded: {each}."))
+    yield Text("")
+    for fact in recorded.facts:
+        yield _visible(Text.assemble((fact.severity, _STYLES[fact.severity]), f" {fact.kind}: {fact.text}."))
+        for sentence in fact.story:
+            yield _visible(Text(f"    {sentence}"))
+        yield Text("")
 
 
 def _merged(said: Sequence[str]) -> tuple[str, ...]:
@@ -162,7 +188,8 @@ def _told(alike: Sequence[Finding], place: str, *, see: bool) -> list[Text]:
     """Return the lines about findings that are equal up to names: those of the first, with the rule's address."""
     finding = alike[0]
     at = [Text(f"  at: {place}")] if place else []
-    lines = [heading(finding, alike), *at, Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix}")]
+    lines = [heading(finding, alike), *at, *_rests_on(alike)]
+    lines += [Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix}")]
     if finding.history and finding.severity != "note":
         steps = in_words(_joined(finding.history))
         more = [f"... {len(steps) - _HISTORY_MAX} more steps"] if len(steps) > _HISTORY_MAX else []
@@ -171,6 +198,15 @@ def _told(alike: Sequence[Finding], place: str, *, see: bool) -> list[Text]:
     if see:
         lines.append(Text(f"  see: {address(RULES[finding.code])}"))
     return [_visible(each) for each in lines] + [Text("")]
+
+
+def _rests_on(alike: Sequence[Finding]) -> Iterator[Text]:
+    """Yield what the first of equal findings rests on, with how many rest on what."""
+    first = alike[0]
+    if first.basis:
+        counts = Counter(each.basis for each in alike)
+        of = "" if len(alike) == 1 else f" ({', '.join(f'{counts[each]} {each}' for each in BASES if counts[each])})"
+        yield Text(f"  {first.basis}{of}: {first.basis_text}")
 
 
 def _joined(history: History) -> History:
@@ -220,6 +256,7 @@ def _json(reports: Sequence[Linted], several: bool) -> str:
         {
             "source": each.source,
             **each.report.as_json(),
+            **({} if each.recorded is None else {"recording": msgspec.to_builtins(each.recorded)}),
             "known": each.known,
             "suppressed": [{**one.finding.as_json(), "reason": one.reason} for one in each.suppressed],
         }
@@ -236,11 +273,11 @@ def _sarif(reports: Sequence[Linted], several: bool) -> str:
         "rules": [_sarif_rule(each) for each in RULES.values()],
     }
     results = [_sarif_result(finding, each.place(finding)) for each in reports for finding in each.report.findings]
-    document = {
-        "$schema": _SARIF_SCHEMA,
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
-    }
+    run: dict[str, Any] = {"tool": {"driver": driver}, "results": results}
+    recordings = [msgspec.to_builtins(each.recorded) for each in reports if each.recorded is not None]
+    if recordings:
+        run["properties"] = {"recordings": recordings}
+    document = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
     return msgspec.json.encode(document).decode() + "\n"
 
 
@@ -271,12 +308,14 @@ def _sarif_result(finding: Finding, place: Place) -> dict[str, Any]:
             }
         ],
         "partialFingerprints": {"object/v1": f"{finding.code}/{about.kind}/{about.vhost}/{about.name}"},
+        **({"properties": {"basis": finding.basis, "basis_text": finding.basis_text}} if finding.basis else {}),
     }
 
 
 def _paragraph(finding: Finding) -> str:
     """Return the finding as plain text: what is wrong, the deciding rule and the fix, each on a line of its own."""
-    return f"{finding.message}\nBecause: {finding.because}.\nFix: {finding.fix}."
+    rests_on = f"\n{finding.basis.capitalize()}: {finding.basis_text}." if finding.basis else ""
+    return f"{finding.message}{rests_on}\nBecause: {finding.because}.\nFix: {finding.fix}."
 
 
 def _addressed(place: Place, finding: Finding) -> str:
@@ -302,7 +341,7 @@ def _junit(reports: Sequence[Linted], several: bool) -> str:
 def _suite(linted: Linted) -> ElementTree.Element:
     """Return a test case for each rule: it fails where the rule found something that is no note."""
     failing = [each for each in linted.report.findings if each.severity != "note"]
-    suite = ElementTree.Element("testsuite", name=_clean(f"dlx lint {linted.source}"), tests=str(len(RULES)))
+    suite = ElementTree.Element("testsuite", name=_clean(f"dlx lint {linted.source}"))
     failures = 0
     for rule in RULES.values():
         case = ElementTree.SubElement(suite, "testcase", classname="dlx.lint", name=f"{rule.code} {rule.name}")
@@ -312,6 +351,14 @@ def _suite(linted: Linted) -> ElementTree.Element:
             failure = ElementTree.SubElement(case, "failure", message=_clean(found[0].message))
             told = [": ".join(filter(None, (linted.told(each), str(each.about), _paragraph(each)))) for each in found]
             failure.text = _clean("\n\n".join(told))
+    for fact in linted.facts:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname="dlx.record", name=_clean(f"{fact.kind}: {fact.text}")
+        )
+        if fact.severity != "note":
+            failures += 1
+            ElementTree.SubElement(case, "failure", message=_clean(fact.text)).text = _clean("\n".join(fact.story))
+    suite.set("tests", str(len(RULES) + len(linted.facts)))
     suite.set("failures", str(failures))
     return suite
 
@@ -325,7 +372,12 @@ _GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def _github(reports: Sequence[Linted], several: bool) -> str:
-    lines = [
+    facts = [
+        f"::{_GITHUB[fact.severity]} title={fact.kind}::{_escaped(fact.text)}"
+        for linted in reports
+        for fact in linted.facts
+    ]
+    lines = facts + [
         f"::{_GITHUB[each.severity]} file={_escaped(place.file, property=True)},"
         f"line={place.line},title={each.code} {each.name}::" + _escaped(_addressed(place, each))
         for linted in reports

@@ -18,13 +18,14 @@ from dlx.releases import release
 from simulator.analysis.upgrade.questions import FoundChange
 from simulator.analysis.upgrade.report import UpgradeReport, upgraded
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_source import Source, read_source, source_argument
+from simulator.cli.given_source import Source, named, read_recording_of, read_source, source_argument
 from simulator.cli.options import LOG, RELEASE, chosen_release
 from simulator.definitions import DefinitionsError
 from simulator.definitions.checks import own_release
 
 if TYPE_CHECKING:
     from simulator.capture.traffic import LogTraffic
+    from simulator.record.recording import Recording
 
 EXIT_CHANGES = 1
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
@@ -77,7 +78,7 @@ def upgrade(
         report = upgraded(definitions, release(before), release(after))
     except DefinitionsError as error:
         raise DataError(str(error)) from error
-    answer = _Answer(report, str(source), _traffic(logs))
+    answer = _Answer(report, named(source), _traffic(logs), read_recording_of(source))
     if as_json:
         click.echo(msgspec.json.encode(answer.as_json()).decode())
     else:
@@ -104,8 +105,10 @@ def _traffic(logs: tuple[Path, ...]) -> LogTraffic | None:
 class _Answer:
     """The changes that concern this topology, and with a log those that its messages can meet, each with how many."""
 
-    def __init__(self, report: UpgradeReport, source: str, traffic: LogTraffic | None) -> None:
-        self.report, self.source, self.traffic = report, source, traffic
+    def __init__(
+        self, report: UpgradeReport, source: str, traffic: LogTraffic | None, recording: Recording | None
+    ) -> None:
+        self.report, self.source, self.traffic, self.recording = report, source, traffic, recording
         self.messages: dict[int, int] = {}
         self.changes, self.left_out = list(report.changes), list[FoundChange]()
         if traffic is not None:
@@ -114,6 +117,23 @@ class _Answer:
                 self.messages[id(each)] = traffic.messages(meets.kind, meets.vhost, meets.queues)
             self.changes = [each for each in report.changes if self.messages[id(each)]]
             self.left_out = [each for each in report.changes if not self.messages[id(each)]]
+
+    def seen(self, each: FoundChange) -> str:
+        """Say what the recording has of the messages that can meet a change; empty without one."""
+        if self.recording is None:
+            return ""
+        from simulator.record.seen_clients import seen_of
+
+        return seen_of(each.change.traffic, self.recording)
+
+    @property
+    def recorded(self) -> str:
+        """The sentence about the recording; empty without one."""
+        if self.recording is None:
+            return ""
+        from simulator.record.facts import taken_from
+
+        return taken_from(self.recording, self.source)
 
     @property
     def unchecked(self) -> tuple[str, ...]:
@@ -124,6 +144,8 @@ class _Answer:
     def as_json(self) -> dict[str, Any]:
         answer = {**self.report.as_json(), "unchecked": self.unchecked}
         answer["changes"] = [self._change(each) for each in self.changes]
+        if self.recording is not None:
+            answer["recording"] = self.recorded
         if self.traffic is not None:
             answer["log"] = {
                 "messages": self.traffic.total,
@@ -133,7 +155,8 @@ class _Answer:
 
     def _change(self, each: FoundChange) -> dict[str, Any]:
         count = {} if self.traffic is None else {"messages": self.messages[id(each)]}
-        return {**each.as_json(), **count}
+        seen = {"seen": said} if (said := self.seen(each)) else {}
+        return {**each.as_json(), **count, **seen}
 
     def lines(self) -> Iterator[tuple[Text, int]]:
         """Yield the lines for people, each with its indent."""
@@ -154,12 +177,16 @@ class _Answer:
         for title, said in (("Assumed", self.report.assumed), ("Not checked", self.unchecked)):
             for each_said in said:
                 yield Text(f"{title}: {each_said}."), 0
+        if self.recorded:
+            yield Text(self.recorded), 0
 
     def _told(self, each: FoundChange) -> Iterator[tuple[Text, int]]:
         yield Text(each.change.message), 2
         if self.traffic is not None:
             count = self.messages[id(each)]
             yield Text(f"in the log: {count:,} {'message' if count == 1 else 'messages'}"), 4
+        if seen := self.seen(each):
+            yield Text(f"seen: {seen}"), 4
         safe = "" if each.change.fix.safe else " (not safe on the live server)"
         yield Text(f"fix{safe}: {each.change.fix.text}", "green"), 4
         yield Text(f"{each.behaviour}, {each.evidence}", "dim"), 4

@@ -91,12 +91,14 @@ class Definitions:
         assumptions: those of ``remarks`` on which answers rest: what is unknown yet, and how it is taken here.
         is_strict: whether the text is JSON as servers from 3.11 on read it.
         assumed_vhosts: those of ``vhosts`` that only other objects name, where files need not define them.
+        is_recorded: whether they have what was ever declared, also what exports leave out.
     """
 
     remarks: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     is_strict = True
     assumed_vhosts: tuple[str, ...] = ()
+    is_recorded = False
     _text = b""
 
     def __init__(

@@ -16,9 +16,10 @@ from typing import Any, Literal
 import msgspec
 
 from simulator.files import write_whole
+from simulator.sources.reading import DEFINITIONS, RECORDING
 
 FORMAT = 1
-RECORDING, DEFINITIONS, TRACE = "recording.json", "definitions.json", "trace.jsonl"
+TRACE = "trace.jsonl"
 FILES = (RECORDING, DEFINITIONS, TRACE)
 
 Kind = Literal["queue", "exchange", "binding"]

@@ -30,6 +30,8 @@ _OF_ONE_NAME = ("queues", "exchanges", "policies")
 """The sections in which a source may have several objects of one name: servers take one, and lint says so."""
 SUFFIXES = (".json", ".yaml", ".yml")
 """The endings of the files of a folder that are read."""
+RECORDING, DEFINITIONS = "recording.json", "definitions.json"
+"""The file that makes a folder a recording (``simulator.record``), and that which has all of its topology."""
 _TAKEN = "virtual host {} is not defined here: it is taken to be there"
 _HINTS = {"Kustomization": "`kustomize build` writes what it makes"}
 
@@ -37,10 +39,16 @@ _HINTS = {"Kustomization": "`kustomize build` writes what it makes"}
 def definitions_from_file(path: str | os.PathLike[str]) -> Definitions:
     """Read a file, or all files of a folder that end in one of ``SUFFIXES``, sorted by name and laid over each other.
 
+    Of a recording's folder its definitions alone are read.
+
     Raises:
         DefinitionsError: it cannot be read, or describes no topology; names file, document, line and field.
         ModuleNotFoundError: the extra ``yaml`` is needed and not installed; says what to install.
     """
+    if (Path(path) / RECORDING).is_file():
+        found = definitions_from_file(Path(path) / DEFINITIONS)
+        found.is_recorded = True
+        return found
     name = os.fspath(path)
     try:
         if not Path(path).is_dir():

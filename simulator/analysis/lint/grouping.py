@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
-from simulator.analysis.findings import Finding, ObjectName
+from simulator.analysis.findings import BASES, Finding, ObjectName
 from simulator.analysis.names import words
 from simulator.analysis.snapshot import Snapshot
 
@@ -58,11 +58,14 @@ class Names:
 
 
 def groups(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Return the findings with those of one shape together, in the order of the first of each, the plainest first."""
+    """Return the findings with those of one shape together, in the order of the first of each, the plainest first.
+
+    Before the plainest comes the one that a recording shows best.
+    """
     found: defaultdict[str, list[Finding]] = defaultdict(list)
     for each in findings:
         found[each.shape].append(each)
-    return [sorted(alike, key=lambda each: len(each.message)) for alike in found.values()]
+    return [sorted(alike, key=lambda each: (BASES.index(each.basis), len(each.message))) for alike in found.values()]
 
 
 def together(objects: Sequence[ObjectName]) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from dlx.releases import Release
 from simulator.analysis.clients import NOTHING_STATED, Clients
-from simulator.analysis.findings import SEVERITIES, Finding, actions_in
+from simulator.analysis.findings import BASES, SEVERITIES, Finding, actions_in
 from simulator.analysis.lint.grouping import Names
 from simulator.analysis.lint.rule import RULES, QueueAt, Subject
 from simulator.analysis.lint.rules import losses as losing
@@ -43,6 +43,7 @@ class LintReport(msgspec.Struct, frozen=True):
         assumed: what has to be so for the answer to hold.
         unchecked: what was not looked at.
         queues: how many queues were.
+        losses: every way in which messages are lost, or a copy of them, or may be; what is held is among them.
     """
 
     release: str
@@ -50,15 +51,30 @@ class LintReport(msgspec.Struct, frozen=True):
     assumed: tuple[str, ...]
     unchecked: tuple[str, ...]
     queues: int
+    losses: tuple[Loss, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON values."""
-        return {**msgspec.to_builtins(self, enc_hook=str), "findings": [each.as_json() for each in self.findings]}
+        """Return the report as plain JSON values, without its losses."""
+        return {
+            "release": self.release,
+            "findings": [each.as_json() for each in self.findings],
+            "assumed": self.assumed,
+            "unchecked": self.unchecked,
+            "queues": self.queues,
+        }
 
 
-def lint(definitions: Definitions, release: Release, clients: Clients = NOTHING_STATED) -> LintReport:
-    """Return what the rules find. Raises ``DefinitionsError`` where the broker refuses the whole document."""
-    subject = Subject(Snapshot(definitions, release), clients=clients)
+def lint(
+    definitions: Definitions,
+    release: Release,
+    clients: Clients = NOTHING_STATED,
+    broken: Collection[tuple[str, str, str]] = (),
+) -> LintReport:
+    """Return what the rules find. Raises ``DefinitionsError`` where the broker refuses the whole document.
+
+    ``broken``: virtual hosts, queues and reasons of deaths that consumers are known to bring about.
+    """
+    subject = Subject(Snapshot(definitions, release), clients=clients, broken=broken)
     return LintReport(
         release.name,
         tuple(_findings(subject)),
@@ -71,6 +87,7 @@ def lint(definitions: Definitions, release: Release, clients: Clients = NOTHING_
         ),
         tuple(_unchecked(subject)),
         sum(1 for _ in subject.queues()),
+        (*subject.lost, *subject.losses.partial, *subject.losses.held, *subject.unproven),
     )
 
 
@@ -122,9 +139,18 @@ def _judged(finding: Finding, straight: Collection[int]) -> Finding:
     return msgspec.structs.replace(finding, severity="warning") if rare and finding.severity == "error" else finding
 
 
-def order(finding: Finding) -> tuple[int, int, str, Any]:
-    """Return what findings are sorted by: severity, how many actions bring the loss about, code and object."""
-    return SEVERITIES.index(finding.severity), steps.length(finding.history), finding.code, finding.about
+def order(finding: Finding) -> tuple[int, int, int, str, Any]:
+    """Return what findings are sorted by: severity, how many actions bring the loss about, code and object.
+
+    First of all comes what a recording shows.
+    """
+    return (
+        BASES.index(finding.basis),
+        SEVERITIES.index(finding.severity),
+        steps.length(finding.history),
+        finding.code,
+        finding.about,
+    )
 
 
 def promises(promised: Iterable[Loss]) -> list[str]:

@@ -42,13 +42,22 @@ class Subject:
     Attributes:
         snapshot: the definitions.
         losses: what is lost in them, with these ``clients``; with ``about``, only in or on the way to these queues.
+            What consumers promise not to do counts as a loss where they are known to do it: ``broken`` has the virtual
+            hosts, the queues and the reasons of deaths.
     """
 
     def __init__(
-        self, snapshot: Snapshot, about: Collection[QueueAt] | None = None, clients: Clients = NOTHING_STATED
+        self,
+        snapshot: Snapshot,
+        about: Collection[QueueAt] | None = None,
+        clients: Clients = NOTHING_STATED,
+        broken: Collection[tuple[str, str, str]] = (),
     ) -> None:
         self.snapshot = snapshot
-        self.losses: Losses = find_losses(snapshot, about, clients)
+        losses: Losses = find_losses(snapshot, about, clients)
+        done = [loss for loss in losses.promised if (loss.vhost, loss.queue, loss.reason) in broken]
+        kept = tuple(loss for loss in losses.promised if loss not in done)
+        self.losses = msgspec.structs.replace(losses, lost=(*losses.lost, *done), promised=kept)
         self._keys: dict[tuple[str, str], dict[str | None, None]] = {}
 
     def queues(self) -> Iterator[tuple[QueueAt, Settings]]:

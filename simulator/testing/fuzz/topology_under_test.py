@@ -36,14 +36,14 @@ class OneTopology:
 
 
 def file_of(given: str | os.PathLike[str], cls: type) -> str:
-    """Return the definitions file that a class names: beside the file of that class, or in the current folder.
+    """Return the file or folder that a class names: beside the file of that class, or in the current folder.
 
     Raises:
         DefinitionsError: it is in neither.
     """
     here = Path.cwd()
     folders = list(dict.fromkeys((*_beside(cls), here)))
-    found = next((folder / given for folder in folders if (folder / given).is_file()), None)
+    found = next((folder / given for folder in folders if (folder / given).exists()), None)
     if found is None:
         looked = " or ".join(map(str, folders))
         raise DefinitionsError(os.fspath(given), "", f"no such file; looked in {looked}")

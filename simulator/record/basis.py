@@ -1,0 +1,224 @@
+"""What findings of lint rest on: what a recording saw, what follows from that, or what it did not see."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from dlx.deaths import DELIVERY_LIMIT, REJECTED
+from simulator.analysis.clients import Clients
+from simulator.analysis.findings import Basis, Finding
+from simulator.analysis.losses import REFUSED, REMOVED, Loss, cause, causes, published, ruled_out_by
+from simulator.analysis.snapshot import Snapshot
+from simulator.analysis.walk import Walk
+from simulator.events import Event
+from simulator.record.recording import Consumed, Lost, Recording
+from simulator.record.seen_clients import clients_seen, counted, endings, is_consumed, messages, together
+
+_OF_CONSUMERS = {
+    "no-dlx-on-rejecting": REJECTED,
+    "default-delivery-limit": DELIVERY_LIMIT,
+    "delivery-limit-ignored": DELIVERY_LIMIT,
+}
+"""The rules whose findings take a consumer also where they have no history, with what it makes messages die of."""
+_DOES = {REJECTED: "rejects", DELIVERY_LIMIT: "returns messages"}
+_DONE = {REJECTED: "rejected", DELIVERY_LIMIT: "returned"}
+_NOT_DONE = {REJECTED: "no reject", DELIVERY_LIMIT: "nothing returned"}
+
+
+class Judge:
+    """Compares findings with a recording.
+
+    Attributes:
+        explained: the recorded losses that some finding is about, by their place.
+    """
+
+    def __init__(self, recording: Recording, snapshot: Snapshot, losses: Iterable[Loss]) -> None:
+        self._recording, self._flows = recording, snapshot.flows
+        self._by_history: dict[int, list[Loss]] = defaultdict(list)
+        self._without: dict[tuple[str, str], list[Loss]] = defaultdict(list)
+        self._alike: dict[tuple[str, str | None, str], list[Loss]] = defaultdict(list)
+        for loss in losses:
+            self._alike[_told_of(loss)].append(loss)
+            if loss.history:
+                self._by_history[id(loss.history)].append(loss)
+            else:
+                self._without[loss.vhost, loss.queue].append(loss)
+        self._consumed = {(each.vhost, each.queue): each for each in recording.consumed}
+        self._seen = _as_seen(clients_seen(recording))
+        self._published = Clients(publish=self._seen.publish)
+        self._causes = self._causes_under(self._seen)
+        self._causes_of_publishes = self._causes_under(self._published)
+        self.explained: set[int] = set()
+
+    def _causes_under(self, clients: Clients) -> set[object]:
+        if not clients.publish:  # else anything would be published
+            return set()
+        publishes, _ = published(self._flows, clients)
+        return set(causes(Walk(flow, vhost, publishes, clients) for vhost, flow in self._flows.items()))
+
+    @property
+    def unexplained(self) -> list[Lost]:
+        """The recorded losses from queues that no finding is about."""
+        every = enumerate(self._recording.lost)
+        return [lost for place, lost in every if lost.queue is not None and place not in self.explained]
+
+    def judged(self, finding: Finding) -> Finding:
+        """Return the finding with what it rests on."""
+        basis, text = self._basis(finding)
+        return msgspec.structs.replace(finding, basis=basis, basis_text=text)
+
+    def _basis(self, finding: Finding) -> tuple[Basis, str]:
+        losses = self._losses_of(finding)
+        if not losses:
+            return self._basis_of_object(finding)
+        lost = {
+            place: each for place, each in enumerate(self._recording.lost) if any(_is_of(each, loss) for loss in losses)
+        }
+        if lost:
+            self.explained |= lost.keys()
+            return "seen", _happened(list(lost.values()))
+        follows = [loss for loss in losses if cause(loss) in self._causes]
+        if follows:
+            return "follows", f"{self._did(follows[0])}; nothing else is needed but time, or more messages"
+        missing = min((list(self._missing(loss)) for loss in losses), key=len)
+        return "assumed", f"it takes {together([takes for takes, _ in missing])}; {_has(has for _, has in missing)}"
+
+    def _losses_of(self, finding: Finding) -> list[Loss]:
+        """Return the losses that a finding is about: that of its history, and its like from the same queue.
+
+        Without a history, those from its queue that the same rule decides.
+        """
+        if not finding.history:
+            at = self._without.get((finding.about.vhost, finding.about.name), [])
+            return [loss for loss in at if finding.because.startswith(str(loss.rule))]
+        shown = self._by_history.get(id(finding.history), [])
+        if _OF_CONSUMERS.get(finding.name) == DELIVERY_LIMIT:
+            return shown
+        return [each for told_of in dict.fromkeys(map(_told_of, shown)) for each in self._alike[told_of]]
+
+    def _did(self, loss: Loss) -> str:
+        """Say what clients did that the loss takes."""
+        first = loss.path[0].queue if loss.path else loss.queue
+        entered = self._at(loss.vhost, first).entered
+        said = [f"{counted(entered, 'message')} came into '{first}'"] if entered else []
+        for queue, reason in _deaths(loss):
+            if reason in _DOES:
+                said.append(f"consumers of '{queue}' {_DONE[reason]} {self._times(loss.vhost, queue, reason):,}")
+        return together(said) or f"messages were published that come into '{first}'"
+
+    def _missing(self, loss: Loss) -> Iterator[tuple[str, str]]:
+        """Yield what the loss takes that clients were not seen to do, each with what the recording has instead."""
+        flow = self._flows[loss.vhost]
+        if cause(loss) not in self._causes_of_publishes:
+            to = f"exchange '{loss.publish.exchange}'" if loss.publish.exchange else "the default exchange"
+            takes = f"a publish to {to} with a routing key like '{loss.publish.routing_key}'"
+            yield takes, f"{counted(messages(self._recording), 'message')}, and none that is routed like that"
+        found = False
+        for queue, reason in dict.fromkeys(_deaths(loss)):
+            if reason in _DOES and not self._times(loss.vhost, queue, reason):
+                found = True
+                yield f"a consumer of '{queue}' that {_DOES[reason]}", self._instead(loss.vhost, queue, reason)
+        if loss.fate == REMOVED and not found and not is_consumed(self._at(loss.vhost, loss.queue)):
+            yield f"a consumer of '{loss.queue}' that leaves", f"no consumer of '{loss.queue}'"
+        elif not found and cause(loss) in self._causes_of_publishes:
+            line = ruled_out_by(loss, flow, self._seen)
+            yield "something else of clients", self._seen.said(line) if line else "nothing that leads there"
+
+    def _instead(self, vhost: str, queue: str, reason: str) -> str:
+        consumed = self._at(vhost, queue)
+        if not is_consumed(consumed):
+            return f"no consumer of '{queue}'"
+        if not consumed.deliveries:
+            return f"no delivery from '{queue}'"
+        ends = endings(consumed)
+        if not ends:
+            return f"{counted(consumed.deliveries, 'delivery')} from '{queue}', and not how they ended"
+        return f"{ends} of '{queue}', and {_NOT_DONE[reason]}"
+
+    def _times(self, vhost: str, queue: str, reason: str) -> int:
+        consumed = self._at(vhost, queue)
+        return consumed.rejected if reason == REJECTED else consumed.requeued + consumed.abandoned
+
+    def _at(self, vhost: str, queue: str) -> Consumed:
+        return self._consumed.get((vhost, queue)) or Consumed(vhost=vhost, queue=queue)
+
+    def _basis_of_object(self, finding: Finding) -> tuple[Basis, str]:
+        """Return what a finding rests on that shows no loss: whether clients use its object."""
+        about = finding.about
+        reason = _OF_CONSUMERS.get(finding.name)
+        if about.kind == "queue" and reason is not None:
+            times = self._times(about.vhost, about.name, reason)
+            if times:
+                return "follows", f"consumers of '{about.name}' {_DONE[reason]} {times:,}"
+            instead = self._instead(about.vhost, about.name, reason)
+            return "assumed", f"it takes a consumer of '{about.name}' that {_DOES[reason]}; {_has([instead])}"
+        if about.kind == "queue":
+            consumed = self._at(about.vhost, about.name)
+            used = [
+                *([f"{counted(consumed.entered, 'message')} came into it"] if consumed.entered else []),
+                *([f"{counted(consumed.deliveries, 'delivery')} left it"] if consumed.deliveries else []),
+            ]
+            if used:
+                return "follows", together(used)
+            return "assumed", f"it takes messages in '{about.name}'; the recording has none from clients"
+        if about.kind == "exchange":
+            times = sum(
+                each.times
+                for each in self._recording.published
+                if (each.vhost, each.exchange) == (about.vhost, about.name)
+            )
+            if times:
+                return "follows", f"clients published {counted(times, 'message')} to it"
+            return "assumed", f"it takes messages to '{about.name}'; the recording has none from clients"
+        return "follows", "it is so whatever clients do"
+
+
+def broken_promises(recording: Recording) -> set[tuple[str, str, str]]:
+    """Return the virtual hosts, queues and reasons of the deaths by which messages were lost."""
+    return {(each.vhost, each.queue, each.reason or "") for each in recording.lost if each.queue is not None}
+
+
+def _as_seen(clients: Clients) -> Clients:
+    """Return clients who do nothing that was not seen, where it is open what they do."""
+    queues = (
+        msgspec.structs.replace(each, on_failure=()) if each.consumers is None and each.on_failure is None else each
+        for each in clients.queue
+    )
+    return msgspec.structs.replace(clients, queue=tuple(queues))
+
+
+def _told_of(loss: Loss) -> tuple[str, str | None, str]:
+    """Return what the losses of one finding have in common: the queue that is to blame, and the fate."""
+    return loss.vhost, loss.target if loss.fate == REFUSED else loss.queue, loss.fate
+
+
+def _deaths(loss: Loss) -> Iterator[tuple[str, str]]:
+    """Yield the queues in which a message dies until it is lost, each with the reason."""
+    yield from ((hop.queue, hop.reason) for hop in loss.path)
+    yield loss.queue, loss.reason
+
+
+def _is_of(lost: Lost, loss: Loss) -> bool:
+    """Return whether messages were lost in that way."""
+    if lost.event == Event.NACKED or loss.fate == REFUSED:  # of which the full queue tells
+        refused = lost.event == Event.NACKED and loss.fate == REFUSED
+        return refused and lost.vhost == loss.vhost and lost.queue in (loss.queue, loss.target)
+    if (lost.vhost, lost.queue, lost.reason or "") != (loss.vhost, loss.queue, loss.reason):
+        return False
+    if (lost.event == Event.CYCLE_DROPPED) != (loss.fate == "cycle"):
+        return False
+    return (lost.event == Event.PURGED) == (loss.fate == REMOVED)
+
+
+def _happened(lost: list[Lost]) -> str:
+    first = lost[0]
+    to = f"exchange '{first.exchange}'" if first.exchange else "the default exchange"
+    what = counted(sum(each.times for each in lost), "message")
+    return f"{what} lost like this; the first, published to {to} with routing key '{first.routing_key}'"
+
+
+def _has(instead: Iterable[str]) -> str:
+    return f"the recording has {together(list(dict.fromkeys(instead)))}"

@@ -1,0 +1,192 @@
+"""What a recording says of an application on its own: what was refused to its clients, and what nobody was told of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+import msgspec
+
+from dlx.message_flow import MessageFlow
+from dlx.releases import Release
+from simulator.analysis.findings import SEVERITIES, Severity
+from simulator.events import Event
+from simulator.record.recording import Lost, Published, Recording
+from simulator.record.seen_clients import counted, messages, together
+from simulator.time_spans import span
+
+NAMED_MAX = 3
+STORY_MAX = 8
+Kind = Literal[
+    "refused", "unroutable", "lost", "returned", "full", "x-death", "counter", "timed-out", "expiration"
+]  # fmt: skip
+_LOOKED_FOR = 404
+"""The code of what is not there: many clients ask whether it is."""
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """One fact of a recording.
+
+    Attributes:
+        kind: what it is about; ``refused`` comes first.
+        severity: ``error`` where messages were lost, as for findings.
+        text: the fact in a sentence.
+        story: what happened to the first message, in sentences, where it was lost.
+    """
+
+    kind: Kind
+    severity: Severity
+    text: str
+    story: tuple[str, ...] = ()
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """What an answer says of the recording that it rests on.
+
+    Attributes:
+        of, release, command: as in ``Recording``.
+        ms: how long it took; ``None`` while it goes on.
+        clients, messages: how many connected, and how many messages they published.
+        not_seen: what it cannot know, in clauses.
+        lost: the messages that were lost in it, of which nobody was told.
+        facts: what it says on its own.
+    """
+
+    of: str
+    release: str
+    command: tuple[str, ...]
+    ms: int | None
+    clients: int
+    messages: int
+    not_seen: tuple[str, ...]
+    lost: tuple[Lost, ...]
+    facts: tuple[Fact, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What was recorded, in one sentence."""
+        of = "the simulated broker" if self.of == "simulator" else self.of
+        by = f", by `{' '.join(self.command)}`" if self.command else ""
+        how_long = "" if self.ms is None else f" in {span(self.ms * 1_000)}"
+        who = f"{counted(self.messages, 'message')} of {counted(self.clients, 'client')}"
+        return f"Recorded{how_long} on {of}{by}: {who}"
+
+
+def recorded(recording: Recording, facts: Iterable[Fact] = ()) -> Recorded:
+    """Return what an answer says of the recording."""
+    ended = recording.ended_us
+    found = sorted(facts, key=lambda each: (each.kind != "refused", SEVERITIES.index(each.severity)))
+    return Recorded(
+        recording.of,
+        recording.release,
+        tuple(recording.command),
+        None if ended is None else (ended - recording.began_us) // 1_000,
+        len(recording.connections),
+        messages(recording),
+        tuple(recording.not_seen),
+        tuple(recording.lost),
+        tuple(found),
+    )
+
+
+def taken_from(recording: Recording, source: object) -> str:
+    """Say from which recording an answer takes what clients did, and what that cannot know."""
+    found = recorded(recording)
+    more = "".join(f" Not recorded: {each}." for each in found.not_seen)
+    return f"What clients did is taken from {source}. {found.sentence}.{more}"
+
+
+def facts_of(
+    recording: Recording, release: Release, flows: Mapping[str, MessageFlow], unexplained: Iterable[Lost]
+) -> Iterator[Fact]:
+    """Yield what a recording says on its own; ``unexplained``: the losses that no finding is about."""
+    yield from _refusals(recording)
+    yield from _publishes(recording, release)
+    for lost in unexplained:
+        where = f"'{lost.queue}'{_in(lost.vhost)} ({lost.reason or _HOW.get(lost.event, lost.event)})"
+        told = f"{counted(lost.times, 'message')} lost from {where}: no finding explains it"
+        yield Fact("lost", "error", told, tuple(lost.story[:STORY_MAX]))
+    for each in recording.consumed:
+        at = f"'{each.queue}'{_in(each.vhost)}"
+        if each.timed_out:
+            closed = counted(each.timed_out, "channel")
+            yield Fact("timed-out", "warning", f"the consumer timeout closed {closed} of consumers of {at}")
+        flow = flows.get(each.vhost)
+        limit = flow.settings(each.queue).delivery_limit if flow and each.queue in flow.topology.queues else None
+        counters = sorted({name for one in recording.published if one.vhost == each.vhost for name in one.counters})
+        if each.republished and counters and limit is not None:
+            names = together([f"'{name}'" for name in counters])
+            yield Fact(
+                "counter",
+                "note",
+                f"clients count tries in header {names} and publish messages of {at} again, and the queue has a "
+                f"delivery limit of {limit} besides: that counts what goes back to the queue, not what is published",
+            )
+
+
+_HOW = {Event.PURGED.value: "the queue was purged, deleted or expired"}
+
+
+def _refusals(recording: Recording) -> Iterator[Fact]:
+    for each in recording.refusals:
+        who = together(list(recording.clients_of(each.connections))) or "a client"
+        times = f", {each.times:,} times" if each.times > 1 else ""
+        text = f"{each.method}{_in(each.vhost)} was refused to {who}: {each.code} {each.text}{times}"
+        yield Fact("refused", "note" if each.code == _LOOKED_FOR else "warning", text)
+
+
+def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
+    """Yield what became of publishes, for each exchange."""
+    by_exchange: dict[tuple[str, str], list[Published]] = defaultdict(list)
+    for each in recording.published:
+        by_exchange[each.vhost, each.exchange].append(each)
+    told = 0
+    for (vhost, exchange), found in by_exchange.items():
+        to = (f"exchange '{exchange}'" if exchange else "the default exchange") + _in(vhost)
+        gone = [each for each in found if each.unroutable > each.returned]
+        if gone:
+            count = sum(each.unroutable - each.returned for each in gone)
+            told += count
+            what = f"{counted(count, 'message')} to {to} with {_keys(gone)} reached no queue"
+            who = together(list(recording.clients_of([number for each in gone for number in each.connections])))
+            by = f" Published by {who}" if who else ""
+            yield Fact("unroutable", "warning", f"{what}, and nobody was told: publish them as mandatory.{by}".strip())
+        back = [each for each in found if each.returned]
+        if back:
+            what = f"{counted(sum(each.returned for each in back), 'message')} to {to} with {_keys(back)}"
+            yield Fact("returned", "warning", f"{what} reached no queue and went back to the publisher")
+        full = [each for each in found if each.refused]
+        if full:
+            what = f"{counted(sum(each.refused for each in full), 'message')} to {to} with {_keys(full)}"
+            yield Fact("full", "warning", f"a full queue refused {what} (basic.nack)")
+        again = [each for each in found if each.with_x_death]
+        if again:
+            what = counted(sum(each.with_x_death for each in again), "message")
+            counts_on = release.client_deaths_continued
+            yield Fact(
+                "x-death",
+                "note" if counts_on else "warning",
+                f"{what} to {to} with {_keys(again)} had the x-death of an earlier delivery: RabbitMQ {release.name} "
+                + ("counts on from it" if counts_on else "does not count on from it"),
+            )
+        timed = [each for each in found if each.least_expiration_ms is not None]
+        if timed:
+            least = min(each.least_expiration_ms or 0 for each in timed)
+            most = max(each.most_expiration_ms or 0 for each in timed)
+            text = f"messages to {to} with {_keys(timed)} had an expiration of {least:,} to {most:,} ms"
+            yield Fact("expiration", "note", f"{text}: findings are about messages without one")
+    gone_in_all = sum(each.times for each in recording.lost if each.queue is None)
+    if gone_in_all > told:
+        what = counted(gone_in_all - told, "message")
+        yield Fact("unroutable", "warning", f"{what} with further routing keys reached no queue, and nobody was told")
+
+
+def _keys(found: list[Published]) -> str:
+    named = ", ".join(f"'{each.routing_key}'" for each in found[:NAMED_MAX])
+    more = f" and {len(found) - NAMED_MAX:,} more" if len(found) > NAMED_MAX else ""
+    return f"routing key {named}{more}"
+
+
+def _in(vhost: str) -> str:
+    return "" if vhost == "/" else f" in virtual host '{vhost}'"

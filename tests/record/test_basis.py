@@ -1,0 +1,348 @@
+"""What a recording shows of clients takes the place of assumptions: in lint, fuzz, explain and upgrade."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+
+from simulator.capture.journal import CaptureFile
+from simulator.capture.schema import Observation
+from simulator.cli.main import main
+from simulator.record.recording import Consumed, Lost, Published, Refusal, read_recording
+from simulator.record.seen_clients import clients_seen
+from tests.record.made import binding, celery, exchange, queue, write
+
+Capture = pytest.CaptureFixture[str]
+
+
+def printed(capsys: Capture, *args: str, status: int | None = None) -> str:
+    found = main(list(args))
+    out, err = capsys.readouterr()
+    assert status in (None, found), err
+    return str(out)
+
+
+def report(capsys: Capture, *args: str) -> Any:
+    return json.loads(printed(capsys, *args, "--json"))
+
+
+def findings(capsys: Capture, folder: str, *args: str) -> list[tuple[str, str, str]]:
+    """The findings of lint, in order: rule, object, and what it rests on."""
+    found = report(capsys, "lint", folder, *args)["findings"]
+    return [(each["code"], each["object"], each["basis"]) for each in found]
+
+
+def facts(capsys: Capture, folder: str, *args: str) -> list[tuple[str, str]]:
+    return [(each["kind"], each["text"]) for each in report(capsys, "lint", folder, *args)["recording"]["facts"]]
+
+
+def work(folder: Path, **rest: Any) -> str:
+    """A quorum queue without a dead-letter exchange to which a client publishes."""
+    given: dict[str, Any] = {
+        "queues": (queue("work", type="quorum", delivery_limit=3),),
+        "published": [Published(vhost="/", exchange="", routing_key="work", times=5)],
+    }
+    return write(folder, **(given | rest))
+
+
+def did(**counts: int) -> list[Consumed]:
+    return [Consumed(vhost="/", queue="work", entered=5, consumers=1, deliveries=5, **counts)]
+
+
+def test_a_recording_is_its_definitions(tmp_path: Path, capsys: Capture) -> None:
+    folder = celery(tmp_path / "app")
+    found = report(capsys, "lint", folder)
+    assert {each["place"]["file"] for each in found["findings"]} == {f"{folder}/definitions.json"}
+    assert not [each for each in found["assumed"] if "omits" in each]
+    for command in (["settings", folder], ["graph", folder]):
+        assert "emails" in printed(capsys, *command, status=0)
+
+
+def test_seen_comes_before_what_follows_and_that_before_what_is_assumed(tmp_path: Path, capsys: Capture) -> None:
+    folder = celery(tmp_path / "app")
+    assert findings(capsys, folder) == [
+        ("DLX002", "emails", "seen"),
+        ("DLX003", "celery", "follows"),
+        ("DLX002", "reports", "assumed"),
+    ]
+    text = printed(capsys, "lint", folder, status=1)
+    assert (
+        "seen: 3 messages lost like this; the first, published to exchange 'celery' with routing key 'emails'" in text
+    )
+    assert "follows: 140 messages came into 'celery' and consumers of 'celery' rejected 4" in text
+    assert "assumed: it takes a consumer of 'reports' that returns messages; the recording has 6 acks" in text
+    assert "196 messages of 2 clients" in text
+    assert "Not recorded: what other brokers got." in text
+
+
+def test_what_the_broker_refused_comes_first(tmp_path: Path, capsys: Capture) -> None:
+    folder = celery(tmp_path / "app")
+    (kind, text), *_ = facts(capsys, folder)
+    assert kind == "refused"
+    assert text.startswith("queue.declare was refused to worker@host (py-amqp 5.2.0): 406 PRECONDITION_FAILED")
+    assert printed(capsys, "lint", folder).index("refused:") < printed(capsys, "lint", folder).index("DLX002")
+
+
+def test_a_refusal_alone_is_told_with_exit_code_1(tmp_path: Path, capsys: Capture) -> None:
+    refused = [Refusal(vhost="/", method="queue.declare", code=406, text="PRECONDITION_FAILED")]
+    folder = write(tmp_path / "app", queues=(queue("plain"),), refusals=refused)
+    assert "406 PRECONDITION_FAILED" in printed(capsys, "lint", folder, status=1)
+    assert "406 PRECONDITION_FAILED" in printed(capsys, "lint", folder, "--fail-on", "lost", status=0)
+
+
+@pytest.mark.parametrize(
+    ("consumed", "basis", "words"),
+    [
+        (did(acked=2, requeued=3), "follows", "consumers of 'work' returned 3"),
+        (did(acked=4, abandoned=1), "follows", "consumers of 'work' returned 1"),
+        (did(acked=5), "assumed", "5 acks of 'work', and nothing returned"),
+        (did(), "assumed", "5 deliveries from 'work', and not how they ended"),
+        ([], "assumed", "no consumer of 'work'"),
+    ],
+)
+def test_a_return_that_a_loss_takes_was_seen_or_not(
+    tmp_path: Path, capsys: Capture, consumed: list[Consumed], basis: str, words: str
+) -> None:
+    folder = work(tmp_path / "app", consumed=consumed)
+    (found,) = [each for each in report(capsys, "lint", folder)["findings"] if each["code"] == "DLX002"]
+    assert (found["basis"], words in found["basis_text"]) == (basis, True)
+
+
+def test_nothing_vanishes_because_it_was_not_seen(tmp_path: Path, capsys: Capture) -> None:
+    folder = celery(tmp_path / "app")
+    alone = report(capsys, "lint", f"{folder}/definitions.json")["findings"]
+    assert {(code, about) for code, about, _ in findings(capsys, folder)} >= {
+        (each["code"], each["object"]) for each in alone
+    }
+
+
+def test_a_routing_key_that_nobody_published_is_assumed(tmp_path: Path, capsys: Capture) -> None:
+    topology: dict[str, Any] = {
+        "exchanges": (exchange("shop", "topic"), exchange("dead", "direct")),
+        "queues": (queue("orders", message_ttl=1_000, dead_letter_exchange="dead"), queue("failed")),
+        "bindings": (
+            binding("shop", "orders", "order.#"),
+            binding("dead", "failed", "order.paid"),
+        ),
+    }
+    paid = Published(vhost="/", exchange="shop", routing_key="order.paid", times=7)
+    other = msgspec.structs.replace(paid, routing_key="order.sent", times=2)
+    folder = write(tmp_path / "paid", **topology, published=[paid])
+    assert ("DLX003", "orders", "assumed") in findings(capsys, folder)
+    assert "7 messages, and none that is routed like that" in printed(capsys, "lint", folder)
+    folder = write(tmp_path / "both", **topology, published=[paid, other])
+    assert ("DLX003", "orders", "follows") in findings(capsys, folder)
+
+
+def test_a_promise_that_consumers_broke_is_a_finding(tmp_path: Path, capsys: Capture) -> None:
+    lost = [
+        Lost(vhost="/", event="dropped", queue="plain", reason="rejected", exchange="", routing_key="plain", times=2)
+    ]
+    consumed = [Consumed(vhost="/", queue="plain", entered=2, consumers=1, deliveries=2, rejected=2)]
+    folder = write(tmp_path / "app", queues=(queue("plain"),), consumed=consumed, lost=lost)
+    found = report(capsys, "lint", folder)
+    assert [(each["code"], each["severity"], each["basis"]) for each in found["findings"]] == [
+        ("DLX002", "error", "seen")
+    ]
+    assert not [each for each in found["assumed"] if "no consumer rejects" in each]
+    assert not found["recording"]["facts"]
+
+
+def test_a_loss_that_no_finding_is_about_is_told_as_seen(tmp_path: Path, capsys: Capture) -> None:
+    lost = [Lost(vhost="/", event="purged", queue="plain", reason=None, exchange="", routing_key="plain", times=1,
+                 story=["it was published", "queue 'plain' was deleted"])]  # fmt: skip
+    folder = write(tmp_path / "app", queues=(queue("plain"),), lost=lost)
+    ((kind, text),) = facts(capsys, folder)
+    assert kind == "lost"
+    assert text.startswith("1 message lost from 'plain'")
+    assert "queue 'plain' was deleted" in printed(capsys, "lint", folder, "--fail-on", "lost", status=1)
+
+
+def test_what_became_of_publishes_is_told(tmp_path: Path, capsys: Capture) -> None:
+    published = [
+        Published(vhost="/", exchange="shop", routing_key="a", times=9, unroutable=4, connections=[2]),
+        Published(vhost="/", exchange="shop", routing_key="b", times=2, unroutable=2, returned=2),
+        Published(vhost="/", exchange="shop", routing_key="c", times=5, refused=3),
+        Published(vhost="/", exchange="shop", routing_key="d", times=5, least_expiration_ms=10, most_expiration_ms=900),
+    ]
+    folder = write(tmp_path / "app", exchanges=(exchange("shop", "direct"),), published=published)
+    told = dict(facts(capsys, folder))
+    assert told["unroutable"].startswith("4 messages to exchange 'shop' with routing key 'a' reached no queue")
+    assert told["unroutable"].endswith("Published by web (py-amqp 5.2.0)")
+    assert "'b' reached no queue and went back" in told["returned"]
+    assert "refused 3 messages" in told["full"]
+    assert "an expiration of 10 to 900 ms" in told["expiration"]
+
+
+@pytest.mark.parametrize(("release", "words"), [("3.13.7", "counts on from it"), ("4.3.0", "does not count on")])
+def test_x_death_that_clients_publish_is_told(tmp_path: Path, capsys: Capture, release: str, words: str) -> None:
+    again = [Published(vhost="/", exchange="", routing_key="work", times=3, republished=3, with_x_death=3)]
+    folder = work(tmp_path / "app", published=again, release=release)
+    told = report(capsys, "lint", folder)
+    assert words in dict(facts(capsys, folder))["x-death"]
+    assert not [each for each in told["assumed"] if "CC, BCC or x-death" in each]
+
+
+def test_a_counter_next_to_a_delivery_limit_is_told(tmp_path: Path, capsys: Capture) -> None:
+    again = [Published(vhost="/", exchange="", routing_key="work", times=8, republished=3, counters={"tries": 3})]
+    consumed = did(acked=5)
+    folder = work(tmp_path / "app", published=again, consumed=[msgspec.structs.replace(consumed[0], republished=3)])
+    assert "count tries in header 'tries'" in dict(facts(capsys, folder))["counter"]
+
+
+def test_equal_findings_say_how_many_rest_on_what(tmp_path: Path, capsys: Capture) -> None:
+    names = [f"jobs-{number}" for number in range(4)]
+    lost = [
+        Lost(vhost="/", event="dropped", queue=names[2], reason="expired", exchange="", routing_key=names[2], times=1)
+    ]
+    published = [Published(vhost="/", exchange="", routing_key=name, times=1) for name in names[:3]]
+    queues = tuple(queue(name, message_ttl=1_000) for name in names)
+    text = printed(capsys, "lint", write(tmp_path / "app", queues=queues, published=published, lost=lost))
+    assert "seen (1 seen, 2 follows, 1 assumed): 1 message lost like this" in text
+
+
+def test_machines_are_told_the_basis(tmp_path: Path, capsys: Capture) -> None:
+    folder = celery(tmp_path / "app")
+    (run,) = json.loads(printed(capsys, "lint", folder, "--format", "sarif"))["runs"]
+    assert [each["properties"]["basis"] for each in run["results"]] == ["seen", "follows", "assumed"]
+    assert run["properties"]["recordings"][0]["messages"] == 196
+    suite = ElementTree.fromstring(printed(capsys, "lint", folder, "--format", "junit"))
+    cases = suite.findall("testcase")
+    assert suite.get("tests") == str(len(cases))
+    assert suite.get("failures") == str(sum(case.find("failure") is not None for case in cases))
+    assert any("Seen: 3 messages lost" in (each.text or "") for each in suite.iter("failure"))
+    lines = printed(capsys, "lint", folder, "--format", "github").splitlines()
+    assert lines[0].startswith("::warning title=refused::queue.declare")
+    assert any("%0AFollows: 140 messages" in each for each in lines)
+
+
+def test_definitions_that_are_no_recording_have_no_basis(tmp_path: Path, capsys: Capture) -> None:
+    folder = celery(tmp_path / "app")
+    found = report(capsys, "lint", f"{folder}/definitions.json")
+    assert "recording" not in found
+    assert not any("basis" in each for each in found["findings"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("{", "not a recording"), ('{"format": 99}', "another version of dlx"), ('{"lost": 1}', "lost")]
+)
+def test_a_recording_that_cannot_be_read_is_named(tmp_path: Path, capsys: Capture, text: str, words: str) -> None:
+    folder = celery(tmp_path / "app")
+    (tmp_path / "app" / "recording.json").write_text(text)
+    assert main(["lint", folder]) == 65
+    error = " ".join(capsys.readouterr().err.split())
+    assert f"{folder}/recording.json" in error
+    assert words in error
+
+
+def test_fuzz_does_what_clients_did(tmp_path: Path, capsys: Capture) -> None:
+    folder = celery(tmp_path / "app")
+    found = report(capsys, "fuzz", folder, "--all", "--seconds", "20")
+    assert {(each["queue"], each["reason"]) for each in found["findings"]} == {
+        ("celery", "rejected"),
+        ("emails", "expired"),
+    }
+    assert "196 messages of 2 clients" in found["recording"]
+    assert any("(recorded: 6 acks of 'reports')" in each for each in found["assumed"])
+    assert any("'failed' (recorded: no consumer of 'failed')" in each for each in found["assumed"])
+
+
+def test_what_is_stated_wins_over_what_was_seen(tmp_path: Path, capsys: Capture) -> None:
+    folder = celery(tmp_path / "app")
+    given = ("--publish", "celery", "reports", "--on-failure", "requeue", "--all", "--seconds", "20")
+    found = report(capsys, "fuzz", folder, *given)
+    assert [(each["queue"], each["reason"]) for each in found["findings"]] == [("reports", "delivery_limit")]
+    assert not any("acks" in each for each in found["assumed"])
+    (tmp_path / "dlx.toml").write_text('[[clients.queue]]\nname = "reports"\non_failure = ["requeue"]\n')
+    found = report(capsys, "fuzz", folder, "--all", "--seconds", "20")
+    assert ("reports", "delivery_limit") in {(each["queue"], each["reason"]) for each in found["findings"]}
+    assert any("(clients.queue[0].on_failure)" in each for each in found["assumed"])
+    assert any("(recorded: 132 acks and 4 rejects of 'celery')" in each for each in found["assumed"])
+
+
+def test_what_a_recording_cannot_know_stays_open(tmp_path: Path) -> None:
+    folder = work(tmp_path / "app", consumed=did(), not_seen=["how deliveries ended"])
+    seen = clients_seen(read_recording(folder))
+    assert seen.failures("/", "work") is None
+    assert seen.consumes("/", "work")
+
+
+def test_explain_says_what_consumers_did(tmp_path: Path, capsys: Capture) -> None:
+    folder = celery(tmp_path / "app")
+    text = printed(capsys, "explain", folder, "--publish", "celery", "celery")
+    assert "ack (seen 132 times): it is done with" in text
+    assert "reject (seen 4 times): lost" in text
+    assert "requeue, nack or crash (not seen)" in text
+    assert f"taken from {folder}" in text
+    document = report(capsys, "explain", folder, "--publish", "celery", "celery")
+    assert [each.get("seen") for each in document["missing"][0]["possibilities"]] == [132, 4, 0]
+
+
+def test_explain_finds_a_message_of_the_recording(tmp_path: Path, capsys: Capture) -> None:
+    folder = celery(tmp_path / "app")
+    rows = CaptureFile(tmp_path / "app" / "trace.jsonl")
+    published = Observation(
+        time_us=2_000_000, file="trace.log", line=0, event="published", node="", connection="c", vhost="/",
+        user="guest", channel=1, exchange="celery", queue=None, routed_queues=["celery"], routing_keys=["celery"],
+        redelivered=None, message="m1", message_id="task-7", expiration=None, properties="{}", headers="{}",
+        broker_headers="{}", x_death=None, x_death_times=None, payload=b"",
+    )  # fmt: skip
+    delivered = msgspec.structs.replace(published, event="delivered", queue="celery", routed_queues=None,
+                                        redelivered=False, time_us=2_500_000)  # fmt: skip
+    rows.append(published)
+    rows.append(delivered)
+    rows.close()
+    text = printed(capsys, "explain", folder, "--message", "task-7")
+    assert "the queue 'celery' handed it to a consumer" in text
+
+
+def test_a_loss_for_another_reason_is_no_basis_of_a_delivery_limit(tmp_path: Path, capsys: Capture) -> None:
+    lost = [Lost(vhost="/", event="unroutable", queue="work", reason="rejected", exchange="", routing_key="", times=2)]
+    topology = {
+        "queues": (queue("work", type="quorum", dead_letter_exchange="dead"),),
+        "exchanges": (exchange("dead", "fanout"),),
+    }
+    folder = work(tmp_path / "app", **topology, lost=lost, consumed=did(acked=3, rejected=2))
+    assert findings(capsys, folder) == [("DLX003", "work", "seen"), ("DLX010", "work", "assumed")]
+
+
+def test_a_full_queue_that_refused_a_dead_letter_is_seen(tmp_path: Path, capsys: Capture) -> None:
+    folder = write(
+        tmp_path / "app",
+        queues=(
+            queue("work", message_ttl=10, dead_letter_exchange="", dead_letter_routing_key="full"),
+            queue("full", max_length=2, overflow="reject-publish"),
+        ),
+        published=[Published(vhost="/", exchange="", routing_key="work", times=3)],
+        lost=[Lost(vhost="/", event="nacked", queue="full", reason="maxlen", exchange="", routing_key="work", times=1)],
+    )
+    assert ("DLX014", "full", "seen") in findings(capsys, folder)
+    assert not facts(capsys, folder)
+
+
+def test_a_queue_that_goes_with_its_consumer_takes_one(tmp_path: Path, capsys: Capture) -> None:
+    answers = {**queue("answers"), "auto_delete": True}
+    given: dict[str, Any] = {
+        "queues": (answers,),
+        "published": [Published(vhost="/", exchange="", routing_key="answers", times=3)],
+    }
+    folder = write(tmp_path / "alone", **given)
+    assert findings(capsys, folder) == [("DLX023", "answers", "assumed")]
+    consumed = [Consumed(vhost="/", queue="answers", entered=3, consumers=1, deliveries=3, acked=3)]
+    folder = write(tmp_path / "consumed", **given, consumed=consumed)
+    assert findings(capsys, folder) == [("DLX023", "answers", "follows")]
+
+
+def test_upgrade_says_what_was_seen_of_each_change(tmp_path: Path, capsys: Capture) -> None:
+    folder = work(tmp_path / "app", consumed=did(requeued=12, abandoned=2), release="3.13.7")
+    found = report(capsys, "upgrade", folder, "--to", "4.3")
+    seen = {each["behaviour"]: each["seen"] for each in found["changes"] if "seen" in each}
+    expected = "12 requeues and 2 deliveries that a closed channel gave back at 'work'"
+    assert seen["quorum_delivery_limit_counts"] == expected
+    assert "taken from" in found["recording"]
+    assert "seen: 12 requeues" in printed(capsys, "upgrade", folder, "--to", "4.3")
