@@ -8,17 +8,22 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
+from click.core import ParameterSource
 
 from dlx.releases import DEFAULT
 from simulator.bootstrap import start_broker
-from simulator.capture.capture_errors import CaptureError
-from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example
+from simulator.capture.capture_errors import CaptureError, CaptureUnavailable
+from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
+from simulator.cli.given_server import given_url, server_options
 from simulator.cli.lint import FAIL_ON, lint
 from simulator.cli.options import DEFINITIONS, OWN_OR_DEFAULT, RELEASE, chosen_release
+from simulator.cli.progress import progress
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError
+from simulator.extras import check_installed
 from simulator.record.command import RecordedCommand, check_templates, prepare_folder
 from simulator.record.recording import Recording, RecordingError
 from simulator.sources import definitions_from_file
@@ -28,6 +33,8 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|min|h|)")
 _SECONDS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "min": 60, "h": 3600}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 PORT = click.IntRange(0, 65535)
+_OF_COMMANDS = {"command", "release", "definitions", "clock", "rate", "port", "management_port", "environment"}
+_OF_SERVERS = {"vhost", "amqp_url", "enable"}
 
 
 class TimeSpan(click.ParamType):  # type: ignore[type-arg]  # which takes an argument from click 8.4 on
@@ -64,10 +71,11 @@ def _templates(_context: click.Context, _parameter: click.Parameter, given: tupl
     epilog=example(
         "dlx record -- npm test",
         "dlx record --release 3.13 --out before -- celery -A shop worker",
+        "dlx record --url http://localhost:15672/ --for 10m",
         "dlx record --env MESSENGER_TRANSPORT_DSN={amqp_url}/orders --for 30s -- php bin/console messenger:consume",
     )
 )
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")
 @click.option(
     "--out",
     "folder",
@@ -109,7 +117,20 @@ def _templates(_context: click.Context, _parameter: click.Parameter, given: tupl
     help="Variable for the command, made of {amqp_url}, {management_url}, {host}, {port}, {user}, {password} and "
     "{vhost}; repeatable. [default: AMQP_URL, RABBITMQ_URL, RABBITMQ_HOST and others that applications read]",
 )
-@click.option("--for", "seconds", type=TimeSpan(), metavar="SPAN", help="End the command after 30s, 10m or 1h.")
+@click.option("--for", "seconds", type=TimeSpan(), metavar="SPAN", help="End the recording after 30s, 10m or 1h.")
+@click.option(
+    "--url",
+    metavar="URL",
+    help="Record a running server in place of a COMMAND: the URL of its management API, http://USER@HOST:15672/.",
+)
+@click.option("--vhost", metavar="NAME", help="With --url: the virtual host to record. [default: all]")
+@click.option("--amqp-url", metavar="URL", help="With --url: where the server takes AMQP. [default: as its API says]")
+@click.option(
+    "--enable",
+    is_flag=True,
+    help="With --url: switch tracing on while it records. Without this, nothing on the server is changed.",
+)
+@server_options
 @click.option("--json", "as_json", is_flag=True, help="Print findings as JSON; what the command prints goes to stderr.")
 @click.option(
     "--fail-on",
@@ -129,6 +150,10 @@ def record(
     management_port: int,
     environment: Mapping[str, str],
     seconds: float | None,
+    url: str | None,
+    vhost: str | None,
+    amqp_url: str | None,
+    enable: bool,
     as_json: bool,
     fail_on: str | None,
 ) -> int:
@@ -142,7 +167,18 @@ def record(
     The folder has definitions.json (all that was ever declared), recording.json (who declared what, what clients
     published and how they settled deliveries, what was refused and lost) and trace.jsonl (for `dlx replay`). It has no
     bodies. The findings are those of `dlx lint FOLDER`. Exit code: that of COMMAND.
+
+    With --url it records a running server instead, as far as its management API, its events and its firehose show what
+    clients do, until --for is over or Ctrl-C.
     """
+    given = {name for name in ctx.params if ctx.get_parameter_source(name) != ParameterSource.DEFAULT}
+    if url is not None:
+        _refuse(ctx, given & _OF_COMMANDS, "not with --url, which records a running server")
+        recording = _record_server(url, folder, vhost, amqp_url, seconds, enable=enable)
+        return _told(ctx, recording, folder, as_json=as_json, fail_on=fail_on)
+    _refuse(ctx, given & _OF_SERVERS, "only with --url")
+    if not command:
+        raise click.UsageError("Missing argument 'COMMAND...', or --url for a running server.")
     if rate is not None and clock != "virtual":
         raise click.UsageError("--rate: only with --clock virtual; wall time runs as it does")
     time: Clock = WallClock() if clock == "wall" else VirtualClock(rate=rate or 0)
@@ -173,6 +209,45 @@ def record(
         return EXIT_CANNOT_RUN
     except OSError as error:
         raise Unavailable(_why_not(error, (port, management_port))) from error
+    return _told(ctx, recording, folder, as_json=as_json, fail_on=fail_on)
+
+
+def _refuse(ctx: click.Context, names: set[str], why: str) -> None:
+    """Fail with a usage error where any of these parameters is given."""
+    given = [param for param in ctx.command.params if param.name in names]
+    options = [param.opts[0] if isinstance(param, click.Option) else "COMMAND" for param in given]
+    if options:
+        raise click.UsageError(f"{', '.join(options)}: {why}")
+
+
+def _record_server(
+    url: str, folder: Path, vhost: str | None, amqp_url: str | None, seconds: float | None, *, enable: bool
+) -> Recording:
+    """Record a running server. Raises ``DataError`` and ``Unavailable``."""
+    check_installed("capture")
+    from simulator.record.live import record_server
+
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise click.UsageError("--url: expected the management URL of a server: http://USER@HOST:15672/")
+    url = given_url(url)
+    amqp_url = None if amqp_url is None else given_url(amqp_url, user_of=url)
+    try:
+        prepare_folder(folder)
+        with until_interrupted() as stopped, progress("recording", "messages") as show:
+            return record_server(
+                url, folder, seconds=seconds, vhost=vhost, enable=enable, amqp_url=amqp_url, stop=stopped.is_set,
+                progress=show,
+            )  # fmt: skip
+    except CaptureUnavailable as error:
+        raise Unavailable(str(error)) from error
+    except (RecordingError, CaptureError) as error:
+        raise DataError(str(error)) from error
+    except OSError as error:
+        raise DataError(f"{folder}: {error.strerror or error}") from error
+
+
+def _told(ctx: click.Context, recording: Recording, folder: Path, *, as_json: bool, fail_on: str | None) -> int:
+    """Print the findings of a recording; return the exit code of the command."""
     click.echo(f"dlx: {_summary(recording)}; the recording is in {folder}", err=True)
     found = ctx.invoke(lint, sources=(folder,), form="json" if as_json else "text", fail_on=fail_on)
     return recording.exit_code or (found if fail_on else 0)
@@ -180,9 +255,8 @@ def record(
 
 def _summary(recording: Recording) -> str:
     published = sum(each.times for each in recording.published) + recording.omitted
-    clients = len(recording.connections)
-    code = f"ended with {recording.exit_code}"
-    return f"the command {code}: {_count(published, 'message')} published by {_count(clients, 'connection')}"
+    did = f"{_count(published, 'message')} published, {_count(len(recording.connections), 'connection')}"
+    return did if recording.exit_code is None else f"the command ended with {recording.exit_code}: {did}"
 
 
 def _count(number: int, what: str) -> str:

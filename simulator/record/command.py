@@ -149,6 +149,7 @@ class RecordedCommand:
             loop.add_signal_handler(number, self._stop.set)
         saving = asyncio.create_task(_save_again_and_again(recorder))
         try:
+            assert listeners.amqp_url is not None
             fields = template_fields(listeners.amqp_url, listeners.management_url or "")
             self._on_ready(fields)
             exit_code = await self._run(fields)

@@ -22,12 +22,13 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
+from simulator.capture.access import credentials
 from simulator.capture.capture_errors import CaptureError, CaptureUnavailable
 from simulator.capture.connected import connected, exact_values
 from simulator.capture.firehose import CaptureLimits, read_firehose
 from simulator.capture.journal import CaptureFile
 from simulator.capture.live import tracing
-from simulator.capture.management_api import ManagementError, call, credentials, server_of
+from simulator.capture.management_api import ManagementError, call, server_of
 from simulator.capture.schema import Observation
 from simulator.definitions.secrets import redacted
 from simulator.record.recording import SECTIONS, TRACE, Recording, document_of, write_recording

@@ -62,7 +62,7 @@ def test_the_loss_of_an_application_is_found(tmp_path: Path) -> None:
     assert code == 0
     assert "the application ran" in out
     assert "DLX001 missing-dlx" in out
-    assert "1 message published by 1 connection" in err
+    assert "1 message published, 1 connection" in err
     (lost,) = read_recording(tmp_path / "dlx-recording").lost
     assert (lost.queue, lost.event, lost.reason) == ("work", "dropped", "rejected")
 
@@ -166,6 +166,10 @@ def test_an_earlier_recording_is_replaced_and_nothing_else(tmp_path: Path) -> No
         (["--for", "soon", "--", "true"], 64, "write 30s, 10m or 1h"),
         (["--rate", "60", "--", "true"], 64, "only with --clock virtual"),
         ([], 64, "COMMAND"),
+        (["--enable", "--", "true"], 64, "--enable: only with --url"),
+        (["--url", "http://localhost:1/", "--", "true"], 64, "COMMAND: not with --url"),
+        (["--url", "amqp://localhost:1/"], 64, "expected the management URL"),
+        (["--url", "http://localhost:1/"], 69, "localhost:1"),
     ],
 )  # fmt: skip
 def test_wrong_usage_says_what_would_be_right(tmp_path: Path, words: list[str], code: int, said: str) -> None:
