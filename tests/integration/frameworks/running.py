@@ -22,6 +22,8 @@ from typing import Any
 import pika
 
 import simulator
+from simulator.record.recorder import ApplicationRecorder
+from simulator.record.recording import SECTIONS, Recording
 from simulator.testing.brokers.servers import Server, ask
 
 APPLICATION_SECONDS = 60
@@ -74,6 +76,25 @@ def simulated(release: str = "4.3") -> Iterator[Server]:
     """The simulator in this process, in real time, as clients and the management API see it."""
     with simulator.serve(release, clock="wall", management_port=0) as serving:
         yield ask(f"{serving.amqp_url.replace('amqp://', 'amqp://guest:guest@')}|{serving.management_url}")
+
+
+@contextmanager
+def recorded_simulator(release: str) -> Iterator[tuple[Server, ApplicationRecorder]]:
+    """The simulator, and what is recorded of its clients."""
+    found: list[ApplicationRecorder] = []
+    with simulator.serve(release, clock="wall", management_port=0) as serving:
+        serving.run(lambda node: found.append(ApplicationRecorder(node)))
+        yield ask(f"{serving.amqp_url.replace('amqp://', 'amqp://guest:guest@')}|{serving.management_url}"), found[0]
+        serving.run(lambda _: found[0].stop())
+
+
+def check_recorded(recording: Recording, outcome: Outcome) -> None:
+    """What an application declared is recorded as the export had it, and what the export lacks was gone before."""
+    declarations = [each for each in recording.declarations if each.item["vhost"].startswith("frameworks-")]
+    items = {(each.kind, _text({**_steady(each.item), "vhost": "/"})): each.gone_us or 0 for each in declarations}
+    left = {(kind, _text(row)) for kind, section in SECTIONS.items() for row in outcome.definitions[section]}
+    assert left <= items.keys()
+    assert max((items[each] for each in items.keys() - left), default=0) <= min(items[each] for each in left)
 
 
 def run(command: Sequence[str | Path], env: Mapping[str, str], broker: Server) -> Outcome:

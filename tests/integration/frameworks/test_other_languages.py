@@ -11,17 +11,18 @@ from simulator.analysis.lint.linting import lint
 from simulator.definitions import parse_definitions
 from tests.clients.cache import UnobtainableError
 from tests.integration.frameworks.other_languages import APPLICATIONS, RELEASE, recorded, run_application
-from tests.integration.frameworks.running import simulated
+from tests.integration.frameworks.running import check_recorded, recorded_simulator, simulated
 from tests.live.servers import LiveServer
 
 
 @pytest.mark.frameworks
 @pytest.mark.parametrize("name", APPLICATIONS)
 def test_the_simulator_keeps_what_a_server_kept(name: str) -> None:
-    with simulated(RELEASE) as broker:
+    with recorded_simulator(RELEASE) as (broker, recorder):
         outcome = run_application(name, broker)
     assert outcome.exit_code == 0, outcome.output
     assert outcome.left() == recorded(name)
+    check_recorded(recorder.recording, outcome)
 
 
 @pytest.mark.parametrize("name", APPLICATIONS)

@@ -26,22 +26,24 @@ from tests.integration.frameworks.python_frameworks import (
     run_application,
     run_example,
 )
-from tests.integration.frameworks.running import simulated
+from tests.integration.frameworks.running import Outcome, check_recorded, recorded_simulator
 
 PAGES = ("celery", "kombu", "dramatiq", "faststream", "aio-pika")
 
 
-def assert_leaves_what_is_recorded(name: str, broker: Server) -> None:
+def assert_leaves_what_is_recorded(name: str, broker: Server) -> Outcome:
     outcome = run_application(name, broker)
     assert outcome.exit_code == 0, outcome.output
     assert outcome.left() == recorded(name)
+    return outcome
 
 
 @pytest.mark.frameworks
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_it_leaves_the_same_on_the_simulator(name: str) -> None:
-    with simulated(RELEASE) as broker:
-        assert_leaves_what_is_recorded(name, broker)
+    with recorded_simulator(RELEASE) as (broker, recorder):
+        outcome = assert_leaves_what_is_recorded(name, broker)
+    check_recorded(recorder.recording, outcome)
 
 
 @pytest.mark.frameworks
