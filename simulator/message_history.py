@@ -20,7 +20,6 @@ from dlx.releases import DEFAULT, Release
 from simulator.broker import Broker, NodeState, snapshots
 from simulator.events import LOSSES, Event, Happened, copies_added, losses
 from simulator.message_location import locations
-from simulator.pictures.repetitions import repeats
 from simulator.time_spans import span
 
 MESSAGES_MAX = 10_000
@@ -376,6 +375,8 @@ class RecordingBroker(Broker):
 
 def repeated(events: Sequence[Happened]) -> Iterator[tuple[Sequence[Happened], str, int]]:
     """Yield the events in parts, each with how often it comes in a row, in words (empty for once), and its end."""
+    from simulator.pictures.repetitions import repeats  # pictures are loaded when somebody looks
+
     at = 0
     for part, times in repeats([what_happened(event) for event in events]):
         size = len(part)

@@ -3,7 +3,7 @@
     from simulator.testing import Broker, Trial, assert_nothing_lost
 
 The fixture ``dlx_broker`` is a ``Broker``, ``dlx_clock`` a ``Clock``, ``dlx_topology`` a ``dlx.Topology``, and
-``dlx_amqp_url`` a ``str``.
+``dlx_amqp_url`` a ``str``; ``dlx_session_broker`` and ``dlx_session_amqp_url`` are the same for a whole run.
 
 Names are loaded on first use; the plugin is loaded by pytest itself.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from pathlib import Path
@@ -125,6 +126,16 @@ def test_waiting_takes_as_long_as_the_message(dlx_broker: Broker) -> None:
     passed_s = dlx_broker.wait_for("dead", messages=2, within_s=24 * 3600)
     assert passed_s == 3600 if dlx_broker.simulated else passed_s < 5
     assert [message.death_history.path for message in dlx_broker.drain("dead")] == ["wait expired"] * 2
+
+
+def test_a_coroutine_waits_on_every_broker(broker: Broker) -> None:
+    async def wait() -> None:
+        before_us = broker.clock.now_us()
+        broker.publish("", "orders")
+        assert await broker.wait_for_async("orders") < 5
+        assert await broker.clock.advance_async(milliseconds=10) >= before_us + 10_000
+
+    asyncio.run(wait())
 
 
 def test_what_is_not_there_in_time_tells_what_is_where(broker: Broker) -> None:

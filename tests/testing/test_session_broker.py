@@ -16,6 +16,8 @@ CONFTEST = """
             channel = connection.channel()
             channel.confirm_delivery()
             channel.queue_declare("orders")
+            channel.queue_declare("own", exclusive=True)
+            channel.queue_declare("log", durable=True, arguments={"x-queue-type": "stream"})
             yield channel
 """
 
@@ -52,6 +54,7 @@ def test_an_application_that_is_configured_once_finds_its_broker_in_each_test(in
     result = inner.runpytest(*QUIET)
     result.assert_outcomes(passed=3, failed=1)
     result.stdout.fnmatch_lines(["No message was published.", "In the queues:", "  orders: nothing"])
+    result.stdout.no_fnmatch_line("*ERROR*")
 
 
 def test_other_tests_have_brokers_of_their_own(inner: pytest.Pytester) -> None:

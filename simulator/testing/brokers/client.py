@@ -131,7 +131,7 @@ class Client:
         return count
 
     def purge(self, queue: str) -> int:
-        """Remove the ready messages of a queue, and return how many; 0 if that is not possible, as with a stream."""
+        """Remove the ready messages of a queue, and return how many; 0 if the queue is gone."""
         try:
             count: int = self._channel("purge").queue_purge(queue).method.message_count
         except ChannelClosedByBroker:

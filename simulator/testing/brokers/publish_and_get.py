@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dlx.nearest_names import suggestion
+from dlx.topology import STREAM
 from simulator.clock import duration_us
 from simulator.extras import importing
 from simulator.time_spans import span
@@ -139,8 +140,9 @@ class PublishAndGet:
 
     def empty(self) -> None:
         """Purge all queues. What consumers hold, and what is in streams and exclusive queues, stays."""
-        for queue in self._names("queue"):
-            self.purged += self._client.purge(queue)
+        for queue in self.api("GET", f"queues/{quote(self.vhost, safe='')}"):
+            if queue.get("type") != STREAM and not queue.get("exclusive"):
+                self.purged += self._client.purge(queue["name"])
 
     def disconnect(self) -> None:
         """Close the connection of these methods; the next of them opens another."""
