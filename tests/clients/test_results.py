@@ -38,6 +38,13 @@ def test_an_entry_counts_for_its_own_suite() -> None:
     assert judged("go", "4.3", [Outcome("Tls::connects", "failed")], KNOWN)[0].status == "failed"
 
 
+def test_what_a_broker_has_excuses_nothing() -> None:
+    known = [Expected("java", "Tls::*", "needs TLS", lacks="TLS")]
+    outcomes = [Outcome("Tls::connects", "failed")]
+    assert judged("java", "4.3", outcomes, known)[0].status == "expected"
+    assert judged("java", "4.3", outcomes, known, has=["TLS"])[0].status == "failed"
+
+
 def test_the_list_can_be_read_and_gives_reasons() -> None:
     assert all(entry.reason for entry in expected())
 
