@@ -107,6 +107,9 @@ def facts_of(
         where = f"'{lost.queue}'{_in(lost.vhost)} ({lost.reason or _HOW.get(lost.event, lost.event)})"
         told = f"{counted(lost.times, 'message')} lost from {where}: no finding explains it"
         yield Fact("lost", "error", told, tuple(lost.story[:STORY_MAX]))
+    counters: dict[str, set[str]] = defaultdict(set)
+    for one in recording.published:
+        counters[one.vhost].update(one.counters)
     for each in recording.consumed:
         at = f"'{each.queue}'{_in(each.vhost)}"
         if each.timed_out:
@@ -114,9 +117,8 @@ def facts_of(
             yield Fact("timed-out", "warning", f"the consumer timeout closed {closed} of consumers of {at}")
         flow = flows.get(each.vhost)
         limit = flow.settings(each.queue).delivery_limit if flow and each.queue in flow.topology.queues else None
-        counters = sorted({name for one in recording.published if one.vhost == each.vhost for name in one.counters})
-        if each.republished and counters and limit is not None:
-            names = together([f"'{name}'" for name in counters])
+        if each.republished and counters[each.vhost] and limit is not None:
+            names = together([f"'{name}'" for name in sorted(counters[each.vhost])])
             yield Fact(
                 "counter",
                 "note",
@@ -144,9 +146,9 @@ def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
     told = 0
     for (vhost, exchange), found in by_exchange.items():
         to = (f"exchange '{exchange}'" if exchange else "the default exchange") + _in(vhost)
-        gone = [each for each in found if each.unroutable > each.returned]
+        gone = [each for each in found if each.unroutable]
         if gone:
-            count = sum(each.unroutable - each.returned for each in gone)
+            count = sum(each.unroutable for each in gone)
             told += count
             what = f"{counted(count, 'message')} to {to} with {_keys(gone)} reached no queue"
             who = together(list(recording.clients_of([number for each in gone for number in each.connections])))

@@ -166,7 +166,7 @@ def test_a_loss_that_no_finding_is_about_is_told_as_seen(tmp_path: Path, capsys:
 def test_what_became_of_publishes_is_told(tmp_path: Path, capsys: Capture) -> None:
     published = [
         Published(vhost="/", exchange="shop", routing_key="a", times=9, unroutable=4, connections=[2]),
-        Published(vhost="/", exchange="shop", routing_key="b", times=2, unroutable=2, returned=2),
+        Published(vhost="/", exchange="shop", routing_key="b", times=2, returned=2),
         Published(vhost="/", exchange="shop", routing_key="c", times=5, refused=3),
         Published(vhost="/", exchange="shop", routing_key="d", times=5, least_expiration_ms=10, most_expiration_ms=900),
     ]
@@ -270,6 +270,18 @@ def test_what_a_recording_cannot_know_stays_open(tmp_path: Path) -> None:
     seen = clients_seen(read_recording(folder))
     assert seen.failures("/", "work") is None
     assert seen.consumes("/", "work")
+
+
+def test_each_virtual_host_has_clients_of_its_own(tmp_path: Path) -> None:
+    consumed = [
+        Consumed(vhost="/", queue="a[1]", entered=2, consumers=1, deliveries=2, rejected=2),
+        Consumed(vhost="tenant*", queue="a[1]", entered=1, consumers=1, deliveries=1, acked=1),
+    ]
+    published = [Published(vhost="tenant*", exchange="", routing_key="a[1]", times=1)]
+    seen = clients_seen(read_recording(write(tmp_path / "app", consumed=consumed, published=published)))
+    assert seen.failures("/", "a[1]") == ("reject",)
+    assert seen.failures("tenant*", "a[1]") == ()
+    assert seen.failures("tenant-2", "a[1]") is None
 
 
 def test_explain_says_what_consumers_did(tmp_path: Path, capsys: Capture) -> None:
