@@ -1,4 +1,4 @@
-"""``dlx record`` runs an application against a simulated broker, and says what it loses."""
+"""``dlx record`` runs an application against a simulated broker, or watches a running one, and says what it loses."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from dlx.releases import DEFAULT
 from simulator.bootstrap import start_broker
-from simulator.capture.capture_errors import CaptureError
-from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example
+from simulator.capture.capture_errors import CaptureError, CaptureUnavailable
+from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
 from simulator.cli.lint import FAIL_ON, lint
 from simulator.cli.options import DEFINITIONS, OWN_OR_DEFAULT, RELEASE, chosen_release
+from simulator.cli.progress import progress
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError
+from simulator.extras import check_installed
 from simulator.record.command import RecordedCommand, check_templates, prepare_folder
 from simulator.record.recording import Recording, RecordingError
 from simulator.sources import definitions_from_file
@@ -64,10 +67,11 @@ def _templates(_context: click.Context, _parameter: click.Parameter, given: tupl
     epilog=example(
         "dlx record -- npm test",
         "dlx record --release 3.13 --out before -- celery -A shop worker",
+        "dlx record --url http://localhost:15672 --vhost shop --for 10m --enable",
         "dlx record --env MESSENGER_TRANSPORT_DSN={amqp_url}/orders --for 30s -- php bin/console messenger:consume",
     )
 )
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")
 @click.option(
     "--out",
     "folder",
@@ -109,7 +113,14 @@ def _templates(_context: click.Context, _parameter: click.Parameter, given: tupl
     help="Variable for the command, made of {amqp_url}, {management_url}, {host}, {port}, {user}, {password} and "
     "{vhost}; repeatable. [default: AMQP_URL, RABBITMQ_URL, RABBITMQ_HOST and others that applications read]",
 )
-@click.option("--for", "seconds", type=TimeSpan(), metavar="SPAN", help="End the command after 30s, 10m or 1h.")
+@click.option("--for", "seconds", type=TimeSpan(), metavar="SPAN", help="End the recording after 30s, 10m or 1h.")
+@click.option(
+    "--url",
+    metavar="URL",
+    help="Record a running RabbitMQ and run no command: URL of its management API, http://user:password@host:15672.",
+)
+@click.option("--vhost", help="With --url: the only virtual host to record. [default: all that the user may see]")
+@click.option("--enable", is_flag=True, help="With --url: switch the firehose on while it records, and off afterwards.")
 @click.option("--json", "as_json", is_flag=True, help="Print findings as JSON; what the command prints goes to stderr.")
 @click.option(
     "--fail-on",
@@ -129,6 +140,9 @@ def record(
     management_port: int,
     environment: Mapping[str, str],
     seconds: float | None,
+    url: str | None,
+    vhost: str | None,
+    enable: bool,
     as_json: bool,
     fail_on: str | None,
 ) -> int:
@@ -142,7 +156,21 @@ def record(
     The folder has definitions.json (all that was ever declared), recording.json (who declared what, what clients
     published and how they settled deliveries, what was refused and lost) and trace.jsonl (for `dlx replay`). It has no
     bodies. The findings are those of `dlx lint FOLDER`. Exit code: that of COMMAND.
+
+    With --url, the same is recorded of a running RabbitMQ until --for is over or you press Ctrl-C, as far as its
+    management API, its events and its firehose show it. What they do not show is named.
     """
+    if url is not None:
+        recording = _record_server(ctx, url, folder, seconds, vhost=vhost, enable=enable)
+        for clause in recording.not_seen:
+            click.echo(f"dlx: not seen: {clause}", err=True)
+        click.echo(f"dlx: {_published(recording)}; the recording is in {folder}", err=True)
+        found = ctx.invoke(lint, sources=(folder,), form="json" if as_json else "text", fail_on=fail_on)
+        return found if fail_on else 0
+    if vhost is not None or enable:
+        raise click.UsageError("--vhost, --enable: only with --url")
+    if not command:
+        raise click.UsageError("Missing argument 'COMMAND...', or --url of a running server")
     if rate is not None and clock != "virtual":
         raise click.UsageError("--rate: only with --clock virtual; wall time runs as it does")
     time: Clock = WallClock() if clock == "wall" else VirtualClock(rate=rate or 0)
@@ -178,11 +206,42 @@ def record(
     return recording.exit_code or (found if fail_on else 0)
 
 
+def _record_server(
+    ctx: click.Context, url: str, folder: Path, seconds: float | None, *, vhost: str | None, enable: bool
+) -> Recording:
+    """Record a running server until it is over or interrupted."""
+    for_commands = ("command", "release", "definitions", "clock", "rate", "port", "management_port", "environment")
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        if name in for_commands and ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE and ctx.params[name]:
+            raise click.UsageError(f"--url: a running server is recorded as it is, without {parameter.get_error_hint(ctx)}")
+    if not url.startswith(("http://", "https://")):
+        expected = "expected a URL such as http://user:password@host:15672"  # what is there may hold a password
+        raise click.BadParameter(expected, param_hint="--url")
+    check_installed("capture")
+    from simulator.record.live import record_server
+
+    try:
+        prepare_folder(folder)
+        with until_interrupted() as stopped, progress("recording", "messages") as show:
+            return record_server(
+                url, folder, seconds=seconds, vhost=vhost, enable=enable, stop=stopped.is_set, progress=show
+            )
+    except CaptureUnavailable as error:
+        raise Unavailable(str(error)) from error
+    except (CaptureError, RecordingError) as error:
+        raise DataError(str(error)) from error
+    except OSError as error:
+        raise DataError(f"{folder}: {error}") from error
+
+
 def _summary(recording: Recording) -> str:
+    return f"the command ended with {recording.exit_code}: {_published(recording)}"
+
+
+def _published(recording: Recording) -> str:
     published = sum(each.times for each in recording.published) + recording.omitted
-    clients = len(recording.connections)
-    code = f"ended with {recording.exit_code}"
-    return f"the command {code}: {_count(published, 'message')} published by {_count(clients, 'connection')}"
+    return f"{_count(published, 'message')} published by {_count(len(recording.connections), 'connection')}"
 
 
 def _count(number: int, what: str) -> str:

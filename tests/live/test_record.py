@@ -11,8 +11,8 @@ import simulator
 from simulator.capture import open_log
 from simulator.definitions import read_definitions
 from simulator.record.recording import DEFINITIONS, TRACE, Recording, read_recording
-from tests.record.random_client import recorded
 from tests.live.servers import LiveServer
+from tests.record.random_client import recorded
 
 SEEDS = (1, 2, 3, 5, 8, 13)
 COUNTED_POLLS = 30  # a server takes its counters every 5 s, and keeps its answers for a while
