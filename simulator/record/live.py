@@ -375,7 +375,8 @@ def _amqp_url(url: str, overview: Mapping[str, Any]) -> str:
         port = parts.port - _MANAGEMENT_OFFSET if parts.port and parts.port > _MANAGEMENT_OFFSET else usual
     user, password = (quote(each, safe="") for each in credentials(url))
     host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
-    return f"{'amqps' if secure else 'amqp'}://{user}:{password}@{host}:{port}/"
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{'amqps' if secure else 'amqp'}://{user}:{password}@{host}:{port}/{query}"
 
 
 def _named(amqp_url: str, name: str) -> str:

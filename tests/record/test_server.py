@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ import simulator
 from simulator.capture import CaptureUnavailable
 from simulator.capture.capture_errors import CaptureError
 from simulator.capture.management_api import call
+from simulator.cli.main import main
 from simulator.record.live import record_server
 from simulator.record.recorder import ApplicationRecorder
 from simulator.record.recording import DEFINITIONS, Declaration, Recording, read_recording
@@ -229,6 +231,41 @@ def test_a_wrong_password_is_not_printed(server: Server, tmp_path: Path) -> None
     with pytest.raises(CaptureUnavailable, match="wrong user or password") as caught:
         record_server(_url(server).replace("guest:guest", "guest:a-password"), tmp_path)
     assert "a-password" not in str(caught.value)
+
+
+def test_the_command_says_what_was_not_seen(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(_url(server), "queues/%2F/orders", method="PUT", body={})
+    out = tmp_path / "recording"
+    assert main(["record", "--url", _url(server), "--for", "0.2s", "--out", os.fspath(out)]) == 0
+    printed = capsys.readouterr().err
+    assert "dlx: not seen: what was published in /" in printed
+    assert "`rabbitmqctl trace_on -p /` for good" in printed
+    assert f"0 messages published by 0 connections; the recording is in {out}" in printed
+    assert [each.name for each in read_recording(out).declarations] == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (
+            ["--url", "http://localhost:1", "--", "ls"],
+            64,
+            "a running server is recorded as it is, without 'COMMAND...'",
+        ),
+        (["--url", "http://localhost:1", "--port", "5672"], 64, "without '--port'"),
+        (["--url", "amqp://guest:a-password@localhost"], 64, "expected a URL such as http://"),
+        (["--enable", "--", "ls"], 64, "--vhost, --enable: only with --url"),
+        ([], 64, "Missing argument 'COMMAND...', or --url of a running server"),
+        (["--url", "http://guest:a-password@127.0.0.1:1"], 69, "http://127.0.0.1:1: management API: no answer"),
+    ],
+)
+def test_wrong_usage_says_what_would_be_right(
+    words: list[str], code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["record", "--out", os.fspath(tmp_path / "recording"), *words]) == code
+    printed = capsys.readouterr().err
+    assert said in printed
+    assert "a-password" not in printed
 
 
 def _url(server: Server) -> str:
