@@ -16,7 +16,7 @@ import pytest
 
 from simulator.record.recording import read_recording
 
-PATIENCE_S = 60
+PATIENCE_S = 240
 
 LOSES = """
 import os, sys, pika
@@ -165,11 +165,6 @@ def test_an_earlier_recording_is_replaced_and_nothing_else(tmp_path: Path) -> No
         (["--env", "A", "--", "true"], 64, "expected NAME=TEMPLATE"),
         (["--for", "soon", "--", "true"], 64, "write 30s, 10m or 1h"),
         (["--rate", "60", "--", "true"], 64, "only with --clock virtual"),
-        ([], 64, "COMMAND"),
-        (["--enable", "--", "true"], 64, "--enable: only with --url"),
-        (["--url", "http://localhost:1/", "--", "true"], 64, "COMMAND: not with --url"),
-        (["--url", "amqp://localhost:1/"], 64, "expected the management URL"),
-        (["--url", "http://localhost:1/"], 69, "localhost:1"),
     ],
 )  # fmt: skip
 def test_wrong_usage_says_what_would_be_right(tmp_path: Path, words: list[str], code: int, said: str) -> None:

@@ -237,25 +237,21 @@ def test_the_command_says_what_was_not_seen(server: Server, tmp_path: Path, caps
     call(_url(server), "queues/%2F/orders", method="PUT", body={})
     out = tmp_path / "recording"
     assert main(["record", "--url", _url(server), "--for", "0.2s", "--out", os.fspath(out)]) == 0
-    printed = capsys.readouterr().err
-    assert "dlx: not seen: what was published in /" in printed
-    assert "`rabbitmqctl trace_on -p /` for good" in printed
-    assert f"0 messages published by 0 connections; the recording is in {out}" in printed
+    printed = capsys.readouterr()
+    assert "Not recorded: what was published in /" in printed.out
+    assert "`rabbitmqctl trace_on -p /` for good" in printed.out
+    assert f"0 messages published, 0 connections; the recording is in {out}" in printed.err
     assert [each.name for each in read_recording(out).declarations] == ["orders"]
 
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (
-            ["--url", "http://localhost:1", "--", "ls"],
-            64,
-            "a running server is recorded as it is, without 'COMMAND...'",
-        ),
-        (["--url", "http://localhost:1", "--port", "5672"], 64, "without '--port'"),
-        (["--url", "amqp://guest:a-password@localhost"], 64, "expected a URL such as http://"),
-        (["--enable", "--", "ls"], 64, "--vhost, --enable: only with --url"),
-        ([], 64, "Missing argument 'COMMAND...', or --url of a running server"),
+        (["--url", "http://localhost:1", "--", "ls"], 64, "COMMAND: not with --url, which records a running server"),
+        (["--url", "http://localhost:1", "--port", "5672"], 64, "--port: not with --url"),
+        (["--url", "amqp://guest:a-password@localhost"], 64, "expected the management URL of a server"),
+        (["--enable", "--", "ls"], 64, "--enable: only with --url"),
+        ([], 64, "Missing argument 'COMMAND...', or --url for a running server"),
         (["--url", "http://guest:a-password@127.0.0.1:1"], 69, "http://127.0.0.1:1: management API: no answer"),
     ],
 )
