@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from simulator.definitions import DefinitionsError as DefinitionsError
     from simulator.server import serve as serve
     from simulator.server.tls import Tls as Tls
+    from simulator.server.tls import TlsError as TlsError
 else:
     __all__, __getattr__, __dir__ = lazy(
         __name__,
@@ -26,7 +27,7 @@ else:
             "simulator.clock": ("VirtualClock",),
             "simulator.definitions": ("DefinitionsError",),
             "simulator.server": ("serve",),
-            "simulator.server.tls": ("Tls",),
+            "simulator.server.tls": ("Tls", "TlsError"),
         },
         load=importing("server"),
     )

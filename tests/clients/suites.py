@@ -119,12 +119,10 @@ AIO_PIKA = Source("aio-pika", "9.6.2", "c49e9246080dc8ffa1bb0e4aca407bf3d8ad78c3
      'ContainerInfo("", {"5672/tcp": int(__import__("os").environ["AMQP_PORT"]), '
      '"5671/tcp": int(__import__("os").environ["AMQPS_PORT"])}, "127.0.0.1")'),
 ))  # fmt: skip
-AIORMQ = Source(
-    "aiormq",
-    "6.9.4",
-    "0e7c01b662804e1cc7ace9a17794e8c1192a27fc2afa96162362a6e61ae8e8ef",
-    (("tests/conftest.py", '"5671/tcp": 5671', '"5671/tcp": int(os.environ["AMQPS_PORT"])'),),
-)
+AIORMQ = Source("aiormq", "6.9.4", "0e7c01b662804e1cc7ace9a17794e8c1192a27fc2afa96162362a6e61ae8e8ef", (
+    ("tests/conftest.py", '"5671/tcp": 5671', '"5671/tcp": int(os.environ["AMQPS_PORT"])'),
+    ("tests/conftest.py", "else 5671", "else amqp_url.port"),
+))  # fmt: skip
 AMQPLIB = Source("amqplib", "1.1.1", "28f8a03d0b579b9a01e65e56dc0c32e85e73d27757502e5eb0949c607a3752fa", (
     ("test/callback_api.test.js", "connect((", "connect(process.env.URL, {}, ("),
     ("test/callback_api.test.js", "connect(dom", "connect(process.env.URL, {}, dom"),
