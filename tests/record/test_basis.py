@@ -331,7 +331,9 @@ def test_a_full_queue_that_refused_a_dead_letter_is_seen(tmp_path: Path, capsys:
             queue("full", max_length=2, overflow="reject-publish"),
         ),
         published=[Published(vhost="/", exchange="", routing_key="work", times=3)],
-        lost=[Lost(vhost="/", event="nacked", queue="full", reason="maxlen", exchange="", routing_key="work", times=1)],
+        lost=[
+            Lost(vhost="/", event="dropped", queue="full", reason="maxlen", exchange="", routing_key="work", times=1)
+        ],
     )
     assert ("DLX014", "full", "seen") in findings(capsys, folder)
     assert not facts(capsys, folder)
