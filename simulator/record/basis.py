@@ -216,7 +216,7 @@ def _happened(lost: list[Lost]) -> str:
     first = lost[0]
     to = f"exchange '{first.exchange}'" if first.exchange else "the default exchange"
     what = counted(sum(each.times for each in lost), "message")
-    return f"{what} lost like this; the first, published to {to} with routing key '{first.routing_key}'"
+    return f"{what} lost like this; the first, last published to {to} with routing key '{first.routing_key}'"
 
 
 def _has(instead: Iterable[str]) -> str:
