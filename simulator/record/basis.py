@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from dlx.deaths import DELIVERY_LIMIT, REJECTED
+from dlx.deaths import DELIVERY_LIMIT, MAXLEN, REJECTED
 from simulator.analysis.clients import Clients
 from simulator.analysis.findings import Basis, Finding
 from simulator.analysis.losses import REFUSED, REMOVED, Loss, cause, causes, published, ruled_out_by
@@ -203,9 +203,8 @@ def _deaths(loss: Loss) -> Iterator[tuple[str, str]]:
 
 def _is_of(lost: Lost, loss: Loss) -> bool:
     """Return whether messages were lost in that way."""
-    if lost.event == Event.NACKED or loss.fate == REFUSED:  # of which the full queue tells
-        refused = lost.event == Event.NACKED and loss.fate == REFUSED
-        return refused and lost.vhost == loss.vhost and lost.queue in (loss.queue, loss.target)
+    if loss.fate == REFUSED:  # of which the full queue tells
+        return (lost.vhost, lost.queue, lost.reason) == (loss.vhost, loss.target, MAXLEN)
     if (lost.vhost, lost.queue, lost.reason or "") != (loss.vhost, loss.queue, loss.reason):
         return False
     if (lost.event == Event.CYCLE_DROPPED) != (loss.fate == "cycle"):
@@ -217,7 +216,7 @@ def _happened(lost: list[Lost]) -> str:
     first = lost[0]
     to = f"exchange '{first.exchange}'" if first.exchange else "the default exchange"
     what = counted(sum(each.times for each in lost), "message")
-    return f"{what} lost like this; the first, published to {to} with routing key '{first.routing_key}'"
+    return f"{what} lost like this; the first, last published to {to} with routing key '{first.routing_key}'"
 
 
 def _has(instead: Iterable[str]) -> str:

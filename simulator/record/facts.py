@@ -176,7 +176,8 @@ def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
         if timed:
             least = min(each.least_expiration_ms or 0 for each in timed)
             most = max(each.most_expiration_ms or 0 for each in timed)
-            text = f"messages to {to} with {_keys(timed)} had an expiration of {least:,} to {most:,} ms"
+            ms = f"{least:,} ms" if least == most else f"{least:,} to {most:,} ms"
+            text = f"messages to {to} with {_keys(timed)} had an expiration of {ms}"
             yield Fact("expiration", "note", f"{text}: findings are about messages without one")
     gone_in_all = sum(each.times for each in recording.lost if each.queue is None)
     if gone_in_all > told:
