@@ -214,7 +214,8 @@ def _record_server(
     for parameter in ctx.command.params:
         name = parameter.name or ""
         if name in for_commands and ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE and ctx.params[name]:
-            raise click.UsageError(f"--url: a running server is recorded as it is, without {parameter.get_error_hint(ctx)}")
+            given = parameter.get_error_hint(ctx)
+            raise click.UsageError(f"--url: a running server is recorded as it is, without {given}")
     if not url.startswith(("http://", "https://")):
         expected = "expected a URL such as http://user:password@host:15672"  # what is there may hold a password
         raise click.BadParameter(expected, param_hint="--url")

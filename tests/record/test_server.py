@@ -214,9 +214,7 @@ def test_who_is_no_administrator_is_told_what_is_missing(recording: Recorded) ->
     document = json.loads((recording.folder / DEFINITIONS).read_text())
     assert [each["name"] for each in document["policies"]] == ["limits"]
     assert all("a-password" not in path.read_text() for path in recording.folder.iterdir())
-    with pytest.raises(
-        CaptureUnavailable, match="`rabbitmqctl trace_on -p /` switches it on"
-    ):
+    with pytest.raises(CaptureUnavailable, match="`rabbitmqctl trace_on -p /` switches it on"):
         record_server(url.replace("guest:guest", "op:a-password"), recording.folder, enable=True)
 
 
