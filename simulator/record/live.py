@@ -12,7 +12,7 @@ import shlex
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
@@ -103,6 +103,8 @@ class _ServerRecorder:
         self.recording = Recording(
             of=server_of(url), release=".".join(version.split(".")[:2]), began_us=_now_us(), not_seen=[*_NEVER_SEEN]
         )
+        tags = self._asked("whoami").get("tags", [])
+        self._tags = tags.split(",") if isinstance(tags, str) else tags
         self._vhost = vhost
         self._vhosts = self._visible_vhosts()
         own = f"dlx record {uuid.uuid4().hex[:12]}"
@@ -142,6 +144,12 @@ class _ServerRecorder:
         names = [str(each["name"]) for each in self._vhosts]
         if enable and len(names) != 1:
             raise CaptureError(self.recording.of, f"tracing one virtual host: expected which one of {', '.join(names)}")
+        if enable and "administrator" not in self._tags:
+            command = f"`rabbitmqctl trace_on -p {shlex.quote(names[0])}` switches it on"
+            problem = (
+                f"only an administrator may have tracing of {names[0]} switched on, which this user is not; {command}"
+            )
+            raise CaptureUnavailable(self.recording.of, problem)
         rest = self._definitions()
         self._trace = CaptureFile(self._folder / TRACE)
         traced: list[str] = []
@@ -350,18 +358,10 @@ class _ServerRecorder:
             recording.not_seen.append(
                 f"whether {unknown:,} publishes were confirmed: the server never counted their channels"
             )
-        recording.not_seen += self._not_allowed()
+        if not {"administrator", "monitoring"} & {*self._tags}:
+            recording.not_seen.append("connections and channels of other users: this user has no tag 'monitoring'")
         recording.ended_us = _now_us()
         write_recording(self._folder, recording, document_of(recording, rest))
-
-    def _not_allowed(self) -> Iterator[str]:
-        try:
-            tags = call(self._url, "whoami").get("tags", [])
-        except (ManagementError, OSError, ValueError):
-            return
-        given = tags.split(",") if isinstance(tags, str) else tags
-        if not {"administrator", "monitoring"} & set(given):
-            yield "connections and channels of other users: this user has no tag 'monitoring'"
 
 
 def _amqp_url(url: str, overview: Mapping[str, Any]) -> str:

@@ -17,13 +17,14 @@ from simulator.broker import commands, replies
 from simulator.broker.commands import ChannelId, Command
 from simulator.broker.replies import Reply
 from simulator.capture.journal import CaptureFile
-from simulator.capture.observe import BROKER_HEADERS
 from simulator.capture.schema import Observation
 from simulator.events import DEATHS, Event, Happened, silent_loss
 from simulator.generate.traced_rows import TRACED, observation
 from simulator.json_values import plain
 from simulator.message_history import RecordingBroker
 from simulator.record.recording import (
+    DELIVERIES_REMEMBERED,
+    KEYS_MAX,
     SECTIONS,
     TRACE,
     ClientConnection,
@@ -42,8 +43,6 @@ from simulator.server.management.definitions import Export
 from simulator.server.management.internal_channel import InternalConnectionId
 from simulator.server.node import Node
 
-KEYS_MAX = 2_000
-DELIVERIES_REMEMBERED = 10_000
 PUBLISHES_REMEMBERED = 1_000
 ROWS_AT_ONCE = 200
 _FORGETTING = (commands.ClearPolicy, commands.DeleteVhost, commands.DeleteQueue, commands.DeleteExchange)
@@ -308,21 +307,12 @@ class ApplicationRecorder:
         if published is None:
             self.recording.omitted += 1
             return
-        published.times += 1
         properties = command.properties
         headers = properties.get("headers") or {}
-        for name in headers:
-            published.headers[name] = published.headers.get(name, 0) + 1
-        expiration = str(properties.get("expiration", ""))
-        if expiration.isdecimal():
-            ms, least, most = int(expiration), published.least_expiration_ms, published.most_expiration_ms
-            published.least_expiration_ms = ms if least is None else min(least, ms)
-            published.most_expiration_ms = ms if most is None else max(most, ms)
-        published.persistent += properties.get("delivery_mode") == 2
+        expiration, persistent = str(properties.get("expiration", "")), properties.get("delivery_mode") == 2
+        published.add(headers, expiration, persistent=persistent, by=connection.number)
         published.mandatory += command.mandatory
         published.confirmed += channel.confirms
-        if connection.number not in published.connections:
-            published.connections.append(connection.number)
         if self._delivered:
             self._republished(command, headers, published, connection)
 
@@ -349,15 +339,7 @@ class ApplicationRecorder:
             return
         queue, old, _ = found
         queue.republished += 1
-        published.republished += 1
-        published.with_x_death += "x-death" in headers
-        for name, value in headers.items():
-            if name in BROKER_HEADERS:
-                continue
-            before = old.get(name, 0)
-            counts = isinstance(value, int) and isinstance(before, int) and not isinstance(value, bool)
-            if counts and value > before:
-                published.counters[name] = published.counters.get(name, 0) + 1
+        published.add_republished(headers, old)
 
     def _qos(self, command: commands.Qos) -> None:
         channel = self._channels.get(command.channel)

@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from dlx.deaths import X_DEATH
+from simulator.capture.observe import BROKER_HEADERS
 from simulator.files import write_whole
 from simulator.sources.reading import DEFINITIONS, RECORDING
 
 FORMAT = 1
 TRACE = "trace.jsonl"
 FILES = (RECORDING, DEFINITIONS, TRACE)
+KEYS_MAX = 2_000
+"""How many exchanges and keys are listed in ``published``."""
+DELIVERIES_REMEMBERED = 10_000
+"""How many deliveries may be recognised when clients publish them again."""
 
 Kind = Literal["queue", "exchange", "binding"]
 SECTIONS: Mapping[Kind, str] = {"exchange": "exchanges", "queue": "queues", "binding": "bindings"}
@@ -130,6 +136,29 @@ class Published(msgspec.Struct, kw_only=True):
     with_x_death: int = 0
     counters: dict[str, int] = {}
     connections: list[int] = []
+
+    def add(self, headers: Iterable[str], expiration: str, *, persistent: bool, by: int) -> None:
+        """Count a message: the names of its headers, its expiration (empty without one) and its connection."""
+        self.times += 1
+        for name in headers:
+            self.headers[name] = self.headers.get(name, 0) + 1
+        if expiration.isdecimal():
+            ms, least, most = int(expiration), self.least_expiration_ms, self.most_expiration_ms
+            self.least_expiration_ms = ms if least is None else min(least, ms)
+            self.most_expiration_ms = ms if most is None else max(most, ms)
+        self.persistent += persistent
+        if by not in self.connections:
+            self.connections.append(by)
+
+    def add_republished(self, headers: Mapping[str, Any], delivered: Mapping[str, Any]) -> None:
+        """Count a message that had been delivered with the headers ``delivered``."""
+        self.republished += 1
+        self.with_x_death += X_DEATH in headers
+        for name, value in headers.items():
+            before = delivered.get(name, 0)
+            counts = isinstance(value, int) and isinstance(before, int) and not isinstance(value, bool)
+            if counts and value > before and name not in BROKER_HEADERS:
+                self.counters[name] = self.counters.get(name, 0) + 1
 
 
 class Consumed(msgspec.Struct, kw_only=True):

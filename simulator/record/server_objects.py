@@ -231,14 +231,14 @@ class ServerObjects:
         if shown == self._own:
             self._own_connections.add(name)
             return
+        opened_us = fields["connected_at"] * 1000 if isinstance(fields.get("connected_at"), int) else None
         found = self._connections.get(name)
-        if found is None or found.closed_us is not None:
+        if found is None or (found.closed_us is not None and found.opened_us not in (None, opened_us)):
             found = self._add_connection(name)
+        found.opened_us, found.closed_us = opened_us, None
         found.name = str(shown or name)
         found.product, found.version = str(client.get("product", "")), str(client.get("version", ""))
         found.vhost, found.user = str(fields.get("vhost", "/")), str(fields.get("user", ""))
-        if isinstance(fields.get("connected_at"), int):
-            found.opened_us = fields["connected_at"] * 1000
 
     def _add_connection(self, name: str) -> ClientConnection:
         found = ClientConnection(number=len(self._all_connections) + 1, name=name)

@@ -11,11 +11,16 @@ from typing import Any, NamedTuple
 from dlx.deaths import REJECTED, X_DEATH
 from simulator.capture.schema import Observation
 from simulator.events import Event
-from simulator.record.recording import ClientConnection, Consumed, Published, Recording
+from simulator.record.recording import (
+    DELIVERIES_REMEMBERED,
+    KEYS_MAX,
+    ClientConnection,
+    Consumed,
+    Published,
+    Recording,
+)
 from simulator.record.server_objects import ChannelName, ServerObjects
 
-KEYS_MAX = 2_000
-DELIVERIES_REMEMBERED = 10_000
 TOLERANCE_US = 1_500_000
 """How much later than a publish a poll may see its queue, and an event may come."""
 
@@ -71,18 +76,9 @@ class ServerTraffic:
         if published is None:
             self._omitted += 1
             return
-        published.times += 1
-        headers = _headers(row)
-        for name in headers:
-            published.headers[name] = published.headers.get(name, 0) + 1
-        if row.expiration is not None and row.expiration.isdecimal():
-            ms, least, most = int(row.expiration), published.least_expiration_ms, published.most_expiration_ms
-            published.least_expiration_ms = ms if least is None else min(least, ms)
-            published.most_expiration_ms = ms if most is None else max(most, ms)
-        properties = json.loads(row.properties)
-        published.persistent += properties.get("delivery_mode") == _PERSISTENT
-        if by.number not in published.connections:
-            published.connections.append(by.number)
+        headers, properties = _headers(row), json.loads(row.properties)
+        persistent = properties.get("delivery_mode") == _PERSISTENT
+        published.add(headers, row.expiration or "", persistent=persistent, by=by.number)
         channel = row.connection, row.channel
         self._channels[key, channel] += 1
         self._enter(key, channel, row)
@@ -115,12 +111,7 @@ class ServerTraffic:
         if found is None or (row.exchange == "" and published.routing_key == found.reply_to):
             return
         found.queue.republished += 1
-        published.republished += 1
-        published.with_x_death += row.x_death is not None
-        for name, value in headers.items():
-            before = found.headers.get(name, 0)
-            if type(value) is int and isinstance(before, int) and value > before:
-                published.counters[name] = published.counters.get(name, 0) + 1
+        published.add_republished(headers, found.headers)
 
     def _deliver(self, row: Observation, by: ClientConnection) -> None:
         if row.queue is None:

@@ -214,6 +214,8 @@ def test_who_is_no_administrator_is_told_what_is_missing(recording: Recorded) ->
     document = json.loads((recording.folder / DEFINITIONS).read_text())
     assert [each["name"] for each in document["policies"]] == ["limits"]
     assert all("a-password" not in path.read_text() for path in recording.folder.iterdir())
+    with pytest.raises(CaptureUnavailable, match="`rabbitmqctl trace_on -p /` switches it on"):
+        record_server(url.replace("guest:guest", "op:a-password"), recording.folder, enable=True)
 
 
 def test_a_virtual_host_that_is_not_there_is_named(server: Server, tmp_path: Path) -> None:
