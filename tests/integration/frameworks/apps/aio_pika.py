@@ -24,31 +24,38 @@ async def declare(channel):
 
 
 async def consume(queue, **how):
-    """Fail every message of the queue until none is left."""
+    """Fail every message of the queue until none came for a while."""
+    came = asyncio.Event()
 
     async def handle(message):
         async with message.process(ignore_processed=True, **how):
             raise ValueError(message.body)
 
     async def quietly(message):
+        came.set()
         with suppress(ValueError):
             await handle(message)
 
     tag = await queue.consume(quietly)
-    await asyncio.sleep(0.3)
+    with suppress(TimeoutError):
+        while await asyncio.wait_for(came.wait(), 0.5):
+            came.clear()
     await queue.cancel(tag)
 
 
 async def work(channel):
     """Master: a worker that says which messages it does not want, and one that fails."""
+    refused = asyncio.Event()
     master = JsonMaster(channel, requeue=False)
 
     async def refuse(*, number):
+        refused.set()
         raise RejectMessage(requeue=False)
 
     worker = await master.create_worker("tasks", refuse, durable=True, arguments=DEAD)
     await master.create_task("tasks", {"number": 6})
-    await asyncio.sleep(0.3)
+    await refused.wait()
+    await asyncio.sleep(0.2)
     await worker.close()
 
 
@@ -69,7 +76,7 @@ async def main():
         await channel.default_exchange.publish(
             aio_pika.Message(b"5", delivery_mode=aio_pika.DeliveryMode.PERSISTENT, expiration=0.1), "waits"
         )
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.5)
         await work(channel)
 
 

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 from celery import Celery
 from celery.exceptions import Reject
@@ -45,6 +47,8 @@ def works(number):
 @app.task(name="retries", bind=True, max_retries=1, default_retry_delay=1)
 def retries(self, number):
     """Fail to the end of its retries; the message is acknowledged before the task runs, and then it is gone."""
+    if self.request.retries == self.max_retries:
+        Path(os.environ["ENDED"]).touch()
     raise self.retry(exc=ValueError(number))
 
 
@@ -81,27 +85,30 @@ def work():
     for count, task in enumerate((rejects, fails, dies), 1):
         task.delay(count)
         wait_for("dead", count)
-    retries.delay(4)
-    rejects.apply_async((5,), queue="without")
-    time.sleep(2.5)
+    rejects.apply_async((4,), queue="without")
+    retries.delay(5)
+    while not Path(os.environ["ENDED"]).exists():
+        time.sleep(0.05)
 
 
 def leave_for_later():
     """Publish what no worker takes."""
-    works.apply_async((6,), queue=orders, countdown=1)
-    works.apply_async((7,), queue=orders, expires=60)
+    works.apply_async((6,), queue=orders, expires=60)
+    works.apply_async((7,), queue=elsewhere, countdown=1)  # its exchange is direct
     works.apply_async((8,), queue=waiting, countdown=1)  # no worker has this queue, and so none bound it to the delays
-    works.apply_async((9,), queue=elsewhere, countdown=1)  # its exchange is direct
-    time.sleep(2)
+    works.apply_async((9,), queue=orders, countdown=1)
+    wait_for("orders", 2)
 
 
 def main():
-    worker = subprocess.Popen([sys.executable, "-P", __file__, "worker"])
-    try:
-        work()
-    finally:
-        worker.terminate()
-        worker.wait()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["ENDED"] = f"{folder}/ended"
+        worker = subprocess.Popen([sys.executable, "-P", __file__, "worker"])
+        try:
+            work()
+        finally:
+            worker.terminate()
+            worker.wait()
     leave_for_later()
 
 

@@ -1,6 +1,7 @@
 """Dramatiq: tasks that run, fail to the end of their retries, or are unknown, and a delay that nobody waits out."""
 
 import os
+import queue
 import time
 
 import dramatiq
@@ -9,11 +10,12 @@ from dramatiq.middleware import Retries
 
 broker = RabbitmqBroker(url=os.environ["AMQP_URL"], confirm_delivery=True, middleware=[Retries()])
 dramatiq.set_broker(broker)
+done = queue.Queue()
 
 
 @dramatiq.actor(queue_name="orders")
 def works(number):
-    pass
+    done.put(number)
 
 
 @dramatiq.actor(queue_name="orders", max_retries=2, min_backoff=50, max_backoff=100)
@@ -42,7 +44,8 @@ for dead, message in enumerate((fails.message(2), unknown(), gives_up.message(4)
     broker.enqueue(message)
     wait_until_dead(dead)
 works.send_with_options(args=(5,), delay=200)
-time.sleep(0.5)
+assert [done.get(), done.get()] == [1, 5]
+time.sleep(0.2)  # the acknowledgement is on its way
 worker.stop()
 works.send_with_options(args=(6,), delay=1000)  # nobody takes it: it stays in orders.DQ, whatever its time
 broker.close()

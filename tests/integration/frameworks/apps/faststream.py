@@ -11,6 +11,7 @@ broker = RabbitBroker(os.environ["AMQP_URL"], default_channel=Channel(prefetch_c
 DEAD = {"x-dead-letter-exchange": "dead"}
 dead = RabbitExchange("dead", type=ExchangeType.FANOUT, durable=True)
 dead_orders = RabbitQueue("dead-orders", durable=True)
+handled = asyncio.Queue()  # the queues whose message has come to its end
 nacked = []
 events = RabbitExchange("events", type=ExchangeType.TOPIC, durable=True)
 
@@ -21,6 +22,7 @@ def queue(name, arguments=DEAD, **more):
 
 @broker.subscriber(queue("by-default"), events)
 async def by_default(number: int) -> None:
+    handled.put_nowait("by-default")
     raise ValueError(number)
 
 
@@ -29,27 +31,36 @@ async def by_default(number: int) -> None:
 async def nacks(number: int) -> None:
     """Fail three times, which does not come near a delivery limit: since 4.3, what is nacked does not count."""
     nacked.append(number)
-    raise ValueError(number) if len(nacked) <= 3 else RejectMessage
+    if len(nacked) <= 3:
+        raise ValueError(number)
+    handled.put_nowait("nacks")
+    raise RejectMessage
 
 
 @broker.subscriber(queue("acks"), events, ack_policy=AckPolicy.ACK)
 async def acks(number: int) -> None:
+    handled.put_nowait("acks")
     raise ValueError(number)
 
 
 @broker.subscriber(queue("once-more"), events, ack_policy=AckPolicy.MANUAL)
 async def once_more(number: int, message: RabbitMessage) -> None:
-    await message.reject(requeue=not message.raw_message.redelivered)
+    again = not message.raw_message.redelivered
+    await message.reject(requeue=again)
+    if not again:
+        handled.put_nowait("once-more")
 
 
 @broker.subscriber(queue("without", {}), events)
 async def without(number: int) -> None:
+    handled.put_nowait("without")
     raise RejectMessage
 
 
 @broker.subscriber(queue("answers"), events)
 @broker.publisher("answered", events)
 async def answers(number: int) -> int:
+    handled.put_nowait("answers")
     return number + 1
 
 
@@ -62,7 +73,8 @@ async def main() -> None:
     for number, name in enumerate(("by-default", "nacks", "acks", "once-more", "without", "answers"), 1):
         await broker.publish(number, f"{name}.new", exchange=events, headers={"number": number},
                              message_id=str(number), correlation_id=str(number))  # fmt: skip
-        await asyncio.sleep(0.3)
+        assert await handled.get() == name
+        await asyncio.sleep(0.2)  # what is returned of it is on its way
     await broker.stop()
     await broker.connect()
     # Two that nobody handles any more; one of them not for long.

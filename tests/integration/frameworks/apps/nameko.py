@@ -13,7 +13,7 @@ from nameko.standalone.events import event_dispatcher  # noqa: E402
 from nameko.standalone.rpc import ClusterRpcProxy  # noqa: E402
 
 CONFIG = {"AMQP_URI": os.environ["AMQP_URL"]}
-requeued = []
+handled, requeued = [], []
 
 
 class Orders:
@@ -25,6 +25,7 @@ class Orders:
 
     @event_handler("shop", "fails")
     def fails(self, number):
+        handled.append(number)
         raise ValueError(number)
 
     @event_handler("shop", "returns", requeue_on_error=True)
@@ -35,7 +36,7 @@ class Orders:
 
     @event_handler("shop", "told", handler_type=BROADCAST, reliable_delivery=False)
     def told(self, number):
-        pass
+        handled.append(number)
 
 
 runner = ServiceRunner(CONFIG)
@@ -46,7 +47,7 @@ with ClusterRpcProxy(CONFIG) as services:
     assert services.orders.add(1) == 2
 for number, event in enumerate(("fails", "returns", "told"), 2):
     dispatch("shop", event, number)
-while len(requeued) < 3:
+while len(requeued) < 3 or len(handled) < 2:
     eventlet.sleep(0.05)
 eventlet.sleep(0.3)
 runner.stop()

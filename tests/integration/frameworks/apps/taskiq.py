@@ -27,6 +27,12 @@ async def fails(number):
     raise ValueError(number)
 
 
+async def waiting():
+    """How many messages are in the queue; a channel remembers what it declared, so it is a new one each time."""
+    async with broker.write_conn.channel() as channel:
+        return (await channel.declare_queue("taskiq", passive=True)).declaration_result.message_count
+
+
 async def main():
     broker.is_worker_process = True
     await broker.startup()
@@ -38,10 +44,14 @@ async def main():
     await asyncio.sleep(0.3)
     worker.cancel()
     await asyncio.gather(worker, return_exceptions=True)
+    await broker.shutdown()
+    broker.is_worker_process = False
+    await broker.startup()
     await works.kicker().with_labels(delay=1).kiq(3)
     await works.kicker().with_labels(delay=0.2).kiq(4)  # it waits for the one before it
     await works.kicker().with_labels(delay=60).kiq(5)
-    await asyncio.sleep(1.5)
+    while await waiting() < 2:
+        await asyncio.sleep(0.05)
     await broker.shutdown()
 
 
