@@ -88,6 +88,7 @@ test-slow: install  ## no server, no Spark, but more than a second or two each
 
 .PHONY: test-frameworks
 test-frameworks: install  ## other people's frameworks on the simulator, against what they left on RabbitMQ; fetches them
+	@tools/frameworks
 	$(PYTEST) -m 'frameworks and not live' tests/integration/frameworks
 
 .PHONY: test-browser

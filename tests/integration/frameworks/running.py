@@ -81,7 +81,7 @@ def run(command: Sequence[str | Path], env: Mapping[str, str], broker: Server) -
 
     It also finds ``AMQP_HOST``, ``AMQP_PORT``, ``AMQP_VHOST`` and ``MANAGEMENT_URL``.
     """
-    vhost = f"frameworks-{uuid.uuid4().hex[:12]}"
+    vhost = f"frameworks-{uuid.uuid4()}"  # which makes it the same in each outcome
     broker.api("PUT", f"vhosts/{vhost}", {})
     try:
         broker.api("PUT", f"permissions/{vhost}/{broker.user}", {"configure": ".*", "write": ".*", "read": ".*"})
