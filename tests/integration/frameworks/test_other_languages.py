@@ -40,9 +40,12 @@ def test_a_server_keeps_what_the_simulator_of_its_release_keeps(name: str, live_
 @pytest.mark.parametrize("name", APPLICATIONS)
 def test_lint_finds_what_users_report(name: str) -> None:
     application = APPLICATIONS[name]
-    definitions = parse_definitions(json.dumps(recorded(name)["definitions"]).encode(), name)
+    exported = {"vhosts": [{"name": "/"}], **recorded(name)["definitions"]}
+    definitions = parse_definitions(json.dumps(exported).encode(), name)
     found: dict[str, set[str]] = {}
-    for each in lint(definitions, release(RELEASE), application.clients).findings:
+    report = lint(definitions, release(RELEASE), application.clients)
+    for each in report.findings:
         found.setdefault(each.name, set()).add(each.about.name)
     assert found == application.findings
+    assert report.unchecked == application.unchecked
     assert application.reported
