@@ -48,11 +48,13 @@ class Publishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         exchange: its name; empty for the default exchange.
         keys: routing keys. In those for a topic exchange, ``*`` and ``#`` stand for words, as in bindings.
         vhost: a pattern of the names of virtual hosts.
+        cc: further routing keys that each of these messages carries, in its header CC.
     """
 
     exchange: str
     keys: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     vhost: str = "*"
+    cc: tuple[str, ...] = ()
 
 
 class Habit(NamedTuple):
@@ -144,8 +146,7 @@ class Clients(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             where = "" if each.vhost == "*" else f" in virtual host '{each.vhost}'"
             found |= dict(_stated(each, f"clients.queue[{place}]", f"'{each.name}'{where}"))
         if self.publish:
-            keys = (f"{', '.join(map(repr, each.keys))} to exchange '{each.exchange}'" for each in self.publish)
-            found["clients.publish"] = f"publishers publish only {' and '.join(keys)}"
+            found["clients.publish"] = f"publishers publish only {' and '.join(map(_published, self.publish))}"
         return found
 
     def said(self, line: str) -> str:
@@ -167,6 +168,11 @@ class Clients(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def _names(topologies: Mapping[str, Topology], vhost: str, kind: Literal["queues", "exchanges"]) -> set[str]:
     return {name for at, topology in topologies.items() if fnmatchcase(at, vhost) for name in getattr(topology, kind)}
+
+
+def _published(each: Publishes) -> str:
+    copies = f" with CC {', '.join(map(repr, each.cc))}" if each.cc else ""
+    return f"{', '.join(map(repr, each.keys))} to exchange '{each.exchange}'{copies}"
 
 
 def _near(name: str, known: set[str]) -> str:

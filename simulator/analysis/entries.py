@@ -232,6 +232,13 @@ def _left_out(exchanges: list[str]) -> list[str]:
     return [f"some of the routing keys and headers that {exchange} {names}{more} {take}"]
 
 
+class _Key(NamedTuple):
+    """A routing key, and those that CC carries beside it."""
+
+    key: str
+    cc: tuple[str, ...] = ()
+
+
 class _OneVhost:
     """Finds the publishes of one virtual host. ``short`` gets the exchanges to which not all was published."""
 
@@ -279,7 +286,8 @@ class _OneVhost:
         candidates = islice(ways, CANDIDATES_MAX)
         classes: set[Hashable] = set()
         most = max(PUBLISHES_MAX, len(self._topology.bindings.get(exchange.name, ())))
-        for key, headers in candidates:
+        for (key, cc), table in candidates:
+            headers = {**table, "CC": list(cc)} if cc else table
             step = Publish(exchange.name, key, headers=headers, vhost=self._vhost)
             kind = self._class_of(key), repr(sorted(headers.items()))
             if kind in classes or not self._flow.entries(message_of(step, self._flow.release)):
@@ -292,12 +300,13 @@ class _OneVhost:
         if more or next(ways, None) is not None:
             self._short.append(exchange.name)
 
-    def _ways(self, exchange: Exchange) -> tuple[Iterator[tuple[str, dict[str, Any]]], bool]:
+    def _ways(self, exchange: Exchange) -> tuple[Iterator[tuple[_Key, dict[str, Any]]], bool]:
         """Return pairs of a key and headers to publish with, and whether there are more to be thought of."""
         bindings = [each for each in self._topology.bindings.get(exchange.name, ()) if each.source]
         there = [(each, self._prospect.of((each.destination_type, each.destination))) for each in bindings]
         whole = self._prospect.of(("exchange", exchange.name)) if bindings or exchange.arguments else None
-        keys = list(self._keys_for(exchange, there, whole))
+        stated = self._stated_keys(exchange, whole)
+        keys = list(stated if self._clients.publish else (_Key(key) for key in self._keys_for(exchange, there)))
         tables = list(islice(self._tables(exchange, bindings, whole), TABLES_MAX + 1))
         first = list(dict.fromkeys(keys[: len(bindings)]))
         rest = dict.fromkeys(keys[len(bindings) :])
@@ -305,11 +314,8 @@ class _OneVhost:
         ways = chain(product(first, tables[:TABLES_MAX]), product(rest, some))
         return ways, len(tables) > TABLES_MAX or any(ahead.more for _, ahead in there)
 
-    def _keys_for(self, exchange: Exchange, there: list[tuple[Binding, Ahead]], whole: Ahead | None) -> Iterator[str]:
+    def _keys_for(self, exchange: Exchange, there: list[tuple[Binding, Ahead]]) -> Iterator[str]:
         """Yield a key for each binding, then those that are told apart further on, then those that no binding takes."""
-        if self._clients.publish:
-            yield from self._stated_keys(exchange, whole)
-            return
         for binding, _ in there:
             yield self._keys.plain(binding.routing_key) if exchange.type == "topic" else binding.routing_key
         for binding, ahead in there:
@@ -321,7 +327,7 @@ class _OneVhost:
         if other:
             yield from self._keys.of_any(self._prospect.of(("exchange", other)).patterns)
 
-    def _stated_keys(self, exchange: Exchange, whole: Ahead | None) -> Iterator[str]:
+    def _stated_keys(self, exchange: Exchange, whole: Ahead | None) -> Iterator[_Key]:
         """Yield the keys that publishers are stated to use, and such as a pattern among them stands for."""
         levels = ladder_levels(exchange, self._topology)
         for each in self._clients.publish:
@@ -329,11 +335,12 @@ class _OneVhost:
                 continue
             for key in each.keys:
                 if exchange.type != "topic" or {"*", "#"}.isdisjoint(key.split(".")):
-                    yield key
+                    met: Iterable[str] = (key,)
                 elif levels:
-                    yield from _delayed(key, levels)
+                    met = _delayed(key, levels)
                 else:
-                    yield from self._keys.met_by(key, () if whole is None else whole.patterns)
+                    met = self._keys.met_by(key, () if whole is None else whole.patterns)
+                yield from (_Key(found, each.cc) for found in met)
 
     def _tables(self, exchange: Exchange, bindings: Iterable[Binding], whole: Ahead | None) -> Iterator[dict[str, Any]]:
         """Yield headers to publish with: none, those that its own bindings take, and those that matter further on."""

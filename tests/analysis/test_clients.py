@@ -206,6 +206,29 @@ def test_a_pattern_stands_for_keys_that_go_different_ways() -> None:
     }
 
 
+RETRY = document(
+    queue("work", dead_letter_exchange="delay"),
+    queue("wait", message_ttl=1000, dead_letter_exchange="retry"),
+    exchanges=[
+        {"name": name, "vhost": "/", "type": "topic", "durable": True, "auto_delete": False, "internal": False}
+        for name in ("delay", "retry")
+    ],
+    bindings=[
+        {"source": source, "vhost": "/", "destination": to, "destination_type": "queue", "routing_key": key}
+        for source, to, key in (("delay", "wait", "short"), ("retry", "work", "work.#"))
+    ],
+)
+
+
+@pytest.mark.parametrize(("cc", "losing"), [((), {"wait"}), (("work.new",), set()), (("works.new",), {"wait"})])
+def test_keys_of_cc_bring_back_what_was_delayed(cc: tuple[str, ...], losing: set[str]) -> None:
+    stated = Clients(on_failure=(), publish=(Publishes("delay", ("short",), cc=cc),))
+    assert found(RETRY, stated) == {("unroutable-dead-letter", each) for each in losing}
+    assert lost(RETRY, stated) == losing
+    assumed = " ".join(linted(RETRY, stated).assumed)
+    assert ("with CC 'work" in assumed) == ("publishers set no expiration, other CC, BCC" in assumed) == bool(cc)
+
+
 @pytest.mark.parametrize(
     ("stated", "said"),
     [

@@ -31,7 +31,6 @@ ALWAYS_ASSUMED = (
     "the server stays up: a restart loses transient messages, and queues that are not durable",
     "no consumer still needs what a stream drops by its retention",
 )
-_WITH_X_DEATH = ALWAYS_ASSUMED[0].replace("CC, BCC or x-death", "CC or BCC")
 
 
 class LintReport(msgspec.Struct, frozen=True):
@@ -67,7 +66,8 @@ def lint(definitions: Definitions, release: Release, clients: Clients = NOTHING_
             *subject.snapshot.definitions.assumptions,
             *subject.losses.assumed,
             *promises(subject.losses.promised),
-            *([_WITH_X_DEATH, *ALWAYS_ASSUMED[1:]] if clients.republish_x_death else ALWAYS_ASSUMED),
+            _of_headers(clients),
+            *ALWAYS_ASSUMED[1:],
         ),
         tuple(_unchecked(subject)),
         sum(1 for _ in subject.queues()),
@@ -136,6 +136,14 @@ def promises(promised: Iterable[Loss]) -> list[str]:
         else:
             said.append(f"no consumer returns a message to '{loss.queue}' more often than its delivery limit allows")
     return list(dict.fromkeys(said))
+
+
+def _of_headers(clients: Clients) -> str:
+    """Return what is assumed of the headers that nobody states."""
+    text = ALWAYS_ASSUMED[0]
+    if clients.republish_x_death:
+        text = text.replace("CC, BCC or x-death", "CC or BCC")
+    return text.replace("CC", "other CC", 1) if any(each.cc for each in clients.publish) else text
 
 
 def _unchecked(subject: Subject) -> Iterable[str]:
