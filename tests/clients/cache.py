@@ -5,6 +5,7 @@ Every archive that holds tests is pinned by its SHA-256; a toolchain is whatever
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -29,18 +30,21 @@ class UnobtainableError(Exception):
 def made_once(name: str, recipe: object, make: Callable[[Path], None]) -> Path:
     """The folder ``name`` as ``make`` fills it; made afresh when ``recipe`` (its ``repr``) is a new one."""
     folder = ROOT / f"{name}-{hashlib.sha256(repr(recipe).encode()).hexdigest()[:8]}"
-    if folder.is_dir():
+    ROOT.mkdir(parents=True, exist_ok=True)
+    with (ROOT / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other runs of the tests wait until the folder is full
+        if folder.is_dir():
+            return folder
+        for old in ROOT.glob(f"{name}-????????"):
+            shutil.rmtree(old)
+        # Not built aside and renamed: a virtual environment knows its own path.
+        folder.mkdir()
+        try:
+            make(folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         return folder
-    for old in ROOT.glob(f"{name}-????????"):
-        shutil.rmtree(old)
-    # Not built aside and renamed: a virtual environment knows its own path.
-    folder.mkdir(parents=True)
-    try:
-        make(folder)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return folder
 
 
 def command(arguments: Sequence[str | Path], cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
