@@ -25,7 +25,7 @@ from simulator.sources import definitions_from_file, definitions_from_text
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_EXPECTED = "expected the management URL of a server: http://USER:PASSWORD@HOST:15672/"
+_EXPECTED = "expected the management URL of a server: http://USER@HOST:15672/"
 _SERVER_FAILED = 500
 
 
