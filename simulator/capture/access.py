@@ -120,7 +120,9 @@ def certificates_of(url: str) -> TLS:
 
 def credentials(url: str) -> tuple[str, str]:
     """Return the user and the password of a URL, as ``complete`` finds them. Raises ``AccessError``."""
-    parts = urlsplit(complete(url))
+    parts = urlsplit(url)
+    if not (parts.username and parts.password):
+        parts = urlsplit(complete(url))
     return unquote(parts.username or _GUEST), Secret(unquote(parts.password or ""))
 
 
@@ -165,8 +167,8 @@ def _login(parts: SplitResult, told: Callable[[str], str] | None) -> tuple[str, 
     password = unquote(parts.password or "")
     if password:
         return _GUEST, password
-    if told is None and PASSWORD_FILE in os.environ:
-        told = password_in(os.environ[PASSWORD_FILE])
+    if told is None and (file := os.environ.get(PASSWORD_FILE)):
+        told = password_in(file)
     if told is not None:
         return user or _GUEST, told(f"{user or _GUEST!r} at {host}")
     if found := _in_netrc(host, user):
@@ -185,7 +187,6 @@ def _with_login(parts: SplitResult, user: str, password: str) -> SplitResult:
 
 def password_in(path: str | os.PathLike[str]) -> Callable[[str], str]:
     """Return what gives the password in the first line of a file. Raises ``AccessError`` if there is none."""
-
     try:
         password = Path(path).read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
     except (OSError, UnicodeDecodeError) as error:

@@ -42,8 +42,7 @@ class _LogOrSource(click.ParamType):  # type: ignore[type-arg]  # which takes an
 
 @click.command(
     epilog=example(
-        "dlx capture --url amqp://guest:guest@localhost/%2F --management-url http://guest:guest@localhost:15672 "
-        "--out log.parquet",
+        "dlx capture --url amqp://localhost/%2F --management-url http://localhost:15672 --out log.parquet",
     )
 )
 @click.option(

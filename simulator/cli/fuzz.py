@@ -48,7 +48,7 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
 @click.command(
     epilog=example(
         "dlx fuzz definitions.json --property lossless --release 4.3 --publish shop order.paid",
-        "dlx fuzz http://guest:guest@localhost:15672/ --all --discards",
+        "dlx fuzz http://localhost:15672/ --all --discards",
     )
 )
 @source_argument

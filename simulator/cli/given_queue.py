@@ -121,7 +121,7 @@ def messages_on_server(
     server = server_given(url, management_url, vhost)
     through = cast("Way", way or ("management" if server.amqp_url is None else "consume"))
     if through == "consume" and server.amqp_url is None:
-        raise click.UsageError("--peek consume needs the server's AMQP URL: amqp://USER:PASSWORD@HOST/VHOST")
+        raise click.UsageError("--peek consume needs the server's AMQP URL: amqp://USER@HOST/VHOST")
     with exit_codes():
         from simulator.redrive.server import queue_on
 

@@ -29,7 +29,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     """Keep the value of an option where ``given_url`` finds it."""
-    context.meta.setdefault(_META, {})[parameter.name] = value
+    if not context.resilient_parsing:  # nobody is asked for a password while a shell completes the line
+        context.meta.setdefault(_META, {})[parameter.name] = value
 
 
 def _option(*names: str, **how: Any) -> Callable[[Function], Function]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_EXPECTED = "expected the management URL of a server: http://USER:PASSWORD@HOST:15672/"
+_EXPECTED = "expected the management URL of a server: http://USER@HOST:15672/"
 _SERVER_FAILED = 500
 
 

@@ -31,7 +31,7 @@ WRITERS: Mapping[str, Callable[[Graph], str]] = {
     epilog=example(
         "dlx graph definitions.json --format html --out topology.html",
         "dlx graph definitions.json --queue orders --format mermaid",
-        "dlx graph http://guest:guest@localhost:15672/ --out topology.svg",
+        "dlx graph http://localhost:15672/ --out topology.svg",
     )
 )
 @source_argument

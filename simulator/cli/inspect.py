@@ -30,8 +30,8 @@ WIDTH_MAX = 10_000
 
 @click.command(
     epilog=example(
-        "dlx inspect amqp://guest:guest@localhost/%2F orders.dead",
-        "dlx inspect http://guest:guest@localhost:15672 orders.dead --vhost shop --header tenant",
+        "dlx inspect amqp://localhost/%2F orders.dead",
+        "dlx inspect http://localhost:15672 orders.dead --vhost shop --header tenant",
         "dlx inspect dead.parquet orders.dead --message order-17",
     )
 )
@@ -82,7 +82,7 @@ def inspect(
 ) -> int:
     """Look into a dead-letter queue: what died there, where it died first, why, and how often.
 
-    SOURCE is the AMQP URL of a running server (amqp://USER:PASSWORD@HOST/VHOST), its management URL,
+    SOURCE is the AMQP URL of a running server (amqp://USER@HOST/VHOST), its management URL,
     or a file: what --out wrote, a capture, or a log of the tracing plugin, of which the last
     delivery of each message from QUEUE is shown. Without SOURCE it is the URL in DLX_URL.
 

@@ -69,7 +69,7 @@ def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bo
 @click.command(
     epilog=example(
         "dlx lint definitions.json --release 4.3",
-        "dlx lint http://guest:guest@localhost:15672/ --format sarif",
+        "dlx lint http://localhost:15672/ --format sarif",
         "dlx lint */definitions.json --fail-on lost",
         "dlx lint rules.tab",
         "dlx lint activemq.xml",

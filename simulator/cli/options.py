@@ -56,7 +56,7 @@ DEFINITIONS = GivenFile(
     "Export the definitions first: `rabbitmqctl export_definitions definitions.json`, or "
     "`curl -u USER:PASSWORD -o definitions.json http://HOST:15672/api/definitions`."
 )
-LOG = GivenFile("Record a log first: `dlx capture --url amqp://USER:PASSWORD@HOST/VHOST --out log.parquet`.")
+LOG = GivenFile("Record a log first: `dlx capture --url amqp://USER@HOST/VHOST --out log.parquet`.")
 COUNTERS = GivenFile("Record it with the log first: `dlx capture --metrics-url http://HOST:15692/metrics ...`.")
 SCENARIO = GivenFile("Download it first.")
 

@@ -52,7 +52,7 @@ _Line = tuple[Text, int]
 @click.command(
     epilog=example(
         "dlx plan definitions.json new-definitions.json",
-        "dlx plan http://guest:guest@localhost:15672/ new-definitions.json --keep",
+        "dlx plan http://localhost:15672/ new-definitions.json --keep",
         "dlx plan old.json new.json --messages orders=1000 --move orders.dead=orders.dlq --publishers-stopped",
     )
 )

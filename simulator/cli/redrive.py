@@ -45,9 +45,9 @@ _ASSUMED = (
 
 @click.command(
     epilog=example(
-        "dlx redrive amqp://guest:guest@localhost/%2F orders.dead",
-        "dlx redrive amqp://guest:guest@localhost/%2F orders.dead --only reason=rejected --canary 5 --execute",
-        "dlx redrive amqp://guest:guest@localhost/%2F orders.dead --to orders eu.paid --execute --journal moved.jsonl",
+        "dlx redrive amqp://localhost/%2F orders.dead",
+        "dlx redrive amqp://localhost/%2F orders.dead --only reason=rejected --canary 5 --execute",
+        "dlx redrive amqp://localhost/%2F orders.dead --to orders eu.paid --execute --journal moved.jsonl",
     )
 )
 @click.argument("given_url", metavar="URL")
@@ -139,7 +139,7 @@ def redrive(
         raise click.MissingParameter(param_hint="'QUEUE'", param_type="argument")
     server = server_given(url, management_url, vhost)
     if server.amqp_url is None:
-        raise click.UsageError("bringing messages back needs the server's AMQP URL: amqp://USER:PASSWORD@HOST/VHOST")
+        raise click.UsageError("bringing messages back needs the server's AMQP URL: amqp://USER@HOST/VHOST")
     wanted = _wanted(_address(to, key, own_keys=own_keys), expressions, headers, allowed)
     from simulator.redrive.server import queue_on
 

@@ -40,8 +40,8 @@ _WHY = {
 _LISTS = "without --queue, all are shown"
 _EXAMPLES = (
     "dlx settings definitions.json --vhost shop --queue orders",
-    "dlx settings http://guest:guest@localhost:15672/ --release 4.3",
-    "dlx settings new-policies.json --over http://guest:guest@localhost:15672/",
+    "dlx settings http://localhost:15672/ --release 4.3",
+    "dlx settings new-policies.json --over http://localhost:15672/",
 )
 
 

@@ -31,7 +31,7 @@ _STYLES = {"passed": "green", "failed": "bold red", "not run": "yellow"}
 @click.command(
     epilog=example(
         "dlx test orders.yml --release 3.13 --release 4.3",
-        "dlx test orders.yml --broker amqp://guest:guest@localhost:5672/ --junit out/orders.xml",
+        "dlx test orders.yml --broker amqp://localhost:5672/ --junit out/orders.xml",
     )
 )
 @click.argument("paths", metavar="FILE...", type=GivenFile("Download it first."), nargs=-1)

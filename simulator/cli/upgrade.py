@@ -36,7 +36,7 @@ _NO_LOG = "what the traffic meets: with --log, changes that no message of the lo
 @click.command(
     epilog=example(
         "dlx upgrade definitions.json --from 3.13 --to 4.3",
-        "dlx upgrade http://guest:guest@localhost:15672/ --from 3.10 --to 4.3 --log capture.parquet",
+        "dlx upgrade http://localhost:15672/ --from 3.10 --to 4.3 --log capture.parquet",
     )
 )
 @source_argument

@@ -108,9 +108,7 @@ def server_at(
     if parts.scheme in ("http", "https"):
         return ServerAddress(None, management_url or url, "/" if vhost is None else vhost)
     if parts.scheme not in _AMQP_PORT:
-        raise ValueError(
-            "expected amqp://USER:PASSWORD@HOST/VHOST, or a management URL: http://USER:PASSWORD@HOST:15672"
-        )
+        raise ValueError("expected amqp://USER@HOST/VHOST, or a management URL: http://USER@HOST:15672")
     if management_url is None and parts.port not in (None, _AMQP_PORT[parts.scheme]):
         raise ValueError(f"cannot guess the management API of port {parts.port}; pass --management-url")
     inside = unquote(parts.path[1:]) or "/"

@@ -117,7 +117,7 @@ def test_what_is_not_there_is_named(
 @pytest.mark.parametrize(
     ("source", "options", "code", "said"),
     [
-        ("ftp://host", [], 64, "expected amqp://USER:PASSWORD@HOST/VHOST"),
+        ("ftp://host", [], 64, "expected amqp://USER@HOST/VHOST"),
         (
             "amqp://user:secret@127.0.0.1:5673/",
             [],
