@@ -10,9 +10,10 @@ import msgspec
 import simulator
 from simulator.capture import open_log
 from simulator.definitions import read_definitions
+from simulator.record.recorder import ApplicationRecorder
 from simulator.record.recording import DEFINITIONS, TRACE, Recording, read_recording
 from tests.live.servers import LiveServer
-from tests.record.random_client import recorded
+from tests.record.random_client import recorded, told
 
 SEEDS = (1, 2, 3, 5, 8, 13)
 COUNTED_POLLS = 30  # a server takes its counters every 5 s, and keeps its answers for a while
@@ -44,11 +45,15 @@ def test_a_recording_of_the_simulator_is_that_of_the_server(
     url = live_server.vhost_url(live_vhost)
     real = recorded(live_server.management_url, url, live_vhost, tmp_path / "real", SEEDS, counted_polls=COUNTED_POLLS)
     assert not live_server.api("GET", f"vhosts/{live_vhost}")["tracing"]
+    inside: list[ApplicationRecorder] = []
     with simulator.serve(release=live_server.release, port=0, management_port=0) as server:
+        server.run(lambda node: inside.append(ApplicationRecorder(node)))
         simulated = recorded(
             server.management_url or "", server.amqp_url, "/", tmp_path / "simulated", SEEDS, counted_polls=2
         )
+        server.run(lambda node: inside[0].stop())
     assert seen(simulated) == seen(real)
+    assert told(real) == told(inside[0].recording)
     assert real.release == simulated.release == live_server.release
     assert real == read_recording(tmp_path / "real")
     for name in ("real", "simulated"):

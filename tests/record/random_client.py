@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -11,14 +10,20 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
 from simulator.record.live import record_server
-from simulator.record.recording import Recording
+from simulator.record.recording import Declaration, Recording
 
 POLL_SECONDS = 0.25
-IDLE_SECONDS = 0.6
+QUIET_TIMES = 3
+# Of these a server tells nothing, or less.
+_TOLD_LESS = {
+    "vhost", "connections", "mandatory", "returned", "declared_before", "rejected", "requeued", "abandoned",
+    "timed_out",
+}  # fmt: skip
 MESSAGES = 40
 
 
@@ -130,11 +135,11 @@ class Client:
 
     def _consume(self, connection: pika.BlockingConnection, channel: BlockingChannel, queue: str) -> None:
         """Consume until nothing comes any more; what becomes of a message depends on the seed and on its id."""
-        last = time.monotonic()
+        given = 0
 
         def on_message(_: Any, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
-            nonlocal last
-            last = time.monotonic()
+            nonlocal given
+            given += 1
             draw = Random(f"{self._seed} {properties.message_id} {queue} {method.redelivered}")
             act = draw.choice(("ack", "ack", "reject", "requeue", "again"))
             if act == "requeue" and not method.redelivered:
@@ -149,8 +154,12 @@ class Client:
                 channel.basic_ack(method.delivery_tag)
 
         tag = channel.basic_consume(queue, on_message)
-        while time.monotonic() < last + IDLE_SECONDS:
-            connection.process_data_events(0.1)
+        quiet = 0
+        while quiet < QUIET_TIMES:  # what was on its way when the queue was first seen empty has come by then
+            before = given
+            connection.process_data_events(0.05)
+            left = channel.queue_declare(queue, passive=True).method.message_count
+            quiet = quiet + 1 if (left, given) == (0, before) else 0
         self._polls()
         channel.basic_cancel(tag)
 
@@ -160,3 +169,30 @@ class Client:
             channel.exchange_delete(self._named("orders"))
         if draw.random() < 0.5:
             channel.queue_delete(self._named("dead"))
+
+
+def told(recording: Recording) -> dict[str, Any]:
+    """What the broker itself knows, as far as its clients can see it, too, and without the queue of the recording."""
+    return {
+        "declarations": sorted(
+            (each.kind, each.name, each.gone_us is not None, _declared(each))
+            for each in recording.declarations
+            if "amq.gen" not in each.name
+        ),
+        "published": {(each.exchange, each.routing_key): _plain(each) for each in recording.published},
+        "consumed": {each.queue: _plain(each) for each in recording.consumed if "amq.gen" not in each.queue},
+        "clients": sorted(
+            (each.name, each.product, each.version) for each in recording.connections if "dlx" not in each.name
+        ),
+    }
+
+
+def _declared(declaration: Declaration) -> dict[str, Any]:
+    """The object, without where it is and what only exports of some releases have."""
+    some = ("vhost", "internal", "type") if declaration.kind == "queue" else ("vhost", "internal")
+    return {name: value for name, value in declaration.item.items() if name not in some}
+
+
+def _plain(given: Any) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(given)
+    return {key: value for key, value in found.items() if key not in _TOLD_LESS}

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pika
 import pytest
 
@@ -20,42 +19,11 @@ from simulator.capture.management_api import call
 from simulator.cli.main import main
 from simulator.record.live import record_server
 from simulator.record.recorder import ApplicationRecorder
-from simulator.record.recording import DEFINITIONS, Declaration, Recording, read_recording
+from simulator.record.recording import DEFINITIONS, Recording, read_recording
 from simulator.server.in_process import Server
-from tests.record.random_client import recorded
+from tests.record.random_client import recorded, told
 
 SEEDS = (21, 34, 55, 89)
-# Of these a server tells nothing, or less.
-_TOLD_LESS = {
-    "connections", "mandatory", "returned", "declared_before", "rejected", "requeued", "abandoned", "timed_out",
-}  # fmt: skip
-
-
-def told(recording: Recording) -> dict[str, Any]:
-    """What the broker itself knows, as far as its clients can see it, too, and without the queue of the recording."""
-    return {
-        "declarations": sorted(
-            (each.kind, each.name, each.gone_us is not None, _declared(each))
-            for each in recording.declarations
-            if "amq.gen" not in each.name
-        ),
-        "published": {(each.exchange, each.routing_key): _plain(each) for each in recording.published},
-        "consumed": {each.queue: _plain(each) for each in recording.consumed if "amq.gen" not in each.queue},
-        "clients": sorted(
-            (each.name, each.product, each.version) for each in recording.connections if "dlx" not in each.name
-        ),
-    }
-
-
-def _declared(declaration: Declaration) -> dict[str, Any]:
-    """The object, without what only exports of some releases have."""
-    some = ("internal", "type") if declaration.kind == "queue" else ("internal",)
-    return {name: value for name, value in declaration.item.items() if name not in some}
-
-
-def _plain(given: Any) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(given)
-    return {key: value for key, value in found.items() if key not in _TOLD_LESS}
 
 
 @pytest.mark.parametrize("release", ["3.12", "4.3"])
