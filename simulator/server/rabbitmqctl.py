@@ -2,7 +2,8 @@
 
 Needs the standard library alone, so it runs as a file, at once: ``python -IS rabbitmqctl.py add_vhost orders``. The
 node is the one of the URL in ``$DLX_MANAGEMENT_URL`` (with user and password), else that which ``rabbitmq-server`` in
-the image has started here (``NODE_FILE``). Texts and exit codes are those of RabbitMQ 4.3.
+the image has started here (``NODE_FILE``). Lists, texts and exit codes are those of RabbitMQ 4.3, except for what is
+said of wrong use.
 """
 
 from __future__ import annotations

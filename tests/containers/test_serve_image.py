@@ -114,7 +114,7 @@ def on_node(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
 def in_go(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
     """Run the page's example with the library that Debian has."""
     (tmp_path / "example.go").write_text(block("go"))
-    settings = {"GOPATH": GO_PATH, "GO111MODULE": "off", "GOCACHE": str(tmp_path / "cache"), "CGO_ENABLED": "0"}
+    settings = {"GOPATH": GO_PATH, "GO111MODULE": "off", "GOCACHE": str(tmp_path / "cache")}
     return ["go", "run", str(tmp_path / "example.go")], settings
 
 
