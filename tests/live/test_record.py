@@ -16,7 +16,7 @@ from tests.live.servers import LiveServer
 from tests.record.random_client import recorded, told
 
 SEEDS = (1, 2, 3, 5, 8, 13)
-COUNTED_POLLS = 30  # a server takes its counters every 5 s, and keeps its answers for a while
+COUNTED_POLLS = 44  # a server takes its counters every 5 s, and keeps its answers for a while
 
 
 def seen(recording: Recording) -> dict[str, Any]:
@@ -32,6 +32,14 @@ def seen(recording: Recording) -> dict[str, Any]:
         "refused": recording.refusals,
         "omitted": recording.omitted,
     }
+
+
+def _different(one: Any, other: Any, at: str = "") -> list[str]:
+    """Say where two values differ: pytest shows but the beginning of such large ones."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = [*one, *(key for key in other if key not in one)]
+        return [text for key in keys for text in _different(one.get(key), other.get(key), f"{at} {key}")]
+    return [] if one == other else [f"{at}: simulated {one!r}, real {other!r}"]
 
 
 def _plain(given: Any) -> dict[str, Any]:
@@ -52,8 +60,10 @@ def test_a_recording_of_the_simulator_is_that_of_the_server(
             server.management_url or "", server.amqp_url, "/", tmp_path / "simulated", SEEDS, counted_polls=2
         )
         server.run(lambda node: inside[0].stop())
-    assert seen(simulated) == seen(real)
-    assert told(real) == told(inside[0].recording)
+    for what, found in seen(real).items():
+        assert _different(seen(simulated)[what], found) == []
+    uncounted = ("gets",) if live_server.release == "3.8" else ()  # it does not count those that found nothing
+    assert _different(told(inside[0].recording, *uncounted), told(real, *uncounted)) == []
     assert real.release == simulated.release == live_server.release
     assert real == read_recording(tmp_path / "real")
     for name in ("real", "simulated"):

@@ -171,7 +171,7 @@ class Client:
             channel.queue_delete(self._named("dead"))
 
 
-def told(recording: Recording) -> dict[str, Any]:
+def told(recording: Recording, *without: str) -> dict[str, Any]:
     """What the broker itself knows, as far as its clients can see it, too, and without the queue of the recording."""
     return {
         "declarations": sorted(
@@ -180,7 +180,7 @@ def told(recording: Recording) -> dict[str, Any]:
             if "amq.gen" not in each.name
         ),
         "published": {(each.exchange, each.routing_key): _plain(each) for each in recording.published},
-        "consumed": {each.queue: _plain(each) for each in recording.consumed if "amq.gen" not in each.queue},
+        "consumed": {each.queue: _plain(each, *without) for each in recording.consumed if "amq.gen" not in each.queue},
         "clients": sorted(
             (each.name, each.product, each.version) for each in recording.connections if "dlx" not in each.name
         ),
@@ -193,6 +193,6 @@ def _declared(declaration: Declaration) -> dict[str, Any]:
     return {name: value for name, value in declaration.item.items() if name not in some}
 
 
-def _plain(given: Any) -> dict[str, Any]:
+def _plain(given: Any, *without: str) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(given)
-    return {key: value for key, value in found.items() if key not in _TOLD_LESS}
+    return {key: value for key, value in found.items() if key not in (*_TOLD_LESS, *without)}
