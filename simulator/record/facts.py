@@ -146,9 +146,9 @@ def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
     told = 0
     for (vhost, exchange), found in by_exchange.items():
         to = (f"exchange '{exchange}'" if exchange else "the default exchange") + _in(vhost)
-        gone = [each for each in found if each.unroutable]
+        gone = [each for each in found if each.unroutable > each.returned]
         if gone:
-            count = sum(each.unroutable for each in gone)
+            count = sum(each.unroutable - each.returned for each in gone)
             told += count
             what = f"{counted(count, 'message')} to {to} with {_keys(gone)} reached no queue"
             who = together(list(recording.clients_of([number for each in gone for number in each.connections])))

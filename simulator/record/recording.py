@@ -110,8 +110,7 @@ class Published(msgspec.Struct, kw_only=True):
         least_expiration_ms, most_expiration_ms: of those with an expiration; ``None`` where none had one.
         persistent, mandatory, confirmed: how many were persistent, were mandatory, and went over a channel with
             publisher confirms.
-        unroutable: how many no queue took, of which nobody was told; ``returned``: how many no queue took that went
-            back to their publisher instead.
+        unroutable: how many no queue took; ``returned``: how many of these went back to their publisher.
         refused: how many a full queue refused (``basic.nack``).
         republished: how many had been delivered to a client before, as far as their ids or bodies show it;
             ``with_x_death``: how many of these carried the ``x-death`` they came with.

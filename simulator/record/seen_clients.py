@@ -60,7 +60,7 @@ def clients_seen(recording: Recording) -> SeenClients:
         queues.append(QueueClients(escape(name), pattern[vhost], **found))
         lines |= {f"clients.queue[{place}].{field}": f"recorded: {text}" for field, text in because.items()}
     keys: dict[tuple[str, str], list[str]] = defaultdict(list)
-    taken = [each for each in recording.published if each.times > each.unroutable + each.returned]
+    taken = [each for each in recording.published if each.times > each.unroutable]
     for each in sorted(taken or recording.published, key=lambda each: -each.times):
         keys[each.vhost, each.exchange].append(each.routing_key)
     published = tuple(Publishes(exchange, tuple(found), pattern[vhost]) for (vhost, exchange), found in keys.items())

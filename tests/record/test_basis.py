@@ -167,7 +167,7 @@ def test_a_loss_that_no_finding_is_about_is_told_as_seen(tmp_path: Path, capsys:
 def test_what_became_of_publishes_is_told(tmp_path: Path, capsys: Capture) -> None:
     published = [
         Published(vhost="/", exchange="shop", routing_key="a", times=9, unroutable=4, connections=[2]),
-        Published(vhost="/", exchange="shop", routing_key="b", times=2, returned=2),
+        Published(vhost="/", exchange="shop", routing_key="b", times=2, unroutable=2, returned=2),
         Published(vhost="/", exchange="shop", routing_key="c", times=5, refused=3),
         Published(vhost="/", exchange="shop", routing_key="d", times=5, least_expiration_ms=10, most_expiration_ms=900),
     ]
