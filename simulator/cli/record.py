@@ -24,7 +24,6 @@ from simulator.cli.progress import progress
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError
 from simulator.extras import check_installed
-from simulator.record.command import RecordedCommand, check_templates, prepare_folder
 from simulator.record.recording import Recording, RecordingError
 from simulator.sources import definitions_from_file
 
@@ -60,6 +59,8 @@ def _templates(_context: click.Context, _parameter: click.Parameter, given: tupl
         if not equals or not _NAME.fullmatch(name):
             raise click.BadParameter(f"{each!r}: expected NAME=TEMPLATE, such as BROKER={{amqp_url}}")
         found[name] = template
+    from simulator.record.command import check_templates  # which loads the server
+
     try:
         check_templates(found)
     except ValueError as error:
@@ -181,6 +182,9 @@ def record(
         raise click.UsageError("Missing argument 'COMMAND...', or --url for a running server.")
     if rate is not None and clock != "virtual":
         raise click.UsageError("--rate: only with --clock virtual; wall time runs as it does")
+    check_installed("server")
+    from simulator.record.command import RecordedCommand, prepare_folder
+
     time: Clock = WallClock() if clock == "wall" else VirtualClock(rate=rate or 0)
     try:
         read = None if definitions is None else definitions_from_file(definitions)
@@ -225,6 +229,7 @@ def _record_server(
 ) -> Recording:
     """Record a running server. Raises ``DataError`` and ``Unavailable``."""
     check_installed("capture")
+    from simulator.record.command import prepare_folder
     from simulator.record.live import record_server
 
     if urlsplit(url).scheme not in ("http", "https"):

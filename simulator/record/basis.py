@@ -14,7 +14,7 @@ from simulator.analysis.losses import REFUSED, REMOVED, Loss, cause, causes, pub
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Walk
 from simulator.events import Event
-from simulator.record.recording import Consumed, Lost, Recording
+from simulator.record.recording import RecordedLoss, RecordedQueue, Recording
 from simulator.record.seen_clients import clients_seen, counted, endings, is_consumed, messages, together
 
 _OF_CONSUMERS = {
@@ -60,7 +60,7 @@ class Judge:
         return set(causes(Walk(flow, vhost, publishes, clients) for vhost, flow in self._flows.items()))
 
     @property
-    def unexplained(self) -> list[Lost]:
+    def unexplained(self) -> list[RecordedLoss]:
         """The recorded losses from queues that no finding is about."""
         every = enumerate(self._recording.lost)
         return [lost for place, lost in every if lost.queue is not None and place not in self.explained]
@@ -142,8 +142,8 @@ class Judge:
         consumed = self._at(vhost, queue)
         return consumed.rejected if reason == REJECTED else consumed.requeued + consumed.abandoned
 
-    def _at(self, vhost: str, queue: str) -> Consumed:
-        return self._consumed.get((vhost, queue)) or Consumed(vhost=vhost, queue=queue)
+    def _at(self, vhost: str, queue: str) -> RecordedQueue:
+        return self._consumed.get((vhost, queue)) or RecordedQueue(vhost=vhost, queue=queue)
 
     def _basis_of_object(self, finding: Finding) -> tuple[Basis, str]:
         """Return what a finding rests on that shows no loss: whether clients use its object."""
@@ -201,7 +201,7 @@ def _deaths(loss: Loss) -> Iterator[tuple[str, str]]:
     yield loss.queue, loss.reason
 
 
-def _is_of(lost: Lost, loss: Loss) -> bool:
+def _is_of(lost: RecordedLoss, loss: Loss) -> bool:
     """Return whether messages were lost in that way."""
     if loss.fate == REFUSED:  # of which the full queue tells
         return (lost.vhost, lost.queue, lost.reason) == (loss.vhost, loss.target, MAXLEN)
@@ -212,7 +212,7 @@ def _is_of(lost: Lost, loss: Loss) -> bool:
     return (lost.event == Event.PURGED) == (loss.fate == REMOVED)
 
 
-def _happened(lost: list[Lost]) -> str:
+def _happened(lost: list[RecordedLoss]) -> str:
     first = lost[0]
     to = f"exchange '{first.exchange}'" if first.exchange else "the default exchange"
     what = counted(sum(each.times for each in lost), "message")

@@ -12,7 +12,7 @@ from dlx.message_flow import MessageFlow
 from dlx.releases import Release
 from simulator.analysis.findings import SEVERITIES, Severity
 from simulator.events import Event
-from simulator.record.recording import Lost, Published, Recording
+from simulator.record.recording import RecordedLoss, RecordedPublishes, Recording
 from simulator.record.seen_clients import counted, messages, together
 from simulator.time_spans import span
 
@@ -60,7 +60,7 @@ class Recorded(msgspec.Struct, frozen=True):
     clients: int
     messages: int
     not_seen: tuple[str, ...]
-    lost: tuple[Lost, ...]
+    lost: tuple[RecordedLoss, ...]
     facts: tuple[Fact, ...] = ()
 
     @property
@@ -98,7 +98,7 @@ def taken_from(recording: Recording, source: object) -> str:
 
 
 def facts_of(
-    recording: Recording, release: Release, flows: Mapping[str, MessageFlow], unexplained: Iterable[Lost]
+    recording: Recording, release: Release, flows: Mapping[str, MessageFlow], unexplained: Iterable[RecordedLoss]
 ) -> Iterator[Fact]:
     """Yield what a recording says on its own; ``unexplained``: the losses that no finding is about."""
     yield from _refusals(recording)
@@ -140,7 +140,7 @@ def _refusals(recording: Recording) -> Iterator[Fact]:
 
 def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
     """Yield what became of publishes, for each exchange."""
-    by_exchange: dict[tuple[str, str], list[Published]] = defaultdict(list)
+    by_exchange: dict[tuple[str, str], list[RecordedPublishes]] = defaultdict(list)
     for each in recording.published:
         by_exchange[each.vhost, each.exchange].append(each)
     told = 0
@@ -185,7 +185,7 @@ def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
         yield Fact("unroutable", "warning", f"{what} with further routing keys reached no queue, and nobody was told")
 
 
-def _keys(found: list[Published]) -> str:
+def _keys(found: list[RecordedPublishes]) -> str:
     named = ", ".join(f"'{each.routing_key}'" for each in found[:NAMED_MAX])
     more = f" and {len(found) - NAMED_MAX:,} more" if len(found) > NAMED_MAX else ""
     return f"routing key {named}{more}"

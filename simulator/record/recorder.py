@@ -28,13 +28,13 @@ from simulator.record.recording import (
     SECTIONS,
     TRACE,
     ClientConnection,
-    Consumed,
     Declaration,
     Kind,
-    Lost,
-    Published,
+    RecordedLoss,
+    RecordedPublishes,
+    RecordedQueue,
+    RecordedRefusal,
     Recording,
-    Refusal,
     binding_name,
     document_of,
     write_recording,
@@ -46,13 +46,12 @@ from simulator.server.node import Node
 PUBLISHES_REMEMBERED = 1_000
 ROWS_AT_ONCE = 200
 _FORGETTING = (commands.ClearPolicy, commands.DeleteVhost, commands.DeleteQueue, commands.DeleteExchange)
-_CONSUMER_TIMEOUT = "PRECONDITION_FAILED - delivery acknowledgement on channel"
 
 
 class _Open(NamedTuple):
     """A delivery that is not settled: the queue's statistics, and the tag of its consumer."""
 
-    queue: Consumed
+    queue: RecordedQueue
     consumer_tag: str
 
 
@@ -70,7 +69,7 @@ class _Channel:
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
         self.asked: deque[Command] = deque()
-        self.consumers: dict[str, tuple[Consumed, bool]] = {}
+        self.consumers: dict[str, tuple[RecordedQueue, bool]] = {}
         self.prefetch = 0
         self.confirms = False
         self.unsettled: dict[int, _Open] = {}
@@ -106,12 +105,12 @@ class ApplicationRecorder:
         self._connections: dict[Hashable, ClientConnection] = {}
         self._internal: dict[tuple[str, str], ClientConnection] = {}
         self._declarations: dict[tuple[Kind, str, str], Declaration] = {}
-        self._refusals: dict[tuple[str, str, int, str], Refusal] = {}
-        self._published: dict[tuple[str, str, str], Published] = {}
-        self._consumed: dict[tuple[str, str], Consumed] = {}
-        self._lost: dict[tuple[str, str, str | None, str | None], Lost] = {}
+        self._refusals: dict[tuple[str, str, int, str], RecordedRefusal] = {}
+        self._published: dict[tuple[str, str, str], RecordedPublishes] = {}
+        self._consumed: dict[tuple[str, str], RecordedQueue] = {}
+        self._lost: dict[tuple[str, str, str | None, str | None], RecordedLoss] = {}
         self._fresh: set[tuple[int, str]] = set()  # queues that a connection declared since it last published there
-        self._delivered: OrderedDict[Hashable, tuple[Consumed, Mapping[str, Any], str | None]] = OrderedDict()
+        self._delivered: OrderedDict[Hashable, tuple[RecordedQueue, Mapping[str, Any], str | None]] = OrderedDict()
         self._publishing: ClientConnection | None = None
         self._entering: OrderedDict[int, ClientConnection | None] = OrderedDict()  # by the number of the message
         self._before: Happened | None = None
@@ -316,16 +315,16 @@ class ApplicationRecorder:
         if self._delivered:
             self._republished(command, headers, published, connection)
 
-    def _published_to(self, vhost: str, exchange: str, routing_key: str) -> Published | None:
+    def _published_to(self, vhost: str, exchange: str, routing_key: str) -> RecordedPublishes | None:
         key = vhost, exchange, routing_key
         found = self._published.get(key)
         if found is None and len(self._published) < KEYS_MAX:
-            found = Published(vhost=vhost, exchange=exchange, routing_key=routing_key)
+            found = RecordedPublishes(vhost=vhost, exchange=exchange, routing_key=routing_key)
             self._published[key] = found
         return found
 
     def _republished(
-        self, command: commands.Publish, headers: Mapping[str, Any], published: Published, by: ClientConnection
+        self, command: commands.Publish, headers: Mapping[str, Any], published: RecordedPublishes, by: ClientConnection
     ) -> None:
         """Note whether a client publishes what it was delivered: the same id, or the same body on one connection.
 
@@ -346,11 +345,11 @@ class ApplicationRecorder:
         if channel is not None:
             channel.prefetch = command.prefetch_count
 
-    def _consumption(self, channel: _Channel, queue: str) -> Consumed:
+    def _consumption(self, channel: _Channel, queue: str) -> RecordedQueue:
         vhost = channel.connection.vhost
         found = self._consumed.get((vhost, queue))
         if found is None:
-            found = self._consumed[vhost, queue] = Consumed(vhost=vhost, queue=queue)
+            found = self._consumed[vhost, queue] = RecordedQueue(vhost=vhost, queue=queue)
         if channel.connection.number not in found.connections:
             found.connections.append(channel.connection.number)
         return found
@@ -441,7 +440,7 @@ class ApplicationRecorder:
         key = by.vhost, reply.method, reply.code, reply.text
         found = self._refusals.get(key)
         if found is None:
-            found = Refusal(
+            found = RecordedRefusal(
                 vhost=by.vhost,
                 method=reply.method,
                 code=reply.code,
@@ -452,7 +451,7 @@ class ApplicationRecorder:
         found.times += 1
         if by.number not in found.connections:
             found.connections.append(by.number)
-        if isinstance(reply, replies.ChannelClosed) and reply.text.startswith(_CONSUMER_TIMEOUT):
+        if isinstance(reply, replies.ChannelClosed) and reply.code == _PRECONDITION_FAILED and not reply.method:
             channel = self._channels.get(reply.channel)
             for queue in (
                 {id(each.queue): each.queue for each in channel.unsettled.values()}.values() if channel else ()
@@ -532,7 +531,7 @@ class ApplicationRecorder:
         key = happened.vhost, happened.queue or ""
         queue = self._consumed.get(key)
         if queue is None:
-            queue = self._consumed[key] = Consumed(vhost=key[0], queue=key[1])
+            queue = self._consumed[key] = RecordedQueue(vhost=key[0], queue=key[1])
         queue.entered += 1
         if (by.number, key[1]) in self._fresh:
             self._fresh.discard((by.number, key[1]))
@@ -555,7 +554,7 @@ class ApplicationRecorder:
         found = self._lost.get(key)
         if found is None:
             history = self._broker.histories.get(happened.uid)
-            found = self._lost[key] = Lost(
+            found = self._lost[key] = RecordedLoss(
                 vhost=happened.vhost,
                 event=happened.event.value,
                 queue=happened.queue,
@@ -588,6 +587,7 @@ def _identities(by: ClientConnection, properties: Mapping[str, Any], body: bytes
     return [*found, (by.number, body)] if body else found
 
 
+_PRECONDITION_FAILED = 406  # of no method: the consumer timeout
 STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
 _PUBLISHED, _ROUTED = Event.PUBLISHED, Event.ROUTED  # Python 3.11 takes long to look them up
 _OF_PUBLISHES = frozenset({Event.UNROUTABLE, Event.RETURNED})

@@ -81,7 +81,7 @@ class Declaration(msgspec.Struct, kw_only=True):
     replaces: list[dict[str, Any]] = []
 
 
-class Refusal(msgspec.Struct, kw_only=True):
+class RecordedRefusal(msgspec.Struct, kw_only=True):
     """What the broker refused to a client: it closed the channel or the connection.
 
     Attributes:
@@ -100,7 +100,7 @@ class Refusal(msgspec.Struct, kw_only=True):
     times: int = 0
 
 
-class Published(msgspec.Struct, kw_only=True):
+class RecordedPublishes(msgspec.Struct, kw_only=True):
     """What clients published to an exchange with a routing key.
 
     Attributes:
@@ -160,7 +160,7 @@ class Published(msgspec.Struct, kw_only=True):
                 self.counters[name] = self.counters.get(name, 0) + 1
 
 
-class Consumed(msgspec.Struct, kw_only=True):
+class RecordedQueue(msgspec.Struct, kw_only=True):
     """What clients did with a queue.
 
     Attributes:
@@ -199,7 +199,7 @@ class Consumed(msgspec.Struct, kw_only=True):
     connections: list[int] = []
 
 
-class Lost(msgspec.Struct, kw_only=True):
+class RecordedLoss(msgspec.Struct, kw_only=True):
     """Messages that were lost while the recording ran, of which nobody was told.
 
     Attributes:
@@ -244,10 +244,10 @@ class Recording(msgspec.Struct, kw_only=True):
     ended_us: int | None = None
     connections: list[ClientConnection] = []
     declarations: list[Declaration] = []
-    refusals: list[Refusal] = []
-    published: list[Published] = []
-    consumed: list[Consumed] = []
-    lost: list[Lost] = []
+    refusals: list[RecordedRefusal] = []
+    published: list[RecordedPublishes] = []
+    consumed: list[RecordedQueue] = []
+    lost: list[RecordedLoss] = []
     not_seen: list[str] = []
     omitted: int = 0
 

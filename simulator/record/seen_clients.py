@@ -12,7 +12,7 @@ import msgspec
 from simulator.analysis.clients import NOTHING_STATED, Clients, Failure, Publishes, QueueClients
 from simulator.analysis.life import PredictedLife
 from simulator.analysis.upgrade.questions import MessagesConcerned
-from simulator.record.recording import Consumed, Recording
+from simulator.record.recording import RecordedQueue, Recording
 
 KEYS_MAX = 10
 _GIVEN_BACK = "delivery that a closed channel gave back"
@@ -93,16 +93,16 @@ def laid_under(seen: SeenClients, stated: Clients) -> SeenClients:
     return SeenClients(**fields, recorded=lines)
 
 
-def _queues(recording: Recording) -> Iterator[tuple[str, str, Consumed]]:
+def _queues(recording: Recording) -> Iterator[tuple[str, str, RecordedQueue]]:
     """Yield each queue that was there, with what clients did with it."""
     known = {(each.vhost, each.queue): each for each in recording.consumed}
     for each in recording.declarations:
         if each.kind == "queue":
-            known.setdefault((each.vhost, each.name), Consumed(vhost=each.vhost, queue=each.name))
+            known.setdefault((each.vhost, each.name), RecordedQueue(vhost=each.vhost, queue=each.name))
     yield from ((vhost, name, each) for (vhost, name), each in known.items())
 
 
-def _of_queue(consumed: Consumed) -> tuple[dict[str, Any], dict[str, str]]:
+def _of_queue(consumed: RecordedQueue) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the fields of ``QueueClients`` that the recording shows, and what it has for each."""
     found: dict[str, Any] = {}
     because: dict[str, str] = {}
@@ -126,7 +126,7 @@ def with_seen(life: PredictedLife, recording: Recording) -> PredictedLife:
     for each in life.missing:
         at = (life.publish.vhost, each.queue)
         consumed = next(
-            (one for one in recording.consumed if (one.vhost, one.queue) == at), Consumed(vhost="", queue="")
+            (one for one in recording.consumed if (one.vhost, one.queue) == at), RecordedQueue(vhost="", queue="")
         )
         did = {
             "ack": consumed.acked + consumed.automatic,
@@ -165,12 +165,12 @@ def seen_of(concerned: MessagesConcerned, recording: Recording) -> str:
     return f"{together(said)}{where}"
 
 
-def is_consumed(consumed: Consumed) -> bool:
+def is_consumed(consumed: RecordedQueue) -> bool:
     """Return whether a client consumed from a queue, or polled it."""
     return bool(consumed.consumers or consumed.gets or consumed.deliveries)
 
 
-def endings(consumed: Consumed) -> str:
+def endings(consumed: RecordedQueue) -> str:
     """Say how deliveries ended, in a phrase such as ``132 acks and 4 rejects``; empty where none is known to have."""
     found = [
         counted(times, word)

@@ -18,9 +18,9 @@ from simulator.capture.trace_logs import plain_table
 from simulator.record.recording import (
     SECTIONS,
     ClientConnection,
-    Consumed,
     Declaration,
     Kind,
+    RecordedQueue,
     Recording,
     binding_name,
 )
@@ -71,7 +71,7 @@ class ServerObjects:
         self._declarations: dict[tuple[Kind, str, str], Declaration] = {}
         self._connections: dict[str, ClientConnection] = {}
         self._all_connections: list[ClientConnection] = []
-        self._consumed: dict[tuple[str, str], Consumed] = {}
+        self._consumed: dict[tuple[str, str], RecordedQueue] = {}
         self._consumers: dict[tuple[str, str], tuple[str, str]] = {}  # the queue, by the channel's name and the tag
         self._channel_names: dict[str, str] = {}  # by Erlang process
         self._connection_names: dict[str, str] = {}
@@ -267,9 +267,9 @@ class ServerObjects:
         if by is not None and by.number not in found.connections:
             found.connections.append(by.number)
 
-    def consumption(self, vhost: str, queue: str) -> Consumed:
+    def consumption(self, vhost: str, queue: str) -> RecordedQueue:
         """Return what is known of the use of a queue."""
-        return self._consumed.setdefault((vhost, queue), Consumed(vhost=vhost, queue=queue))
+        return self._consumed.setdefault((vhost, queue), RecordedQueue(vhost=vhost, queue=queue))
 
     def is_there(self, vhost: str, queue: str) -> bool:
         """Return whether the queue is there now, as far as the server said."""
@@ -363,7 +363,7 @@ def _of_queues(declaration: Declaration, queues: set[tuple[str, str]]) -> bool:
     return (declaration.vhost, name) in queues
 
 
-def _count(consumed: Consumed, counted: Mapping[str, int], *, traced: bool) -> None:
+def _count(consumed: RecordedQueue, counted: Mapping[str, int], *, traced: bool) -> None:
     """Put the counters of a queue into what is known of it."""
     consumed.acked = counted["ack"]
     consumed.automatic = counted["deliver_no_ack"] + counted["get_no_ack"]

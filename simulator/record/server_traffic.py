@@ -15,8 +15,8 @@ from simulator.record.recording import (
     DELIVERIES_REMEMBERED,
     KEYS_MAX,
     ClientConnection,
-    Consumed,
-    Published,
+    RecordedPublishes,
+    RecordedQueue,
     Recording,
 )
 from simulator.record.server_objects import ChannelName, ServerObjects
@@ -31,7 +31,7 @@ _PERSISTENT = 2
 class _Delivered(NamedTuple):
     """A delivery that a client may publish again."""
 
-    queue: Consumed
+    queue: RecordedQueue
     headers: Mapping[str, Any]
     reply_to: str | None
 
@@ -54,7 +54,7 @@ class ServerTraffic:
 
     def __init__(self, objects: ServerObjects) -> None:
         self._objects = objects
-        self._published: dict[PublishKey, Published] = {}
+        self._published: dict[PublishKey, RecordedPublishes] = {}
         self._omitted = 0
         self._channels: Counter[tuple[PublishKey, ChannelName]] = Counter()
         self._unroutable: defaultdict[ChannelName, Counter[PublishKey]] = defaultdict(Counter)
@@ -84,10 +84,10 @@ class ServerTraffic:
         self._enter(key, channel, row)
         self._republished(row, properties, headers, published)
 
-    def _published_to(self, key: PublishKey) -> Published | None:
+    def _published_to(self, key: PublishKey) -> RecordedPublishes | None:
         found = self._published.get(key)
         if found is None and len(self._published) < KEYS_MAX:
-            found = self._published[key] = Published(vhost=key[0], exchange=key[1], routing_key=key[2])
+            found = self._published[key] = RecordedPublishes(vhost=key[0], exchange=key[1], routing_key=key[2])
         return found
 
     def _enter(self, key: PublishKey, channel: ChannelName, row: Observation) -> None:
@@ -104,7 +104,7 @@ class ServerTraffic:
             self._undecided.append(_ToDefault(key, channel, queues, row.time_us))
 
     def _republished(
-        self, row: Observation, properties: Mapping[str, Any], headers: Mapping[str, Any], published: Published
+        self, row: Observation, properties: Mapping[str, Any], headers: Mapping[str, Any], published: RecordedPublishes
     ) -> None:
         """Note whether a client publishes what it was given, unless it is a reply."""
         found = next((self._delivered[key] for key in _identities(row, properties) if key in self._delivered), None)

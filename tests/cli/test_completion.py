@@ -35,7 +35,7 @@ def test_each_shell_gets_its_script(shell: str, registers: str) -> None:
 @pytest.mark.parametrize(
     ("words", "at", "completions"),
     [
-        ("dlx re", 1, ["plain,redrive", "plain,releases", "plain,replay"]),
+        ("dlx re", 1, ["plain,record", "plain,redrive", "plain,releases", "plain,replay"]),
         ("dlx fuzz --pu", 2, ["plain,--publish"]),
         ("dlx fuzz --property lo", 3, ["plain,lossless"]),
         ("dlx fuzz definitions.j", 2, ["file,definitions.j"]),

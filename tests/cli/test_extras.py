@@ -75,6 +75,7 @@ NEEDS_AN_EXTRA = [
     (["watch", LOG, "--definitions", DEFINITIONS], "replay", LIBRARIES),
     (["whatif", LOG, "--definitions", DEFINITIONS], "replay", LIBRARIES),
     (["whatif", LOG, "--definitions", DEFINITIONS], "replay", {"duckdb"}),
+    (["record", "--", "true"], "server", LIBRARIES),
     (["serve"], "server", LIBRARIES),
     (["serve"], "server", {"starlette"}),
     (["serve", "ironmq"], "server", LIBRARIES),

@@ -13,7 +13,7 @@ import pytest
 from simulator.capture.journal import CaptureFile
 from simulator.capture.schema import Observation
 from simulator.cli.main import main
-from simulator.record.recording import Consumed, Lost, Published, Refusal, read_recording
+from simulator.record.recording import RecordedLoss, RecordedPublishes, RecordedQueue, RecordedRefusal, read_recording
 from simulator.record.seen_clients import clients_seen
 from tests.record.made import binding, celery, exchange, queue, write
 
@@ -45,13 +45,13 @@ def work(folder: Path, **rest: Any) -> str:
     """A quorum queue without a dead-letter exchange to which a client publishes."""
     given: dict[str, Any] = {
         "queues": (queue("work", type="quorum", delivery_limit=3),),
-        "published": [Published(vhost="/", exchange="", routing_key="work", times=5)],
+        "published": [RecordedPublishes(vhost="/", exchange="", routing_key="work", times=5)],
     }
     return write(folder, **(given | rest))
 
 
-def did(**counts: int) -> list[Consumed]:
-    return [Consumed(vhost="/", queue="work", entered=5, consumers=1, deliveries=5, **counts)]
+def did(**counts: int) -> list[RecordedQueue]:
+    return [RecordedQueue(vhost="/", queue="work", entered=5, consumers=1, deliveries=5, **counts)]
 
 
 def test_a_recording_is_its_definitions(tmp_path: Path, capsys: Capture) -> None:
@@ -90,7 +90,7 @@ def test_what_the_broker_refused_comes_first(tmp_path: Path, capsys: Capture) ->
 
 
 def test_a_refusal_alone_is_told_with_exit_code_1(tmp_path: Path, capsys: Capture) -> None:
-    refused = [Refusal(vhost="/", method="queue.declare", code=406, text="PRECONDITION_FAILED")]
+    refused = [RecordedRefusal(vhost="/", method="queue.declare", code=406, text="PRECONDITION_FAILED")]
     folder = write(tmp_path / "app", queues=(queue("plain"),), refusals=refused)
     assert "406 PRECONDITION_FAILED" in printed(capsys, "lint", folder, status=1)
     assert "406 PRECONDITION_FAILED" in printed(capsys, "lint", folder, "--fail-on", "lost", status=0)
@@ -107,7 +107,7 @@ def test_a_refusal_alone_is_told_with_exit_code_1(tmp_path: Path, capsys: Captur
     ],
 )
 def test_a_return_that_a_loss_takes_was_seen_or_not(
-    tmp_path: Path, capsys: Capture, consumed: list[Consumed], basis: str, words: str
+    tmp_path: Path, capsys: Capture, consumed: list[RecordedQueue], basis: str, words: str
 ) -> None:
     folder = work(tmp_path / "app", consumed=consumed)
     (found,) = [each for each in report(capsys, "lint", folder)["findings"] if each["code"] == "DLX002"]
@@ -131,7 +131,7 @@ def test_a_routing_key_that_nobody_published_is_assumed(tmp_path: Path, capsys: 
             binding("dead", "failed", "order.paid"),
         ),
     }
-    paid = Published(vhost="/", exchange="shop", routing_key="order.paid", times=7)
+    paid = RecordedPublishes(vhost="/", exchange="shop", routing_key="order.paid", times=7)
     other = msgspec.structs.replace(paid, routing_key="order.sent", times=2)
     folder = write(tmp_path / "paid", **topology, published=[paid])
     assert ("DLX003", "orders", "assumed") in findings(capsys, folder)
@@ -142,9 +142,11 @@ def test_a_routing_key_that_nobody_published_is_assumed(tmp_path: Path, capsys: 
 
 def test_a_promise_that_consumers_broke_is_a_finding(tmp_path: Path, capsys: Capture) -> None:
     lost = [
-        Lost(vhost="/", event="dropped", queue="plain", reason="rejected", exchange="", routing_key="plain", times=2)
+        RecordedLoss(
+            vhost="/", event="dropped", queue="plain", reason="rejected", exchange="", routing_key="plain", times=2
+        )
     ]
-    consumed = [Consumed(vhost="/", queue="plain", entered=2, consumers=1, deliveries=2, rejected=2)]
+    consumed = [RecordedQueue(vhost="/", queue="plain", entered=2, consumers=1, deliveries=2, rejected=2)]
     folder = write(tmp_path / "app", queues=(queue("plain"),), consumed=consumed, lost=lost)
     found = report(capsys, "lint", folder)
     assert [(each["code"], each["severity"], each["basis"]) for each in found["findings"]] == [
@@ -155,8 +157,10 @@ def test_a_promise_that_consumers_broke_is_a_finding(tmp_path: Path, capsys: Cap
 
 
 def test_a_loss_that_no_finding_is_about_is_told_as_seen(tmp_path: Path, capsys: Capture) -> None:
-    lost = [Lost(vhost="/", event="purged", queue="plain", reason=None, exchange="", routing_key="plain", times=1,
-                 story=["it was published", "queue 'plain' was deleted"])]  # fmt: skip
+    lost = [RecordedLoss(
+        vhost="/", event="purged", queue="plain", reason=None, exchange="", routing_key="plain", times=1,
+        story=["it was published", "queue 'plain' was deleted"],
+    )]  # fmt: skip
     folder = write(tmp_path / "app", queues=(queue("plain"),), lost=lost)
     ((kind, text),) = facts(capsys, folder)
     assert kind == "lost"
@@ -166,10 +170,12 @@ def test_a_loss_that_no_finding_is_about_is_told_as_seen(tmp_path: Path, capsys:
 
 def test_what_became_of_publishes_is_told(tmp_path: Path, capsys: Capture) -> None:
     published = [
-        Published(vhost="/", exchange="shop", routing_key="a", times=9, unroutable=4, connections=[2]),
-        Published(vhost="/", exchange="shop", routing_key="b", times=2, unroutable=2, returned=2),
-        Published(vhost="/", exchange="shop", routing_key="c", times=5, refused=3),
-        Published(vhost="/", exchange="shop", routing_key="d", times=5, least_expiration_ms=10, most_expiration_ms=900),
+        RecordedPublishes(vhost="/", exchange="shop", routing_key="a", times=9, unroutable=4, connections=[2]),
+        RecordedPublishes(vhost="/", exchange="shop", routing_key="b", times=2, unroutable=2, returned=2),
+        RecordedPublishes(vhost="/", exchange="shop", routing_key="c", times=5, refused=3),
+        RecordedPublishes(
+            vhost="/", exchange="shop", routing_key="d", times=5, least_expiration_ms=10, most_expiration_ms=900
+        ),
     ]
     folder = write(tmp_path / "app", exchanges=(exchange("shop", "direct"),), published=published)
     told = dict(facts(capsys, folder))
@@ -182,7 +188,7 @@ def test_what_became_of_publishes_is_told(tmp_path: Path, capsys: Capture) -> No
 
 @pytest.mark.parametrize(("release", "words"), [("3.13.7", "counts on from it"), ("4.3.0", "does not count on")])
 def test_x_death_that_clients_publish_is_told(tmp_path: Path, capsys: Capture, release: str, words: str) -> None:
-    again = [Published(vhost="/", exchange="", routing_key="work", times=3, republished=3, with_x_death=3)]
+    again = [RecordedPublishes(vhost="/", exchange="", routing_key="work", times=3, republished=3, with_x_death=3)]
     folder = work(tmp_path / "app", published=again, release=release)
     told = report(capsys, "lint", folder)
     assert words in dict(facts(capsys, folder))["x-death"]
@@ -190,7 +196,9 @@ def test_x_death_that_clients_publish_is_told(tmp_path: Path, capsys: Capture, r
 
 
 def test_a_counter_next_to_a_delivery_limit_is_told(tmp_path: Path, capsys: Capture) -> None:
-    again = [Published(vhost="/", exchange="", routing_key="work", times=8, republished=3, counters={"tries": 3})]
+    again = [
+        RecordedPublishes(vhost="/", exchange="", routing_key="work", times=8, republished=3, counters={"tries": 3})
+    ]
     consumed = did(acked=5)
     folder = work(tmp_path / "app", published=again, consumed=[msgspec.structs.replace(consumed[0], republished=3)])
     assert "count tries in header 'tries'" in dict(facts(capsys, folder))["counter"]
@@ -199,9 +207,11 @@ def test_a_counter_next_to_a_delivery_limit_is_told(tmp_path: Path, capsys: Capt
 def test_equal_findings_say_how_many_rest_on_what(tmp_path: Path, capsys: Capture) -> None:
     names = [f"jobs-{number}" for number in range(4)]
     lost = [
-        Lost(vhost="/", event="dropped", queue=names[2], reason="expired", exchange="", routing_key=names[2], times=1)
+        RecordedLoss(
+            vhost="/", event="dropped", queue=names[2], reason="expired", exchange="", routing_key=names[2], times=1
+        )
     ]
-    published = [Published(vhost="/", exchange="", routing_key=name, times=1) for name in names[:3]]
+    published = [RecordedPublishes(vhost="/", exchange="", routing_key=name, times=1) for name in names[:3]]
     queues = tuple(queue(name, message_ttl=1_000) for name in names)
     text = printed(capsys, "lint", write(tmp_path / "app", queues=queues, published=published, lost=lost))
     assert "seen (1 seen, 2 follows, 1 assumed): 1 message lost like this" in text
@@ -275,10 +285,10 @@ def test_what_a_recording_cannot_know_stays_open(tmp_path: Path) -> None:
 
 def test_each_virtual_host_has_clients_of_its_own(tmp_path: Path) -> None:
     consumed = [
-        Consumed(vhost="/", queue="a[1]", entered=2, consumers=1, deliveries=2, rejected=2),
-        Consumed(vhost="tenant*", queue="a[1]", entered=1, consumers=1, deliveries=1, acked=1),
+        RecordedQueue(vhost="/", queue="a[1]", entered=2, consumers=1, deliveries=2, rejected=2),
+        RecordedQueue(vhost="tenant*", queue="a[1]", entered=1, consumers=1, deliveries=1, acked=1),
     ]
-    published = [Published(vhost="tenant*", exchange="", routing_key="a[1]", times=1)]
+    published = [RecordedPublishes(vhost="tenant*", exchange="", routing_key="a[1]", times=1)]
     seen = clients_seen(read_recording(write(tmp_path / "app", consumed=consumed, published=published)))
     assert seen.failures("/", "a[1]") == ("reject",)
     assert seen.failures("tenant*", "a[1]") == ()
@@ -315,7 +325,11 @@ def test_explain_finds_a_message_of_the_recording(tmp_path: Path, capsys: Captur
 
 
 def test_a_loss_for_another_reason_is_no_basis_of_a_delivery_limit(tmp_path: Path, capsys: Capture) -> None:
-    lost = [Lost(vhost="/", event="unroutable", queue="work", reason="rejected", exchange="", routing_key="", times=2)]
+    lost = [
+        RecordedLoss(
+            vhost="/", event="unroutable", queue="work", reason="rejected", exchange="", routing_key="", times=2
+        )
+    ]
     topology = {
         "queues": (queue("work", type="quorum", dead_letter_exchange="dead"),),
         "exchanges": (exchange("dead", "fanout"),),
@@ -331,8 +345,12 @@ def test_a_full_queue_that_refused_a_dead_letter_is_seen(tmp_path: Path, capsys:
             queue("work", message_ttl=10, dead_letter_exchange="", dead_letter_routing_key="full"),
             queue("full", max_length=2, overflow="reject-publish"),
         ),
-        published=[Published(vhost="/", exchange="", routing_key="work", times=3)],
-        lost=[Lost(vhost="/", event="dropped", queue="full", reason="maxlen", exchange="", routing_key="", times=1)],
+        published=[RecordedPublishes(vhost="/", exchange="", routing_key="work", times=3)],
+        lost=[
+            RecordedLoss(
+                vhost="/", event="dropped", queue="full", reason="maxlen", exchange="", routing_key="", times=1
+            )
+        ],
     )
     assert ("DLX014", "full", "seen") in findings(capsys, folder)
     assert not facts(capsys, folder)
@@ -342,11 +360,11 @@ def test_a_queue_that_goes_with_its_consumer_takes_one(tmp_path: Path, capsys: C
     answers = {**queue("answers"), "auto_delete": True}
     given: dict[str, Any] = {
         "queues": (answers,),
-        "published": [Published(vhost="/", exchange="", routing_key="answers", times=3)],
+        "published": [RecordedPublishes(vhost="/", exchange="", routing_key="answers", times=3)],
     }
     folder = write(tmp_path / "alone", **given)
     assert findings(capsys, folder) == [("DLX023", "answers", "assumed")]
-    consumed = [Consumed(vhost="/", queue="answers", entered=3, consumers=1, deliveries=3, acked=3)]
+    consumed = [RecordedQueue(vhost="/", queue="answers", entered=3, consumers=1, deliveries=3, acked=3)]
     folder = write(tmp_path / "consumed", **given, consumed=consumed)
     assert findings(capsys, folder) == [("DLX023", "answers", "follows")]
 
