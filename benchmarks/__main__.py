@@ -28,6 +28,7 @@ WITH_FIGURES = (
     "broker_speed",
     "broker_at_scale",
     "what_if_speed",
+    "record_speed",
 )
 
 
