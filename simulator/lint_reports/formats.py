@@ -20,8 +20,8 @@ from simulator.analysis.findings import BASES, Finding, Severity
 from simulator.analysis.lint.grouping import groups, pattern, together
 from simulator.analysis.lint.linting import LintReport
 from simulator.analysis.lint.rule import RULES, LintRule
-from simulator.cli.options import is_url
 from simulator.definitions import Place
+from simulator.files import is_url
 from simulator.record.facts import Fact, Recorded
 from simulator.scenario.steps import AnyStep, History, Publish, changed, in_words
 
