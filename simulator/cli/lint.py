@@ -10,9 +10,9 @@ import msgspec
 
 from dlx.releases import Release, release
 from simulator.analysis.clients import Clients
-from simulator.analysis.findings import SEVERITIES, Finding
+from simulator.analysis.findings import SEVERITIES
 from simulator.analysis.lint.fixes import policy_commands
-from simulator.analysis.lint.linting import LintReport, order
+from simulator.analysis.lint.linting import LintReport
 from simulator.analysis.lint.linting import lint as lint_definitions
 from simulator.analysis.lint.rule import rule_named
 from simulator.analysis.snapshot import Snapshot
@@ -33,9 +33,9 @@ from simulator.cli.options import GivenFile, chosen_release, release_option
 from simulator.definitions import Definitions
 from simulator.definitions.schema import definitions_schema
 from simulator.definitions.secrets import note_on_secrets
-from simulator.lint_reports.baseline import Known, key_of, known_findings
-from simulator.lint_reports.formats import FORMATS, Linted, Suppressed, explained, statistics
-from simulator.lint_reports.project import Settled, settled
+from simulator.lint_reports.baseline import Known, known_findings
+from simulator.lint_reports.formats import FORMATS, Linted, explained, statistics
+from simulator.lint_reports.project import Settled, reported, settled
 
 if TYPE_CHECKING:
     from simulator.record.facts import Recorded
@@ -226,20 +226,7 @@ def _linted(
         report = lint_definitions(definitions, rules_of, project.clients)
     else:
         report, seen = _judged(recording, definitions, rules_of, project.clients)
-    old = known.get(None, set()) | known.get(name, set())
-    told, suppressed, hidden = list[Finding](), list[Suppressed](), 0
-    for each in report.findings:
-        reason = project.reason(each)
-        if each.code not in codes:
-            continue
-        if reason is not None:
-            suppressed.append(Suppressed(each, reason))
-        elif key_of(each) in old:
-            hidden += 1
-        else:
-            told.append(project.judged(each))
-    findings = tuple(sorted(told, key=order))
-    return Linted(name, msgspec.structs.replace(report, findings=findings), hidden, tuple(suppressed), recorded=seen)
+    return reported(name, report, known, project, codes, recorded=seen)
 
 
 def _judged(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,8 +13,12 @@ import msgspec
 
 from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.findings import SEVERITIES, Finding, ObjectName, Severity
-from simulator.analysis.lint.rule import rule_named
+from simulator.analysis.lint.linting import LintReport, order
+from simulator.analysis.lint.rule import RULES, rule_named
 from simulator.files import FileContentError
+from simulator.lint_reports.baseline import Known, key_of
+from simulator.lint_reports.formats import Linted, Suppressed
+from simulator.record.facts import Recorded
 from simulator.scenario.error_words import in_our_words
 from simulator.scenario.scenario_errors import hint
 
@@ -153,3 +157,29 @@ def _code(path: Path, key: str, name: str) -> str:
         return rule_named(name).code
     except KeyError as error:
         raise FileContentError(f"{path}: {key}: {error.args[0]}") from error
+
+
+def reported(
+    source: str,
+    report: LintReport,
+    known: Known,
+    project: Settled,
+    codes: Collection[str] = frozenset(RULES),
+    recorded: Recorded | None = None,
+) -> Linted:
+    """Return the report of a source without what is known or suppressed, or of rules that nobody asked for."""
+    old = known.get(None, set()) | known.get(source, set())
+    told, suppressed, hidden = list[Finding](), list[Suppressed](), 0
+    for each in report.findings:
+        reason = project.reason(each)
+        if each.code not in codes:
+            continue
+        if reason is not None:
+            suppressed.append(Suppressed(each, reason))
+        elif key_of(each) in old:
+            hidden += 1
+        else:
+            told.append(project.judged(each))
+    findings = tuple(sorted(told, key=order))
+    left = msgspec.structs.replace(report, findings=findings)
+    return Linted(source, left, hidden, tuple(suppressed), recorded=recorded)
