@@ -31,6 +31,7 @@ SOURCE = "the tests' declarations"
 """What reports call the source of the findings."""
 _POLICIES = ("policies", "parameters")
 _OF_VHOST = ("metadata", "limits", "default_queue_type")
+_NOT_SHOWN = "what was exclusive on real servers, or was deleted before its test ended: their export has none of it"
 _SECTIONS = (*SECTIONS.values(), *_POLICIES)
 
 
@@ -125,6 +126,13 @@ class Declarations:
         self.exports: list[Export] = []
         self.unchecked: list[str] = []
 
+    def take(self, broker: Watched) -> None:
+        """Take what tests declared on a broker."""
+        for each in broker.exports:
+            self.add(each)
+        if broker.exports and not broker.simulated:
+            self.unchecked.append(_NOT_SHOWN)
+
     def add(self, one: Export) -> None:
         """Add what tests declared."""
         for each in self.exports:
@@ -158,12 +166,19 @@ class Declarations:
         whole = LintReport(
             " and ".join(dict.fromkeys(each.release for each in exports)) or "no release",
             tuple(_once(each for report in reports for each in report.findings)),
-            tuple(dict.fromkeys(said for report in reports for said in report.assumed)),
+            tuple(dict.fromkeys([*_assumed(exports), *(said for report in reports for said in report.assumed)])),
             tuple(dict.fromkeys([*unchecked, *(said for report in reports for said in report.unchecked)])),
             len(queues),
         )
         found = reported(SOURCE, whole, known, project)
         return msgspec.structs.replace(found, with_all=("--dlx-lint-report FILE.json",) * 2)
+
+
+def _assumed(exports: Collection[Export]) -> Iterator[str]:
+    if any(len(each.tests) > 1 for each in exports):
+        yield "what different tests declare is on one broker at the same time"
+    if len(exports) > 1:
+        yield f"tests that differ in an object, a policy or the release have brokers of their own: {len(exports)} here"
 
 
 def _together(exports: Iterable[Export]) -> list[Export]:
@@ -198,12 +213,14 @@ class Watched:
 
     Attributes:
         exports: what it has, or ever had; the last one is of now.
+        simulated: true for the simulator.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.exports: list[Export] = []
         self._noted: dict[str, object] = {}
+        self.simulated = broker.simulated
         self._recorder = broker.server.run(ApplicationRecorder) if isinstance(broker, SimulatedBroker) else None
 
     def note(self, test: Test) -> None:

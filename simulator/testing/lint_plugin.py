@@ -98,7 +98,7 @@ def watched(config: pytest.Config, broker: Broker) -> Iterator[None]:
         yield
     finally:
         lint.brokers.remove(one)
-        lint.take(one)
+        lint.declarations.take(one)
 
 
 class _Lint:
@@ -106,6 +106,7 @@ class _Lint:
 
     Attributes:
         brokers: the brokers that run now.
+        declarations: what was declared on those that are gone.
 
     Args:
         level: the least severity that fails the run; ``None`` if nothing does.
@@ -116,17 +117,12 @@ class _Lint:
 
         self.brokers: list[Watched] = []
         self._config, self._level = config, level
-        self._declarations = Declarations()
+        self.declarations = Declarations()
         self._found: Linted | None = None
         self._told: list[str] = []
         self._is_worker = hasattr(config, "workerinput")
         if not self._is_worker:
             self._known, self._project = _given_files(config)
-
-    def take(self, broker: Watched) -> None:
-        """Take what was declared on a broker."""
-        for each in broker.exports:
-            self._declarations.add(each)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
@@ -140,27 +136,27 @@ class _Lint:
             try:
                 broker.note(test)
             except Unanswered as error:
-                self._declarations.unchecked.append(f"what {item.nodeid} declared: the server does not say: {error}")
+                self.declarations.unchecked.append(f"what {item.nodeid} declared: the server does not say: {error}")
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Take what a worker of pytest-xdist sends at its end."""
         sent = getattr(node, "workeroutput", {}).get(_SENT)
         if sent is None:
-            self._declarations.unchecked.append(f"what the tests of {node.gateway.id} declared: it crashed")
+            self.declarations.unchecked.append(f"what the tests of {node.gateway.id} declared: it crashed")
         else:
-            self._declarations.receive(sent)
+            self.declarations.receive(sent)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
         """Lint, write the reports, and let the run fail if it has to; the JUnit file of the run is there after that."""
         for broker in self.brokers:  # those of a session that was interrupted
-            self.take(broker)
+            self.declarations.take(broker)
         if self._is_worker:
-            self._config.workeroutput[_SENT] = self._declarations.sent()  # type: ignore[attr-defined]
+            self._config.workeroutput[_SENT] = self.declarations.sent()  # type: ignore[attr-defined]
             yield
             return
-        self._found = found = self._declarations.lint(self._known, self._project)
+        self._found = found = self.declarations.lint(self._known, self._project)
         for file in self._config.getoption("dlx_lint_report"):
             self._write(self._config.invocation_params.dir / file, found)
         counted = _LEVELS[: _LEVELS.index(self._level) + 1] if self._level else ()
