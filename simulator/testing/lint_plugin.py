@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from simulator.testing.brokers.broker_under_test import Broker
     from simulator.testing.declared import Watched
 
-_LEVELS = ("error", "warning", "note")
+_TELL = "tell"
+_AT_LEAST = {"error": "an error", "warning": "an error or a warning", "note": "anything"}
+_LEVELS = tuple(_AT_LEAST)
 _FORMS = {".sarif": "sarif", ".xml": "junit", ".json": "json"}
 """The form of a report by the ending of its name; others are text."""
 _SENT = "dlx_lint"
@@ -31,14 +33,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("dlx", "dead letters (dlx)")
     group.addoption(
         "--dlx-lint",
-        nargs="?",
-        const=True,
-        type=_level,
-        metavar="LEVEL",
-        help="lint what the tests declare on dlx_broker and dlx_session_broker, and tell it at the end; with a level "
-        "(error, warning or note) the run fails if something of that severity or worse is found. Write "
-        "--dlx-lint=LEVEL, or plain --dlx-lint behind the paths of tests.",
+        action="store_const",
+        const=_TELL,
+        help="lint what the tests declare on dlx_broker and dlx_session_broker, and tell it at the end",
     )
+    for level in _LEVELS:  # an option each: one with an optional value would take the path behind it
+        group.addoption(
+            f"--dlx-lint={level}",
+            action="store_const",
+            const=level,
+            dest="dlx_lint",
+            help=f"the same, and fail the run if {_AT_LEAST[level]} is found",
+        )
     group.addoption(
         "--dlx-lint-report",
         action="append",
@@ -55,17 +61,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("dlx_lint", "lint what the tests declare, and fail from this severity on: error, warning or note")
 
 
-def _level(value: str) -> str:
-    if value not in _LEVELS:
-        from argparse import ArgumentTypeError
-
-        raise ArgumentTypeError(
-            f"expected {', '.join(_LEVELS[:-1])} or {_LEVELS[-1]}, got {value!r}; write plain --dlx-lint behind the "
-            "paths of tests, or --dlx-lint=LEVEL"
-        )
-    return value
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare, in a run that lints. Raises ``pytest.UsageError`` for a wrong option or file."""
     configured = config.getini("dlx_lint")
@@ -78,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if given is None and (reports or baseline) and not configured:
         raise pytest.UsageError(f"--dlx-lint-{'report' if reports else 'baseline'}: give --dlx-lint, too")
     if given is not None or configured:
-        level = given if isinstance(given, str) else configured or None
+        level = configured or None if given in (None, _TELL) else given
         config.stash[_LINT] = _Lint(config, level)
         config.pluginmanager.register(config.stash[_LINT], "dlx-lint")
 

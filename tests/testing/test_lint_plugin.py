@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.live.servers import LiveServer
+
 pytest_plugins = ["pytester"]
 
 DECLARED = """
@@ -128,9 +130,7 @@ def test_tests_that_disagree_are_linted_apart(inner: pytest.Pytester) -> None:
     assert "declared by: test_it.py::test_elsewhere\n" in told
     assert "the tests' declarations: 2 errors" in told
     assert "test_parked" not in told
-    assert (
-        "Assumed: tests that differ in an object, a policy or the release have brokers of their own: 3 here" in told
-    )
+    assert "Assumed: tests that differ in an object, a policy or the release have brokers of their own: 3 here" in told
 
 
 def test_policies_of_one_test_do_not_reach_the_queues_of_another(inner: pytest.Pytester) -> None:
@@ -203,6 +203,7 @@ def test_workers_send_what_they_collected(inner: pytest.Pytester) -> None:
     ("options", "ini", "ret"),
     [
         (["--dlx-lint"], "", 0),
+        (["--dlx-lint", "test_a_level_fails_the_run.py"], "", 0),
         (["--dlx-lint=error"], "", 1),
         (["--dlx-lint=note"], "", 1),
         ([], "dlx_lint = error", 1),
@@ -244,7 +245,7 @@ def test_the_project_suppresses_findings(inner: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("options", "ini", "said"),
     [
-        (["--dlx-lint", "."], "", "expected error, warning or note, got '.'; write plain --dlx-lint behind the paths"),
+        (["--dlx-lint=fatal"], "", "argument --dlx-lint: ignored explicit argument 'fatal'"),
         ([], "dlx_lint = fatal", "dlx_lint in the configuration: expected error, warning or note, got 'fatal'"),
         (["--dlx-lint-report", "x.json"], "", "--dlx-lint-report: give --dlx-lint, too"),
         (["--dlx-lint", "--dlx-lint-report", "none/x.json"], "", "--dlx-lint-report: no folder "),
@@ -292,15 +293,29 @@ def test_the_junit_file_of_the_run_has_a_suite(inner: pytest.Pytester, option: s
     assert "'orders' sends its dead letters to exchange 'nowhere'" in str(told.text)
 
 
-def test_a_server_shows_what_is_there_at_the_end_of_each_test(inner: pytest.Pytester, server: str) -> None:
-    inner.makepyfile(
-        test_it=DECLARED
-        + """
+ON_SERVER = """
     def test_orders(dlx_broker):
-        declare(dlx_broker.amqp_url, "orders", x_dead_letter_exchange="nowhere")
+        declare(dlx_broker.amqp_url, "orders", exchange="dead", x_dead_letter_exchange="nowhere")
+        definition = {"dead-letter-exchange": "elsewhere"}
+        path = f"policies/{dlx_broker.vhost}/parked"
+        dlx_broker.api("PUT", path, {"pattern": "^parked$", "definition": definition, "apply-to": "queues"})
         assert not dlx_broker.simulated and dlx_broker.vhost != "/"
-    """
-    )
-    assert findings(inner, "--dlx-broker", server)["missing-dlx", "orders"] == ["test_it.py::test_orders[live-4.3]"]
+"""
+
+
+def assert_linted(inner: pytest.Pytester, server: str, release: str) -> None:
+    """Run a test on a server; what is there at its end is linted."""
+    inner.makepyfile(test_it=DECLARED + ON_SERVER)
+    found = findings(inner, "--dlx-broker", server)
+    missing = {each: tests for (name, each), tests in found.items() if name == "missing-dlx"}
+    assert missing == {key: [f"test_it.py::test_orders[live-{release}]"] for key in ("orders", "parked")}
     report = json.loads((inner.path / "found.json").read_text())
     assert any(said.startswith("what was exclusive on real servers") for said in report["unchecked"])
+
+
+def test_a_server_shows_what_is_there_at_the_end_of_each_test(inner: pytest.Pytester, server: str) -> None:
+    assert_linted(inner, server, "4.3")
+
+
+def test_a_real_server_shows_it(inner: pytest.Pytester, live_server: LiveServer) -> None:
+    assert_linted(inner, f"{live_server.amqp_url}|{live_server.management_url}", live_server.release)
