@@ -1,11 +1,23 @@
-"""Writes files and folders as a whole or not at all: beside their place, then renamed."""
+"""Writes files and folders as a whole or not at all: beside their place, then renamed. Tells paths from URLs."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+class FileContentError(Exception):
+    """A file cannot be read, or does not hold what it should; the text names the file and the place in it."""
+
+
+def is_url(text: str) -> bool:
+    """Return whether the text is a URL and not a path."""
+    return _URL.match(text) is not None
 
 
 @contextmanager

@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import re
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from dlx.releases import Release
+from dlx.value_kinds import value_kind
+from simulator.files import FileContentError
 
 DEPTH_MAX = 400
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -167,3 +170,22 @@ def is_too_deep(data: bytes, depth_max: int = DEPTH_MAX) -> bool:
     outside_strings = b"".join(unescaped.split(b'"')[::2])
     brackets = outside_strings.translate(None, _NO_BRACKETS)
     return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > depth_max
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file. Raises ``FileContentError``: it cannot be read, or holds something else."""
+    data = b""
+    try:
+        data = path.read_bytes().removeprefix(UTF8_MARK)
+        document = read_json(data)
+    except OSError as error:
+        raise FileContentError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise FileContentError(f"{path}: expected UTF-8, got the byte {error.object[error.start]:#04x}") from error
+    except NestedTooDeeplyError as error:
+        raise FileContentError(f"{path}: {error}") from error
+    except msgspec.DecodeError as error:
+        raise FileContentError(f"{path}: {where_broken(data, error)}: not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise FileContentError(f"{path}: expected an object, got {value_kind(document)}")
+    return document

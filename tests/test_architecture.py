@@ -59,6 +59,7 @@ BELOW: dict[str, set[str]] = {
     "spark_sources": {"capture", "replay"},
 }
 BELOW["record"] = {*BELOW} - {"systems.compare", "replay", "spark_sources", "whatif", "redrive"}
+BELOW["lint_reports"] = {"analysis", "record", "scenario"}
 # The harness and the command line stand above all others, and the command line above the harness.
 BELOW["testing"] = {*BELOW} - {"systems.compare", "replay", "spark_sources", "whatif"}
 BELOW["cli"] = {*BELOW}

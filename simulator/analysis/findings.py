@@ -77,6 +77,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         place: where the object stands, if that is known.
         shape: the same for findings that are equal up to names; empty where nobody compared them.
         basis, basis_text: what it rests on where there is a recording, and in a phrase what the recording has.
+        declared_by: the tests that declared the object, where tests did.
     """
 
     code: str
@@ -91,6 +92,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     shape: str = ""
     basis: Basis = ""
     basis_text: str = ""
+    declared_by: tuple[str, ...] = ()
 
     @property
     def needs(self) -> str:
@@ -114,6 +116,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             "needs": self.needs,
             "shape": self.shape,
             **({"basis": self.basis, "basis_text": self.basis_text} if self.basis else {}),
+            **({"declared_by": self.declared_by} if self.declared_by else {}),
         }
 
 

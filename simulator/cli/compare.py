@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from simulator.cli.command_parts import DataError, example, in_our_words, print_json
+from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.options import SCENARIO, read_object
 from simulator.cli.progress import progress
 from simulator.cli.tables import column_of_times, show, together
@@ -21,6 +21,7 @@ from simulator.pictures.dot import as_dot
 from simulator.pictures.graph import Edge, EdgeKind, Graph, Node, NodeKind
 from simulator.pictures.mermaid import as_mermaid
 from simulator.pictures.svg import as_svg
+from simulator.scenario.error_words import in_our_words
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.scenario.steps import scenario_schema
 from simulator.systems.compare import ADAPTERS, MessageOutcome, NeutralScenario, SystemOutcome, read

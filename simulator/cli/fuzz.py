@@ -21,14 +21,15 @@ from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.snapshot import Snapshot
 from simulator.broker import OperatorError
 from simulator.cli.client_options import GivenClients, client_options
-from simulator.cli.command_parts import DataError, example
-from simulator.cli.config_file import config_beside, config_option, read_config
+from simulator.cli.command_parts import DataError, data_errors, example
+from simulator.cli.config_file import config_beside, config_option
 from simulator.cli.given_source import Source, named, read_recording_of, read_source, source_argument
 from simulator.cli.options import OWN_OR_DEFAULT, RELEASE, chosen_release
 from simulator.cli.progress import countdown
 from simulator.definitions import DefinitionsError
 from simulator.files import write_whole
 from simulator.json_reading import NestedTooDeeplyError, read_json
+from simulator.lint_reports.project import read_config
 from simulator.scenario import steps
 from simulator.scenario.properties.property_registry import INVARIANTS, PROMISES
 from simulator.scenario.scenario_errors import unknown_names
@@ -146,7 +147,8 @@ def fuzz(
         name, release = _as_recorded(given, name, release)
     definitions, release = _definitions(source, over, release)
     path = config or config_beside(source if isinstance(source, Path) else None)
-    stated = NOTHING_STATED if path is None else read_config(path).clients
+    with data_errors():
+        stated = NOTHING_STATED if path is None else read_config(path).clients
     given_clients = GivenClients(on_failure, declare_before_publish, republish_x_death)
     recording = read_recording_of(source)
     clients = _with_recording(given_clients.over(stated), recording)

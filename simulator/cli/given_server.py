@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from simulator.cli.options import is_url
+from simulator.files import is_url
 
 if TYPE_CHECKING:  # imported where they are needed: few commands are given a server
     from simulator.capture.access import TLS, Access

@@ -18,9 +18,9 @@ import msgspec
 
 from simulator.cli.command_parts import DataError, Unavailable
 from simulator.cli.given_server import DEFAULT_URL, given_url, server_options
-from simulator.cli.options import is_url
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.definitions.overlay import laid_over
+from simulator.files import is_url
 from simulator.sources import definitions_from_file, definitions_from_text
 
 if TYPE_CHECKING:

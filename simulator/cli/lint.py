@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from dlx.releases import Release, release
 from simulator.analysis.clients import Clients
-from simulator.analysis.findings import SEVERITIES, Finding
+from simulator.analysis.findings import SEVERITIES
 from simulator.analysis.lint.fixes import policy_commands
-from simulator.analysis.lint.linting import LintReport, order
+from simulator.analysis.lint.linting import LintReport
 from simulator.analysis.lint.linting import lint as lint_definitions
 from simulator.analysis.lint.rule import rule_named
 from simulator.analysis.snapshot import Snapshot
 from simulator.cli.client_options import GivenClients, client_options
-from simulator.cli.command_parts import DataError, Unavailable, example, print_json
+from simulator.cli.command_parts import DataError, Unavailable, data_errors, example, print_json
 from simulator.cli.config_file import config_beside, config_option
 from simulator.cli.given_source import (
     Source,
@@ -28,23 +27,21 @@ from simulator.cli.given_source import (
     read_source,
     sources_argument,
 )
-from simulator.cli.lint_choice import Rules, Settled, chosen, settled
-from simulator.cli.lint_formats import FORMATS, Linted, Suppressed, explained, statistics
+from simulator.cli.lint_choice import Rules, chosen
 from simulator.cli.lint_others import is_of_another_system, lint_others
-from simulator.cli.options import GivenFile, chosen_release, read_object, release_option
+from simulator.cli.options import GivenFile, chosen_release, release_option
 from simulator.definitions import Definitions
 from simulator.definitions.schema import definitions_schema
 from simulator.definitions.secrets import note_on_secrets
+from simulator.lint_reports.baseline import Known, known_findings
+from simulator.lint_reports.formats import FORMATS, Linted, explained, statistics
+from simulator.lint_reports.project import Settled, reported, settled
 
 if TYPE_CHECKING:
     from simulator.record.facts import Recorded
     from simulator.record.recording import Recording
 
 FAIL_ON = {"lost": ("error",), "warning": ("error", "warning")}
-Key = tuple[str, str, str, str]
-_KEY = ("code", "kind", "vhost", "object")
-Known = Mapping[str | None, set[Key]]
-"""The findings of an earlier run, by the source they are of; by ``None`` those of whatever source is asked about."""
 
 
 def _explain(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
@@ -180,7 +177,9 @@ def lint(
         raise click.UsageError(f"--statistics: not with --format {form}, which has every finding")
     if isinstance(over, StandardInput) and len(sources) > 1:
         raise click.UsageError("--over: standard input can be read once; give it as a file for several SOURCEs")
-    known, codes = _known(baseline), chosen(select, ignore)
+    with data_errors():
+        known = known_findings(baseline)
+    codes = chosen(select, ignore)
     stated = GivenClients(on_failure, declare_before_publish, republish_x_death)
     reports, statuses, projects = [], [0], dict[Path | None, Settled]()
     for source in sources:
@@ -188,7 +187,8 @@ def lint(
             path = config or config_beside(source if isinstance(source, Path) else None)
             one = None if path is None else path.resolve()
             if one not in projects:
-                found_there = settled(path)
+                with data_errors():
+                    found_there = settled(path)
                 clients = stated.over(found_there.clients, publishes)
                 projects[one] = msgspec.structs.replace(found_there, clients=clients)
             report = _linted(source, over, rules, known, projects[one], codes)
@@ -226,20 +226,7 @@ def _linted(
         report = lint_definitions(definitions, rules_of, project.clients)
     else:
         report, seen = _judged(recording, definitions, rules_of, project.clients)
-    old = known.get(None, set()) | known.get(name, set())
-    told, suppressed, hidden = list[Finding](), list[Suppressed](), 0
-    for each in report.findings:
-        reason = project.reason(each)
-        if each.code not in codes:
-            continue
-        if reason is not None:
-            suppressed.append(Suppressed(each, reason))
-        elif _key(each) in old:
-            hidden += 1
-        else:
-            told.append(project.judged(each))
-    findings = tuple(sorted(told, key=order))
-    return Linted(name, msgspec.structs.replace(report, findings=findings), hidden, tuple(suppressed), recorded=seen)
+    return reported(name, report, known, project, codes, recorded=seen)
 
 
 def _judged(
@@ -257,43 +244,3 @@ def _judged(
     findings = tuple(judge.judged(each) for each in report.findings)
     facts = facts_of(recording, rules, snapshot.flows, judge.unexplained)
     return msgspec.structs.replace(report, findings=findings), recorded(recording, facts)
-
-
-def _key(finding: Finding) -> Key:
-    """Return what makes a finding the same one the next time."""
-    return finding.code, finding.about.kind, finding.about.vhost, finding.about.name
-
-
-def _known(baseline: Path | None) -> Known:
-    """Return the findings of an earlier run. Raises ``DataError`` for a file that is none."""
-    if baseline is None:
-        return {}
-    document = read_object(baseline)
-    if "reports" not in document:
-        return {None: _read_keys(baseline, "", document)}
-    reports = document["reports"]
-    if not isinstance(reports, list):
-        raise DataError(f"{baseline}: reports: expected a list, as `dlx lint --format json` writes it")
-    found: dict[str | None, set[Key]] = {}
-    for place, report in enumerate(reports):
-        source = report.get("source") if isinstance(report, dict) else None
-        if not isinstance(source, str):
-            raise DataError(f"{baseline}: reports[{place}].source: expected a string")
-        found.setdefault(source, set()).update(_read_keys(baseline, f"reports[{place}].", report))
-    return found
-
-
-def _read_keys(baseline: Path, where: str, report: Mapping[str, Any]) -> set[Key]:
-    findings = report.get("findings")
-    if not isinstance(findings, list):
-        raise DataError(f"{baseline}: {where}findings: expected a list, as `dlx lint --format json` writes it")
-    return {_read_key(baseline, f"{where}findings[{place}]", each) for place, each in enumerate(findings)}
-
-
-def _read_key(baseline: Path, where: str, finding: Any) -> Key:
-    fields = [finding.get(name) if isinstance(finding, dict) else None for name in _KEY]
-    for name, value in zip(_KEY, fields, strict=True):
-        if not isinstance(value, str):
-            raise DataError(f"{baseline}: {where}.{name}: expected a string")
-    code, kind, vhost, about = fields
-    return str(code), str(kind), str(vhost), str(about)

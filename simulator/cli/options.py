@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,25 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO, TypeVar
 
 import click
-import msgspec
 
 from dlx.releases import DEFAULT, RELEASES, StandInRelease, UnknownReleaseError, release, release_and_remark
-from dlx.value_kinds import value_kind
-from simulator.cli.command_parts import DataError
+from simulator.cli.command_parts import data_errors
 from simulator.definitions import Definitions
 from simulator.definitions.checks import own_release, version_note
 from simulator.extras import check_installed, is_installed
-from simulator.json_reading import NestedTooDeeplyError, read_json, where_broken
+from simulator.files import is_url
+from simulator.json_reading import read_json_object
 
 # Paths that a command reads from. A URL in place of one is refused with the command that makes a file of it.
-
-
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-
-
-def is_url(text: str) -> bool:
-    """Return whether the text is a URL and not a path."""
-    return _URL.match(text) is not None
 
 
 class GivenFile(click.Path):
@@ -69,21 +58,8 @@ def read_object(path: Path) -> dict[str, Any]:
     Raises:
         DataError: the file cannot be read, or holds something else.
     """
-    data = b""
-    try:
-        data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
-        document = read_json(data)
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: expected UTF-8, got the byte {error.object[error.start]:#04x}") from error
-    except NestedTooDeeplyError as error:
-        raise DataError(f"{path}: {error}") from error
-    except msgspec.DecodeError as error:
-        raise DataError(f"{path}: {where_broken(data, error)}: not JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise DataError(f"{path}: expected an object, got {value_kind(document)}")
-    return document
+    with data_errors():
+        return read_json_object(path)
 
 
 # The RabbitMQ release that a command follows.

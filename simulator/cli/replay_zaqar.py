@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 
 from simulator.cli.checked_logs import show_checked
-from simulator.cli.command_parts import DataError, in_our_words
+from simulator.cli.command_parts import DataError
+from simulator.scenario.error_words import in_our_words
 from simulator.systems.zaqar.request_log import CheckedRequests, LoggedRequest, WrongLine, check_log
 
 _ASSUMED = "Zaqar on redis, and requests of one project, in the order in which it answered them"

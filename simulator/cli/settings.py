@@ -27,10 +27,10 @@ from simulator.analysis.lint.linting import findings_about
 from simulator.analysis.lint.rule import QueueAt
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_source import Source, read_source, source_argument
-from simulator.cli.lint_formats import heading
 from simulator.cli.options import chosen_release, release_option
 from simulator.cli.tables import show
 from simulator.definitions import Definitions, DefinitionsError
+from simulator.lint_reports.formats import heading
 
 _WHY = {
     DEAD_LETTER_STRATEGY: "at-least-once needs a dead-letter exchange and overflow reject-publish",

@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.text import Text
 
 from dlx.nearest_names import suggestion
-from simulator.cli.command_parts import DataError, example, in_our_words, print_json
+from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.options import SCENARIO, read_object, stand_ins_noted
 from simulator.cli.tables import column_of_times, show
 from simulator.events import LOSSES
+from simulator.scenario.error_words import in_our_words
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.scenario.steps import scenario_schema
 from simulator.systems import SCENARIO_TYPES, SYSTEMS

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simulator.testing.lint_plugin import watched
 from simulator.testing.which_broker import (
     answer_within_s,
     brokers_of,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from dlx.topology import Topology
     from simulator.testing.brokers.broker_under_test import Broker, Clock
     from simulator.testing.fuzz.topology_under_test import OneTopology
+
+pytest_plugins = ("simulator.testing.lint_plugin",)
 
 _BROKER = pytest.StashKey["Broker"]()
 
@@ -174,7 +177,10 @@ def _started(
     from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
 
     try:
-        with _broker(request, release, _topology(request, file, vhost)) as broker:
+        with (
+            _broker(request, release, _topology(request, file, vhost)) as broker,
+            watched(request.config, broker),
+        ):
             yield broker
     except DefinitionsError as error:
         raise failed(str(error)) from None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+
+import simulator
 
 
 @pytest.fixture(scope="session")
@@ -12,10 +16,26 @@ def loaded() -> None:
     pytester forgets afterwards what was loaded there for the first time; loaded again, a module's
     classes would be others than those that its users know.
     """
+    from simulator.testing import declared
     from simulator.testing.brokers import inspect_server, inspect_simulator
     from simulator.testing.brokers.backends import Simulator
 
+    assert declared
     assert inspect_server
     assert inspect_simulator
     with Simulator().broker(None, None) as broker:
         broker.api("GET", "overview")
+
+
+@pytest.fixture
+def inner(loaded: None, pytester: pytest.Pytester) -> pytest.Pytester:
+    """A folder for test files, whose pytest knows no cache and no plugins but this one's."""
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:hypothesispytest\n")
+    return pytester
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """Something that passes for a real server: AMQP and management URL."""
+    with simulator.serve("4.3", clock="wall", management_port=0) as server:
+        yield f"{server.amqp_url}|{server.management_url}"

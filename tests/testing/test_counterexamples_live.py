@@ -17,9 +17,9 @@ from simulator.analysis.slices import flows_of
 from simulator.bootstrap import import_definitions
 from simulator.broker import Broker
 from simulator.broker.state import QueueState
-from simulator.cli.config_file import read_config
 from simulator.definitions import DefinitionsError
 from simulator.events import Event
+from simulator.lint_reports.project import read_config
 from simulator.scenario import steps
 from simulator.scenario.properties.property_registry import RETURNS_MAX
 from simulator.scenario.steps import AnyStep, History

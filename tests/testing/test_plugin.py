@@ -8,13 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pika
 import pytest
 
-import simulator
 from dlx.releases import RELEASES
 from simulator.testing.brokers import backends, servers, virtual_time
 from simulator.testing.brokers.simulated import Simulator
@@ -29,20 +27,6 @@ def exported(*queues: str, vhost: str = "/", **more: object) -> str:
     """A definitions file with these queues in one virtual host, and another that has none."""
     items = [{"name": name, "vhost": vhost, "durable": True, "arguments": {}} for name in queues]
     return json.dumps({"vhosts": [{"name": vhost, **more}, {"name": "unused"}], "queues": items})
-
-
-@pytest.fixture
-def inner(loaded: None, pytester: pytest.Pytester) -> pytest.Pytester:
-    """A folder for test files, whose pytest knows no cache and no plugins but this one's."""
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:hypothesispytest\n")
-    return pytester
-
-
-@pytest.fixture
-def server() -> Iterator[str]:
-    """Something that passes for a real server: AMQP and management URL."""
-    with simulator.serve("4.3", clock="wall", management_port=0) as server:
-        yield f"{server.amqp_url}|{server.management_url}"
 
 
 def errors(result: pytest.RunResult) -> str:

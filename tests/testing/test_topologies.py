@@ -13,8 +13,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from dlx.releases import DEFAULT, release
 from simulator.analysis.clients import Clients
 from simulator.analysis.lint.linting import lint
-from simulator.cli.config_file import read_config
 from simulator.definitions import read_definitions
+from simulator.lint_reports.project import read_config
 from simulator.scenario.properties.property_registry import PROMISES
 from simulator.testing import PropertyBroken, TopologyMachine, replay
 from simulator.testing.fuzz.systematic_search import Search

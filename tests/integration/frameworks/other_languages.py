@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.analysis.clients import Clients
-from simulator.cli.config_file import read_config
+from simulator.lint_reports.project import read_config
 from simulator.testing.brokers.servers import Server
 from tests.clients.cache import UnobtainableError, npm_packages
 from tests.integration.frameworks.running import Outcome, run

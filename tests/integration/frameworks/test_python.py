@@ -13,8 +13,8 @@ import pytest
 
 from dlx.releases import release
 from simulator.analysis.lint.linting import lint
-from simulator.cli.config_file import read_config
 from simulator.definitions import parse_definitions
+from simulator.lint_reports.project import read_config
 from simulator.testing.brokers.servers import Server
 from tests.docs.test_examples import BLOCK
 from tests.integration.frameworks.python_frameworks import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
@@ -20,8 +20,8 @@ from simulator.analysis.findings import BASES, Finding, Severity
 from simulator.analysis.lint.grouping import groups, pattern, together
 from simulator.analysis.lint.linting import LintReport
 from simulator.analysis.lint.rule import RULES, LintRule
-from simulator.cli.options import is_url
 from simulator.definitions import Place
+from simulator.files import is_url
 from simulator.record.facts import Fact, Recorded
 from simulator.scenario.steps import AnyStep, History, Publish, changed, in_words
 
@@ -55,6 +55,7 @@ class Linted(msgspec.Struct, frozen=True):
         suppressed: the findings that ``dlx.toml`` suppresses.
         one_by_one: whether people are told of equal findings one by one.
         recorded: what the recording says whose folder the source is.
+        with_all: the options with which people get equal findings one by one, and everything.
     """
 
     source: str
@@ -63,6 +64,7 @@ class Linted(msgspec.Struct, frozen=True):
     suppressed: tuple[Suppressed, ...] = ()
     one_by_one: bool = False
     recorded: Recorded | None = None
+    with_all: tuple[str, str] = ("--all", "--format json")
 
     @property
     def facts(self) -> tuple[Fact, ...]:
@@ -139,7 +141,8 @@ def _lines(linted: Linted) -> list[Text]:
         seen.add(findings[0].code)
     lines.append(Text(_summary(linted, len(alike)), "bold"))
     assumed, unchecked = (_merged(said) for said in (report.assumed, report.unchecked))
-    return lines + _remarks("Assumed", assumed, _PROMISES_MAX) + _remarks("Not checked", unchecked, 0)
+    _, whole = linted.with_all
+    return lines + _remarks("Assumed", assumed, _PROMISES_MAX, whole) + _remarks("Not checked", unchecked, 0, whole)
 
 
 def _of_recording(recorded: Recorded) -> Iterator[Text]:
@@ -189,6 +192,7 @@ def _told(alike: Sequence[Finding], place: str, *, see: bool) -> list[Text]:
     finding = alike[0]
     at = [Text(f"  at: {place}")] if place else []
     lines = [heading(finding, alike), *at, *_rests_on(alike)]
+    lines += [Text(f"  declared by: {tests}")] if (tests := _declared_by(alike)) else []
     lines += [Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix}")]
     if finding.history and finding.severity != "note":
         steps = in_words(_joined(finding.history))
@@ -207,6 +211,13 @@ def _rests_on(alike: Sequence[Finding]) -> Iterator[Text]:
         counts = Counter(each.basis for each in alike)
         of = "" if len(alike) == 1 else f" ({', '.join(f'{counts[each]} {each}' for each in BASES if counts[each])})"
         yield Text(f"  {first.basis}{of}: {first.basis_text}")
+
+
+def _declared_by(findings: Sequence[Finding]) -> str:
+    """Return which tests declared the objects, in a phrase; nothing where no tests did."""
+    tests = list(dict.fromkeys(test for each in findings for test in each.declared_by))
+    more = f" and {len(tests) - 1:,} more" if len(tests) > 1 else ""
+    return f"{tests[0]}{more}" if tests else ""
 
 
 def _joined(history: History) -> History:
@@ -233,7 +244,11 @@ def _summary(linted: Linted, different: int) -> str:
     found = ", ".join(f"{count} {_plural(severity, count)}" for severity, count in counts.items()) or "no findings"
     known = f"; {hidden} known from the baseline" if hidden else ""
     suppressed = f"; {len(linted.suppressed)} suppressed" if linted.suppressed else ""
-    equal = "" if different == len(report.findings) else f"; equal ones together, --all has all {len(report.findings)}"
+    equal = (
+        ""
+        if different == len(report.findings)
+        else f"; equal ones together, {linted.with_all[0]} has all {len(report.findings)}"
+    )
     queues = f"{report.queues} {_plural('queue', report.queues)}"
     return f"{source}: {found} in {queues} under {report.release}{known}{suppressed}{equal}"
 
@@ -242,12 +257,12 @@ def _plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
 
 
-def _remarks(title: str, said: tuple[str, ...], most: int) -> list[Text]:
-    """Return the remarks, at most that many if ``most`` is not 0; the number of the others is told."""
+def _remarks(title: str, said: tuple[str, ...], most: int, where: str) -> list[Text]:
+    """Return the remarks, at most that many if ``most`` is not 0; of the others the number, and what has all."""
     shown = said if not most or len(said) <= most else (*said[: most - 2], *said[-2:])
     lines = [Text(f"{title}: {each}") for each in shown]
     if len(shown) < len(said):
-        lines.append(Text(f"{title}: {len(said) - len(shown)} more; --format json has all"))
+        lines.append(Text(f"{title}: {len(said) - len(shown)} more; {where} has all"))
     return lines
 
 
@@ -294,6 +309,8 @@ def _sarif_rule(rule: LintRule) -> dict[str, Any]:
 
 def _sarif_result(finding: Finding, place: Place) -> dict[str, Any]:
     about = finding.about
+    properties: dict[str, Any] = {"basis": finding.basis, "basis_text": finding.basis_text} if finding.basis else {}
+    properties |= {"declared_by": finding.declared_by} if finding.declared_by else {}
     return {
         "ruleId": finding.code,
         "level": _SARIF[finding.severity],
@@ -308,14 +325,16 @@ def _sarif_result(finding: Finding, place: Place) -> dict[str, Any]:
             }
         ],
         "partialFingerprints": {"object/v1": f"{finding.code}/{about.kind}/{about.vhost}/{about.name}"},
-        **({"properties": {"basis": finding.basis, "basis_text": finding.basis_text}} if finding.basis else {}),
+        **({"properties": properties} if properties else {}),
     }
 
 
 def _paragraph(finding: Finding) -> str:
     """Return the finding as plain text: what is wrong, the deciding rule and the fix, each on a line of its own."""
     rests_on = f"\n{finding.basis.capitalize()}: {finding.basis_text}." if finding.basis else ""
-    return f"{finding.message}{rests_on}\nBecause: {finding.because}.\nFix: {finding.fix}."
+    tests = _declared_by([finding])
+    declared = f"\nDeclared by: {tests}." if tests else ""
+    return f"{finding.message}{rests_on}{declared}\nBecause: {finding.because}.\nFix: {finding.fix}."
 
 
 def _addressed(place: Place, finding: Finding) -> str:
@@ -330,7 +349,7 @@ def _uri(source: str) -> str:
 
 def _junit(reports: Sequence[Linted], several: bool) -> str:
     """Return a suite for each source."""
-    suites = [_suite(each) for each in reports]
+    suites = [suite_of(each) for each in reports]
     root = suites[0]
     if several:
         root = ElementTree.Element("testsuites")
@@ -338,29 +357,39 @@ def _junit(reports: Sequence[Linted], several: bool) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _suite(linted: Linted) -> ElementTree.Element:
-    """Return a test case for each rule: it fails where the rule found something that is no note."""
-    failing = [each for each in linted.report.findings if each.severity != "note"]
+def suite_of(linted: Linted, failing: Collection[Severity] = ("error", "warning")) -> ElementTree.Element:
+    """Return a test case for each rule: it fails where the rule found something of a severity that is ``failing``.
+
+    Other errors and warnings stand in the output of a case that passes.
+    """
     suite = ElementTree.Element("testsuite", name=_clean(f"dlx lint {linted.source}"))
     failures = 0
     for rule in RULES.values():
         case = ElementTree.SubElement(suite, "testcase", classname="dlx.lint", name=f"{rule.code} {rule.name}")
-        found = [each for each in failing if each.code == rule.code]
+        of_rule = [each for each in linted.report.findings if each.code == rule.code]
+        found = [each for each in of_rule if each.severity in failing]
         if found:
             failures += 1
             failure = ElementTree.SubElement(case, "failure", message=_clean(found[0].message))
-            told = [": ".join(filter(None, (linted.told(each), str(each.about), _paragraph(each)))) for each in found]
-            failure.text = _clean("\n\n".join(told))
+            failure.text = _clean("\n\n".join(_located(each, linted) for each in found))
+        others = [each for each in of_rule if each.severity not in (*failing, "note")]
+        if others:
+            output = ElementTree.SubElement(case, "system-out")
+            output.text = _clean("\n\n".join(_located(each, linted) for each in others))
     for fact in linted.facts:
         case = ElementTree.SubElement(
             suite, "testcase", classname="dlx.record", name=_clean(f"{fact.kind}: {fact.text}")
         )
-        if fact.severity != "note":
+        if fact.severity in failing:
             failures += 1
             ElementTree.SubElement(case, "failure", message=_clean(fact.text)).text = _clean("\n".join(fact.story))
     suite.set("tests", str(len(RULES) + len(linted.facts)))
     suite.set("failures", str(failures))
     return suite
+
+
+def _located(finding: Finding, linted: Linted) -> str:
+    return ": ".join(filter(None, (linted.told(finding), str(finding.about), _paragraph(finding))))
 
 
 def _clean(text: str) -> str:
@@ -391,6 +420,11 @@ def _escaped(text: str, *, property: bool = False) -> str:
     for character, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), *([(":", "%3A"), (",", "%2C")] * property)):
         text = text.replace(character, code)
     return text
+
+
+def plain_text(linted: Linted) -> str:
+    """Return the report for people without colours, as files have it."""
+    return "".join(f"{line.plain}\n" for line in _lines(linted))
 
 
 FORMATS: dict[str, Format] = {"text": _text, "json": _json, "sarif": _sarif, "junit": _junit, "github": _github}
