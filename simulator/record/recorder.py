@@ -25,6 +25,7 @@ from simulator.message_history import RecordingBroker
 from simulator.record.recording import (
     DELIVERIES_REMEMBERED,
     KEYS_MAX,
+    MANAGEMENT_API,
     SECTIONS,
     TRACE,
     ClientConnection,
@@ -49,10 +50,10 @@ _FORGETTING = (commands.ClearPolicy, commands.DeleteVhost, commands.DeleteQueue,
 
 
 class _Open(NamedTuple):
-    """A delivery that is not settled: the queue's statistics, and the tag of its consumer."""
+    """A delivery that is not settled: the queue's statistics, and its body."""
 
     queue: RecordedQueue
-    consumer_tag: str
+    body: bytes
 
 
 class _Channel:
@@ -64,6 +65,7 @@ class _Channel:
         prefetch: what the next consumer gets.
         confirms: whether publishes are confirmed.
         unsettled: deliveries by tag.
+        to_commit: what a transaction has done so far; ``None`` without transactions.
     """
 
     def __init__(self, connection: ClientConnection) -> None:
@@ -73,6 +75,7 @@ class _Channel:
         self.prefetch = 0
         self.confirms = False
         self.unsettled: dict[int, _Open] = {}
+        self.to_commit: list[Command] | None = None
 
 
 class ApplicationRecorder:
@@ -103,7 +106,6 @@ class ApplicationRecorder:
         self._policies: dict[tuple[str, str], dict[str, Any]] = {}
         self._channels: dict[ChannelId, _Channel] = {}
         self._connections: dict[Hashable, ClientConnection] = {}
-        self._internal: dict[tuple[str, str], ClientConnection] = {}
         self._declarations: dict[tuple[Kind, str, str], Declaration] = {}
         self._refusals: dict[tuple[str, str, int, str], RecordedRefusal] = {}
         self._published: dict[tuple[str, str, str], RecordedPublishes] = {}
@@ -112,6 +114,7 @@ class ApplicationRecorder:
         self._fresh: set[tuple[int, str]] = set()  # queues that a connection declared since it last published there
         self._delivered: OrderedDict[Hashable, tuple[RecordedQueue, Mapping[str, Any], str | None]] = OrderedDict()
         self._publishing: ClientConnection | None = None
+        self._publishing_on = self._lines = 0
         self._entering: OrderedDict[int, ClientConnection | None] = OrderedDict()  # by the number of the message
         self._before: Happened | None = None
         self._keep: Callable[[Happened, Message], None] = self._broker.histories.keep
@@ -136,6 +139,9 @@ class ApplicationRecorder:
         found.declarations = list(self._declarations.values())
         found.refusals = list(self._refusals.values())
         found.published = list(self._published.values())
+        for each in self._consumed.values():
+            queue = self._broker.queue(each.queue, each.vhost)
+            each.waiting = 0 if queue is None else queue.messages
         found.consumed = list(self._consumed.values())
         found.lost = list(self._lost.values())
         if self._folder is not None:
@@ -237,7 +243,7 @@ class ApplicationRecorder:
     def command(self, command: Command) -> None:
         """Note a command that the broker is about to carry out."""
         act = _COMMANDS.get(type(command))
-        if act is not None:
+        if act is not None and not (isinstance(command, _IN_TRANSACTIONS) and self._waits_for_commit(command)):
             act(self, command)
         elif isinstance(command, _FORGETTING):
             self._see_all()
@@ -253,13 +259,10 @@ class ApplicationRecorder:
             user=command.user,
             opened_us=self._node.clock.now_us(),
         )
-        if isinstance(command.connection, InternalConnectionId):  # one for each request
-            connection.name = "management API"
-            known = self._internal.setdefault((command.vhost, command.user), connection)
-            if known is not connection:
-                known.closed_us = None
-                self._connections[command.connection] = known
-                return
+        if isinstance(command.connection, InternalConnectionId):
+            connection.number, connection.name = MANAGEMENT_API, "management API"
+            self._connections[command.connection] = connection
+            return
         self._connections[command.connection] = connection
         self.recording.connections.append(connection)
 
@@ -297,11 +300,34 @@ class ApplicationRecorder:
                 self._see_all()
             channel.asked.append(command)
 
+    def _waits_for_commit(self, command: Any) -> bool:
+        """Keep a command until the transaction of its channel is committed; return whether there is one."""
+        channel = self._channels.get(command.channel)
+        if channel is None or channel.to_commit is None:
+            return False
+        channel.to_commit.append(command)
+        self._publishing, self._publishing_on = channel.connection, command.channel[1]  # it is traced at once
+        return True
+
+    def _transactions(self, command: commands.SelectTransactions | commands.Rollback) -> None:
+        """Begin a transaction, without what one before it did."""
+        channel = self._channels.get(command.channel)
+        if channel is not None:
+            channel.to_commit = []
+
+    def _commit(self, command: commands.Commit) -> None:
+        channel = self._channels.get(command.channel)
+        if channel is not None:
+            done, channel.to_commit = channel.to_commit or [], []
+            for each in done:
+                _COMMANDS[type(each)](self, each)
+
     def _publish(self, command: commands.Publish) -> None:
         channel = self._channels.get(command.channel)
         if channel is None:
             return
-        self._publishing = connection = channel.connection
+        self._publishing, self._publishing_on = channel.connection, command.channel[1]
+        connection = channel.connection
         published = self._published_to(connection.vhost, command.exchange, command.routing_key)
         if published is None:
             self.recording.omitted += 1
@@ -326,7 +352,7 @@ class ApplicationRecorder:
     def _republished(
         self, command: commands.Publish, headers: Mapping[str, Any], published: RecordedPublishes, by: ClientConnection
     ) -> None:
-        """Note whether a client publishes what it was delivered: the same id, or the same body on one connection.
+        """Note whether a client publishes what it was delivered: the same id, or the body of a delivery in its hands.
 
         A reply has the correlation id of its request, and goes to the address that the request names.
         """
@@ -368,6 +394,7 @@ class ApplicationRecorder:
         for delivery in self._settled(command.channel, command.delivery_tag, multiple=multiple):
             if command.requeue:
                 delivery.queue.requeued += 1
+                delivery.queue.failed += isinstance(command, commands.Reject)
             else:
                 delivery.queue.rejected += 1
 
@@ -381,10 +408,20 @@ class ApplicationRecorder:
         if found is None:
             return []
         unsettled = found.unsettled
-        if not multiple:
-            one = unsettled.pop(tag, None)
-            return [] if one is None else [one]
-        return [unsettled.pop(each) for each in [each for each in unsettled if tag == 0 or each <= tag]]
+        tags = [each for each in unsettled if tag == 0 or each <= tag] if multiple else [tag] * (tag in unsettled)
+        settled = [unsettled.pop(each) for each in tags]
+        for each in settled:
+            self._delivered.pop((found.connection.number, each.body), None)
+        return settled
+
+    def login_refused(self, user: str) -> None:
+        """Note that nobody could log in as this user."""
+        text = f"login refused: user '{user}' - invalid credentials"
+        key = "", "connection.start-ok", _ACCESS_REFUSED, text
+        found = self._refusals.setdefault(
+            key, RecordedRefusal(vhost="", method=key[1], code=key[2], text=text, first_us=self._node.clock.now_us())
+        )
+        found.times += 1
 
     # Replies
 
@@ -410,13 +447,12 @@ class ApplicationRecorder:
             return
         if isinstance(reply, replies.Delivered):
             queue, automatic = channel.consumers.get(reply.consumer_tag, (None, False))
-            tag = reply.consumer_tag
         else:
             asked = next((each for each in channel.asked if isinstance(each, commands.Get)), None)
             if asked is None:
                 return
             channel.asked.remove(asked)
-            queue, automatic, tag = self._consumption(channel, asked.queue), asked.no_ack, ""
+            queue, automatic = self._consumption(channel, asked.queue), asked.no_ack
         if queue is None:
             return
         queue.deliveries += 1
@@ -424,7 +460,7 @@ class ApplicationRecorder:
         if automatic:
             queue.automatic += 1
         else:
-            channel.unsettled[reply.delivery_tag] = _Open(queue, tag)
+            channel.unsettled[reply.delivery_tag] = _Open(queue, reply.body)
         properties = reply.message.properties
         headers = reply.message.headers or {}
         remembered = queue, headers, properties.get("reply_to")
@@ -505,7 +541,7 @@ class ApplicationRecorder:
         kind = happened.event
         if kind in TRACED and self._trace is not None:
             flow = self._broker.vhosts[happened.vhost].flow(self._broker.release)
-            self._rows.append(observation(happened, message, flow))
+            self._rows.append(self._row(observation(happened, message, flow), message))
             if len(self._rows) == ROWS_AT_ONCE:
                 self._write_rows()
         if kind == _PUBLISHED:
@@ -523,15 +559,26 @@ class ApplicationRecorder:
         if silent_loss(happened, before):
             self._lose(happened)
 
+    def _row(self, row: Observation, message: Message) -> Observation:
+        """Return a row of the trace with what is known here: its line, the message's own id, and who published."""
+        self._lines += 1
+        row.line = self._lines
+        row.message_id = message.properties.get("message_id")
+        row.message = row.message_id or row.message
+        by = self._publishing if row.event == Event.PUBLISHED else None
+        row.connection, row.user, row.channel = ("", "", 0) if by is None else (by.name, by.user, self._publishing_on)
+        return row
+
     def _entered(self, happened: Happened) -> None:
-        """Note that a published message entered a queue, which has not died yet."""
+        """Note that a message entered a queue: published, or a dead letter."""
         by = self._entering.get(happened.uid)
-        if by is None:
-            return
         key = happened.vhost, happened.queue or ""
         queue = self._consumed.get(key)
         if queue is None:
             queue = self._consumed[key] = RecordedQueue(vhost=key[0], queue=key[1])
+        if by is None:
+            queue.dead_letters += 1
+            return
         queue.entered += 1
         if (by.number, key[1]) in self._fresh:
             self._fresh.discard((by.number, key[1]))
@@ -587,6 +634,8 @@ def _identities(by: ClientConnection, properties: Mapping[str, Any], body: bytes
     return [*found, (by.number, body)] if body else found
 
 
+_IN_TRANSACTIONS = (commands.Publish, commands.Ack, commands.Reject, commands.Nack)
+_ACCESS_REFUSED = 403
 _PRECONDITION_FAILED = 406  # of no method: the consumer timeout
 STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
 _PUBLISHED, _ROUTED = Event.PUBLISHED, Event.ROUTED  # Python 3.11 takes long to look them up
@@ -606,6 +655,9 @@ _COMMANDS: Mapping[type[Command], Callable[[ApplicationRecorder, Any], None]] = 
     commands.Get: ApplicationRecorder._get,
     commands.Qos: ApplicationRecorder._qos,
     commands.SelectConfirms: ApplicationRecorder._confirms,
+    commands.SelectTransactions: ApplicationRecorder._transactions,
+    commands.Rollback: ApplicationRecorder._transactions,
+    commands.Commit: ApplicationRecorder._commit,
     commands.Publish: ApplicationRecorder._publish,
     commands.Ack: ApplicationRecorder._ack,
     commands.Reject: ApplicationRecorder._reject,

@@ -23,6 +23,7 @@ from simulator.sources.reading import DEFINITIONS, RECORDING
 FORMAT = 1
 TRACE = "trace.jsonl"
 FILES = (RECORDING, DEFINITIONS, TRACE)
+MANAGEMENT_API = 0  # the number of the connections that the management API has
 KEYS_MAX = 2_000
 """How many exchanges and keys are listed in ``published``."""
 DELIVERIES_REMEMBERED = 10_000
@@ -164,7 +165,8 @@ class RecordedQueue(msgspec.Struct, kw_only=True):
     """What clients did with a queue.
 
     Attributes:
-        entered: how many published messages entered it, dead letters not counted.
+        entered, dead_letters: how many published messages and how many dead letters entered it.
+        waiting: how many messages were in it at the end.
         declared_before: how many of these were published right after the same connection had declared the queue.
         consumers, consumers_max: how many consumers there were, and how many at once.
         prefetch: the different numbers of messages that consumers took in advance; 0 is any number.
@@ -173,6 +175,8 @@ class RecordedQueue(msgspec.Struct, kw_only=True):
         automatic: how many deliveries counted as acknowledged when they were sent.
         acked, rejected, requeued: how the others ended: ``basic.ack``; ``basic.reject`` or ``basic.nack`` without
             requeue; the same or ``basic.recover`` with requeue.
+        failed: how many of the requeued were returned by ``basic.reject``, which is what the delivery limit of 4.3
+            counts.
         abandoned: how many went back because their channel or connection closed.
         republished: how many of the delivered messages a client published again.
         timed_out: how many channels the consumer timeout closed.
@@ -182,6 +186,8 @@ class RecordedQueue(msgspec.Struct, kw_only=True):
     vhost: str
     queue: str
     entered: int = 0
+    dead_letters: int = 0
+    waiting: int = 0
     declared_before: int = 0
     consumers: int = 0
     consumers_max: int = 0
@@ -193,6 +199,7 @@ class RecordedQueue(msgspec.Struct, kw_only=True):
     acked: int = 0
     rejected: int = 0
     requeued: int = 0
+    failed: int = 0
     abandoned: int = 0
     republished: int = 0
     timed_out: int = 0
@@ -258,6 +265,7 @@ class Recording(msgspec.Struct, kw_only=True):
     def clients_of(self, numbers: list[int]) -> Iterator[str]:
         """Yield which client libraries are behind these connections, each once: ``name (product version)``."""
         by_number = {connection.number: connection for connection in self.connections}
+        by_number[MANAGEMENT_API] = ClientConnection(number=MANAGEMENT_API, name="the management API")
         yield from dict.fromkeys(shown(by_number[number]) for number in numbers if number in by_number)
 
 

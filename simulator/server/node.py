@@ -126,6 +126,9 @@ class ClientObserver(Protocol):
     def reply(self, reply: Reply) -> None:
         """See a reply before its client gets it."""
 
+    def login_refused(self, user: str) -> None:
+        """See that a client could not log in."""
+
 
 class Node:
     """A broker with its clock and clients.

@@ -12,6 +12,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 import simulator
 from simulator.capture import open_log
+from simulator.capture.management_api import call
 from simulator.definitions import read_definitions
 from simulator.record.recorder import ApplicationRecorder
 from simulator.record.recording import Recording, read_recording
@@ -143,8 +144,95 @@ def test_how_deliveries_ended(recorded: Recorded) -> None:
     channel.basic_get("work", auto_ack=True)
     assert consumed(recorded.end(), "work") == {
         "vhost": "/", "queue": "work", "entered": 6, "declared_before": 1, "gets": 6, "deliveries": 6,
-        "redeliveries": 1, "automatic": 1, "acked": 2, "rejected": 1, "requeued": 1, "abandoned": 1, "connections": [1],
+        "redeliveries": 1, "automatic": 1, "acked": 2, "rejected": 1, "requeued": 1, "abandoned": 1, "waiting": 2,
+        "connections": [1],
     }  # fmt: skip
+
+
+def test_what_a_delivery_limit_counts_is_told_apart(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("work")
+    channel.basic_publish("", "work", b"x")
+    for give_back in (channel.basic_reject, channel.basic_nack, channel.basic_nack):
+        method, _, _ = channel.basic_get("work")
+        give_back(method.delivery_tag, requeue=True)
+    found = consumed(recorded.end(), "work")
+    assert (found["requeued"], found["failed"]) == (3, 1)
+
+
+def test_a_queue_for_dead_letters_has_its_numbers_without_a_consumer(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("dead")
+    channel.queue_declare("work", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    for _ in range(2):
+        channel.basic_publish("", "work", b"x")
+        method, _, _ = channel.basic_get("work")
+        channel.basic_reject(method.delivery_tag, requeue=False)
+    assert consumed(recorded.end(), "dead") == {"vhost": "/", "queue": "dead", "dead_letters": 2, "waiting": 2}
+
+
+def test_only_what_is_committed_was_done(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("work")
+    channel.tx_select()
+    for body in (b"1", b"2", b"3"):
+        channel.basic_publish("", "work", body)
+    channel.tx_rollback()
+    channel.basic_publish("", "work", b"4")
+    channel.tx_commit()
+    method, _, _ = channel.basic_get("work")
+    channel.basic_reject(method.delivery_tag, requeue=False)
+    channel.tx_rollback()
+    channel.basic_ack(method.delivery_tag)
+    channel.tx_commit()
+    channel.basic_publish("", "work", b"5")
+    recording = recorded.end()
+    found = consumed(recording, "work")
+    assert (published(recording, "", "work")["times"], found["entered"]) == (1, 1)
+    assert (found["acked"], found.get("rejected", 0)) == (1, 0)
+
+
+def test_a_refused_login_is_a_refusal(recorded: Recorded) -> None:
+    parameters = pika.URLParameters(recorded.server.amqp_url.replace("://", "://app:secret@"))
+    with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+        pika.BlockingConnection(parameters)
+    (refusal,) = recorded.end().refusals
+    assert (refusal.code, refusal.times) == (403, 1)
+    assert "'app'" in refusal.text
+    assert "secret" not in refusal.text
+
+
+def test_the_management_api_is_no_client(recorded: Recorded) -> None:
+    url = str(recorded.server.management_url).replace("://", "://guest:guest@")
+    call(url, "queues/%2F/by-api", method="PUT", body={"durable": True})
+    recording = recorded.end()
+    assert len(recording.connections) == 1
+    found = recording.declared("queue", "/", "by-api")
+    assert found is not None
+    assert list(recording.clients_of(found.connections)) == ["the management API"]
+
+
+def test_equal_messages_are_not_published_again(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("ticks")
+    for _ in range(3):
+        channel.basic_publish("", "ticks", b"tick")
+        method, _, _ = channel.basic_get("ticks")
+        channel.basic_ack(method.delivery_tag)
+    assert "republished" not in published(recorded.end(), "", "ticks")
+
+
+def test_the_trace_has_the_ids_of_the_application_and_who_published(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("work")
+    channel.basic_publish("", "work", b"x", pika.BasicProperties(message_id="order-7"))
+    channel.basic_publish("", "work", b"x")
+    channel.basic_get("work")
+    recording = recorded.end()
+    rows = [row for batch in open_log(recorded.folder / "trace.jsonl") for row in batch.to_pylist()]
+    assert [(row["line"], row["message_id"]) for row in rows] == [(1, "order-7"), (2, None), (3, "order-7")]
+    assert len({row["message"] for row in rows}) == 2
+    assert [row["connection"] for row in rows] == [recording.connections[0].name] * 2 + [""]
 
 
 def test_consumers_and_their_prefetch(recorded: Recorded) -> None:

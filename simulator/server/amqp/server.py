@@ -314,7 +314,10 @@ class AmqpClient(asyncio.Protocol):
             if fails and user in self._node.broker.users:  # it looks for the user first
                 raise ProtocolError(amqp_errors.unreadable_response())
             return False
-        return self._may_come_from_here(user) and self._node.broker.authenticated(user, password)
+        allowed = self._may_come_from_here(user) and self._node.broker.authenticated(user, password)
+        if not allowed and self._node.recorder is not None:
+            self._node.recorder.login_refused(user)
+        return allowed
 
     def _certified(self) -> str | None:
         """Return the user whom the client's certificate names, if that user may log in; else the log says why not."""
