@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -53,18 +54,18 @@ class TimeSpan(click.ParamType):  # type: ignore[type-arg]  # which takes an arg
 
 def _templates(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> Mapping[str, str]:
     """Return the variables of ``--env`` and their templates. Fails with a usage error."""
-    found = {}
+    found: dict[str, str] = {}
+    if given:
+        from simulator.record.command import check_template  # which loads the server
     for each in given:
         name, equals, template = each.partition("=")
         if not equals or not _NAME.fullmatch(name):
             raise click.BadParameter(f"{each!r}: expected NAME=TEMPLATE, such as BROKER={{amqp_url}}")
+        try:
+            check_template(template)
+        except ValueError as error:
+            raise click.BadParameter(f"{name}={error}") from error
         found[name] = template
-    from simulator.record.command import check_templates  # which loads the server
-
-    try:
-        check_templates(found)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
     return found
 
 
@@ -186,6 +187,9 @@ def record(
     from simulator.record.command import RecordedCommand, prepare_folder
 
     time: Clock = WallClock() if clock == "wall" else VirtualClock(rate=rate or 0)
+    if shutil.which(command[0]) is None:  # before an earlier recording is replaced
+        click.echo(f"dlx: cannot run {command[0]}: No such file or directory, or it may not be executed", err=True)
+        return EXIT_CANNOT_RUN
     try:
         read = None if definitions is None else definitions_from_file(definitions)
         rules = (release or DEFAULT) if read is None else chosen_release(read, release)
@@ -196,11 +200,15 @@ def record(
 
     def announce(fields: Mapping[str, str]) -> None:
         where = f"{fields['host']}:{fields['port']}"
-        click.echo(f"dlx: RabbitMQ {rules} at {where}, management at {fields['management_host']}", err=True)
+        management = urlsplit(fields["management_url"])
+        click.echo(f"dlx: RabbitMQ {rules} at {where}, management at {management.hostname}:{management.port}", err=True)
+
+    def wait() -> None:
+        click.echo("dlx: waiting for the command to end; press Ctrl-C again to kill it", err=True)
 
     application = RecordedCommand(
         command, folder, broker, time, port=port, management_port=management_port, environment=environment,
-        seconds=seconds, to_stderr=as_json, on_ready=announce,
+        seconds=seconds, to_stderr=as_json, on_ready=announce, on_wait=wait,
     )  # fmt: skip
     try:
         recording = asyncio.run(application.record())
@@ -213,7 +221,7 @@ def record(
         return EXIT_CANNOT_RUN
     except OSError as error:
         raise Unavailable(_why_not(error, (port, management_port))) from error
-    return _told(ctx, recording, folder, as_json=as_json, fail_on=fail_on)
+    return _told(ctx, recording, folder, as_json=as_json, fail_on=fail_on, cut_off=application.cut_off)
 
 
 def _refuse(ctx: click.Context, names: set[str], why: str) -> None:
@@ -251,11 +259,13 @@ def _record_server(
         raise DataError(f"{folder}: {error.strerror or error}") from error
 
 
-def _told(ctx: click.Context, recording: Recording, folder: Path, *, as_json: bool, fail_on: str | None) -> int:
-    """Print the findings of a recording; return the exit code of the command."""
+def _told(
+    ctx: click.Context, recording: Recording, folder: Path, *, as_json: bool, fail_on: str | None, cut_off: bool = False
+) -> int:
+    """Print the findings of a recording; return the exit code: that of the command, unless its time was over."""
     click.echo(f"dlx: {_summary(recording)}; the recording is in {folder}", err=True)
     found = ctx.invoke(lint, sources=(folder,), form="json" if as_json else "text", fail_on=fail_on)
-    return recording.exit_code or (found if fail_on else 0)
+    return (0 if cut_off else recording.exit_code) or (found if fail_on else 0)
 
 
 def _summary(recording: Recording) -> str:
@@ -270,6 +280,6 @@ def _count(number: int, what: str) -> str:
 
 def _why_not(error: OSError, ports: tuple[int, int]) -> str:
     if error.errno == errno.EADDRINUSE:
-        taken = " or ".join(str(port) for port in ports if port)
+        taken = " or ".join(dict.fromkeys(str(port) for port in ports if port))
         return f"port {taken} is in use; choose another with --port or --management-port (0 picks a free one)"
     return str(error)

@@ -5,25 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from simulator.broker import Broker
-from simulator.capture.capture_errors import CaptureError
 from simulator.clock import Clock
 from simulator.message_history import RecordingBroker
 from simulator.record.recorder import ApplicationRecorder
-from simulator.record.recording import FILES, Recording, RecordingError, is_recording
+from simulator.record.recording import FILES, Recording, RecordingError, is_recording, read_recording
 from simulator.server.listeners import Listeners
 from simulator.server.node import MEMORY_LIMIT_BYTES, Node
+from simulator.sources.reading import RECORDING
 
 SAVE_S = 2
 END_S = 10  # for the command to end after SIGINT or SIGTERM
 CLOSE_S = 1  # for connections of a command that has ended to be seen closed
 USER = PASSWORD = "guest"
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_FIELD = re.compile(r"\{(\w+)\}")
 
 ENVIRONMENT: Mapping[str, str] = {
     "AMQP_URL": "{amqp_url}",
@@ -56,7 +60,6 @@ def template_fields(amqp_url: str, management_url: str, vhost: str = "/") -> dic
     parts = urlsplit(amqp_url)
     return {
         "amqp_url": f"amqp://{USER}:{PASSWORD}@{parts.netloc}/{quote(vhost, safe='')}",
-        "management_host": urlsplit(management_url).netloc,
         "management_url": management_url.replace("://", f"://{USER}:{PASSWORD}@", 1),
         "host": parts.hostname or "",
         "port": str(parts.port),
@@ -66,34 +69,52 @@ def template_fields(amqp_url: str, management_url: str, vhost: str = "/") -> dic
     }
 
 
-def check_templates(templates: Mapping[str, str]) -> None:
-    """Raise ``ValueError`` for a template with a field that there is not; names the variable and the fields."""
-    fields = template_fields("amqp://localhost:5672/", "http://localhost:15672/")
-    for name, template in templates.items():
-        try:
-            template.format_map(fields)
-        except (KeyError, ValueError, IndexError) as error:
+def filled(template: str, fields: Mapping[str, str]) -> str:
+    """Return a template with its fields filled in. Raises ``ValueError`` for one that there is not."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in fields:
             there = ", ".join(f"{{{field}}}" for field in fields)
-            raise ValueError(f"{name}={template}: not a template: {error}; it may have {there}") from error
+            raise ValueError(f"{template}: there is no {match[0]}; there is {there}")
+        return fields[match[1]]
+
+    return _FIELD.sub(value, template)
+
+
+def check_template(template: str) -> None:
+    """Raise ``ValueError`` for a template with a field that there is not, which names the fields."""
+    filled(template, template_fields("amqp://localhost:5672/", "http://localhost:15672/"))
 
 
 def prepare_folder(folder: Path) -> None:
     """Make the folder of a recording, or empty one that holds an earlier recording.
 
     Raises:
-        RecordingError: something else is there, or it cannot be made.
+        RecordingError: something else is there, or another recording writes it, or it cannot be made.
     """
     try:
         if folder.exists() and not folder.is_dir():
             raise RecordingError(f"{folder}: expected a folder, or nothing yet")
         folder.mkdir(parents=True, exist_ok=True)
-        others = {path.name for path in folder.iterdir()} - {*FILES}
-        if others and not is_recording(folder):
-            raise RecordingError(f"{folder}: expected a new or empty folder, or that of an earlier recording")
+        if any(folder.iterdir()):
+            _check_earlier(folder)
         for name in FILES:
             (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise RecordingError(f"{folder}: {error.strerror or error}") from error
+
+
+def _check_earlier(folder: Path) -> None:
+    """Raise ``RecordingError`` unless the folder holds an earlier recording, which has ended."""
+    expected = f"{folder}: expected a new or empty folder, or that of an earlier recording"
+    if not is_recording(folder):
+        raise RecordingError(expected)
+    try:
+        earlier = read_recording(folder)
+    except RecordingError as error:
+        raise RecordingError(f"{expected}; {error}") from error
+    if earlier.ended_us is None and time.time() - (folder / RECORDING).stat().st_mtime < 2 * SAVE_S:
+        raise RecordingError(f"{folder}: another recording writes this folder now; choose another with --out")
 
 
 class RecordedCommand:
@@ -108,6 +129,10 @@ class RecordedCommand:
         seconds: after how many seconds of wall time the command is ended; ``None``: when it ends by itself.
         to_stderr: whether what it prints to standard output goes to standard error.
         on_ready: called with the fields of the templates when the broker is ready.
+        on_wait: called when the command was asked to end and has not after a second.
+
+    Attributes:
+        cut_off: whether it was ended because its time was over.
     """
 
     def __init__(
@@ -124,13 +149,16 @@ class RecordedCommand:
         seconds: float | None = None,
         to_stderr: bool = False,
         on_ready: Callable[[Mapping[str, str]], object] = lambda fields: None,
+        on_wait: Callable[[], object] = lambda: None,
     ) -> None:
         self.command = tuple(command)
         self._folder, self._seconds, self._to_stderr, self._on_ready = folder, seconds, to_stderr, on_ready
         self._where = host, port, management_port
         self._templates = {**ENVIRONMENT, **(environment or {})}
         self._node = Node(RecordingBroker.taking_over(broker), clock, memory_limit_bytes=MEMORY_LIMIT_BYTES)
-        self._stop = asyncio.Event()
+        self.cut_off = False
+        self._on_wait = on_wait
+        self._stop, self._kill = asyncio.Event(), asyncio.Event()
 
     async def record(self) -> Recording:
         """Run the command to its end, and return the recording, which is in the folder by then.
@@ -143,10 +171,10 @@ class RecordedCommand:
         node = self._node
         node.run_in(loop)
         listeners = await Listeners.start(node, *self._where)
-        recorder = ApplicationRecorder(node, self._folder, self.command)
+        recorder = ApplicationRecorder(node, self._folder, self.command[:1])  # arguments may be secrets
         exit_code = None
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._stop.set)
+        for number in _ENDING:
+            loop.add_signal_handler(number, self._end)
         saving = asyncio.create_task(_save_again_and_again(recorder))
         try:
             assert listeners.amqp_url is not None
@@ -155,16 +183,20 @@ class RecordedCommand:
             exit_code = await self._run(fields)
         finally:
             saving.cancel()
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in _ENDING:
                 loop.remove_signal_handler(number)
             await self._connections_closed()
             recorder.stop(exit_code)
             await listeners.stop()
         return recorder.recording
 
+    def _end(self) -> None:
+        """Have the command end; the second time, at once."""
+        (self._kill if self._stop.is_set() else self._stop).set()
+
     async def _run(self, fields: Mapping[str, str]) -> int:
         """Run the command; return its exit code, as shells count that of one which a signal ended."""
-        environment = os.environ | {name: text.format_map(fields) for name, text in self._templates.items()}
+        environment = os.environ | {name: filled(text, fields) for name, text in self._templates.items()}
         own_group = not sys.stdin.isatty()  # else it could not read the terminal
         process = await asyncio.create_subprocess_exec(
             *self.command,
@@ -172,13 +204,20 @@ class RecordedCommand:
             stdout=sys.stderr.fileno() if self._to_stderr else None,
             start_new_session=own_group,
         )
-        ended, stopped = asyncio.create_task(process.wait()), asyncio.create_task(self._stop.wait())
+        ended = asyncio.create_task(process.wait())
+        stopped, killed = asyncio.create_task(self._stop.wait()), asyncio.create_task(self._kill.wait())
         await asyncio.wait({ended, stopped}, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if not ended.done():
-                _signal(process, number, group=own_group)
-                await asyncio.wait({ended}, timeout=END_S)
-        stopped.cancel()
+        self.cut_off = not ended.done() and not stopped.done()
+        if not ended.done():
+            _signal(process, signal.SIGTERM, group=own_group)
+            await asyncio.wait({ended}, timeout=1)
+        if not ended.done():
+            self._on_wait()
+            await asyncio.wait({ended, killed}, timeout=END_S, return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done():
+            _signal(process, signal.SIGKILL, group=own_group)
+        for task in (stopped, killed):
+            task.cancel()
         code = await ended
         if own_group:
             _signal(process, signal.SIGKILL, group=True)  # what it started and left behind
@@ -201,6 +240,3 @@ async def _save_again_and_again(recorder: ApplicationRecorder) -> None:
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals, *, group: bool) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number) if group else process.send_signal(number)
-
-
-__all__ = ["ENVIRONMENT", "CaptureError", "RecordedCommand", "check_templates", "prepare_folder", "template_fields"]

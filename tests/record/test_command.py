@@ -122,9 +122,36 @@ def test_a_signal_ends_the_command_and_keeps_the_recording(tmp_path: Path, numbe
 def test_for_ends_the_command(tmp_path: Path) -> None:
     began_s = time.monotonic()
     code, _, _ = record("--for", "2s", *python(WAITS, tmp_path / "ready"), cwd=tmp_path)
-    assert code == 128 + signal.SIGTERM
+    assert code == 0
     assert time.monotonic() - began_s >= 2
     assert read_recording(tmp_path / "dlx-recording").ended_us is not None
+
+
+def test_a_second_signal_kills_a_command_that_does_not_end(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    stubborn = WAITS.replace(
+        "import pathlib", "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nimport pathlib"
+    )
+    process = start(*python(stubborn, ready), cwd=tmp_path)
+    _wait_for(ready)
+    process.send_signal(signal.SIGTERM)
+    assert process.stderr is not None
+    said = iter(process.stderr.readline, "")
+    assert any("press Ctrl-C again to kill it" in line for line in said)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 128 + signal.SIGKILL
+
+
+def test_two_recordings_do_not_share_a_folder(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    process = start(*python(WAITS, ready), cwd=tmp_path)
+    _wait_for(ready)
+    code, _, err = record(*python(LOSES), cwd=tmp_path)
+    process.terminate()
+    process.communicate(timeout=PATIENCE_S)
+    assert code == 65
+    assert "another recording writes this folder now" in err
 
 
 def test_a_killed_recorder_leaves_a_folder_that_can_be_read(tmp_path: Path) -> None:
@@ -155,13 +182,20 @@ def test_an_earlier_recording_is_replaced_and_nothing_else(tmp_path: Path) -> No
     assert code == 65
     assert "other: expected a new or empty folder, or that of an earlier recording" in err
     assert (other / "letter.txt").read_text() == "keep me"
+    mine = tmp_path / "own"
+    mine.mkdir()
+    (mine / "recording.json").write_text('{"mine": 1}')
+    code, _, err = record("--out", "own", *python(LOSES), cwd=tmp_path)
+    assert (code, (mine / "recording.json").read_text()) == (65, '{"mine": 1}')
+    assert record("--out", "mine", "--", "no-such-program", cwd=tmp_path)[0] == 127
+    assert read_recording(tmp_path / "mine").lost
 
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--", "no-such-program"], 127, "cannot run no-such-program: No such file or directory"),
-        (["--env", "A={amqp}", "--", "true"], 64, "it may have {amqp_url}"),
+        (["--", "no-such-program"], 127, "cannot run no-such-program: No such file"),
+        (["--env", "A={amqp}", "--", "true"], 64, "there is no {amqp}; there is {amqp_url}"),
         (["--env", "A", "--", "true"], 64, "expected NAME=TEMPLATE"),
         (["--for", "soon", "--", "true"], 64, "write 30s, 10m or 1h"),
         (["--rate", "60", "--", "true"], 64, "only with --clock virtual"),
