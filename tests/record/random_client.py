@@ -22,7 +22,7 @@ QUIET_TIMES = 3
 # Of these a server tells nothing, or less.
 _TOLD_LESS = {
     "vhost", "connections", "mandatory", "returned", "declared_before", "rejected", "requeued", "abandoned",
-    "timed_out",
+    "timed_out", "dead_letters", "waiting", "failed",
 }  # fmt: skip
 MESSAGES = 40
 
