@@ -180,7 +180,11 @@ def told(recording: Recording, *without: str) -> dict[str, Any]:
             if "amq.gen" not in each.name
         ),
         "published": {(each.exchange, each.routing_key): _plain(each) for each in recording.published},
-        "consumed": {each.queue: _plain(each, *without) for each in recording.consumed if "amq.gen" not in each.queue},
+        "consumed": {
+            each.queue: _plain(each, *without)
+            for each in recording.consumed
+            if "amq.gen" not in each.queue and (each.entered or each.deliveries or each.gets or each.consumers)
+        },
         "clients": sorted(
             (each.name, each.product, each.version) for each in recording.connections if "dlx" not in each.name
         ),
