@@ -133,6 +133,21 @@ def test_tests_that_disagree_are_linted_apart(inner: pytest.Pytester) -> None:
     assert "Assumed: tests that differ in an object, a policy or the release have brokers of their own: 3 here" in told
 
 
+def test_what_a_test_declares_in_two_ways_is_linted_in_both(inner: pytest.Pytester) -> None:
+    inner.makepyfile(
+        test_it=DECLARED
+        + """
+    def test_it(dlx_broker):
+        declare(dlx_broker.amqp_url, "orders", x_dead_letter_exchange="nowhere")
+        dlx_broker.api("DELETE", "queues/%2F/orders")
+        declare(dlx_broker.amqp_url, "orders", x_dead_letter_exchange="elsewhere")
+    """
+    )
+    told = section(inner.runpytest("--dlx-lint"))
+    assert "to exchange 'nowhere', which does not exist" in told
+    assert "to exchange 'elsewhere', which does not exist" in told
+
+
 def test_policies_of_one_test_do_not_reach_the_queues_of_another(inner: pytest.Pytester) -> None:
     inner.makepyfile(
         test_it=DECLARED
