@@ -75,6 +75,39 @@ def test_without_the_option_nothing_is_collected(inner: pytest.Pytester, monkeyp
     assert "dlx lint" not in result.stdout.str()
 
 
+def test_a_run_without_brokers_says_so(inner: pytest.Pytester) -> None:
+    inner.makepyfile("def test_nothing(): pass")
+    told = section(inner.runpytest("--dlx-lint=note"))
+    assert "\nNo test that ran has dlx_broker or dlx_session_broker.\n" in told
+    assert not section(inner.runpytest("--dlx-lint", "--collect-only"))
+
+
+def test_a_run_that_stops_early_tells_what_was_declared(inner: pytest.Pytester) -> None:
+    inner.makepyfile(
+        test_it=DECLARED
+        + """
+    def test_fails(dlx_session_amqp_url):
+        declare(dlx_session_amqp_url, "orders", x_dead_letter_exchange="nowhere")
+        assert 0
+
+    def test_after(): pass
+    """
+    )
+    assert findings(inner, "-x")["missing-dlx", "orders"] == ["test_it.py::test_fails"]
+
+
+def test_a_worker_that_crashed_is_told(inner: pytest.Pytester) -> None:
+    pytest.importorskip("xdist")
+    inner.makepyfile("""
+        import os
+
+        def test_crash(dlx_broker):
+            os._exit(3)
+    """)
+    result = inner.runpytest_subprocess("-n", "1", "--dlx-lint")
+    assert "\nNot checked: what the tests of gw0 declared: it crashed\n" in section(result)
+
+
 def test_what_is_gone_before_the_test_ends_is_linted(inner: pytest.Pytester) -> None:
     inner.makepyfile(
         DECLARED
