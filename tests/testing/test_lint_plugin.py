@@ -75,6 +75,15 @@ def test_without_the_option_nothing_is_collected(inner: pytest.Pytester, monkeyp
     assert "dlx lint" not in result.stdout.str()
 
 
+def test_the_entry_point_loads_it_without_a_warning(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    pytester.makepyfile("def test_nothing(dlx_broker): pass")
+    result = pytester.runpytest_subprocess("-p", "dlx.pytest_plugin", "--dlx-lint")
+    result.assert_outcomes(passed=1)
+    assert "the tests' declarations: no findings" in section(result)
+
+
 def test_a_run_without_brokers_says_so(inner: pytest.Pytester) -> None:
     inner.makepyfile("def test_nothing(): pass")
     told = section(inner.runpytest("--dlx-lint=note"))
