@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -22,7 +22,7 @@ from simulator.lint_reports.baseline import Known
 from simulator.lint_reports.formats import Linted
 from simulator.lint_reports.project import Settled, reported
 from simulator.record.recorder import ApplicationRecorder
-from simulator.record.recording import SECTIONS, binding_name
+from simulator.record.recording import SECTIONS, Declaration, binding_name
 from simulator.testing.brokers.broker_under_test import Broker
 from simulator.testing.brokers.servers import ManagementError
 from simulator.testing.brokers.simulated import SimulatedBroker
@@ -208,6 +208,15 @@ def _once(findings: Iterable[Finding]) -> list[Finding]:
 # What is declared on one broker
 
 
+class _Noted(NamedTuple):
+    """An object after a test: its item, how often it was declared and replaced, and the tests that declared it so."""
+
+    item: dict[str, Any]
+    times: int = 0
+    replaced: int = 0
+    tests: tuple[Test, ...] = ()
+
+
 class Watched:
     """A broker whose declarations are noted, test by test.
 
@@ -219,7 +228,7 @@ class Watched:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.exports: list[Export] = []
-        self._noted: dict[str, object] = {}
+        self._noted: dict[str, _Noted] = {}
         self.simulated = broker.simulated
         self._recorder = broker.server.run(ApplicationRecorder) if isinstance(broker, SimulatedBroker) else None
 
@@ -228,31 +237,38 @@ class Watched:
 
         Raises ``OSError`` and ``ManagementError`` where a server does not answer.
         """
-        document, times = self._of_server() if self._recorder is None else self._of_recorder(self._recorder)
-        items = {}
+        document, declarations = self._of_server() if self._recorder is None else self._of_recorder(self._recorder)
+        items: dict[str, Item] = {}
+        replaced: list[tuple[str, Item]] = []
         for section, each in _items_of(document):
             key = _key(section, each)
-            found = each, times.get(key, 0)
-            items[key] = Item(section, each, [test] if self._noted.get(key) != found else [])
-            self._noted[key] = found
+            last, declaration = self._noted.get(key, _Noted({})), declarations.get(key)
+            times, replaces = (declaration.times, declaration.replaces) if declaration else (0, [])
+            tests = (test,) if each != last.item else last.tests if times == last.times else (*last.tests, test)
+            self._noted[key] = _Noted(each, times, len(replaces), tests)
+            items[key] = Item(section, each, [*tests])
+            olds = (old for old in replaces[last.replaced :] if old != last.item)
+            replaced += ((key, Item(section, old, [test])) for old in olds)
         policies = {section: document.get(section, []) for section in _POLICIES}
         now = Export(self._broker.release, document["vhosts"], policies, items, [test])
+        for key, old in replaced:
+            self.exports.append(msgspec.structs.replace(now, items=items | {key: old}))
         if self.exports and self.exports[-1].agrees_with(now):
             self.exports[-1].add(now)
         else:
             self.exports.append(now)
 
-    def _of_recorder(self, recorder: ApplicationRecorder) -> tuple[dict[str, Any], dict[str, int]]:
-        """Return all that was ever declared, and how often clients did."""
+    def _of_recorder(self, recorder: ApplicationRecorder) -> tuple[dict[str, Any], dict[str, Declaration]]:
+        """Return all that was ever declared, as an export and by the key of each object."""
         assert isinstance(self._broker, SimulatedBroker)
         try:
             self._broker.server.run(lambda _: recorder.save())
         except RuntimeError:  # the test stopped the broker, so nothing changes any more
             recorder.save()
-        times = {_key(SECTIONS[each.kind], each.item): each.times for each in recorder.recording.declarations}
-        return recorder.document, times
+        declarations = recorder.recording.declarations
+        return recorder.document, {_key(SECTIONS[each.kind], each.item): each for each in declarations}
 
-    def _of_server(self) -> tuple[dict[str, Any], dict[str, int]]:
+    def _of_server(self) -> tuple[dict[str, Any], dict[str, Declaration]]:
         """Return what a server exports of the test's virtual host, as if that were the default one."""
         document = self._broker.api("GET", f"definitions/{quote(self._broker.vhost, safe='')}")
         found = {section: [{**each, "vhost": "/"} for each in document.get(section, [])] for section in _SECTIONS}

@@ -72,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
     reports, baseline = config.getoption("dlx_lint_report"), config.getoption("dlx_lint_baseline")
     if given is None and (reports or baseline) and not configured:
         raise pytest.UsageError(f"--dlx-lint-{'report' if reports else 'baseline'}: give --dlx-lint, too")
-    if given is not None or configured:
+    if (given is not None or configured) and not config.getoption("collectonly"):
         level = configured or None if given in (None, _TELL) else given
         config.stash[_LINT] = _Lint(config, level)
         config.pluginmanager.register(config.stash[_LINT], "dlx-lint")
@@ -169,6 +169,9 @@ class _Lint:
         from simulator.lint_reports.formats import FORMATS, plain_text
 
         terminalreporter.section("dlx lint")
+        if not (self.declarations.exports or self.declarations.unchecked):
+            terminalreporter.write_line("No test that ran has dlx_broker or dlx_session_broker.")
+            return
         colours = terminalreporter.hasmarkup
         terminalreporter.write(FORMATS["text"]([self._found], False) if colours else plain_text(self._found))
         for said in self._told:

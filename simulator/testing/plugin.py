@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simulator.testing.lint_plugin import watched
 from simulator.testing.which_broker import (
     answer_within_s,
     brokers_of,
@@ -175,6 +174,7 @@ def _started(
     from dlx.releases import UnknownReleaseError
     from simulator.definitions import DefinitionsError
     from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
+    from simulator.testing.lint_plugin import watched  # not above: pytest loads that as a plugin first
 
     try:
         with (

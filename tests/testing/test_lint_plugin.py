@@ -75,6 +75,48 @@ def test_without_the_option_nothing_is_collected(inner: pytest.Pytester, monkeyp
     assert "dlx lint" not in result.stdout.str()
 
 
+def test_the_entry_point_loads_it_without_a_warning(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    pytester.makepyfile("def test_nothing(dlx_broker): pass")
+    result = pytester.runpytest_subprocess("-p", "dlx.pytest_plugin", "--dlx-lint")
+    result.assert_outcomes(passed=1)
+    assert "the tests' declarations: no findings" in section(result)
+
+
+def test_a_run_without_brokers_says_so(inner: pytest.Pytester) -> None:
+    inner.makepyfile("def test_nothing(): pass")
+    told = section(inner.runpytest("--dlx-lint=note"))
+    assert "\nNo test that ran has dlx_broker or dlx_session_broker.\n" in told
+    assert not section(inner.runpytest("--dlx-lint", "--collect-only"))
+
+
+def test_a_run_that_stops_early_tells_what_was_declared(inner: pytest.Pytester) -> None:
+    inner.makepyfile(
+        test_it=DECLARED
+        + """
+    def test_fails(dlx_session_amqp_url):
+        declare(dlx_session_amqp_url, "orders", x_dead_letter_exchange="nowhere")
+        assert 0
+
+    def test_after(): pass
+    """
+    )
+    assert findings(inner, "-x")["missing-dlx", "orders"] == ["test_it.py::test_fails"]
+
+
+def test_a_worker_that_crashed_is_told(inner: pytest.Pytester) -> None:
+    pytest.importorskip("xdist")
+    inner.makepyfile("""
+        import os
+
+        def test_crash(dlx_broker):
+            os._exit(3)
+    """)
+    result = inner.runpytest_subprocess("-n", "1", "--dlx-lint")
+    assert "\nNot checked: what the tests of gw0 declared: it crashed\n" in section(result)
+
+
 def test_what_is_gone_before_the_test_ends_is_linted(inner: pytest.Pytester) -> None:
     inner.makepyfile(
         DECLARED
@@ -131,6 +173,21 @@ def test_tests_that_disagree_are_linted_apart(inner: pytest.Pytester) -> None:
     assert "the tests' declarations: 2 errors" in told
     assert "test_parked" not in told
     assert "Assumed: tests that differ in an object, a policy or the release have brokers of their own: 3 here" in told
+
+
+def test_what_a_test_declares_in_two_ways_is_linted_in_both(inner: pytest.Pytester) -> None:
+    inner.makepyfile(
+        test_it=DECLARED
+        + """
+    def test_it(dlx_broker):
+        declare(dlx_broker.amqp_url, "orders", x_dead_letter_exchange="nowhere")
+        dlx_broker.api("DELETE", "queues/%2F/orders")
+        declare(dlx_broker.amqp_url, "orders", x_dead_letter_exchange="elsewhere")
+    """
+    )
+    told = section(inner.runpytest("--dlx-lint"))
+    assert "to exchange 'nowhere', which does not exist" in told
+    assert "to exchange 'elsewhere', which does not exist" in told
 
 
 def test_policies_of_one_test_do_not_reach_the_queues_of_another(inner: pytest.Pytester) -> None:
