@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -50,6 +50,7 @@ _SENTENCES = {
     Event.DROPPED: "it was dropped: it died in the queue '{queue}' ({reason}) and went nowhere",
     Event.PURGED: "it was removed with what else was in the queue '{queue}'",
 }
+_EQUAL_WITHIN = 1.1  # rounds of real time are never quite equal
 _GONE = "Nothing is left of it."
 _UNBOUND = "no queue was bound for it: it is gone"
 _UNBOUND_LETTER = "no queue was bound for its dead letter from '{queue}' ({reason}): it is gone"
@@ -390,18 +391,29 @@ def repeated(events: Sequence[Happened]) -> Iterator[tuple[Sequence[Happened], s
     """Yield the events in parts, each with how often it comes in a row, in words (empty for once), and its end."""
     from simulator.pictures.repetitions import repeats  # pictures are loaded when somebody looks
 
-    at = 0
+    at, before_us = 0, events[0].time_us if events else 0
     for part, times in repeats([what_happened(event) for event in events]):
         size = len(part)
         found = events[at : at + size * times]
         at += size * times
         if size * times <= 2:  # told twice they are as short
             yield from (([event], "", event.time_us) for event in found)
+            before_us = found[-1].time_us
             continue
-        spent_us = found[-1].time_us - found[0].time_us
-        often = f"{times:,} times{f' in {span(spent_us)}' * (spent_us > 0)}."
+        often = f"{times:,} times{_in_what_time([before_us, *(event.time_us for event in found[size - 1 :: size])])}."
         told = "" if times == 1 else f"These {size}, {often}" if size > 1 else often
-        yield found[:size], told, found[-1].time_us
+        before_us = found[-1].time_us
+        yield found[:size], told, before_us
+
+
+def _in_what_time(ends_us: Sequence[int]) -> str:
+    """Say in what time rounds passed, and what the shortest and the longest took; ``ends_us`` begins with the start."""
+    spent_us = ends_us[-1] - ends_us[0]
+    rounds_us = [end - start for start, end in pairwise(ends_us)]
+    shortest_us, longest_us = min(rounds_us), max(rounds_us)
+    differ = longest_us > shortest_us * _EQUAL_WITHIN
+    each = f", {span(shortest_us)} to {span(longest_us)} each" * differ
+    return f" in {span(spent_us)}{each}" if spent_us else ""
 
 
 def _told(events: Sequence[Happened], before_us: int | None, has_copies: bool) -> Iterator[str]:
