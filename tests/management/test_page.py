@@ -222,6 +222,18 @@ def test_each_lost_copy_is_told_with_the_settings_that_decided_it(server: Page) 
     assert re.findall(r"where they come from: (\w+)", head) == ["billing", "mail"]
 
 
+def test_an_empty_routing_key_is_named(server: Page) -> None:
+    two_bound_copies(server)
+    told = plain(server.text("?message=1"))
+    assert "Message no. 1 with the key (empty), in /" in told
+    assert "routing key (empty)" in told
+    client = ("c", 1)
+    for command in (OpenConnection("c"), OpenChannel(client), Publish(client, "amq.direct", "", {}, b"")):
+        server.node.handle(command)
+    server("POST", "/api/bindings/%2F/e/amq.direct/q/mail", {"routing_key": "mail"})
+    assert "1 lost published to amq.direct with the key (empty)" in plain(server.text())
+
+
 def test_a_message_that_somebody_removed_is_no_alarm(server: Page) -> None:
     server.queue("q")
     server.publish("q")

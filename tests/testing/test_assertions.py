@@ -162,6 +162,19 @@ def test_a_failure_tells_what_is_there_and_what_became_of_the_messages(bench: Be
     ]
 
 
+def test_the_path_of_a_message_in_a_retry_loop_says_where_it_died_first(bench: Bench) -> None:
+    bench.queue("q", **TO_DEAD)
+    back = {"x-message-ttl": 1_000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"}
+    bench.queue("dead", **back)
+    bench.publish("q")
+    for round_ in range(2):
+        bench.do(PassTime(), 1_000 * round_)
+        bench.reject("q")
+    assert failure(assert_dead_lettered, bench.broker, to="dead", reason="expired")[1] == (
+        "also there: dead expired -> q rejected x2 (died first in q)"
+    )
+
+
 def test_living_messages_are_no_dead_letters(bench: Bench) -> None:
     bench.queue("dead")
     bench.publish("dead")

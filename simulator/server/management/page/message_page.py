@@ -24,6 +24,7 @@ from simulator.server.management.page.frame import (
     exact_time,
     exchange_shown,
     framed,
+    key_shown,
     keys_shown,
     message_name,
     part,
@@ -215,7 +216,7 @@ def _fields(message: Message, request: Request) -> Iterator[Html]:
     properties = delivered_properties(message, request.broker.release)
     headers = properties.pop("headers", None) or {}
     yield from _field("exchange", message.exchange or "(the default exchange)")
-    yield from _field("routing key", message.routing_key)
+    yield from _field("routing key", message.routing_key or "(empty)")
     others = (*properties.items(), *headers.items())
     for name, value in others[:_FIELDS_SHOWN]:
         yield from _field(name, value)
@@ -265,7 +266,9 @@ def what_is_bound(lost: Happened, request: Request) -> Html:
     if not bound:
         return element("p", "Nothing is bound to ", exchange_shown(lost.exchange), " now.")
     shown = [
-        join((code(each.routing_key), " → ", _destination(lost.vhost, each.destination_type, each.destination)), "")
+        join(
+            (key_shown(each.routing_key), " → ", _destination(lost.vhost, each.destination_type, each.destination)), ""
+        )
         for each in islice(bound, _SHOWN)
     ]
     more = f", and {len(bound) - _SHOWN:,} more" if len(bound) > _SHOWN else ""
