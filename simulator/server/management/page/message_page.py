@@ -83,9 +83,9 @@ def _head(history: MessageHistory, name: str, request: Request) -> Html:
     gone = losses(history.events)
     if gone:
         lost = [event for event in gone if event.event != Event.PURGED]
-        told = element("p", element("b", f"{_lost(history, lost, len(gone) - len(lost))}."))
-        causes = _causes(history, lost or gone, request)
-        return part("message", *head, told, *causes, class_="alarm" if lost else None)
+        title = element("b", f"{_lost(history, lost, len(gone) - len(lost))}. ")
+        causes = _causes(history, title, lost or gone, request)
+        return part("message", *head, *causes, class_="alarm" if lost else None)
     places = (element("p", element("b", told)) for told in _where(history, request))
     return part("message", *head, *places, class_="good" if history.ended else None)
 
@@ -122,10 +122,10 @@ def _queues_named(queues: Sequence[str]) -> str:
     return f"{named} and {plural(more, 'more queue')}" if more > 0 else named
 
 
-def _causes(history: MessageHistory, gone: Sequence[Happened], request: Request) -> Iterator[Html]:
-    """Tell how each copy was lost, with the link to what decided it; of many, the first few."""
+def _causes(history: MessageHistory, title: Html, gone: Sequence[Happened], request: Request) -> Iterator[Html]:
+    """Tell how each copy was lost, with the link to what decided it, below the title; of many, the first few."""
     for event in gone[:_PLACES_SHOWN]:
-        yield element("p", sentence(event, history.has_copies))
+        yield element("p", title if event is gone[0] else "", sentence(event, history.has_copies))
         if event.event != Event.PURGED:
             yield _settings_link(event, request)
     if len(gone) > _PLACES_SHOWN:
