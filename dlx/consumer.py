@@ -146,7 +146,10 @@ class DeathHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """The deaths as text, oldest entry first: ``orders rejected x3 -> orders.wait expired x3``."""
+        """The deaths as text, oldest entry first: ``orders rejected x3 -> orders.wait expired x3``.
+
+        An entry is as old as its latest death; ``first`` is where the message first died.
+        """
         return " -> ".join(
             f"{death.queue} {death.reason}" + (f" x{death.count}" if death.count > 1 else "")
             for death in reversed(self.deaths)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -50,6 +50,7 @@ _SENTENCES = {
     Event.DROPPED: "it was dropped: it died in the queue '{queue}' ({reason}) and went nowhere",
     Event.PURGED: "it was removed with what else was in the queue '{queue}'",
 }
+_EQUAL_WITHIN = 1.1  # rounds of real time are never quite equal
 _GONE = "Nothing is left of it."
 _UNBOUND = "no queue was bound for it: it is gone"
 _UNBOUND_LETTER = "no queue was bound for its dead letter from '{queue}' ({reason}): it is gone"
@@ -89,10 +90,21 @@ class MessageHistory(msgspec.Struct, kw_only=True):
         return not self.queues and any(event.event not in _BEFORE_THE_END for event in self.events)
 
     @property
+    def has_copies(self) -> bool:
+        """Whether it had several copies: each is lost, removed, acknowledged, or in a queue."""
+        return len(losses(self.events)) + len(self.queues) + self.acknowledged > 1
+
+    @property
+    def acknowledged(self) -> int:
+        """How many copies consumers acknowledged."""
+        return sum(event.event == Event.ACKED for event in self.events)
+
+    @property
     def loss(self) -> str | None:
-        """A sentence that says how a copy was last lost; ``None`` if no copy was."""
-        lost = losses(self.events)
-        return _sentence(lost[-1]) if lost else None
+        """Sentences that say how each copy was lost, then how each was removed; ``None`` if none was."""
+        lost = sorted(losses(self.events), key=lambda event: event.event == Event.PURGED)
+        has_copies = len(lost) > 1 or self.has_copies
+        return " ".join(sentence(event, has_copies) for event in lost) or None
 
     def sentences(self) -> list[str]:
         """Return the history in sentences, each with the time since the one before, and where the message is now."""
@@ -107,14 +119,15 @@ class MessageHistory(msgspec.Struct, kw_only=True):
     def story(self) -> list[str]:
         """Return the history in sentences, without where the message is now. What repeats itself is told once."""
         if not self.omitted:
-            return list(_told(self.events, None))
+            return list(_told(self.events, None, self.has_copies))
         first, others = self.events[:EVENTS_PER_MESSAGE_MAX], self.events[EVENTS_PER_MESSAGE_MAX:]
         omitted = f"{self.omitted} further events were not kept."
-        return [*_told(first, None), omitted, *_told(others, first[-1].time_us)]
+        copies = self.has_copies
+        return [*_told(first, None, copies), omitted, *_told(others, first[-1].time_us, copies)]
 
     def last(self) -> str:
         """Say what happened last."""
-        return _sentence(self.events[-1]) if self.events else ""
+        return sentence(self.events[-1], self.has_copies) if self.events else ""
 
     def _outcome(self) -> str:
         if self.omitted:
@@ -122,7 +135,8 @@ class MessageHistory(msgspec.Struct, kw_only=True):
         if self.ended:
             return _GONE
         held = ", ".join(f"'{queue}'" for queue in self.queues)
-        return f"It is in {held}." if held else "Nothing more is known of it."
+        is_in = ("Copies are" if len(self.queues) > 1 else "One copy is") if self.has_copies else "It is"
+        return f"{is_in} in {held}." if held else "Nothing more is known of it."
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the events as JSON values."""
@@ -241,7 +255,7 @@ class MessageHistories:
             if lost and MAY_LOSE.isdisjoint([happened.event for happened in kept[1::2]]):
                 continue
             history = self._history(uid, kept)
-            if ended in (None, history.ended) and lost in (None, history.loss is not None):
+            if ended in (None, history.ended) and lost in (None, bool(losses(history.events))):
                 yield history
 
     def lost(self) -> list[LostCopies]:
@@ -366,10 +380,10 @@ class RecordingBroker(Broker):
         if history is None:
             return []
         if not history.omitted:
-            found = locations(self, uid, history.vhost, history.queues)
+            found = locations(self, uid, history.vhost, history.queues, history.has_copies)
             return [*history.story(), *found] if found else history.sentences()
         host = self.vhosts.get(history.vhost)  # a copy may be where no event that was kept shows it
-        found = [] if host is None else locations(self, uid, history.vhost, host.queues)
+        found = [] if host is None else locations(self, uid, history.vhost, host.queues, history.has_copies)
         return [*history.story(), *(found or [_GONE])]
 
 
@@ -377,37 +391,52 @@ def repeated(events: Sequence[Happened]) -> Iterator[tuple[Sequence[Happened], s
     """Yield the events in parts, each with how often it comes in a row, in words (empty for once), and its end."""
     from simulator.pictures.repetitions import repeats  # pictures are loaded when somebody looks
 
-    at = 0
+    at, before_us = 0, events[0].time_us if events else 0
     for part, times in repeats([what_happened(event) for event in events]):
         size = len(part)
         found = events[at : at + size * times]
         at += size * times
         if size * times <= 2:  # told twice they are as short
             yield from (([event], "", event.time_us) for event in found)
+            before_us = found[-1].time_us
             continue
-        spent_us = found[-1].time_us - found[0].time_us
-        often = f"{times:,} times{f' in {span(spent_us)}' * (spent_us > 0)}."
+        often = f"{times:,} times{_in_what_time([before_us, *(event.time_us for event in found[size - 1 :: size])])}."
         told = "" if times == 1 else f"These {size}, {often}" if size > 1 else often
-        yield found[:size], told, found[-1].time_us
+        before_us = found[-1].time_us
+        yield found[:size], told, before_us
 
 
-def _told(events: Sequence[Happened], before_us: int | None) -> Iterator[str]:
+def _in_what_time(ends_us: Sequence[int]) -> str:
+    """Say in what time rounds passed, and what the shortest and the longest took; ``ends_us`` begins with the start."""
+    spent_us = ends_us[-1] - ends_us[0]
+    rounds_us = [end - start for start, end in pairwise(ends_us)]
+    shortest_us, longest_us = min(rounds_us), max(rounds_us)
+    differ = longest_us > shortest_us * _EQUAL_WITHIN
+    each = f", {span(shortest_us)} to {span(longest_us)} each" * differ
+    return f" in {span(spent_us)}{each}" if spent_us else ""
+
+
+def _told(events: Sequence[Happened], before_us: int | None, has_copies: bool) -> Iterator[str]:
     """Yield the events in sentences; ``before_us`` is the time of the event before them."""
     for part, often, ended_us in repeated(events):
         for event in part:
-            told = f"{_when(event.time_us, before_us)} {what_happened(event)}."
+            told = f"{_when(event.time_us, before_us)} {what_happened(event, has_copies)}."
             before_us = event.time_us
             yield f"{told} ({often})" if often and event is part[-1] else told
         before_us = ended_us
 
 
-def _sentence(event: Happened) -> str:
-    what = what_happened(event)
+def sentence(event: Happened, of_a_copy: bool = False) -> str:
+    """Return one event as a sentence; see ``what_happened``."""
+    what = what_happened(event, of_a_copy)
     return f"{what[0].upper()}{what[1:]}."
 
 
-def what_happened(event: Happened) -> str:
-    """Return one event in words, without its time: a clause that begins with a small letter."""
+def what_happened(event: Happened, of_a_copy: bool = False) -> str:
+    """Return one event in words, without its time: a clause that begins with a small letter.
+
+    ``of_a_copy``: whether the message has several copies, so that the clause names the one by its queue.
+    """
     sentence = _SENTENCES.get(event.event)
     if event.event == Event.UNROUTABLE:
         sentence = _UNBOUND if event.queue is None else _UNBOUND_LETTER
@@ -419,6 +448,9 @@ def what_happened(event: Happened) -> str:
         exchange=f"the exchange '{event.exchange}'" if event.exchange else "the default exchange",
         keys=_keys(event.routing_keys),
     )
+    if of_a_copy and event.queue is not None and told.startswith("it "):
+        which = "one copy" if event.event == Event.ROUTED else f"the copy in '{event.queue}'"
+        told = f"{which} {told.removeprefix('it ')}"
     return f"{told} ({event.detail})" if event.detail and event.detail not in told else told
 
 

@@ -8,12 +8,15 @@ from dlx.topology import STREAM
 from simulator.broker import Broker, Channel, Pending, QueueState, Unacked, dead_letter_of
 
 
-def locations(broker: Broker, uid: int, vhost: str, queues: Iterable[str]) -> list[str]:
-    """Return a sentence for each copy of the message in these queues of the virtual host."""
+def locations(broker: Broker, uid: int, vhost: str, queues: Iterable[str], has_copies: bool = False) -> list[str]:
+    """Return a sentence for each copy of the message in these queues of the virtual host.
+
+    ``has_copies``: whether the message had other copies, which are gone.
+    """
     host = broker.vhosts.get(vhost)
     found = [] if host is None else [host.queues[name] for name in dict.fromkeys(queues) if name in host.queues]
     told = [sentence for queue in found for sentence in _in_queue(broker, queue, uid)]
-    return told if len(told) < 2 else [_of_one_copy(sentence) for sentence in told]
+    return [_of_one_copy(sentence) for sentence in told] if has_copies or len(told) > 1 else told
 
 
 def _of_one_copy(sentence: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 from dlx.consumer import DeathHistory
 from dlx.deaths import REASONS
-from simulator.testing.brokers.inspection import PATHS_SHOWN, Inspection
+from simulator.testing.brokers.inspection import PATHS_SHOWN, Inspection, path_of
 
 if TYPE_CHECKING:
     from simulator.broker import Broker as SimulatedBroker
@@ -162,7 +162,7 @@ def _last_reason(history: DeathHistory) -> str:
 
 def _besides(others: list[DeathHistory], unready: int | None) -> list[str]:
     """Return lines that say what else is in the queue."""
-    paths = Counter(history.path for history in others if history)
+    paths = Counter(path_of(history) for history in others if history)
     lines = [f"also there: {path}{f' ({count} times)' * (count > 1)}" for path, count in paths.most_common(PATHS_SHOWN)]
     if len(paths) > PATHS_SHOWN:
         lines.append(f"also there: dead letters that came on {len(paths) - PATHS_SHOWN:,} more paths")

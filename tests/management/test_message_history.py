@@ -70,7 +70,7 @@ def test_a_history_is_told_with_its_dead_letters_and_the_time_between(broker: Re
 
 
 def test_what_repeats_itself_is_told_once(broker: RecordingBroker) -> None:
-    """The time after it counts from its last repetition."""
+    """The time after it counts from its last repetition; times of rounds that differ are told."""
     publish(broker, "plain", "m")
     for round_ in range(21):
         broker.handle(Get(CHANNEL, "plain"), START_US + round_ * 1_000_000)
@@ -80,10 +80,26 @@ def test_what_repeats_itself_is_told_once(broker: RecordingBroker) -> None:
         "At 2023-11-14 22:13:20.000 it was published to the default exchange with the routing key 'plain'.",
         "At once it entered the queue 'plain'.",
         "At once the queue 'plain' handed it to a consumer.",
-        "250 ms later it went back to the queue 'plain' (reject). (These 2, 21 times in 20 s 250 ms.)",
+        "250 ms later it went back to the queue 'plain' (reject)."
+        " (These 2, 21 times in 20 s 250 ms, 250 ms to 1 s each.)",
         "5 s later the queue 'plain' handed it to a consumer.",
         "It is in 'plain'.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("first_s", "told"),
+    [(1, "(These 2, 3 times in 3 s.)"), (18_000, "(These 2, 3 times in 5 h 2 s, 1 s to 5 h each.)")],
+)
+def test_rounds_of_unequal_times_are_not_told_as_if_they_were_equal(
+    broker: RecordingBroker, first_s: int, told: str
+) -> None:
+    publish(broker, "plain", "m")
+    for round_ in range(3):
+        time_us = START_US + (first_s + round_) * 1_000_000
+        broker.handle(Get(CHANNEL, "plain"), time_us)
+        broker.handle(Reject(CHANNEL, round_ + 1, requeue=True), time_us)
+    assert broker.histories.explain(uid(broker, "m"))[3].endswith(told)
 
 
 def test_why_a_message_was_dropped(broker: RecordingBroker) -> None:

@@ -191,6 +191,60 @@ def test_a_message_with_a_lost_copy_says_where_the_other_is(server: Page) -> Non
     assert "Lost." not in told
 
 
+def two_bound_copies(server: Page) -> None:
+    """Publish to ``billing``, whose time to live loses the copy, and to ``mail``."""
+    server("PUT", "/api/exchanges/%2F/shop", {"type": "fanout"})
+    server.queue("billing", message_ttl=60_000, dead_letter_exchange="nowhere")
+    server.queue("mail")
+    for queue in ("billing", "mail"):
+        server("POST", f"/api/bindings/%2F/e/shop/q/{queue}", {})
+    server.publish("", exchange="shop")
+    server.advance(seconds=61)
+
+
+def test_a_copy_that_somebody_removed_does_not_hide_the_one_that_is_lost(server: Page) -> None:
+    two_bound_copies(server)
+    server("DELETE", "/api/queues/%2F/mail/contents")
+    told = plain(server.text("?message=1"))
+    head = told.partition("Its way")[0]
+    assert "One copy lost, another was removed. The copy in 'billing' was dropped" in head
+    assert "settings that decided it, and where they come from: billing" in head
+    assert "'mail'" not in head
+    assert "alarm" in server.html("?message=1")
+
+
+def test_each_lost_copy_is_told_with_the_settings_that_decided_it(server: Page) -> None:
+    two_bound_copies(server)
+    server("POST", "/api/queues/%2F/mail/get", {"count": 1, "ackmode": "reject_requeue_false", "encoding": "auto"})
+    head = plain(server.text("?message=1")).partition("Its way")[0]
+    assert "2 copies lost in 'billing', 'mail'. The copy in 'billing' was dropped" in head
+    assert "The copy in 'mail' was dropped" in head
+    assert re.findall(r"where they come from: (\w+)", head) == ["billing", "mail"]
+
+
+def test_an_empty_routing_key_is_named(server: Page) -> None:
+    two_bound_copies(server)
+    told = plain(server.text("?message=1"))
+    assert "Message no. 1 with the key (empty), in /" in told
+    assert "routing key (empty)" in told
+    client = ("c", 1)
+    for command in (OpenConnection("c"), OpenChannel(client), Publish(client, "amq.direct", "", {}, b"")):
+        server.node.handle(command)
+    server("POST", "/api/bindings/%2F/e/amq.direct/q/mail", {"routing_key": "mail"})
+    assert "1 lost published to amq.direct with the key (empty)" in plain(server.text())
+
+
+def test_a_message_that_somebody_removed_is_no_alarm(server: Page) -> None:
+    server.queue("q")
+    server.publish("q")
+    server("DELETE", "/api/queues/%2F/q/contents")
+    told = plain(server.text("?message=1"))
+    assert "Removed. It was removed with what else was in the queue 'q'." in told
+    assert "Lost" not in told
+    assert "alarm" not in server.html("?message=1")
+    assert 'class="bad"' not in server.html("?find=1")
+
+
 def test_a_message_with_two_copies_says_where_each_is(server: Page) -> None:
     server.queue("mail")
     server.queue("work")

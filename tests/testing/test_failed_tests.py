@@ -80,8 +80,39 @@ def test_many_messages_are_told_in_few_lines(inner: pytest.Pytester) -> None:
     )
     lines = shown(inner.runpytest())
     assert "  and 982 more queues" in lines
-    assert lines[-1] == "and 1,997 more messages"
+    assert sum(line.startswith("message 2002 and 1,000 more (message 2001, message 2000,") for line in lines) == 1
+    assert lines[-1] == "and 997 more messages"
     assert len(lines) < 60
+
+
+def test_messages_that_are_lost_alike_are_told_once(inner: pytest.Pytester) -> None:
+    inner.makepyfile(
+        TESTS + "\n    def test_it(channel, dlx_broker):"
+        "\n        for number in range(12): channel.basic_publish('', 'orders', b'')"
+        "\n        for number in range(12): channel.basic_reject(channel.basic_get('orders')[0].delivery_tag, False)"
+        "\n        assert_nothing_lost(dlx_broker)"
+    )
+    result = inner.runpytest()
+    named = "(message 3, message 4, message 5, message 6, message 7, …)"
+    result.stdout.fnmatch_lines([f"E *message 2 (id 'order-1') and 12 more {named}: {LOST}"])
+    lines = shown(result)
+    assert lines[:2] == ["Lost:", f"  message 2 (id 'order-1') and 12 more {named}: {LOST}"]
+    assert result.stdout.str().count("At once it was dropped") == 1
+
+
+def test_the_copies_of_a_message_are_told_apart(inner: pytest.Pytester) -> None:
+    inner.makepyfile(
+        TESTS + "\n    def test_it(channel, dlx_broker, dlx_clock):"
+        "\n        properties = pika.BasicProperties(headers={'CC': ['wait']})"
+        "\n        channel.queue_purge('wait')"
+        "\n        channel.basic_publish('', 'orders', b'', properties)"
+        "\n        channel.basic_reject(channel.basic_get('orders')[0].delivery_tag, requeue=False)"
+        "\n        assert 0"
+    )
+    lines = shown(inner.runpytest())
+    assert f"  message 3: The copy in 'orders' {LOST.removeprefix('It ')}" in lines
+    assert "  One copy is in the queue 'wait', ready at place 1 of 1." in lines
+    assert not [line for line in lines if "message 3: It" in line]
 
 
 def test_what_passes_says_nothing(inner: pytest.Pytester) -> None:

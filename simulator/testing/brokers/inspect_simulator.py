@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, TypeVar
 
 from dlx.consumer import death_history
@@ -10,8 +11,8 @@ from dlx.death_headers import stored_headers
 from dlx.value_kinds import value_kind
 from simulator.broker import Broker, QueueState
 from simulator.broker.commands import PassTime
-from simulator.events import DEATHS, REFUSALS, Event, Happened, silent_losses
-from simulator.message_history import RecordingBroker
+from simulator.events import DEATHS, REFUSALS, Event, Happened
+from simulator.message_history import MessageHistory, RecordingBroker, sentence
 from simulator.server.in_process import Server
 from simulator.server.node import YEAR_10000_US
 from simulator.testing.brokers.inspection import QueueContents
@@ -19,11 +20,13 @@ from simulator.testing.brokers.simulated import SimulatedBroker
 from simulator.testing.brokers.virtual_time import VirtualClock, hear_clients
 from simulator.testing.brokers.what_became import (
     after,
+    alike,
+    called,
     history_lines,
+    how_lost,
     life,
-    named,
+    more_messages,
     queues_of,
-    sentence,
     some,
     title,
     what_became,
@@ -146,8 +149,9 @@ class SimulatorInspection:
             if not histories:
                 return ["No message was published."]
             dead = [history for history in histories if any(event.event in DEATHS for event in history.events)]
-            shown = (dead or histories)[:SHOWN]
-            return [title(len(shown), len(histories)), *(line for history in shown for line in life(broker, history))]
+            shown = alike(dead or histories)[:SHOWN]
+            told = title(sum(map(len, shown)), len(histories))
+            return [told, *(line for group in shown for line in life(broker, group))]
 
         return self._subject.read(look)
 
@@ -157,15 +161,15 @@ class SimulatorInspection:
         def look(broker: RecordingBroker) -> list[str]:
             _check_complete(broker)
             found = broker.histories.find(vhost=self._subject.vhost, lost=True)
-            lost = [history for history in found if silent_losses(history.events)]
+            lost: dict[tuple[str, ...], list[MessageHistory]] = {}
+            for history in found:
+                if told := tuple(how_lost(history)):
+                    lost.setdefault(told, []).append(history)
             lines = []
-            for history in lost[:SHOWN]:
-                told = [sentence(event) for event in silent_losses(history.events)]
-                how = some(told, " {} more copies of it were lost.")
-                lines += [f"{named(history)}: {' '.join(how)}", *history_lines(broker, history)]
-            if len(lost) > SHOWN:
-                lines.append(f"and {len(lost) - SHOWN:,} more messages")
-            return lines
+            for told, group in islice(lost.items(), SHOWN):
+                how = some([*told], " {} more copies of it were lost.")
+                lines += [f"{called(group)}: {' '.join(how)}", *history_lines(broker, group[0])]
+            return lines + more_messages(islice(lost.values(), SHOWN, None))
 
         return self._subject.read(look)
 
@@ -185,7 +189,11 @@ class SimulatorInspection:
         uids = dict.fromkeys(event.uid for event in happened)
         told = [f"{after(event.time_us - since_us)}, message {event.uid}: {sentence(event)}" for event in happened]
         return some(told, "and {} more events") + self._subject.read(
-            lambda real: [line for uid in list(uids)[:SHOWN] for line in life(real, real.histories.get(uid))]
+            lambda real: [
+                line
+                for group in alike(filter(None, map(real.histories.get, uids)))[:SHOWN]
+                for line in life(real, group)
+            ]
         )
 
 

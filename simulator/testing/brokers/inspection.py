@@ -58,9 +58,17 @@ class Inspection(Protocol):
 
 def paths_told(histories: Iterable[DeathHistory], waiting: int) -> str:
     """Say how the first messages of a queue died, and how many were not read."""
-    paths = Counter(history.path for history in histories)
+    paths = Counter(map(path_of, histories))
     more = waiting - paths.total()
     return ("; ".join(starmap(_path_told, paths.items())) or "nothing") + (f"; and {more:,} more" if more > 0 else "")
+
+
+def path_of(history: DeathHistory) -> str:
+    """Return a message's path, and where it first died if the path begins elsewhere, as it does in a retry loop."""
+    first = history.first
+    if first is None or not history.deaths or history.deaths[-1].key == (first.queue, first.reason):
+        return history.path
+    return f"{history.path} (died first in {first.queue})"
 
 
 def _path_told(path: str, count: int) -> str:

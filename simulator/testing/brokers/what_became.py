@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from dlx.consumer import death_history
 from dlx.death_headers import stored_headers
 from simulator.broker import Broker, QueueState
-from simulator.events import DEATHS, Happened, silent_losses
-from simulator.message_history import MessageHistory, RecordingBroker
+from simulator.events import DEATHS, silent_losses
+from simulator.message_history import MessageHistory, RecordingBroker, sentence
 from simulator.testing.brokers.inspection import PATHS_SHOWN, paths_told
 from simulator.time_spans import span
 
@@ -39,10 +40,16 @@ def queues_of(broker: Broker, vhost: str | None) -> Iterator[QueueState]:
 
 
 def _lost(histories: list[MessageHistory]) -> list[str]:
-    lost = [(history, event) for history in reversed(histories) for event in silent_losses(history.events)]
-    if not lost:
+    causes: dict[tuple[str, int], list[MessageHistory]] = {}
+    for history in reversed(histories):
+        for cause in Counter(how_lost(history)).items():
+            causes.setdefault(cause, []).append(history)
+    if not causes:
         return ["Lost: nothing"] if histories else ["No message was published."]
-    return ["Lost:", *some([f"  {named(history)}: {sentence(event)}" for history, event in lost], "  and {} more")]
+    lines = [
+        f"  {called(group)}: {told}{f' ({times:,} times)' * (times > 1)}" for (told, times), group in causes.items()
+    ]
+    return ["Lost:", *some(lines, "  and {} more")]
 
 
 def _contents(queue: QueueState, now_us: int) -> str:
@@ -59,11 +66,16 @@ def _contents(queue: QueueState, now_us: int) -> str:
 
 def _lives(broker: RecordingBroker, histories: list[MessageHistory], told: str) -> list[str]:
     """Show the lives of lost messages, then of those that died, then of the others; each newest first."""
-    untold = [history for history in histories if f"{named(history)}:" not in told]
-    untold.sort(key=_interest)
-    lines = [line for history in untold[:LIVES_SHOWN] for line in life(broker, history)]
-    more = len(untold) - LIVES_SHOWN
-    return lines + [f"and {more:,} more messages"] * (more > 0)
+    untold = [group for group in alike(histories) if not any(_is_told(history, told) for history in group)]
+    untold.sort(key=lambda group: _interest(group[0]))
+    lines = [line for group in untold[:LIVES_SHOWN] for line in life(broker, group)]
+    return [*lines, *more_messages(untold[LIVES_SHOWN:])]
+
+
+def _is_told(history: MessageHistory, told: str) -> bool:
+    """Return whether the text has the life of this message, below what ``called`` returns."""
+    name = named(history)
+    return f"{name}:" in told or f"{name} and " in told
 
 
 def _interest(history: MessageHistory) -> int:
@@ -76,6 +88,7 @@ def _interest(history: MessageHistory) -> int:
 
 
 _LINES_SHOWN = 10
+_OTHERS_NAMED = 5
 _SENTENCES_SHOWN = 40
 
 
@@ -92,9 +105,43 @@ def named(history: MessageHistory) -> str:
     return name if history.message_id is None else f"{name} (id {history.message_id!r})"
 
 
-def life(broker: RecordingBroker, history: MessageHistory | None) -> list[str]:
-    """Return a message's name and history."""
-    return [] if history is None else [f"{named(history)}:", *history_lines(broker, history)]
+def called(group: Sequence[MessageHistory]) -> str:
+    """Return how messages are called together: the first of them, how many more they are, and some of these."""
+    if len(group) == 1:
+        return named(group[0])
+    others = [named(each) for each in group[1 : 1 + _OTHERS_NAMED]] + ["…"] * (len(group) > 1 + _OTHERS_NAMED)
+    return f"{named(group[0])} and {len(group) - 1:,} more ({', '.join(others)})"
+
+
+def how_lost(history: MessageHistory) -> list[str]:
+    """Return a sentence for each copy that was lost without its sender hearing of it."""
+    return [sentence(event, history.has_copies) for event in silent_losses(history.events)]
+
+
+def alike(histories: Iterable[MessageHistory]) -> list[list[MessageHistory]]:
+    """Return the histories in groups of those to which the same happened, as long after their publish."""
+    groups: dict[object, list[MessageHistory]] = {}
+    for each in histories:
+        events = (
+            (
+                *(event.event, event.queue, event.exchange, event.routing_keys, event.reason, event.detail),
+                event.time_us - each.events[0].time_us,
+            )
+            for event in each.events
+        )
+        groups.setdefault((each.vhost, each.omitted, *events), []).append(each)
+    return list(groups.values())
+
+
+def more_messages(groups: Iterable[Sequence[MessageHistory]]) -> list[str]:
+    """Say how many messages are in groups that are not shown."""
+    more = sum(map(len, groups))
+    return [f"and {more:,} more message{'s' * (more > 1)}"] * (more > 0)
+
+
+def life(broker: RecordingBroker, group: Sequence[MessageHistory]) -> list[str]:
+    """Return what messages that are alike are called, and the history of the first."""
+    return [f"{called(group)}:", *history_lines(broker, group[0])]
 
 
 def history_lines(broker: RecordingBroker, history: MessageHistory) -> list[str]:
@@ -110,11 +157,6 @@ def some(lines: list[str], more: str) -> list[str]:
     """Return some lines, and how many more there are."""
     left = len(lines) - _LINES_SHOWN
     return lines if left <= 0 else [*lines[:_LINES_SHOWN], more.format(f"{left:,}")]
-
-
-def sentence(event: Happened) -> str:
-    """Return one event as a sentence."""
-    return MessageHistory(uid=event.uid, vhost=event.vhost, events=[event]).last()
 
 
 def after(us: int) -> str:

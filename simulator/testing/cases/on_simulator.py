@@ -127,7 +127,7 @@ class SimulatedStage(Player):
     def _story(self, history: MessageHistory) -> Iterator[str]:
         named = "" if history.message_id is None else f" ({history.message_id})"
         yield f"message {history.uid}{named}:"
-        found = locations(self.broker, history.uid, history.vhost, history.queues)
+        found = locations(self.broker, history.uid, history.vhost, history.queues, history.has_copies)
         yield from (f"  {line}" for line in ([*history.story(), *found] if found else history.sentences()))
 
 

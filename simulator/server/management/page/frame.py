@@ -119,7 +119,12 @@ def code(value: object) -> Html:
 def keys_shown(keys: Sequence[str]) -> Html:
     """Return routing keys, the first few of many."""
     more = f", {len(keys) - _KEYS_SHOWN:,} more" if len(keys) > _KEYS_SHOWN else ""
-    return join((join((code(key) for key in keys[:_KEYS_SHOWN]), ", "), more))
+    return join((join(map(key_shown, keys[:_KEYS_SHOWN]), ", "), more))
+
+
+def key_shown(key: str) -> Html:
+    """Return a routing key; an empty one is named, not left blank."""
+    return code(key) if key else element("span", "(empty)", class_="muted")
 
 
 def exchange_shown(name: str | None) -> Html:

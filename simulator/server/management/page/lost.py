@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from simulator.events import Event, Happened
 from simulator.markup import Html, element, join, plural, text
-from simulator.message_history import LostCopies, what_happened
+from simulator.message_history import LostCopies, sentence
 from simulator.server.management import access
 from simulator.server.management.page.frame import (
     code,
@@ -56,8 +56,7 @@ class LossCause:
             and event.event in (Event.DROPPED, Event.UNROUTABLE)
         ):
             return text(f"{event.reason}: {event.detail}")
-        told = what_happened(event)
-        return text(f"{told[0].upper()}{told[1:]}.")
+        return text(sentence(event))
 
 
 def causes(request: Request, vhost: str | None = None, queue: str | None = None) -> list[LossCause] | None:

@@ -14,7 +14,7 @@ from simulator.broker import delivered_properties
 from simulator.events import DEATHS, LOSSES, Event, Happened, losses
 from simulator.json_values import plain
 from simulator.markup import Html, element, join, plural
-from simulator.message_history import MessageHistory, repeated, what_happened
+from simulator.message_history import MessageHistory, repeated, sentence
 from simulator.message_location import locations
 from simulator.pictures.life_graph import life_graph
 from simulator.server.management import access
@@ -24,6 +24,7 @@ from simulator.server.management.page.frame import (
     exact_time,
     exchange_shown,
     framed,
+    key_shown,
     keys_shown,
     message_name,
     part,
@@ -79,45 +80,56 @@ def _head(history: MessageHistory, name: str, request: Request) -> Html:
         element("h1", name),
         element("p", *about, class_="muted"),
     )
-    lost = losses(history.events)
-    if lost:
-        cause = element("p", element("b", f"{_lost(history, lost)}. "), _sentence(lost[-1], _has_copies(history)))
-        return part("message", *head, cause, _settings_link(lost[-1], request), class_="alarm")
+    gone = losses(history.events)
+    if gone:
+        lost = [event for event in gone if event.event != Event.PURGED]
+        title = element("b", f"{_lost(history, lost, len(gone) - len(lost))}. ")
+        causes = _causes(history, title, lost or gone, request)
+        return part("message", *head, *causes, class_="alarm" if lost else None)
     places = (element("p", element("b", told)) for told in _where(history, request))
     return part("message", *head, *places, class_="good" if history.ended else None)
 
 
-def _lost(history: MessageHistory, lost: Sequence[Happened]) -> str:
-    """Say that the message is lost, or how many copies of it are, and what became of the others."""
-    if not _has_copies(history):
-        return "Lost"
-    parts = [f"{'One copy' if len(lost) == 1 else f'{len(lost):,} copies'} lost"]
-    queues = [f"'{queue}'" for queue in history.queues]
-    if queues:
-        more = len(queues) - _OTHERS_SHOWN
-        named = ", ".join(queues[:_OTHERS_SHOWN]) + f" and {plural(more, 'more queue')}" * (more > 0)
-        parts.append(f"{'another is' if len(queues) == 1 else f'{len(queues):,} others are'} in {named}")
-    acknowledged = _acknowledged(history)
-    if acknowledged:
-        parts.append(f"{'another was' if acknowledged == 1 else f'{acknowledged:,} others were'} acknowledged")
+def _lost(history: MessageHistory, lost: Sequence[Happened], removed: int) -> str:
+    """Say that the message is lost or removed, or how many copies of it are, and what became of the others."""
+    if not history.has_copies:
+        return "Lost" if lost else "Removed"
+    if lost:
+        where = f" in {_queues_named([event.queue for event in lost if event.queue])}" if len(lost) > 1 else ""
+        parts = [f"{_copies(len(lost))} lost{where}"]
+    else:
+        parts = [f"{_copies(removed)} removed"]
+    if history.queues:
+        parts.append(f"{_others(len(history.queues), 'is', 'are')} in {_queues_named(history.queues)}")
+    if history.acknowledged:
+        parts.append(f"{_others(history.acknowledged, 'was', 'were')} acknowledged")
+    if lost and removed:
+        parts.append(f"{_others(removed, 'was', 'were')} removed")
     return ", ".join(parts)
 
 
-def _acknowledged(history: MessageHistory) -> int:
-    return sum(event.event == Event.ACKED for event in history.events)
+def _copies(count: int) -> str:
+    return "One copy" if count == 1 else f"{count:,} copies"
 
 
-def _has_copies(history: MessageHistory) -> bool:
-    """Return whether it had several copies: each is lost, acknowledged, or in a queue."""
-    return len(losses(history.events)) + len(history.queues) + _acknowledged(history) > 1
+def _others(count: int, one: str, several: str) -> str:
+    return f"another {one}" if count == 1 else f"{count:,} others {several}"
 
 
-def _sentence(event: Happened, of_a_copy: bool = False) -> str:
-    told = what_happened(event)
-    if of_a_copy and event.queue is not None and told.startswith("it "):
-        which = "one copy" if event.event == Event.ROUTED else f"the copy in '{event.queue}'"
-        told = f"{which} {told.removeprefix('it ')}"
-    return f"{told[0].upper()}{told[1:]}."
+def _queues_named(queues: Sequence[str]) -> str:
+    """Name the first few of the queues."""
+    named, more = ", ".join(f"'{queue}'" for queue in queues[:_OTHERS_SHOWN]), len(queues) - _OTHERS_SHOWN
+    return f"{named} and {plural(more, 'more queue')}" if more > 0 else named
+
+
+def _causes(history: MessageHistory, title: Html, gone: Sequence[Happened], request: Request) -> Iterator[Html]:
+    """Tell how each copy was lost, with the link to what decided it, below the title; of many, the first few."""
+    for event in gone[:_PLACES_SHOWN]:
+        yield element("p", title if event is gone[0] else "", sentence(event, history.has_copies))
+        if event.event != Event.PURGED:
+            yield _settings_link(event, request)
+    if len(gone) > _PLACES_SHOWN:
+        yield element("p", f"{plural(len(gone) - _PLACES_SHOWN, 'more copy', 'more copies')} too.")
 
 
 def _settings_link(event: Happened, request: Request) -> Html:
@@ -156,7 +168,7 @@ def _life(history: MessageHistory, request: Request) -> Html:
 
 
 def _steps(history: MessageHistory) -> Iterator[Html]:
-    lost, has_copies = {id(event) for event in losses(history.events)}, _has_copies(history)
+    lost, has_copies = {id(event) for event in losses(history.events)}, history.has_copies
     before: int | None = None
     for events, often, ended_us in repeated(history.events):
         for event in events:
@@ -164,7 +176,7 @@ def _steps(history: MessageHistory) -> Iterator[Html]:
             gap = element("span", waited, class_="gap")
             when = element("div", exact_time(event.time_us, before), gap, class_="when")
             kind = "loss" if id(event) in lost else _kind(event)
-            yield element("li", when, element("p", _sentence(event, has_copies)), class_=kind)
+            yield element("li", when, element("p", sentence(event, has_copies)), class_=kind)
             before = event.time_us
         before = ended_us
         if often:
@@ -180,7 +192,7 @@ def _kind(event: Happened) -> str | None:
 def _where(history: MessageHistory, request: Request) -> list[str]:
     """Tell where its copies are now, the first few of many."""
     queues = history.queues
-    found = locations(request.broker, history.uid, history.vhost, queues[:_PLACES_SHOWN])
+    found = locations(request.broker, history.uid, history.vhost, queues[:_PLACES_SHOWN], history.has_copies)
     if found and len(queues) > _PLACES_SHOWN:
         found.append(f"It may be in {plural(len(queues) - _PLACES_SHOWN, 'more queue')}.")
     return found or ["Nothing is left of it." if history.ended else "Nothing more is known of it."]
@@ -204,7 +216,7 @@ def _fields(message: Message, request: Request) -> Iterator[Html]:
     properties = delivered_properties(message, request.broker.release)
     headers = properties.pop("headers", None) or {}
     yield from _field("exchange", message.exchange or "(the default exchange)")
-    yield from _field("routing key", message.routing_key)
+    yield from _field("routing key", message.routing_key or "(empty)")
     others = (*properties.items(), *headers.items())
     for name, value in others[:_FIELDS_SHOWN]:
         yield from _field(name, value)
@@ -254,7 +266,9 @@ def what_is_bound(lost: Happened, request: Request) -> Html:
     if not bound:
         return element("p", "Nothing is bound to ", exchange_shown(lost.exchange), " now.")
     shown = [
-        join((code(each.routing_key), " → ", _destination(lost.vhost, each.destination_type, each.destination)), "")
+        join(
+            (key_shown(each.routing_key), " → ", _destination(lost.vhost, each.destination_type, each.destination)), ""
+        )
         for each in islice(bound, _SHOWN)
     ]
     more = f", and {len(bound) - _SHOWN:,} more" if len(bound) > _SHOWN else ""

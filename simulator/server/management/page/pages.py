@@ -10,6 +10,7 @@ from itertools import islice
 from starlette.responses import Response, StreamingResponse
 
 from simulator.clock import VirtualClock
+from simulator.events import Event, losses
 from simulator.markup import Html, element, plural
 from simulator.message_history import MessageHistory
 from simulator.pictures.html import timeline_css
@@ -159,10 +160,11 @@ def search_page(request: Request, wanted: str) -> Response:
 
 
 def _row(history: MessageHistory) -> Html:
+    lost = any(event.event != Event.PURGED for event in losses(history.events))
     return element(
         "tr",
         element("th", history_link(history), scope="row"),
-        element("td", history.last(), class_="bad" if history.loss is not None else None),
+        element("td", history.last(), class_="bad" if lost else None),
     )
 
 
