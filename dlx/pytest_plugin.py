@@ -21,7 +21,7 @@ def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
 
     If this was loaded by ``-p dlx.pytest_plugin``, the entry point is not to load it again, which pytest refuses.
     """
-    if pluginmanager.has_plugin("dlx.pytest_plugin"):
+    if pluginmanager.has_plugin(__name__):
         pluginmanager.set_blocked("dlx")
     if _FOUND is not None:
         print(f"ERROR: {hidden_text(_FOUND)}; {_WITHOUT}", file=sys.stderr)
