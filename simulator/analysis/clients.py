@@ -19,7 +19,7 @@ from dlx.topology import CLASSIC, Topology
 
 Failure = Literal["reject", "requeue", "crash"]
 """What a consumer does with a message that it cannot process."""
-NAMED_MAX = 3
+_NAMED_MAX = 3
 FAILURES: tuple[Failure, ...] = ("reject", "requeue", "crash")
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _DOES: dict[Failure, str] = {"reject": "reject", "requeue": "requeue", "crash": "crash on"}
@@ -170,8 +170,8 @@ class Clients(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         known = {name for name in _names(topologies, "*", "exchanges") if not name.startswith("amq.")}
         stated = {each.exchange for each in self.publish}
         if absent and stated & known and (others := sorted(known - stated - {""})):
-            more = f" and {len(others) - NAMED_MAX} more" if len(others) > NAMED_MAX else ""
-            named = ", ".join(map(repr, others[:NAMED_MAX]))
+            more = f" and {len(others) - _NAMED_MAX} more" if len(others) > _NAMED_MAX else ""
+            named = ", ".join(map(repr, others[:_NAMED_MAX]))
             yield f"clients.publish states that nobody publishes to exchange {named}{more}"
 
 

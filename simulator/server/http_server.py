@@ -112,7 +112,7 @@ class _Http(AutoHTTPProtocol):  # type: ignore[valid-type,misc]  # which of uvic
     def data_received(self, data: bytes) -> None:
         """Take what a client sent."""
         if not self._begun and data[:2] == TLS_RECORD:
-            host, port = self.transport.get_extra_info("peername")[:2]
+            host, port = (self.transport.get_extra_info("peername") or ("?", "?"))[:2]  # none: it is gone already
             _log.warning("client %s:%s uses TLS, and this port takes http:// without TLS", host, port)
         self._begun = True
         super().data_received(data)
