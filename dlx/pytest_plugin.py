@@ -16,8 +16,13 @@ if _FOUND is None:
     pytest_plugins = ("simulator.testing.plugin",)
 
 
-def pytest_addoption() -> None:
-    """End pytest with a usage error if another package hides ours; later, it would ask what ``--dlx-broker`` is."""
+def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+    """End pytest with a usage error if another package hides ours; later, it would ask what ``--dlx-broker`` is.
+
+    If this was loaded by ``-p dlx.pytest_plugin``, the entry point is not to load it again, which pytest refuses.
+    """
+    if pluginmanager.has_plugin(__name__):
+        pluginmanager.set_blocked("dlx")
     if _FOUND is not None:
         print(f"ERROR: {hidden_text(_FOUND)}; {_WITHOUT}", file=sys.stderr)
         raise SystemExit(pytest.ExitCode.USAGE_ERROR)

@@ -19,6 +19,7 @@ from dlx.topology import CLASSIC, Topology
 
 Failure = Literal["reject", "requeue", "crash"]
 """What a consumer does with a message that it cannot process."""
+_NAMED_MAX = 3
 FAILURES: tuple[Failure, ...] = ("reject", "requeue", "crash")
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _DOES: dict[Failure, str] = {"reject": "reject", "requeue": "requeue", "crash": "crash on"}
@@ -159,11 +160,19 @@ class Clients(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             known = _names(topologies, queue.vhost, "queues")
             if not any(fnmatchcase(name, queue.name) for name in known):
                 yield f"clients.queue[{place}].name: there is no queue '{queue.name}'{_near(queue.name, known)}"
+        absent = False
         for place, each in enumerate(self.publish):
             known = _names(topologies, each.vhost, "exchanges")
             if each.exchange not in known:
+                absent = True
                 near = _near(each.exchange, known)
                 yield f"clients.publish[{place}].exchange: there is no exchange '{each.exchange}'{near}"
+        known = {name for name in _names(topologies, "*", "exchanges") if not name.startswith("amq.")}
+        stated = {each.exchange for each in self.publish}
+        if absent and stated & known and (others := sorted(known - stated - {""})):
+            more = f" and {len(others) - _NAMED_MAX} more" if len(others) > _NAMED_MAX else ""
+            named = ", ".join(map(repr, others[:_NAMED_MAX]))
+            yield f"clients.publish states that nobody publishes to exchange {named}{more}"
 
 
 def _names(topologies: Mapping[str, Topology], vhost: str, kind: Literal["queues", "exchanges"]) -> set[str]:

@@ -41,6 +41,7 @@ TRIED_MAX = 4
 _ACTIONS_PER_QUEUE = 8
 """Declaring a queue takes as long as this many actions, with its bindings and events."""
 HELD = "held"
+PUBLISHED = "clients.publish"
 REPUBLISHED = "clients.republish_x_death"
 NAMED_MAX = 3
 MISSING = "dead-letter exchange missing"
@@ -125,6 +126,11 @@ def find_losses(
         clients: what clients do.
     """
     publishes, left_out = published(snapshot.flows, clients) if clients else snapshot.entries
+    unknown = list(clients.unknown(snapshot.topologies))
+    if clients.publish and not publishes:
+        clients = msgspec.structs.replace(clients, publish=())
+        publishes, more = published(snapshot.flows, clients)
+        left_out = [f"{PUBLISHED}: no queue takes what it states, so it is taken as not stated", *left_out, *more]
     walks = {vhost: Walk(flow, vhost, publishes, clients) for vhost, flow in snapshot.flows.items()}
     parking = parking_in(walks)
     prover = _Prover(snapshot, clients)
@@ -149,7 +155,7 @@ def find_losses(
     unchecked = [
         *snapshot.guesses,
         *left_out,
-        *clients.unknown(snapshot.topologies),
+        *unknown,
         *(f"more ways than {len(walk.places):,}" for walk in walks.values() if not walk.complete),
     ]
     return Losses(
@@ -235,7 +241,7 @@ def ruled_out_by(loss: Loss, flow: MessageFlow, clients: Clients) -> str | None:
         kept = clients.kept_by(loss.vhost, flow.settings(loss.queue), published=not loss.path)
         if kept is not None:
             return kept
-    return "clients.publish" if clients.publish else None
+    return PUBLISHED if clients.publish else None
 
 
 def _concerns(loss: Loss, about: Collection[tuple[str, str]]) -> bool:

@@ -25,7 +25,7 @@ _SCHEMES = ("amqp", "http", *_WITH_TLS)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FILES = {"cacertfile": "DLX_TLS_CA", "certfile": "DLX_TLS_CERT", "keyfile": "DLX_TLS_KEY"}
 _ESCAPE = "write special characters in user and password as %XX"
-_HOW = "--ask-password or --password-file, an entry in ~/.netrc"
+_HOW = "--ask-password, --password-file (DLX_PASSWORD_FILE) or an entry in ~/.netrc"
 
 
 class AccessError(ValueError):
@@ -205,7 +205,7 @@ def _in_netrc(host: str, user: str) -> tuple[str, str] | None:
         return None
     except netrc.NetrcParseError as error:
         where = f"{error.filename or '~/.netrc'}" + (f", line {error.lineno}" if error.lineno else "")
-        raise AccessError(f"{where}: {_without_tokens(error.msg)}") from None
+        raise AccessError(f"{where}: {_why_no_netrc(error.msg)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise AccessError(f"{named or '~/.netrc'}: {getattr(error, 'strerror', 'not UTF-8')}") from None
     if found is None or not found[2] or user not in ("", found[0]):
@@ -213,9 +213,13 @@ def _in_netrc(host: str, user: str) -> tuple[str, str] | None:
     return found[0], found[2]
 
 
-def _without_tokens(problem: str) -> str:
-    """Return what netrc says without the word that it quotes, which may be a password."""
-    return re.sub(r"\s*'.*'", "", problem, flags=re.DOTALL)
+def _why_no_netrc(problem: str) -> str:
+    """Return what netrc says, without the word that it quotes, which may be a password, and without its jargon."""
+    if "access too permissive" in problem:
+        return "others may read it; make it yours alone: chmod 600 ~/.netrc"
+    if "bad follower token" in problem:
+        return "expected login, account or password, each with its value"
+    return re.sub(r"\s*'.*'", "", problem, flags=re.DOTALL).removeprefix("~/.netrc ")
 
 
 # Certificates
@@ -248,7 +252,7 @@ def _check_certificates(parts: SplitResult) -> None:
 def _context(files: dict[str, str]) -> ssl.SSLContext:
     ca, cert, key = (files.get(name) for name in _FILES)
     if key and not cert:
-        raise AccessError(f"{key} is the key of a certificate that is not given: pass --tls-cert")
+        raise AccessError(f"{key} is the key of a certificate that is not given: give --tls-cert (DLX_TLS_CERT)")
     try:
         context = ssl.create_default_context(cafile=ca)
     except (OSError, ValueError) as error:
@@ -257,9 +261,20 @@ def _context(files: dict[str, str]) -> ssl.SSLContext:
         if cert:
             context.load_cert_chain(cert, key, password=_refuse_passphrase)
     except (OSError, ValueError) as error:
+        if cert and key is None and _has_certificate_alone(cert):
+            raise AccessError(f"{cert} has no private key: give --tls-key (DLX_TLS_KEY)") from None
         where = f"the client certificate, {cert}{f' with the key {key}' if key else ''}"
         raise AccessError(f"{where}: {_why_no_file(error)}") from None
     return context
+
+
+def _has_certificate_alone(path: str) -> bool:
+    """Return whether there is a certificate in a file and no key."""
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return "-----BEGIN CERTIFICATE-----" in text and "PRIVATE KEY-----" not in text
 
 
 def _refuse_passphrase() -> NoReturn:
@@ -287,7 +302,7 @@ def why_no_tls(error: ssl.SSLError) -> str:
         if error.verify_code in _UNKNOWN_CA:
             return (
                 f"the server's certificate is not signed by a CA that is trusted here ({error.verify_message}); "
-                "name the file of its CA with --tls-ca"
+                "name the file of its CA with --tls-ca (DLX_TLS_CA)"
             )
         return f"the server's certificate is refused: {error.verify_message}"
     return why_tls_ended("UNEXPECTED_EOF" if isinstance(error, ssl.SSLEOFError) else str(error.reason or error))
@@ -296,9 +311,14 @@ def why_no_tls(error: ssl.SSLError) -> str:
 def why_tls_ended(reason: str) -> str:
     """Say the same for what OpenSSL calls the reason."""
     if "CERTIFICATE_REQUIRED" in reason or "HANDSHAKE_FAILURE" in reason:
-        return f"the server refuses the handshake; it may want a client certificate: --tls-cert ({reason})"
+        return (
+            f"the server refuses the handshake; it may want a client certificate: --tls-cert, DLX_TLS_CERT ({reason})"
+        )
     if "UNEXPECTED_EOF" in reason:
-        return "the server ended the connection: it speaks no TLS, or wants another client certificate (--tls-cert)"
+        return (
+            "the server ended the connection: it speaks no TLS, or wants another client certificate "
+            "(--tls-cert, DLX_TLS_CERT)"
+        )
     if "ALERT" in reason and ("UNKNOWN_CA" in reason or "CERTIFICATE" in reason):
         return f"the server does not trust the client certificate ({reason})"
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):

@@ -71,7 +71,7 @@ def connected(url: str, vhost: str | None = None) -> Iterator[tuple[BlockingConn
 
 def why_lost(error: BaseException, *, tls: bool = False) -> str:
     """Say why a connection could not be made, or was lost, or what the broker refused; ``tls``: it is one with TLS."""
-    hint = "; the server may want a client certificate: --tls-cert" if tls else ""
+    hint = "; the server may want a client certificate: --tls-cert, DLX_TLS_CERT" if tls else ""
     cause = _cause(error)
     if isinstance(cause, ConnectionClosedByBroker) and cause.reply_code == _CONNECTION_FORCED:
         return f"it was lost, the broker closed it: {cause.reply_text} ({cause.reply_code})"

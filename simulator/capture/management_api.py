@@ -16,8 +16,9 @@ from simulator.capture.access import credentials, tls_context, why_no_tls
 _TIMEOUT_S = 30
 _HINTS = {
     "http": "if the port has TLS, write https://{}",
-    "https": "the server may want a client certificate: --tls-cert",
+    "https": "the server may want a client certificate: --tls-cert, DLX_TLS_CERT",
 }
+_AMQP_PORT = "it is a port of AMQP; the management API is usually at 15672, or at 15671 with TLS"
 _PORTS = {"http": ":15672", "https": ""}  # with TLS it is often behind a proxy, at the usual port
 
 
@@ -76,11 +77,15 @@ def opened(request: urllib.request.Request, url: str) -> bytes:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=tls_context(url)) as response:
             return bytes(response.read())
     except (http.client.HTTPException, ConnectionResetError) as error:
-        raise ConnectionError(f"no HTTP: {_printable(error)}; {_HINTS[request.type].format(request.host)}") from error
+        said = _printable(error)
+        hint = _AMQP_PORT if said.startswith("AMQP") else f"{said}; {_HINTS[request.type].format(request.host)}"
+        raise ConnectionError(f"no HTTP: {hint}") from error
     except (urllib.error.URLError, ssl.SSLError) as error:
         cause = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(cause, ssl.SSLError):
             raise ConnectionError(f"no TLS: {why_no_tls(cause)}") from error
+        if isinstance(cause, ConnectionRefusedError):
+            raise ConnectionRefusedError("nothing listens there") from error
         raise
 
 

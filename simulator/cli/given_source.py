@@ -131,7 +131,7 @@ def _or_default(context: click.Context, parameter: click.Parameter, given: Any) 
         return given
     server = None if context.resilient_parsing else server_of_environment()
     if server is None:
-        raise click.MissingParameter(ctx=context, param=parameter)
+        raise click.MissingParameter(f"Give it, or the URL of a server in {DEFAULT_URL}.", context, parameter)
     return server if parameter.nargs == 1 else (server,)
 
 
@@ -229,7 +229,8 @@ def _fetched(server: ServerURL) -> bytes:
         ) from error
     except OSError as error:
         problem = getattr(error, "reason", error)
-        raise Unavailable(f"{server}: no answer: {problem}; {_EXPECTED}") from error
+        hint = "" if str(problem).startswith("no TLS") else f"; {_EXPECTED}"  # then the URL may be right
+        raise Unavailable(f"{server}: no answer: {problem}{hint}") from error
 
 
 def _describe_refusal(status: int, reason: str, user: str) -> str:

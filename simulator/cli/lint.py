@@ -15,6 +15,7 @@ from simulator.analysis.lint.fixes import policy_commands
 from simulator.analysis.lint.linting import LintReport
 from simulator.analysis.lint.linting import lint as lint_definitions
 from simulator.analysis.lint.rule import rule_named
+from simulator.analysis.losses import PUBLISHED
 from simulator.analysis.snapshot import Snapshot
 from simulator.cli.client_options import GivenClients, client_options
 from simulator.cli.command_parts import DataError, Unavailable, data_errors, example, print_json
@@ -226,6 +227,8 @@ def _linted(
         report = lint_definitions(definitions, rules_of, project.clients)
     else:
         report, seen = _judged(recording, definitions, rules_of, project.clients)
+    for said in (each for each in report.unchecked if each.startswith(PUBLISHED)):
+        click.echo(f"warning: {name}: {said}", err=True)
     return reported(name, report, known, project, codes, recorded=seen)
 
 

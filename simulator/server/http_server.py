@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-if TYPE_CHECKING:
-    from simulator.server.tls import Handshakes
+from simulator.server.tls import TLS_RECORD, Handshakes
 
 _BACKLOG = 128
+_log = logging.getLogger(__name__)
 _STOP_S = 2
 
 
@@ -89,7 +90,7 @@ async def serve(
             application,
             log_config=None,
             access_log=False,
-            http="auto" if handshakes is None else _https(handshakes),
+            http=_Http if handshakes is None else _https(handshakes),
             lifespan="off",
             ws="none",
             timeout_graceful_shutdown=_STOP_S,
@@ -101,6 +102,20 @@ async def serve(
         if not serving.done():
             ready(_url("http" if handshakes is None else "https", host, bound.getsockname()[1]))
         await serving
+
+
+class _Http(AutoHTTPProtocol):  # type: ignore[valid-type,misc]  # which of uvicorn's two it is depends on what is installed
+    """uvicorn's own, which also says in the log when a client begins with TLS."""
+
+    _begun = False
+
+    def data_received(self, data: bytes) -> None:
+        """Take what a client sent."""
+        if not self._begun and data[:2] == TLS_RECORD:
+            host, port = (self.transport.get_extra_info("peername") or ("?", "?"))[:2]  # none: it is gone already
+            _log.warning("client %s:%s uses TLS, and this port takes http:// without TLS", host, port)
+        self._begun = True
+        super().data_received(data)
 
 
 def _https(handshakes: Handshakes) -> type[asyncio.Protocol]:

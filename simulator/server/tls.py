@@ -22,6 +22,8 @@ HANDSHAKE_S = 5  # rabbit.ssl_handshake_timeout
 GOODBYE_S = 5  # rabbit_net.erl SSL_CLOSE_TIMEOUT
 VERSIONS = ("tlsv1.3", "tlsv1.2")
 """The versions of TLS that are spoken, as RabbitMQ names them."""
+TLS_RECORD = b"\x16\x03"
+"""A client that uses TLS begins so: with a record of its handshake."""
 _log = logging.getLogger(__name__)
 
 

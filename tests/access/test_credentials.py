@@ -73,7 +73,7 @@ def test_netrc_of_the_variable_comes_first_and_another_user_is_not_meant(
     write_netrc(tmp_path / "own", "machine h.example login bob password right\ndefault login alice password wrong")
     monkeypatch.setenv("NETRC", str(tmp_path / "own"))
     assert credentials("amqp://bob@h.example/") == ("bob", "right")
-    with pytest.raises(AccessError, match=r"^no password for 'alice' at h.example: give --ask-password"):
+    with pytest.raises(AccessError, match=r"^no password for 'alice' at h.example: give .* or an entry in ~/"):
         complete("amqp://alice@h.example/")
 
 
@@ -81,10 +81,10 @@ def test_netrc_that_cannot_be_read_is_named_without_its_words(home: Path) -> Non
     write_netrc(home / ".netrc", f"machine h.example login alice pasword {PASSWORD}")
     with pytest.raises(AccessError) as caught:
         complete("amqp://h.example/")
-    assert str(caught.value).startswith(f"{home}/.netrc, line 1: bad follower token")
+    assert str(caught.value).startswith(f"{home}/.netrc, line 1: expected login, account or password")
     assert PASSWORD not in str(caught.value)
     write_netrc(home / ".netrc", f"machine h.example login alice password {PASSWORD}", mode=0o644)
-    with pytest.raises(AccessError, match=r"netrc.*: .*too permissive"):
+    with pytest.raises(AccessError, match=r"^~/.netrc: others may read it; make it yours alone: chmod 600"):
         complete("amqp://h.example/")
 
 
@@ -157,7 +157,10 @@ def test_a_password_file_is_for_all_commands(
     assert main([*command, "--password-file", password_file]) == 0, capsys.readouterr().err
     capsys.readouterr()
     assert main(command) == 64
-    assert "no password for 'alice' at 127.0.0.1: give --ask-password or --password-file" in capsys.readouterr().err
+    assert (
+        "no password for 'alice' at 127.0.0.1: give --ask-password, --password-file (DLX_PASSWORD_FILE) or"
+        in capsys.readouterr().err
+    )
 
 
 def test_capture_takes_it_for_all_its_urls(

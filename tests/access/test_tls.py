@@ -188,7 +188,10 @@ def test_a_ca_that_does_not_fit_is_69(ports: Ports, other_ca: Path, tmp_path: Pa
     ):
         for trusts in ([], ["--tls-ca", str(other_ca)]):
             assert main([*command, *trusts]) == 69, command
-            assert said in capsys.readouterr().err
+            told = capsys.readouterr().err
+            assert said in told
+            assert "name the file of its CA with --tls-ca (DLX_TLS_CA)" in told  # the variable is for pytest
+            assert "expected the management URL" not in told
 
 
 def test_a_certificate_for_another_host_is_69(ports: Ports, certificates: Certificates, capsys: Capture) -> None:
@@ -210,6 +213,10 @@ def test_http_for_a_port_with_tls_is_69_and_the_other_way_round(
     assert f"if the port has TLS, write https://127.0.0.1:{ports.https}" in capsys.readouterr().err
     assert main(["lint", ports.http_url.replace("http:", "https:"), *trusts]) == 69
     assert "no TLS: what listens there does not speak TLS" in capsys.readouterr().err
+    assert main(["lint", f"https://guest:guest@127.0.0.1:{ports.amqps}", *trusts]) == 69
+    told = capsys.readouterr().err
+    assert "no HTTP: it is a port of AMQP; the management API is usually at 15672" in told
+    assert "client certificate" not in told
     out = ["--out", str(tmp_path / "x.jsonl")]
     assert main(["capture", "--url", f"amqps://127.0.0.1:{ports.amqp}/", *out, *trusts]) == 69
     assert "no TLS: what listens there does not speak TLS" in capsys.readouterr().err
@@ -235,7 +242,8 @@ def test_files_that_do_not_fit_are_64(certificates: Certificates, tmp_path: Path
         ("--tls-ca", str(text)): f"the CA's file, {text}: not a file in PEM",
         ("--tls-cert", str(text)): f"the client certificate, {text}: not a file in PEM",
         ("--tls-cert", str(cert), "--tls-key", str(other_key)): "the key is not that of the certificate",
-        ("--tls-key", str(key)): "is the key of a certificate that is not given: pass --tls-cert",
+        ("--tls-key", str(key)): "is the key of a certificate that is not given: give --tls-cert (DLX_TLS_CERT)",
+        ("--tls-cert", str(cert)): f"{cert} has no private key: give --tls-key (DLX_TLS_KEY)",
         ("--tls-ca", "/nowhere"): "'/nowhere' does not exist",
     }
     for options, said in wrong.items():

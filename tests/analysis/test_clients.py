@@ -61,9 +61,7 @@ def test_it_is_a_loss_that_consumers_reject_where_that_is_stated() -> None:
     assert lost(ALONE, REJECTING) == {"work"}
     assert found(ALONE, Clients()) == set()
     assert lost(ALONE, Clients()) == set()
-    assert (
-        "without a dead-letter exchange, no consumer rejects for good in 'work'" in linted(ALONE, Clients()).assumed
-    )
+    assert "without a dead-letter exchange, no consumer rejects for good in 'work'" in linted(ALONE, Clients()).assumed
 
 
 @pytest.mark.parametrize("failures", [(), ("crash",), ("requeue",), ("requeue", "crash")])
@@ -248,6 +246,32 @@ def test_keys_of_cc_bring_back_what_was_delayed(cc: tuple[str, ...], losing: set
 )
 def test_a_line_about_nothing_is_told(stated: Clients, said: str) -> None:
     assert any(said in each for each in linted(SHOP, stated).unchecked)
+
+
+def test_publishes_that_no_queue_takes_are_taken_as_not_stated(tmp_path: Path, capsys: Capture) -> None:
+    stated = Clients(publish=(Publishes("others", ("order.new",)), Publishes("", ("nowhere",))))
+    report, unstated = linted(SHOP, stated), linted(SHOP, Clients())
+    assert report.findings == unstated.findings != ()
+    said = "clients.publish: no queue takes what it states, so it is taken as not stated"
+    assert said in report.unchecked
+    assert not any("publishers publish only" in each for each in report.assumed)
+    path = tmp_path / "shop.json"
+    path.write_text(json.dumps(SHOP), encoding="utf-8")
+    assert main(["lint", str(path), "--fail-on", "lost", "--publish", "others", "order.new"]) == 1
+    told = capsys.readouterr().err
+    assert f"warning: {path}: {said}\n" in told
+    assert "there is no exchange 'others'" in told
+
+
+def test_a_misspelt_exchange_tells_where_nobody_publishes_then() -> None:
+    shop = {"name": "shop", "vhost": "/", "type": "direct", "durable": True}
+    binding = {"source": "shop", "vhost": "/", "destination": "orders", "destination_type": "queue", "routing_key": ""}
+    definitions = document(queue("orders"), exchanges=[shop, {**shop, "name": "mails"}], bindings=[binding])
+    stated = Clients(publish=(Publishes("shop", ("",)), Publishes("mail", ("",))))
+    unchecked = linted(definitions, stated).unchecked
+    assert "clients.publish states that nobody publishes to exchange 'mails'" in unchecked
+    right = Clients(publish=(Publishes("shop", ("",)), Publishes("mails", ("",))))
+    assert not any("nobody publishes" in each for each in linted(definitions, right).unchecked)
 
 
 CYCLE = document(

@@ -82,7 +82,7 @@ def test_the_exit_code_counts_what_it_is_told_to(source: str, statuses: tuple[in
         ((CLEAN, "--release", "5.0"), "no release '5.0'"),
         (("--explain", "missing-dxl"), "no rule 'missing-dxl'; did you mean 'missing-dlx'?"),
         ((CLEAN, "--format", "xml"), "'xml' is not one of"),
-        ((), "Missing argument 'SOURCE...'"),
+        ((), "Missing argument 'SOURCE...'. Give it, or the URL of a server in DLX_URL."),
     ],
     ids=["release", "rule", "format", "source"],
 )

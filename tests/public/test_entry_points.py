@@ -28,10 +28,16 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *arguments: str, first: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, *arguments: str, first: Path | None = None, autoload: bool = False
+) -> subprocess.CompletedProcess[str]:
     """Run Python in a project; its folder is on the path, or behind ``first``."""
     path = os.pathsep.join(map(str, [*filter(None, [first]), folder, ROOT]))
-    environment = os.environ | {"PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONSAFEPATH": "1"}
+    environment = os.environ | {
+        "PYTHONPATH": path,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "" if autoload else "1",
+        "PYTHONSAFEPATH": "1",
+    }
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
@@ -57,6 +63,16 @@ def test_a_project_without_such_a_package_hears_nothing(project: Path) -> None:
     done = run(project, "-m", "pytest", *PYTEST)
     assert done.returncode == 0, done.stdout
     assert "hides" not in done.stdout
+
+
+def test_the_plugin_may_be_named_though_its_entry_point_loads_it(project: Path) -> None:
+    (project / "simulator").rename(project / "orders")
+    installed = project / "installed-1.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: installed\nVersion: 1\n")
+    (installed / "entry_points.txt").write_text("[pytest11]\ndlx = dlx.pytest_plugin\n")
+    done = run(project, "-m", "pytest", *PYTEST, autoload=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_command_says_which_package_is_in_the_way(project: Path) -> None:

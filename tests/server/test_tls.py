@@ -275,6 +275,10 @@ def test_a_client_that_uses_tls_where_there_is_none(server: Server, caplog: pyte
     with plain, pytest.raises(ssl.SSLError, match="WRONG_VERSION_NUMBER"):
         context(server).wrap_socket(plain, server_hostname="localhost")
     assert f"-> 127.0.0.1:{urlsplit(server.amqp_url).port}" in logged(caplog, "the client uses TLS, and this port")
+    plain = socket.create_connection(("127.0.0.1", urlsplit(server.management_url).port), SECONDS)
+    with plain, pytest.raises(ssl.SSLError, match="WRONG_VERSION_NUMBER"):
+        context(server).wrap_socket(plain, server_hostname="localhost")
+    assert logged(caplog, "uses TLS, and this port takes http://").startswith("client 127.0.0.1:")
 
 
 def test_a_client_that_does_not_trust_the_server(

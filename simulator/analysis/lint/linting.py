@@ -82,7 +82,7 @@ def lint(
             *subject.snapshot.definitions.assumptions,
             *subject.losses.assumed,
             *promises(subject.losses.promised),
-            _of_headers(clients),
+            _of_headers(subject.clients),
             *ALWAYS_ASSUMED[1:],
         ),
         tuple(_unchecked(subject)),

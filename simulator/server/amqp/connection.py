@@ -51,10 +51,10 @@ from simulator.server.amqp.protocol_errors import (
     unexpected_frame,
 )
 from simulator.server.amqp.tables import decode_table
+from simulator.server.tls import TLS_RECORD
 
 _GREETED = (b"AMQP\0\0\x09\x01", b"AMQP\x01\x01\0\x09")  # 0-9-1, and 0-9, which is close enough
 _AMQP_0_8 = b"AMQP\x01\x01\x08\0"
-_TLS_RECORD = b"\x16\x03"  # a handshake's begins so
 _EXTERNAL = "EXTERNAL"
 CHANNEL_MAX = 2047
 FRAME_MAX = 131_072
@@ -185,7 +185,7 @@ class Connection:
             self.state = STARTING
             self._outbox.raw(frame(METHOD, 0, start(release, self._settings.cluster_name(), self._mechanisms)))
             return
-        if header[:2] == _TLS_RECORD:
+        if header[:2] == TLS_RECORD:
             _log.warning("connection %s: the client uses TLS, and this port takes amqp:// without TLS", self.name)
         near_miss = header[:6] == b"AMQP\0\0" and header[6] >= 9
         offer = b"AMQP\x03\x01\0\0" if release.speaks_amqp_1_0 and not near_miss else b"AMQP\0\0\x09\x01"

@@ -78,8 +78,10 @@ def ask(urls: str, as_release: str | None = None) -> Server:
                 f"the management API at {hidden(management_url)} refuses the user {user!r}: {error.reason}; "
                 "is the password right, and does the user have the tag 'management'?"
             ) from error
+        scheme = urlsplit(management_url).scheme
         raise NoSuchServerError(
-            f"no RabbitMQ management API answers at {hidden(management_url)} ({error}); give it as '{hidden(amqp_url)}|http://...'"
+            f"no RabbitMQ management API answers at {hidden(management_url)} ({error}); "
+            f"give it as '{hidden(amqp_url)}|{scheme}://...'"
         ) from error
     return Server(".".join(version.split(".")[:2]), version, amqp_url, management_url)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,7 @@ from tests.integration.frameworks.python_frameworks import (
 )
 from tests.integration.frameworks.running import Outcome, check_recorded, recorded_simulator
 
+DEAD_LETTERED = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "parked"}
 PAGES = ("celery", "kombu", "dramatiq", "faststream", "aio-pika")
 
 
@@ -50,7 +52,7 @@ def test_it_leaves_the_same_on_the_simulator(name: str) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_the_examples_of_its_page_print_what_is_shown(name: str) -> None:
     page = ROOT / "docs/how-to/frameworks" / f"{name}.md"
-    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+    blocks = [each for each in BLOCK.findall(page.read_text(encoding="utf-8")) if "def test_" not in each[0]]
     assert blocks
     assert [run_example(code) for code, _ in blocks] == [printed for _, printed in blocks]
 
@@ -75,3 +77,20 @@ def test_lint_finds_where_it_loses_messages(name: str) -> None:
         found.setdefault(each.name, set()).add(re.sub(r"\d+", "*", each.about.name))
     assert found == FRAMEWORKS[name].lint
     assert report.unchecked == ()
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/how-to/frameworks").glob("*.md")), ids=lambda page: page.stem)
+def test_what_its_page_states_of_clients_is_right_for_any_application(page: Path, tmp_path: Path) -> None:
+    (stated,) = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    config = tmp_path / "dlx.toml"
+    config.write_text(stated, encoding="utf-8")
+    queues = [
+        {"name": name, "vhost": "/", "durable": True, "arguments": arguments}
+        for name, arguments in (("mine", {}), ("kept", DEAD_LETTERED), ("parked", {}))
+    ]
+    exported = {"vhosts": [{"name": "/"}], "queues": queues}
+    report = lint(
+        parse_definitions(json.dumps(exported).encode(), "any"), release(RELEASE), read_config(config).clients
+    )
+    assert {each.about.name for each in report.findings if each.name == "no-dlx-on-rejecting"} == {"mine"}
+    assert not [each for each in report.unchecked if not each.startswith("clients.queue[")]
