@@ -20,7 +20,14 @@ def duration_us(
     seconds: float = 0,
     milliseconds: float = 0,
 ) -> int:
-    """Return a span of time in microseconds. Raises ``ValueError`` for a negative one: time only goes forward."""
+    """Return a span of time in microseconds.
+
+    Raises ``ValueError`` for a negative one, because time only goes forward, and ``TypeError`` for what is no number.
+    """
+    given = {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds, "milliseconds": milliseconds}
+    for unit, value in given.items():
+        if not hasattr(value, "__float__"):
+            raise TypeError(f"expected {unit} to be a number, got {value!r}")
     total = round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * _US + milliseconds * 1000)
     if total < 0:
         raise ValueError("time only goes forward: a duration must not be negative")

@@ -57,10 +57,16 @@ _MARKED_FOR_ALL = (
     "dlx_topology: this test has the broker of the whole run, whose definitions and release are those of the command "
     "line or the configuration; leave the marker out"
 )
+_NO_TLS_FOR_ALL = (
+    "dlx_tls: this test has the broker of the whole run, which has no TLS; leave the marker out, or connect to "
+    "dlx_amqp_url in a test that has a broker of its own"
+)
+_TLS_FILES = ("cert", "key", "ca", "client_cert", "client_key")
 _TLS_MARKER = (
     "dlx_tls(*, clients='optional', login_from=None): give the simulated broker TLS as well, at "
     "dlx_broker.amqps_url with the certificates of dlx_broker.tls; on servers the test is skipped"
 )
+_SINCE_EMPTY = "The test has the broker of the whole run as the tests before left it, because it has no dlx_broker:"
 _NOTHING_GIVEN = (
     "dlx_topology: no definitions file is given; mark the test with @pytest.mark.dlx_topology(FILE), "
     "or set --dlx-definitions or dlx_definitions in the configuration"
@@ -120,9 +126,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add to the report of a failed test what became of the messages of its broker."""
     report = yield
-    broker = item.stash.get(_BROKER, None)
-    if broker is not None and report.failed and report.when == "call":
-        report.sections.append((REPORTED, "\n".join(_what_became(broker, report.longreprtext))))
+    if report.failed and report.when == "call":
+        own, shared = item.stash.get(_BROKER, None), getattr(item, "funcargs", {}).get(_SHARED)
+        if own is not None:
+            report.sections.append((REPORTED, "\n".join(_what_became(own, report.longreprtext))))
+        elif shared is not None:
+            told = [_SINCE_EMPTY, *_what_became(shared, report.longreprtext)]
+            report.sections.append((REPORTED, "\n".join(told)))
     return report
 
 
@@ -138,19 +148,22 @@ def dlx_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
             broker: Broker = request.getfixturevalue(_SHARED)
             if file or release or vhost:
                 raise failed(_MARKED_FOR_ALL)
-            broker.empty()
+            if request.node.get_closest_marker("dlx_tls"):
+                raise failed(_NO_TLS_FOR_ALL)
         else:
             broker = ended.enter_context(_started(request, file, release, vhost))
         wanted = [release] if release else releases_of(request.node)
         if wanted and broker.release not in wanted:
             pytest.skip(f"the test is for RabbitMQ {' and '.join(wanted)}, and this one is {broker.release}")
-        within_s, before_s = answer_within_s(request.node), broker.clock.answer_within_s
+        within_s = answer_within_s(request.node)
+        ended.callback(setattr, broker.clock, "answer_within_s", broker.clock.answer_within_s)
         if within_s is not None:
             broker.clock.answer_within_s = within_s
+        if _SHARED in request.fixturenames:
+            broker.empty()
         request.node.stash[_BROKER] = broker
         yield broker
         del request.node.stash[_BROKER]
-        broker.clock.answer_within_s = before_s
 
 
 @pytest.fixture(scope="session")
@@ -173,6 +186,7 @@ def _started(
     """Yield a new broker. Raises a failure that says why there is none, or ends the run."""
     from dlx.releases import UnknownReleaseError
     from simulator.definitions import DefinitionsError
+    from simulator.server.tls import TlsError
     from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
     from simulator.testing.lint_plugin import watched  # not above: pytest loads that as a plugin first
 
@@ -186,6 +200,8 @@ def _started(
         raise failed(str(error)) from None
     except UnknownReleaseError as error:
         raise failed(f"@pytest.mark.dlx_topology: {error}") from None
+    except TlsError as error:
+        raise failed(f"@pytest.mark.dlx_tls: {error}") from None
     except ModuleNotFoundError as error:
         raise failed(needed(error)) from None
     except BrokerUnavailableError as error:
@@ -224,8 +240,14 @@ def _broker(
 
     if not isinstance(backend, Simulator):
         pytest.skip("the test has @pytest.mark.dlx_tls, which makes certificates for the simulator")
+    folders = request.path.parent, request.config.rootpath
+    files = {
+        name: str(_found(os.fspath(file), f"@pytest.mark.dlx_tls: {name}", folders))
+        for name, file in marker.kwargs.items()
+        if name in _TLS_FILES and isinstance(file, str | os.PathLike)
+    }
     try:
-        tls = Tls(management_port=0, **marker.kwargs)
+        tls = Tls(management_port=0, **{**marker.kwargs, **files})
     except (TypeError, ValueError) as error:
         raise failed(f"@pytest.mark.dlx_tls: {error}") from None
     if marker.args:

@@ -66,14 +66,17 @@ def _releases_marked(test: pytest.Item | pytest.Collector) -> list[Backend]:
     marker = test.get_closest_marker("dlx_releases")
     if marker is None:
         return []
-    if not marker.args or marker.kwargs or not all(isinstance(name, str) for name in marker.args):
-        raise failed("expected @pytest.mark.dlx_releases(*releases), such as dlx_releases('3.13', '4.3')")
+    given = [*map(repr, marker.args), *(f"{name}={value!r}" for name, value in marker.kwargs.items())]
+    source = f"@pytest.mark.dlx_releases({', '.join(given)})"
+    if not marker.args or marker.kwargs or not all(isinstance(name, str | float) for name in marker.args):
+        told = "expected releases, each in quotes, such as dlx_releases('3.13', '4.3')"
+        raise failed(f"{test.nodeid}: {source}: {told}")
     if _marked_release(test):
-        raise failed("dlx_releases and the release of dlx_topology do the same; leave one of them out")
+        raise failed(f"{test.nodeid}: dlx_releases and the release of dlx_topology do the same; leave one of them out")
     try:
-        return _simulators(test.config, marker.args, "@pytest.mark.dlx_releases")
+        return _simulators(test.config, [_release_text(each, source) for each in marker.args], source)
     except pytest.UsageError as error:
-        raise failed(str(error)) from None
+        raise failed(f"{test.nodeid}: {error}") from None
 
 
 def _releases_configured(test: pytest.Item | pytest.Collector) -> list[Backend]:
@@ -156,6 +159,8 @@ def _backend(config: pytest.Config, name: str, release: str | None = None) -> Ba
 def configured_answer_within_s(config: pytest.Config) -> float | None:
     """Return ``dlx_answer_within_s`` of the configuration; ``None`` without it. Raises ``pytest.UsageError``."""
     value = _configured(config, "dlx_answer_within_s")
+    if isinstance(value, str):
+        value = value.strip("'\"")
     return None if value in ("", None) else _seconds("dlx_answer_within_s in the configuration", value)
 
 
@@ -187,33 +192,39 @@ def _releases_in(config: pytest.Config, option: str) -> list[str]:
     if isinstance(value, str):
         value = value.split()
     values = value if isinstance(value, list) else [] if value is None else [value]
-    return [_release_text(each, option, isinstance(value, list)) for each in values]
+    if any("," in str(each) for each in values):
+        told = " ".join(map(str, values))
+        raise pytest.UsageError(f"{option} in the configuration: separate releases by spaces, not commas; got {told!r}")
+    return [_release_text(each, f"{option} in the configuration", isinstance(value, list)) for each in values]
 
 
-def _release_text(value: object, option: str, in_list: bool) -> str:
-    """Return the release that a value of TOML names: 4.3 is '4.3', but 3.1 may be meant for '3.10'."""
+def _release_text(value: object, source: str, in_list: bool = False) -> str:
+    """Return the release that a value names: 4.3 is '4.3', but 3.1 may be meant for '3.10'."""
     from dlx.releases import RELEASES
 
     if isinstance(value, str):
-        return value
+        return value.strip("'\"")
     longer = f"{value}0"
     if isinstance(value, float) and longer not in RELEASES:
         return str(value)
     right = f'"{longer if longer in RELEASES else RELEASES[-1]}"'
-    told = f"{option} in the configuration: expected releases in quotes, such as {f'[{right}]' if in_list else right}"
+    told = f"{source}: expected releases in quotes, such as {f'[{right}]' if in_list else right}"
     if longer in RELEASES:
-        told = f"{option} in the configuration: TOML drops the last zero of {longer}, so write {right} in quotes"
+        told = f"{source}: a number drops the last zero of {longer}, so write {right} in quotes"
     raise pytest.UsageError(f"{told}; got {value!r}")
 
 
 def _configured(config: pytest.Config, option: str) -> Any:
+    written = _in_toml(config, option)
     try:
-        return config.getini(option)
+        found = config.getini(option)
     except (TypeError, pytest.UsageError):
-        found = _in_toml(config, option)
-        if found is None:
+        if written is None:
             raise
-        return found
+        return written
+    # In [tool.pytest.ini_options] pytest makes texts of numbers.
+    is_number = not isinstance(written, str | list) and found in (str(written), [str(written)])
+    return written if is_number else found
 
 
 def _in_toml(config: pytest.Config, option: str) -> Any:

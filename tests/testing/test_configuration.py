@@ -44,11 +44,17 @@ def test_releases_may_be_numbers(loaded: None, pytester: pytest.Pytester, table:
     [
         (
             "dlx_releases = [3.10, 4.3]",
-            'dlx_releases in the configuration: TOML drops the last zero of 3.10, so write "3.10" in quotes; got 3.1',
+            'in the configuration: a number drops the last zero of 3.10, so write "3.10" in quotes; got 3.1',
         ),
         (
             "dlx_releases = [true]",
             'dlx_releases in the configuration: expected releases in quotes, such as ["4.3"]; got True',
+        ),
+        ("dlx_releases = 3.10", 'a number drops the last zero of 3.10, so write "3.10" in quotes; got 3.1'),
+        ("dlx_release = 3.10", 'a number drops the last zero of 3.10, so write "3.10" in quotes; got 3.1'),
+        (
+            'dlx_releases = "3.13, 4.3"',
+            "dlx_releases in the configuration: separate releases by spaces, not commas; got '3.13, 4.3'",
         ),
         ("dlx_releases = [4]", 'expected releases in quotes, such as ["4.3"]; got 4'),
         ("dlx_releases = [4.7]", "dlx_releases in the configuration: no release '4.7': known are"),
@@ -68,6 +74,21 @@ def test_what_is_wrong_is_named_with_what_would_be_right(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (error,) = [line for line in result.errlines if line.startswith("ERROR: ")]
     assert why in error
+
+
+@pytest.mark.parametrize(
+    ("line", "runs"), [('dlx_release = "4.3"', 1), ("dlx_releases = '3.13' '4.3'", 2), ('dlx_answer_within_s = "3"', 1)]
+)
+def test_values_in_an_ini_file_may_have_quotes(loaded: None, pytester: pytest.Pytester, line: str, runs: int) -> None:
+    pytester.makeini(f"[pytest]\naddopts = -p no:cacheprovider -p no:hypothesispytest\n{line}")
+    pytester.makepyfile(RELEASES)
+    pytester.runpytest().assert_outcomes(passed=runs)
+
+
+def test_the_command_line_wins_over_a_number(loaded: None, pytester: pytest.Pytester) -> None:
+    configure(pytester, "tool.pytest.ini_options", "dlx_release = 3.10")
+    pytester.makepyfile(RELEASES)
+    pytester.runpytest("-o", "dlx_release=3.13").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -499,9 +499,10 @@ def test_the_release_of_a_topology_goes_before_those_of_the_configuration(inner:
 @pytest.mark.parametrize(
     ("marks", "error"),
     [
-        ("dlx_releases('3.14')", "@pytest.mark.dlx_releases: no release '3.14': known are 3.8, *; the nearest *3.13*"),
-        ("dlx_releases()", "expected @pytest.mark.dlx_releases([*]releases), such as dlx_releases('3.13', '4.3')"),
-        ("dlx_releases(4.3)", "expected @pytest.mark.dlx_releases([*]releases), such as *"),
+        ("dlx_releases('3.14')", "@pytest.mark.dlx_releases('3.14'): no release '3.14': known *; the nearest *3.13*"),
+        ("dlx_releases()", "@pytest.mark.dlx_releases(): expected releases, each in quotes, such as *('3.13', '4.3')"),
+        ("dlx_releases(['4.3'])", "@pytest.mark.dlx_releases([[]'4.3'[]]): expected releases, each in quotes*"),
+        ("dlx_releases(4.3, 3.10)", "@*(4.3, 3.1): a number drops the last zero of 3.10, so write *; got 3.1"),
         ("dlx_releases('4.3'), pytest.mark.dlx_topology(release='4.0')",
          "dlx_releases and the release of dlx_topology do the same; leave one of them out"),
     ],
@@ -510,8 +511,19 @@ def test_a_marker_that_is_no_use_is_told(inner: pytest.Pytester, marks: str, err
     inner.makepyfile(f"import pytest\npytestmark = [pytest.mark.{marks}]\ndef test_it(dlx_broker): pass")
     result = inner.runpytest()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([error])
+    result.stdout.fnmatch_lines([f"test_a_marker_that_is_no_use_is_told.py::test_it: {error}"])
     assert "Traceback" not in result.stdout.str()
+
+
+def test_a_release_of_a_marker_may_be_a_number(inner: pytest.Pytester) -> None:
+    inner.makepyfile("""
+        import pytest
+
+        @pytest.mark.dlx_releases(3.13, "4.3")
+        def test_it(dlx_broker):
+            assert dlx_broker.release in ("3.13", "4.3")
+    """)
+    inner.runpytest().assert_outcomes(passed=2)
 
 
 @pytest.mark.parametrize(
@@ -796,9 +808,16 @@ def test_a_test_may_have_a_broker_with_tls(inner: pytest.Pytester, server: str) 
         ("clients='some'", "@pytest.mark.dlx_tls: clients is one of 'none', 'optional', 'required', not 'some'"),
         ("client='none'", "@pytest.mark.dlx_tls: Unexpected keyword argument 'client'"),
         ("'none'", "expected @pytest.mark.dlx_tls(*, clients='optional', login_from=None)"),
+        ("cert='no.pem', key='no.key'", "@pytest.mark.dlx_tls: cert: no file 'no.pem' in ROOT"),
+        (
+            "cert='bad.pem', key='bad.pem'",
+            "@pytest.mark.dlx_tls: ROOT/bad.pem: expected a certificate in PEM format, which begins with "
+            "-----BEGIN CERTIFICATE-----",
+        ),
     ],
 )
 def test_tls_that_makes_no_sense(inner: pytest.Pytester, arguments: str, says: str) -> None:
+    (inner.path / "bad.pem").write_text("nothing")
     inner.makepyfile(
         f"""
         import pytest
@@ -808,4 +827,37 @@ def test_tls_that_makes_no_sense(inner: pytest.Pytester, arguments: str, says: s
             pass
         """
     )
-    assert errors(inner.runpytest()) == says
+    assert errors(inner.runpytest()) == says.replace("ROOT", str(inner.path))
+
+
+def test_files_of_tls_are_found_beside_the_test_then_in_the_root_directory(
+    inner: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("trustme")
+    inner.makeconftest("""
+        import trustme
+
+        issued = trustme.CA().issue_cert("localhost", "127.0.0.1")
+        issued.cert_chain_pems[0].write_to_path("../tests/server.pem")
+        issued.private_key_pem.write_to_path("../server.key")
+    """)
+    folder = inner.mkdir("tests")
+    (folder / "test_it.py").write_text(
+        "import pytest\n\n"
+        "@pytest.mark.dlx_tls(cert='server.pem', key='server.key')\n"
+        "def test_it(dlx_broker): assert dlx_broker.amqps_url\n"
+    )
+    monkeypatch.chdir(inner.mkdir("elsewhere"))
+    inner.runpytest_subprocess("--rootdir", str(inner.path), str(folder)).assert_outcomes(passed=1)
+
+
+def test_a_broker_without_tls_names_the_marker(inner: pytest.Pytester) -> None:
+    inner.makepyfile("""
+        def test_url(dlx_broker): dlx_broker.amqps_url
+
+        def test_certificates(dlx_broker): dlx_broker.tls.ca
+    """)
+    result = inner.runpytest()
+    result.assert_outcomes(failed=2)
+    told = "E*AttributeError: this broker has no TLS: add @pytest.mark.dlx_tls to the test"
+    result.stdout.fnmatch_lines([told, "*", told])

@@ -91,7 +91,55 @@ def test_a_marker_cannot_change_the_broker_of_the_whole_run(inner: pytest.Pytest
 
         @pytest.mark.dlx_topology(release="3.13")
         def test_it(app, dlx_broker): pass
+
+        @pytest.mark.dlx_tls
+        def test_tls(app, dlx_broker): pass
     """)
     result = inner.runpytest(*QUIET)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["dlx_topology: this test has the broker of the whole run, *; leave the marker out"])
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines([
+        "dlx_topology: this test has the broker of the whole run, *; leave the marker out",
+        "dlx_tls: this test has the broker of the whole run, which has no TLS; leave the marker out, or *",
+    ])  # fmt: skip
+
+
+def test_a_test_without_dlx_broker_has_its_report_too(inner: pytest.Pytester) -> None:
+    inner.makepyfile("""
+        def test_before(app): app.basic_publish("", "orders", b"left over")
+
+        def test_it(app): assert app.basic_get("orders")[0] is None
+    """)
+    result = inner.runpytest(*QUIET)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines([
+        "*what became of the messages*",
+        "The test has the broker of the whole run as the tests before left it, because it has no dlx_broker:",
+        "Lost: nothing",
+        "In the queues:",
+    ])  # fmt: skip
+
+
+def test_a_consumer_that_holds_a_delivery_of_an_earlier_test_is_named(inner: pytest.Pytester) -> None:
+    """It is named in a warning and in the report of a failure, and the wait is as long as the test says."""
+    inner.makepyfile("""
+        import pytest
+
+        pytestmark = pytest.mark.dlx_answer_within_s(0.1)
+
+        def test_before(app, dlx_broker):
+            app.basic_consume("orders", print)
+            dlx_broker.publish("", "orders")
+
+        def test_passes(app, dlx_broker): pass
+
+        def test_fails(app, dlx_broker): assert 0
+    """)
+    result = inner.runpytest(*QUIET, "-W", "default")
+    result.assert_outcomes(passed=2, failed=1, warnings=2)
+    told = "The consumer of 'orders' still holds a delivery of an earlier test."
+    result.stdout.fnmatch_lines([
+        "*what became of the messages*",
+        told,
+        "*test_passes",
+        f"*UserWarning: {told} Before a test, the clock waits up to 0.1 s for it (dlx_answer_within_s).",
+    ])  # fmt: skip

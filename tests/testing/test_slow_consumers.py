@@ -14,6 +14,7 @@ import pytest
 
 from simulator.testing import assert_settles
 from simulator.testing.brokers import virtual_time
+from simulator.testing.brokers.running_server import WallClock
 from simulator.testing.brokers.simulated import SimulatedBroker, Simulator
 
 aio_pika = pytest.importorskip("aio_pika")
@@ -253,6 +254,93 @@ def test_a_coroutine_waits_and_its_consumer_goes_on(broker: SimulatedBroker) -> 
             await broker.wait_for_async(PARKED, messages=2)
 
     run_with_consumer(broker, test)
+
+
+def test_a_second_await_at_the_same_time_is_refused(broker: SimulatedBroker) -> None:
+    async def test() -> None:
+        broker.publish("", WORK)
+        waited, advanced = await asyncio.gather(
+            broker.wait_for_async(PARKED, within_s=3600), broker.clock.advance_async(hours=1), return_exceptions=True
+        )
+        assert waited == 60
+        assert isinstance(advanced, RuntimeError)
+        assert str(advanced) == (
+            "another await lets time pass already (advance_async, wait_for_async): await one at a time"
+        )
+        await broker.clock.advance_async(hours=1)
+
+    run_with_consumer(broker, test)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda broker: broker.clock.advance_async(hours=1),
+        lambda broker: broker.wait_for_async(PARKED, within_s=3600),
+    ],
+)
+def test_a_cancelled_await_moves_the_clock_no_more(
+    broker: SimulatedBroker, call: Callable[[SimulatedBroker], Any]
+) -> None:
+    async def test() -> None:
+        began_us = broker.clock.now_us()
+        broker.publish("", WORK)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(call(broker), WORKS_S / 4)
+        while broker.api("GET", f"queues/%2F/{WAIT}")["messages"] < 1:
+            await asyncio.sleep(0)  # the consumer answers when nobody waits for it
+        assert broker.clock.now_us() == began_us
+        assert await broker.wait_for_async(PARKED, within_s=3600) == 60
+
+    run_with_consumer(broker, test)
+
+
+def test_an_await_that_is_cancelled_on_a_server_ends_at_once() -> None:
+    async def test() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(WallClock().advance_async(hours=1), 0.01)
+
+    asyncio.run(test())
+
+
+def test_the_traceback_of_an_await_ends_in_the_line_of_the_test(loaded: None, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import asyncio
+
+        def test_it(dlx_broker):
+            async def run():
+                await dlx_broker.wait_for_async("orders")
+            asyncio.run(run())
+
+        def test_clock(dlx_clock):
+            async def run():
+                await dlx_clock.advance_async(hours="1")
+            asyncio.run(run())
+    """)
+    result = pytester.runpytest("-p", "no:cacheprovider")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines([
+        ">*await dlx_broker.wait_for_async(*", "E *no queue 'orders'*", "", "test_*.py:5: LookupError",
+        ">*await dlx_clock.advance_async(*", "E *TypeError: expected hours to be a number, got '1'", "",
+        "test_*.py:10: TypeError",
+    ])  # fmt: skip
+
+
+def test_a_handler_that_moves_the_clock_is_told_that_it_waits_for_itself(broker: SimulatedBroker) -> None:
+    moved = threading.Event()
+
+    def move(channel: Any, tag: int) -> None:
+        broker.clock.advance(seconds=1, answer_within_s=0.1)
+        channel.basic_ack(tag)
+        moved.set()
+
+    with in_thread(broker, move):
+        broker.publish("", WORK)
+        assert moved.wait(60)
+    assert broker.clock.remarks() == [
+        "The consumer of 'orders.work' held a delivery for 0.1 s of real time (dlx_answer_within_s; a handler that "
+        "moves the clock waits for itself), so time went on without it."
+    ]
 
 
 @pytest.mark.parametrize(

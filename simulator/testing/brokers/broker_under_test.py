@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from simulator.testing.fuzz.topology_under_test import OneTopology
 
 if TYPE_CHECKING:
     from simulator.testing.brokers.client import ReceivedMessage
+
+
+__tracebackhide__ = True  # pytest shows the line of the test instead
+
+T = TypeVar("T")
 
 
 class BrokerUnavailableError(Exception):
@@ -61,14 +67,64 @@ class Clock(Protocol):
 
 
 class AwaitableClock:
-    """Part of a clock: waits for its ``advance`` in another thread."""
+    """Part of a clock: lets time pass in another thread while a coroutine waits.
+
+    Attributes:
+        cancelled: set while the coroutine waits no longer, but the thread has not ended.
+    """
 
     answer_within_s: float = 0
     advance: Callable[..., int]
 
+    def __init__(self) -> None:
+        self.cancelled = threading.Event()
+        self._awaited = threading.Lock()
+
     async def advance_async(self, **how_long: Any) -> int:
         """Do as ``advance`` without blocking the event loop, whose consumers go on."""
-        return await asyncio.to_thread(functools.partial(self.advance, **how_long))
+        return await self.run_in_thread(functools.partial(self.advance, **how_long))
+
+    async def run_in_thread(self, call: Callable[[], T]) -> T:
+        """Return what a call returns that lets time pass. Time has stopped when a cancelled await ends.
+
+        Raises what the call raises, and ``RuntimeError`` if another call is awaited meanwhile.
+        """
+        if not self._awaited.acquire(blocking=False):
+            raise RuntimeError(
+                "another await lets time pass already (advance_async, wait_for_async): await one at a time"
+            )
+        try:
+            running = asyncio.get_running_loop().run_in_executor(None, _outcome, call)
+            try:
+                await asyncio.wait([running])
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                while not running.done():
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.wait([running])
+                self.cancelled.clear()
+                raise
+            result = running.result()
+        finally:
+            self._awaited.release()
+        if isinstance(result, _Raised):
+            raise result.error
+        return result
+
+
+class _Raised:
+    """What a call raised."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def _outcome(call: Callable[[], T]) -> T | _Raised:
+    """Return what a call returns or raises. An executor that passes an error on adds its own lines to the traceback."""
+    try:
+        return call()
+    except Exception as error:
+        return _Raised(error)
 
 
 def seconds_of(name: str, value: Any) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -11,6 +10,7 @@ from dlx.nearest_names import suggestion
 from dlx.topology import STREAM
 from simulator.clock import duration_us
 from simulator.extras import importing
+from simulator.testing.brokers.broker_under_test import AwaitableClock
 from simulator.time_spans import span
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class PublishAndGet:
 
     vhost: str
     amqp_url: str
+    clock: AwaitableClock
     purged: int = 0
 
     def publish(
@@ -135,8 +136,9 @@ class PublishAndGet:
         self, queue: str, *, messages: int = 1, within_s: float = 5, answer_within_s: float | None = None
     ) -> float:
         """Do as ``wait_for`` without blocking the event loop, whose consumers go on."""
-        waiting = partial(self.wait_for, queue, messages=messages, within_s=within_s)
-        return await asyncio.to_thread(waiting, answer_within_s=answer_within_s)
+        return await self.clock.run_in_thread(
+            partial(self.wait_for, queue, messages=messages, within_s=within_s, answer_within_s=answer_within_s)
+        )
 
     def empty(self) -> None:
         """Purge all queues. What consumers hold, and what is in streams and exclusive queues, stays."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from dlx.releases import DEFAULT, known_release
@@ -24,16 +25,20 @@ from simulator.testing.fuzz.topology_under_test import OneTopology
 
 __tracebackhide__ = True  # pytest shows the line of the test instead
 
+T = TypeVar("T")
+
 HISTORIES_MAX = 1_000_000
 
 
 class SimulatedBroker(PublishAndGet):
     """A broker in this process. ``server`` is the one that ``simulator.serve()`` returned.
 
-    ``amqps_url`` and ``tls`` are where clients connect with TLS, and its certificates; ``None`` without TLS.
+    ``amqps_url`` and ``tls`` are where clients connect with TLS, and its certificates. Without TLS they raise
+    ``AttributeError``.
     """
 
     simulated = True
+    clock: VirtualClock
     vhost = "/"
 
     def __init__(self, server: Server, release_name: str, topology: OneTopology | None) -> None:
@@ -42,9 +47,17 @@ class SimulatedBroker(PublishAndGet):
         self.topology = topology
         self.clock = VirtualClock(server)
         self.amqp_url = f"amqp://guest:guest@{urlsplit(server.amqp_url).netloc}/%2F"
-        self.amqps_url = server.amqps_url and f"amqps://guest:guest@{urlsplit(server.amqps_url).netloc}/%2F"
         self.management_url = str(server.management_url)
-        self.tls = server.tls
+
+    @property
+    def amqps_url(self) -> str:
+        """Where clients connect with TLS."""
+        return f"amqps://guest:guest@{urlsplit(_of_tls(self.server.amqps_url)).netloc}/%2F"
+
+    @property
+    def tls(self) -> Tls:
+        """The certificates."""
+        return _of_tls(self.server.tls)
 
     @property
     def faults(self) -> ServerFaults:
@@ -57,12 +70,18 @@ class SimulatedBroker(PublishAndGet):
         return call(self.amqp_url, self.management_url, method, path, body)
 
     def empty(self) -> None:
-        """Wait for consumers, purge all queues, and forget the faults and what became of messages before."""
+        """Wait for consumers, purge all queues, and forget the faults and what became of messages before.
+
+        Warns of a consumer that still holds a delivery.
+        """
         self.clock.pass_time(0)
         super().empty()
         self.faults.clear()
         self.server.run(_record_all)
-        self.clock.left_behind.clear()
+        self.clock.note_held()
+        for remark in self.clock.remarks():
+            waits = f"Before a test, the clock waits up to {self.clock.answer_within_s:g} s for it"
+            warnings.warn(f"{remark} {waits} (dlx_answer_within_s).", stacklevel=2)
 
     def _hear(self) -> None:
         hear_clients(self.server)
@@ -124,6 +143,13 @@ class Simulator:
 
     def close(self) -> None:
         """Do nothing: each broker stops with its test."""
+
+
+def _of_tls(given: T | None) -> T:
+    """Return what a broker with TLS has."""
+    if given is None:
+        raise AttributeError("this broker has no TLS: add @pytest.mark.dlx_tls to the test")
+    return given
 
 
 def _record_all(node: Node) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import socket
 import threading
@@ -29,6 +30,8 @@ QUICK_ANSWERS_MAX_S: float = 2
 SLOW_ANSWERS_MAX = 10
 """How many times the wait for one answer all of them may keep the time from passing."""
 _ENDLESS = "answered again and again at one moment"
+_WENT_ON = ", so time went on without it."
+_ITSELF = "; a handler that moves the clock waits for itself"
 _POLL_S, _POLL_MAX_S = 0.0005, 0.02
 
 
@@ -56,6 +59,7 @@ class VirtualClock(AwaitableClock):
     """
 
     def __init__(self, server: Server, answer_within_s: float = ANSWER_WITHIN_S) -> None:
+        super().__init__()
         self._server = server
         self.answer_within_s = answer_within_s
         self.left_behind: dict[str, str] = {}
@@ -80,13 +84,14 @@ class VirtualClock(AwaitableClock):
         """Run the clients' commands, move the time forward, do all that becomes due, and return the new time.
 
         While a consumer holds a delivery, the time stands for ``answer_within_s`` seconds of real time at most.
-        Raises ``ValueError`` for a negative duration, and beyond the year 9999; ``RuntimeError`` when it would wait
-        for a consumer in the event loop that it blocks: ``await`` ``advance_async`` there.
+        Raises ``ValueError`` for a negative duration, and beyond the year 9999; ``TypeError`` for what is no number;
+        ``RuntimeError`` when it would wait for a consumer in the event loop that it blocks: ``await``
+        ``advance_async`` there.
         """
         try:
             us = duration_us(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
             return self.pass_time(us, answer_within_s=answer_within_s, instead="await dlx_clock.advance_async(...)")
-        except ValueError as error:  # where it was found is of no interest to the test that asked
+        except (TypeError, ValueError) as error:  # where it was found is of no interest to the test that asked
             raise error.with_traceback(None) from None
 
     def pass_time(
@@ -107,10 +112,14 @@ class VirtualClock(AwaitableClock):
         server = self._server
         until_us = server.run(lambda node: node.later_us(us))
         answers = _Answers(within_s, instead)
+
+        def advance_to_output(node: Node) -> bool:
+            return not self.cancelled.is_set() and node.advance_to_output(until_us, stop)
+
         self._wait(answers)
-        while not server.run(stop) and server.run(lambda node: node.advance_to_output(until_us, stop)):
+        while not server.run(stop) and server.run(advance_to_output):
             if answers.are_endless(server.clock.now_us()):  # consumers and a time to live of 0 can go on for ever
-                self._leave_behind(answers.last_owed, _ENDLESS)
+                self._leave_behind(answers.last_owed, _ENDLESS + _WENT_ON)
                 return server.clock.advance(milliseconds=(until_us - server.clock.now_us()) / 1000)
             self._wait(answers)
         return server.clock.now_us()
@@ -122,14 +131,14 @@ class VirtualClock(AwaitableClock):
             hear_clients(self._server)
             owed = self._server.run(lambda node: self._owed(node, answers.within_s))
             answers.see(owed)
-            if not owed:
+            if not owed or self.cancelled.is_set():
                 return
             if answers.within_s:
                 answers.check_own_loop(owed)
             why = answers.why_over(owed)
             if why is not None:
                 self._give_up(owed, answers.within_s)
-                self._leave_behind(owed, why)
+                self._leave_behind(owed, why + _WENT_ON)
                 return
             time.sleep(answers.pause_s())
 
@@ -155,11 +164,15 @@ class VirtualClock(AwaitableClock):
     def _leave_behind(self, owed: Mapping[Hashable, _Owed], why: str) -> None:
         self.left_behind |= {queue: why for each in owed.values() for queue in each.queues}
 
+    def note_held(self) -> None:
+        """Note as left behind the consumers that hold a delivery now, those of earlier tests."""
+        held = self._server.run(lambda node: self._owed(node, math.inf))
+        self.left_behind.clear()
+        self._leave_behind(held, "still holds a delivery of an earlier test.")
+
     def remarks(self) -> list[str]:
-        """Say which consumers the time went on without, and why."""
-        return [
-            f"The consumer of {queue!r} {why}, so time went on without it." for queue, why in self.left_behind.items()
-        ]
+        """Say which consumers the time went on without, and why; and which still hold what earlier tests left."""
+        return [f"The consumer of {queue!r} {why}" for queue, why in self.left_behind.items()]
 
 
 class _Owed:
@@ -239,7 +252,8 @@ class _Answers:
         """Return why the time goes on without the answers that are owed; ``None`` if it does not."""
         waited_s = self.waited_s()
         if waited_s >= self.within_s:
-            return f"held a delivery for {self.within_s:g} s of real time (dlx_answer_within_s)"
+            own = "" if threading.current_thread() is threading.main_thread() else _ITSELF
+            return f"held a delivery for {self.within_s:g} s of real time (dlx_answer_within_s{own})"
         if self._are_too_many():
             return _ENDLESS
         if waited_s > ALONE_S and _is_alone([each.peer for each in owed.values()]):
