@@ -36,7 +36,7 @@ def test_it_has_what_a_recorder_inside_the_broker_has(release: str, tmp_path: Pa
     inside: list[ApplicationRecorder] = []
     with simulator.serve(release=release, port=0, management_port=0) as server:
         server.run(lambda node: inside.append(ApplicationRecorder(node)))
-        outside = recorded(_url(server), server.amqp_url, "/", tmp_path / "recording", SEEDS, counted_polls=2)
+        outside = recorded(_url(server), server.amqp_url, "/", tmp_path / "recording", SEEDS)
         server.run(lambda node: inside[0].stop())
     assert told(outside) == told(inside[0].recording)
     by_key = {(each.exchange, each.routing_key): each for each in inside[0].recording.published}
