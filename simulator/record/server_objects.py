@@ -73,6 +73,7 @@ class ServerObjects:
         self._all_connections: list[ClientConnection] = []
         self._consumed: dict[tuple[str, str], RecordedQueue] = {}
         self._consumers: dict[tuple[str, str], tuple[str, str]] = {}  # the queue, by the channel's name and the tag
+        self._consumers_gone: dict[tuple[str, str], int] = {}  # as polls saw it
         self._channel_names: dict[str, str] = {}  # by Erlang process
         self._connection_names: dict[str, str] = {}
         self._told_us: dict[Hashable, int] = {}  # of what an event told
@@ -142,6 +143,7 @@ class ServerObjects:
                 self._consuming(key, (queue["vhost"], queue["name"]), int(each.get("prefetch_count") or 0))
         for key in [key for key in self._consumers if key not in seen and ("consumer", *key) not in self._told_us]:
             del self._consumers[key]
+            self._consumers_gone[key] = at_us
 
     def _see_rest(self, found: Iterable[Mapping[str, Any]], at_us: int) -> None:
         """Note since when the server counts nothing new of each queue, and how many messages are in it."""
@@ -216,6 +218,8 @@ class ServerObjects:
         if name is None:  # a channel that was open before: the next poll shows its consumers
             return
         key = name, str(fields["consumer_tag"])
+        if act == "created" and at_us <= self._consumers_gone.get(key, 0):
+            return  # polls saw it come and go before this event came
         self._told_us["consumer", *key] = at_us
         if act == "created":
             self._consuming(key, (fields["vhost"], fields["queue"]), int(fields["prefetch_count"]))

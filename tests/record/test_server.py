@@ -266,6 +266,19 @@ def test_deliveries_that_end_unseen_are_named(
     assert all(clause.startswith(start) for clause, start in zip(found.not_seen, unseen, strict=True))
 
 
+def test_a_consumer_whose_event_comes_late_counts_once() -> None:
+    objects = ServerObjects(None, "own")
+    objects.event("channel.created", {"pid": "<1>", "name": "a -> b (1)", "timestamp_in_ms": 1000})
+    there = [{"consumer_tag": "t", "channel_details": {"name": "a -> b (1)"}, "queue": {"vhost": "/", "name": "jobs"}}]
+    for at_us, consumers in ((1_100_000, there), (1_300_000, [])):
+        objects.polled(
+            Poll(at_us=at_us, queues=[], exchanges=[], bindings=[], connections=[], channels=[], consumers=consumers)
+        )
+    fields = {"channel": "<1>", "consumer_tag": "t", "vhost": "/", "queue": "jobs", "prefetch_count": 0}
+    objects.event("consumer.created", {**fields, "timestamp_in_ms": 1050})
+    assert objects.consumption("/", "jobs").consumers == 1
+
+
 def test_who_is_no_administrator_is_told_what_is_missing(recording: Recorded) -> None:
     url = _url(recording.server)
     call(url, "users/op", method="PUT", body={"password": "a-password", "tags": "management"})
