@@ -194,8 +194,8 @@ _KEPT = ("description", "tags", "default_queue_type")  # a PUT without them migh
 
 
 @contextmanager
-def tracing(management_url: str, vhost: str) -> Iterator[None]:
-    """Turn tracing on in ``vhost`` for the time of the block, then restore it.
+def tracing(management_url: str, vhost: str) -> Iterator[bool]:
+    """Turn tracing on in ``vhost`` for the time of the block, then restore it. Yields whether it was on already.
 
     Args:
         management_url: such as ``http://guest:guest@localhost:15672``.
@@ -206,14 +206,14 @@ def tracing(management_url: str, vhost: str) -> Iterator[None]:
     """
     before = _call(management_url, vhost)
     if before.get("tracing"):
-        yield
+        yield True
         return
     kept = {key: before[key] for key in _KEPT if before.get(key) not in (None, "", [], "undefined")}
     if "tags" in kept:
         kept["tags"] = ",".join(kept["tags"])
     _call(management_url, vhost, {**kept, "tracing": True})
     try:
-        yield
+        yield False
     finally:
         _call(management_url, vhost, {**kept, "tracing": False})
 

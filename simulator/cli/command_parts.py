@@ -62,7 +62,10 @@ def data_errors() -> Iterator[None]:
 
 @contextmanager
 def until_interrupted() -> Iterator[Event]:
-    """Yield an event that Ctrl-C and SIGTERM set, so that what runs can be finished; a second signal interrupts."""
+    """Yield an event that Ctrl-C, SIGTERM and the end of the terminal set, so that what runs can be finished.
+
+    A second signal interrupts. Where SIGHUP is ignored (``nohup``), it stays so.
+    """
     stopped = Event()
 
     def stop(number: int, frame: object) -> None:
@@ -70,7 +73,10 @@ def until_interrupted() -> Iterator[Event]:
             raise KeyboardInterrupt
         stopped.set()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    ends = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        ends.append(signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in ends}
     try:
         yield stopped
     finally:

@@ -22,6 +22,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
+from dlx.releases import DEFAULT, known_release, release
 from simulator.capture.access import credentials
 from simulator.capture.capture_errors import CaptureError, CaptureUnavailable
 from simulator.capture.connected import connected, exact_values
@@ -34,6 +35,7 @@ from simulator.definitions.secrets import redacted
 from simulator.record.recording import SECTIONS, TRACE, Recording, document_of, write_recording
 from simulator.record.server_objects import EVENT_EXCHANGE, Poll, ServerObjects
 from simulator.record.server_traffic import ServerTraffic
+from simulator.server.management.management_releases import api_of
 
 POLL_SECONDS = 1.0
 COUNTED_SECONDS = 5
@@ -48,9 +50,9 @@ _NEVER_SEEN = (
     "whether a delivery that came again was requeued or its channel was lost",
     "rejected deliveries whose dead letter nobody took, or that look the same, and dead letters that were lost",
     "whether a publisher declared a queue right before it published to it",
-    "polls by basic.get that found nothing, where RabbitMQ 3.8 runs, which does not count them",
     f"what the server counted in the last {COUNTED_SECONDS} s: acknowledgements, polls by basic.get, returned messages",
 )
+_SWITCHED_OFF = "the firehose was off, which somebody else switched off, such as another recording that ended"
 _NEVER_TRACED = (
     "which publishes were mandatory, beyond those that came back",
     "which publishes a full queue refused",
@@ -119,6 +121,11 @@ class _ServerRecorder:
         self._trace: CaptureFile | None = None
         self._failure: OSError | None = None
         self._gone = False
+        self._switched: ExitStack | None = None  # where it switches tracing on, and off again
+        self._left_on = False
+        self._seen_on = ""  # when tracing was last seen to be on
+        self._off_since: dict[str, str] = {}
+        self._unread: list[str] = []  # virtual hosts whose firehose could not be read
 
     def _visible_vhosts(self) -> list[Mapping[str, Any]]:
         """Return those that count. Raises ``CaptureUnavailable`` where the user may not see the one that was named."""
@@ -156,20 +163,22 @@ class _ServerRecorder:
         try:
             with ExitStack() as switched, exact_values():
                 if enable:
-                    switched.enter_context(tracing(self._url, names[0]))
+                    self._switched = switched
+                    self._left_on = switched.enter_context(tracing(self._url, names[0]))
+                self._seen_on = _clock_time()
                 traced += [str(each["name"]) for each in self._vhosts if enable or each.get("tracing")]
                 try:
                     for name in [*traced]:
                         self._start(partial(self._read_trace, name, traced))
                     self._start(self._read_events_there)
-                    self._go_on(seconds, poll_seconds, stop, on_poll, progress)
+                    self._go_on(seconds, poll_seconds, stop, on_poll, progress, traced)
                 except KeyboardInterrupt:
                     pass
                 finally:
                     self._ended.set()
                     for thread in self._threads:
                         thread.join()
-                self._polled_again()
+                self._polled_again(traced)
         except CaptureUnavailable as error:  # tracing could not be switched on, or not off again
             if not self._ended.is_set():
                 raise
@@ -198,7 +207,7 @@ class _ServerRecorder:
         at_us = _now_us()
         below = "" if self._vhost is None else f"/{quote(self._vhost, safe='')}"
         of_vhost = "" if self._vhost is None else f"vhosts{below}/"
-        columns = "name,vhost,durable,auto_delete,exclusive,arguments,message_stats"
+        columns = "name,vhost,durable,auto_delete,exclusive,arguments,messages,message_stats"
         poll = Poll(
             at_us=at_us,
             queues=self._asked(f"queues{below}?columns={columns}"),
@@ -218,10 +227,11 @@ class _ServerRecorder:
         stop: Callable[[], bool],
         on_poll: Callable[[], object],
         progress: Callable[[str, int], object],
+        traced: list[str],
     ) -> None:
         """Poll until it is over, or the server goes away."""
         began = time.monotonic()
-        while self._polled_again():
+        while self._polled_again(traced):
             on_poll()
             polled = time.monotonic()
             while (now := time.monotonic()) < polled + poll_seconds:
@@ -230,16 +240,31 @@ class _ServerRecorder:
                     return
                 time.sleep(min(_STOP_SECONDS, poll_seconds))
 
-    def _polled_again(self) -> bool:
+    def _polled_again(self, traced: list[str]) -> bool:
         """Poll, and return whether the server is still there."""
         if self._gone:
             return False
         try:
             self._poll()
+            self._see_tracing(traced)
         except CaptureUnavailable as error:
             self._gone = True
             self._unseen(f"what happened after {_clock_time()}, when the server went away: {error.problem}")
         return not self._gone
+
+    def _see_tracing(self, traced: list[str]) -> None:
+        """Note when somebody switched tracing off, and switch it on again where that was asked for."""
+        on = {str(each["name"]): each.get("tracing") for each in self._asked("vhosts")}
+        now = _clock_time()
+        for name in [each for each in traced if each in on]:
+            if not on[name]:
+                self._off_since.setdefault(name, self._seen_on)
+                if self._switched is None or self._ended.is_set():
+                    continue
+                self._left_on = self._switched.enter_context(tracing(self._url, name))
+            if name in self._off_since:
+                self._unseen(f"messages in {name} from {self._off_since.pop(name)} to {now}: {_SWITCHED_OFF}")
+        self._seen_on = now
 
     def _definitions(self) -> dict[str, Any]:
         """Return what else the server exports, without users and secrets."""
@@ -289,7 +314,8 @@ class _ServerRecorder:
                 self._unseen(f"messages in {vhost} after {_clock_time()}, when the firehose ended: {error.problem}")
             else:
                 traced.remove(vhost)
-                self._unseen(f"messages in {vhost}: its firehose could not be read: {error.problem}")
+                self._unread.append(vhost)
+                self._unseen(f"messages in {vhost}: its firehose could not be read: AMQP at {error}")
         finally:
             ready.set()
         if broken:
@@ -318,7 +344,7 @@ class _ServerRecorder:
                 command = "rabbitmq-plugins enable rabbitmq_event_exchange"
                 self._unseen(f"{between}: this user sees no exchange of events; `{command}` makes one")
         except CaptureUnavailable as error:
-            self._unseen(f"{between}, from {_clock_time()}: the events could not be read: {error.problem}")
+            self._unseen(f"{between}, from {_clock_time()}: the events could not be read: {error}")
         finally:
             ready.set()
 
@@ -347,13 +373,20 @@ class _ServerRecorder:
         self._objects.finish(recording, traced=traced)
         if traced:
             recording.not_seen += _NEVER_TRACED
-        untraced = [name for name in names if name not in traced]
+        for name, since in self._off_since.items():
+            self._unseen(f"messages in {name} after {since}: {_SWITCHED_OFF}")
+        if self._left_on:
+            command = f"rabbitmqctl trace_off -p {shlex.quote(names[0])}"
+            self._unseen(f"who switched tracing of {names[0]} on: it was on already, and it stays on ({command})")
+        untraced = [name for name in names if name not in (*traced, *self._unread)]
         if untraced:
             shown = ", ".join(untraced)
             recording.not_seen.append(
                 f"what was published in {shown}, and its keys, headers and expirations: the firehose was off; --enable "
                 f"switches it on while it records, `rabbitmqctl trace_on -p {shlex.quote(untraced[0])}` for good"
             )
+        if not api_of(release(known_release(recording.release) or DEFAULT)).nothings_counted:
+            self._unseen(f"polls by basic.get that found nothing: RabbitMQ {recording.release} does not count them")
         if unknown := self._traffic.unknown_confirms():
             recording.not_seen.append(
                 f"whether {unknown:,} publishes were confirmed: the server never counted their channels"

@@ -7,7 +7,7 @@ what comes and goes between polls; a poll that is not much later may still show 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -73,11 +73,14 @@ class ServerObjects:
         self._all_connections: list[ClientConnection] = []
         self._consumed: dict[tuple[str, str], RecordedQueue] = {}
         self._consumers: dict[tuple[str, str], tuple[str, str]] = {}  # the queue, by the channel's name and the tag
+        self._consumers_gone: dict[tuple[str, str], int] = {}  # as polls saw it
         self._channel_names: dict[str, str] = {}  # by Erlang process
         self._connection_names: dict[str, str] = {}
         self._told_us: dict[Hashable, int] = {}  # of what an event told
         self._counters = GrowingCounters(_COUNTED)
         self._returned = GrowingCounters(("return_unroutable",))
+        self._at_rest: dict[tuple[str, str], tuple[Mapping[str, Any], int]] = {}  # what a queue has, and since when
+        self._polled_us = 0
         self._polled = False
         self.confirming: set[ChannelName] = set()
         self.known_channels: set[ChannelName] = set()
@@ -95,6 +98,7 @@ class ServerObjects:
         self._see_consumers(poll.consumers, poll.at_us)
         self._counters.read({(each["vhost"], each["name"]): _stats(each) for each in poll.queues})
         self._returned.read({_channel_of(each): _stats(each) for each in poll.channels})
+        self._see_rest(poll.queues, poll.at_us)
         self._polled = True
 
     def _see_all(self, kind: Kind, found: Iterable[Mapping[str, Any]], at_us: int) -> None:
@@ -139,6 +143,17 @@ class ServerObjects:
                 self._consuming(key, (queue["vhost"], queue["name"]), int(each.get("prefetch_count") or 0))
         for key in [key for key in self._consumers if key not in seen and ("consumer", *key) not in self._told_us]:
             del self._consumers[key]
+            self._consumers_gone[key] = at_us
+
+    def _see_rest(self, found: Iterable[Mapping[str, Any]], at_us: int) -> None:
+        """Note since when the server counts nothing new of each queue, and how many messages are in it."""
+        before, self._at_rest, self._polled_us = self._at_rest, {}, at_us
+        for each in found:
+            key = each["vhost"], each["name"]
+            stats = _stats(each)
+            now = {"messages": each.get("messages"), **{name: stats.get(name, 0) for name in _COUNTED}}
+            known = before.get(key)
+            self._at_rest[key] = known if known is not None and known[0] == now else (now, at_us)
 
     # Events
 
@@ -203,6 +218,8 @@ class ServerObjects:
         if name is None:  # a channel that was open before: the next poll shows its consumers
             return
         key = name, str(fields["consumer_tag"])
+        if act == "created" and at_us <= self._consumers_gone.get(key, 0):
+            return  # polls saw it come and go before this event came
         self._told_us["consumer", *key] = at_us
         if act == "created":
             self._consuming(key, (fields["vhost"], fields["queue"]), int(fields["prefetch_count"]))
@@ -296,7 +313,32 @@ class ServerObjects:
         for key, counted in self._counters.totals.items():
             if counted.total():
                 _count(self.consumption(*key), counted, traced=key[0] in traced)
+        recording.not_seen += self._ended_unseen(watching)
         recording.consumed = [found for key, found in self._consumed.items() if key not in watching]
+
+    def _ended_unseen(self, watching: Collection[tuple[str, str]]) -> Iterator[str]:
+        """Yield of which queues deliveries ended in a way that nothing shows.
+
+        A delivery that is neither acknowledged nor given again once its queue is empty was rejected, or its message
+        left the queue after it was requeued. The counters of deliveries and of messages are not of the same moment:
+        only of a queue at rest are they known together.
+        """
+        for key, (now, since_us) in self._at_rest.items():
+            declared = self._declarations.get(("queue", *key))
+            once = declared is not None and declared.times <= 1  # the counters of a queue go with it
+            counted = self._counters.totals.get(key)
+            if counted is None or key in watching or not once:
+                continue
+            if now["messages"] != 0 or self._polled_us - since_us < STALE_US:
+                continue
+            by_hand = counted["deliver_get"] - counted["deliver_no_ack"] - counted["get_no_ack"]
+            unseen = by_hand - counted["ack"] - counted["redeliver"] - self.consumption(*key).rejected
+            if unseen > 0:
+                deliveries = f"{unseen:,} deliver{'y' if unseen == 1 else 'ies'} of {key[1]!r}"
+                yield (
+                    f"how {deliveries} ended, which nobody acknowledged: rejected, or requeued and then expired or "
+                    "purged; a queue without a dead-letter exchange shows no more"
+                )
 
     def _watching(self) -> set[tuple[str, str]]:
         """Return the queues of those who watch the server, as this recording does."""

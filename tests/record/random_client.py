@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pika
@@ -16,6 +17,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from simulator.record.live import record_server
 from simulator.record.recording import Declaration, Recording
+from simulator.record.server_objects import Poll, ServerObjects
 
 POLL_SECONDS = 0.25
 QUIET_TIMES = 3
@@ -25,20 +27,27 @@ _TOLD_LESS = {
     "timed_out", "dead_letters", "waiting", "failed",
 }  # fmt: skip
 MESSAGES = 40
+CHANNELS = 3  # of each client
 
 
 def recorded(
-    management_url: str, amqp_url: str, vhost: str, folder: Path, seeds: Sequence[int], *, counted_polls: int
+    management_url: str, amqp_url: str, vhost: str, folder: Path, seeds: Sequence[int], *, counts_empty: bool = True
 ) -> Recording:
-    """Record the clients of these seeds on a server, side by side."""
+    """Record the clients of these seeds on a server, side by side; ``counts_empty``: it counts empty basic.get."""
     folder.mkdir()
-    clients = [Client(amqp_url, seed, counted_polls) for seed in seeds]
+    clients = [Client(amqp_url, seed, counts_empty) for seed in seeds]
+    take = ServerObjects.polled
+
+    def polled(objects: ServerObjects, poll: Poll) -> None:
+        take(objects, poll)
+        for client in clients:
+            client.seen = poll
 
     def on_poll() -> None:
         for client in clients:
             client.polled.release()
 
-    with ThreadPoolExecutor(len(clients)) as pool:
+    with patch.object(ServerObjects, "polled", polled), ThreadPoolExecutor(len(clients)) as pool:
         runs = [pool.submit(client.run) for client in clients]
         found = record_server(
             management_url,
@@ -56,11 +65,14 @@ def recorded(
 
 
 class Client:
-    """What one seed does. ``polled`` is released by each poll of the recording."""
+    """What one seed does. ``polled`` is released by each poll of the recording; ``seen`` is what it found."""
 
-    def __init__(self, amqp_url: str, seed: int, counted_polls: int) -> None:
+    def __init__(self, amqp_url: str, seed: int, counts_empty: bool) -> None:
         self.polled = threading.Semaphore(0)
-        self._url, self._seed, self._counted_polls = amqp_url, seed, counted_polls
+        self.seen: Poll | None = None
+        self._url, self._seed, self._counts_empty = amqp_url, seed, counts_empty
+        self._acts: Counter[tuple[str, str]] = Counter()  # by the queue and the name of the server's counter
+        self._returned = self._confirming = 0
         self._draw = Random(seed)
         self._queues: list[str] = []
         self._keys: list[tuple[str, str]] = []
@@ -71,6 +83,41 @@ class Client:
             pass
         for _ in range(number):
             assert self.polled.acquire(timeout=30), "the recording does not poll"
+
+    def _until_counted(self) -> None:
+        """Wait until the recording has seen that the server counted all that this client did."""
+        while missing := self._uncounted():
+            assert self.polled.acquire(timeout=30), f"the recording ended, or does not poll, without {missing}"
+
+    def _uncounted(self) -> list[str]:
+        assert self.seen is not None
+        stats = {each["name"]: each.get("message_stats") or {} for each in self.seen.queues}
+        missing = [
+            f"{name} {times} of {queue}"
+            for (queue, name), times in self._acts.items()
+            if stats.get(queue, {}).get(name, 0) != times
+        ]
+        own = [
+            each["name"]
+            for each in self.seen.connections
+            if (each.get("client_properties") or {}).get("connection_name") == self._named("client")
+        ]
+        counted = [each for each in self.seen.channels if each["name"].rpartition(" (")[0] in own and "confirm" in each]
+        returned = sum((each.get("message_stats") or {}).get("return_unroutable", 0) for each in counted)
+        confirming = sum(each["confirm"] for each in counted)
+        if (len(counted), confirming, returned) != (CHANNELS, self._confirming, self._returned):
+            missing.append(f"{CHANNELS} channels, {self._confirming} with confirms, {self._returned} returned messages")
+        return missing
+
+    def _get(self, channel: BlockingChannel, queue: str) -> None:
+        method, _, _ = channel.basic_get(queue, auto_ack=True)
+        if method is not None:
+            self._acts[queue, "get_no_ack"] += 1
+        elif self._counts_empty:
+            self._acts[queue, "get_empty"] += 1
+
+    def _on_return(self, *_: Any) -> None:
+        self._returned += 1
 
     def _named(self, name: str) -> str:
         return f"{self._seed}-{name}"
@@ -89,8 +136,8 @@ class Client:
             for queue in self._draw.sample(self._queues, len(self._queues) - 1):
                 self._consume(connection, consumer, queue)
             for _ in range(self._draw.randint(0, 3)):
-                channel.basic_get(self._named("dead"), auto_ack=True)
-            self._polls(self._counted_polls)
+                self._get(channel, self._named("dead"))
+            self._until_counted()
             self._delete(channel)
             self._polls()
 
@@ -120,6 +167,9 @@ class Client:
         draw = self._draw
         if draw.random() < 0.5:
             channel.confirm_delivery()
+            self._confirming += 1
+        else:
+            channel.add_on_return_callback(self._on_return)
         body = self._named("body").encode()
         for number in range(MESSAGES):
             exchange, key = draw.choice(self._keys)
@@ -130,8 +180,11 @@ class Client:
                 expiration=draw.choice((None, None, "3600000", "7200000")),
                 delivery_mode=draw.choice((None, 1, 2)),
             )
-            with suppress(pika.exceptions.UnroutableError):
+            try:
                 channel.basic_publish(exchange, key, body, properties, mandatory=draw.random() < 0.3)
+            except pika.exceptions.UnroutableError:
+                self._returned += 1
+        channel.basic_qos()  # answered after all publishes: none comes after a delivery on another channel
 
     def _consume(self, connection: pika.BlockingConnection, channel: BlockingChannel, queue: str) -> None:
         """Consume until nothing comes any more; what becomes of a message depends on the seed and on its id."""
@@ -152,6 +205,7 @@ class Client:
                     properties.headers = {**(properties.headers or {}), "x-tries": tried + 1}
                     channel.basic_publish("", queue, body, properties)
                 channel.basic_ack(method.delivery_tag)
+                self._acts[queue, "ack"] += 1
 
         tag = channel.basic_consume(queue, on_message)
         quiet = 0

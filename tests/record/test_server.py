@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,7 @@ from simulator.cli.main import main
 from simulator.record.live import record_server
 from simulator.record.recorder import ApplicationRecorder
 from simulator.record.recording import DEFINITIONS, Recording, read_recording
+from simulator.record.server_objects import Poll, ServerObjects
 from simulator.server.in_process import Server
 from tests.record.random_client import recorded, told
 
@@ -31,7 +36,7 @@ def test_it_has_what_a_recorder_inside_the_broker_has(release: str, tmp_path: Pa
     inside: list[ApplicationRecorder] = []
     with simulator.serve(release=release, port=0, management_port=0) as server:
         server.run(lambda node: inside.append(ApplicationRecorder(node)))
-        outside = recorded(_url(server), server.amqp_url, "/", tmp_path / "recording", SEEDS, counted_polls=2)
+        outside = recorded(_url(server), server.amqp_url, "/", tmp_path / "recording", SEEDS)
         server.run(lambda node: inside[0].stop())
     assert told(outside) == told(inside[0].recording)
     by_key = {(each.exchange, each.routing_key): each for each in inside[0].recording.published}
@@ -170,6 +175,110 @@ def test_ctrl_c_ends_it_with_what_there_is(server: Server, tmp_path: Path) -> No
     assert not call(_url(server), "vhosts/%2F")["tracing"]
 
 
+@pytest.mark.parametrize("command", ["record", "capture"])
+def test_the_end_of_the_terminal_switches_tracing_off(command: str, server: Server, tmp_path: Path) -> None:
+    out = os.fspath(tmp_path / "out")
+    options = {
+        "record": ["--url", _url(server), "--enable", "--out", out],
+        "capture": ["--url", server.amqp_url, "--management-url", _url(server), "--out", f"{out}.jsonl"],
+    }
+    run = [sys.executable, "-m", "simulator.cli.main", command, *options[command]]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        _wait_until(lambda: _is_traced(server))
+        process.send_signal(signal.SIGHUP)
+        process.communicate(timeout=60)
+    assert process.returncode >= 0
+    assert not _is_traced(server)
+
+
+def test_tracing_that_was_on_already_stays_on_and_is_named(recording: Recorded) -> None:
+    call(_url(recording.server), "vhosts/%2F", method="PUT", body={"tracing": True})
+    found = recording.while_it(recording.publish, enable=True)
+    assert _clauses(found, "rabbitmqctl trace_off") == [
+        "who switched tracing of / on: it was on already, and it stays on (rabbitmqctl trace_off -p /)"
+    ]
+    assert _is_traced(recording.server)
+
+
+@pytest.mark.parametrize("enable", [True, False])
+def test_a_firehose_that_somebody_switches_off_is_named(recording: Recorded, enable: bool) -> None:
+    url = _url(recording.server)
+    call(url, "vhosts/%2F", method="PUT", body={"tracing": True})  # as another recording does
+
+    def switch_off_and_publish() -> None:
+        call(url, "vhosts/%2F", method="PUT", body={"tracing": False})
+        recording.polls()
+        recording.publish()
+
+    found = recording.while_it(switch_off_and_publish, enable=enable)
+    [clause] = _clauses(found, "somebody else switched off")
+    assert clause.startswith("messages in / from " if enable else "messages in / after ")
+    assert sum(each.times for each in found.published) == (3 if enable else 0)
+    assert not _clauses(found, "rabbitmqctl trace_off")
+    assert not _is_traced(recording.server)
+
+
+def test_amqp_that_does_not_answer_is_named(recording: Recorded) -> None:
+    found = recording.while_it(recording.polls, enable=True, amqp_url="amqp://guest:guest@127.0.0.1:1/")
+    assert "AMQP at 127.0.0.1:1/" in _clauses(found, "its firehose could not be read")[0]
+    assert not _clauses(found, "the firehose was off")
+
+
+@pytest.mark.parametrize("release", ["3.8", "4.3"])
+def test_only_a_release_that_does_not_count_them_misses_empty_polls(release: str, tmp_path: Path) -> None:
+    with simulator.serve(release, port=0, management_port=0) as server:
+        found = record_server(_url(server), tmp_path, seconds=0.1)
+    assert len(_clauses(found, "polls by basic.get that found nothing")) == (release == "3.8")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "stats", "messages", "unseen"),
+    [
+        (20, {"deliver_get": 6}, 0, ["how 6 deliveries of 'jobs' ended, which nobody acknowledged"]),
+        (20, {"deliver_get": 9, "ack": 4, "redeliver": 2, "get_no_ack": 2}, 0, ["how 1 delivery of 'jobs' ended"]),
+        (20, {"deliver_get": 6, "ack": 6}, 0, []),
+        (20, {"deliver_get": 6}, 1, []),  # which may be unacknowledged
+        (2, {"deliver_get": 6}, 0, []),  # whose acknowledgements the server may not have counted yet
+    ],
+)
+def test_deliveries_that_end_unseen_are_named(
+    seconds: int, stats: dict[str, int], messages: int, unseen: list[str]
+) -> None:
+    objects = ServerObjects(None, "own")
+    queue = {"name": "jobs", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}
+    polls = [(0, {}, 0), (1, stats, messages), (1 + seconds, stats, messages)]
+    for at_s, counted, there in polls:
+        queues = [{**queue, "message_stats": counted, "messages": there}]
+        objects.polled(
+            Poll(
+                at_us=at_s * 1_000_000,
+                queues=queues,
+                exchanges=[],
+                bindings=[],
+                connections=[],
+                channels=[],
+                consumers=[],
+            )
+        )
+    found = Recording(of="test", release="4.3", began_us=0)
+    objects.finish(found, traced=[])
+    assert len(found.not_seen) == len(unseen)
+    assert all(clause.startswith(start) for clause, start in zip(found.not_seen, unseen, strict=True))
+
+
+def test_a_consumer_whose_event_comes_late_counts_once() -> None:
+    objects = ServerObjects(None, "own")
+    objects.event("channel.created", {"pid": "<1>", "name": "a -> b (1)", "timestamp_in_ms": 1000})
+    there = [{"consumer_tag": "t", "channel_details": {"name": "a -> b (1)"}, "queue": {"vhost": "/", "name": "jobs"}}]
+    for at_us, consumers in ((1_100_000, there), (1_300_000, [])):
+        objects.polled(
+            Poll(at_us=at_us, queues=[], exchanges=[], bindings=[], connections=[], channels=[], consumers=consumers)
+        )
+    fields = {"channel": "<1>", "consumer_tag": "t", "vhost": "/", "queue": "jobs", "prefetch_count": 0}
+    objects.event("consumer.created", {**fields, "timestamp_in_ms": 1050})
+    assert objects.consumption("/", "jobs").consumers == 1
+
+
 def test_who_is_no_administrator_is_told_what_is_missing(recording: Recorded) -> None:
     url = _url(recording.server)
     call(url, "users/op", method="PUT", body={"password": "a-password", "tags": "management"})
@@ -232,6 +341,21 @@ def test_wrong_usage_says_what_would_be_right(
     printed = capsys.readouterr().err
     assert said in printed
     assert "a-password" not in printed
+
+
+def _clauses(found: Recording, text: str) -> list[str]:
+    return [clause for clause in found.not_seen if text in clause]
+
+
+def _is_traced(server: Server) -> bool:
+    return bool(call(_url(server), "vhosts/%2F")["tracing"])
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def _url(server: Server) -> str:
