@@ -7,15 +7,23 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from dlx.deaths import DELIVERY_LIMIT, MAXLEN, REJECTED
+from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from simulator.analysis.clients import Clients
 from simulator.analysis.findings import Basis, Finding
-from simulator.analysis.losses import REFUSED, REMOVED, Loss, cause, causes, published, ruled_out_by
+from simulator.analysis.losses import MISSING, REFUSED, REMOVED, UNROUTABLE, Loss, cause, causes, published, ruled_out_by
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Walk
 from simulator.events import Event
 from simulator.record.recording import RecordedLoss, RecordedQueue, Recording
-from simulator.record.seen_clients import clients_seen, counted, endings, is_consumed, messages, together
+from simulator.record.seen_clients import (
+    clients_seen,
+    counted,
+    counting_returns,
+    endings,
+    is_consumed,
+    messages,
+    together,
+)
 
 _OF_CONSUMERS = {
     "no-dlx-on-rejecting": REJECTED,
@@ -47,7 +55,8 @@ class Judge:
             else:
                 self._without[loss.vhost, loss.queue].append(loss)
         self._consumed = {(each.vhost, each.queue): each for each in recording.consumed}
-        self._seen = _as_seen(clients_seen(recording))
+        self._rules = snapshot.release
+        self._seen = _as_seen(clients_seen(recording, self._rules))
         self._published = Clients(publish=self._seen.publish)
         self._causes = self._causes_under(self._seen)
         self._causes_of_publishes = self._causes_under(self._published)
@@ -74,8 +83,11 @@ class Judge:
         losses = self._losses_of(finding)
         if not losses:
             return self._basis_of_object(finding)
+        by_limit = _OF_CONSUMERS.get(finding.name) == DELIVERY_LIMIT
         lost = {
-            place: each for place, each in enumerate(self._recording.lost) if any(_is_of(each, loss) for loss in losses)
+            place: each
+            for place, each in enumerate(self._recording.lost)
+            if (not by_limit or each.reason == DELIVERY_LIMIT) and any(self._is_of(each, loss) for loss in losses)
         }
         if lost:
             self.explained |= lost.keys()
@@ -85,6 +97,33 @@ class Judge:
             return "follows", f"{self._did(follows[0])}; nothing else is needed but time, or more messages"
         missing = min((list(self._missing(loss)) for loss in losses), key=len)
         return "assumed", f"it takes {together([takes for takes, _ in missing])}; {_has(has for _, has in missing)}"
+
+    def _is_of(self, lost: RecordedLoss, loss: Loss) -> bool:
+        """Return whether messages were lost in that way.
+
+        Lint takes messages to have no expiration. Where no queue takes the dead letters of a queue, those that expired
+        by their own are lost like the others.
+        """
+        if loss.fate == REFUSED:  # of which the full queue tells
+            return (lost.vhost, lost.queue, lost.reason) == (loss.vhost, loss.target, MAXLEN)
+        if (lost.vhost, lost.queue) != (loss.vhost, loss.queue):
+            return False
+        if loss.fate == REMOVED:
+            return lost.event == Event.PURGED and self._went_by_itself(loss)
+        own = lost.reason == EXPIRED and loss.fate in (UNROUTABLE, MISSING)
+        if lost.event == Event.PURGED or (lost.reason != loss.reason and not own):
+            return False
+        return (lost.event == Event.CYCLE_DROPPED) == (loss.fate == "cycle")
+
+    def _went_by_itself(self, loss: Loss) -> bool:
+        """Return whether a queue can have been deleted by ``x-expires`` or auto-delete, and not only by a client."""
+        there = self._recording.declared("queue", loss.vhost, loss.queue)
+        if there is None or there.gone_us is None:
+            return False
+        expires_ms = self._flows[loss.vhost].settings(loss.queue).expires_ms
+        if expires_ms is None:
+            return is_consumed(self._at(loss.vhost, loss.queue))
+        return there.first_us is None or there.gone_us - there.first_us >= expires_ms * 1_000
 
     def _losses_of(self, finding: Finding) -> list[Loss]:
         """Return the losses that a finding is about: that of its history, and its like from the same queue.
@@ -136,11 +175,14 @@ class Judge:
         ends = endings(consumed)
         if not ends:
             return f"{counted(consumed.deliveries, 'delivery')} from '{queue}', and not how they ended"
-        return f"{ends} of '{queue}', and {_NOT_DONE[reason]}"
+        not_done = _NOT_DONE[reason]
+        if reason == DELIVERY_LIMIT and consumed.requeued:
+            not_done = f"none that the delivery limit counts under {self._rules.name}"
+        return f"{ends} of '{queue}', and {not_done}"
 
     def _times(self, vhost: str, queue: str, reason: str) -> int:
         consumed = self._at(vhost, queue)
-        return consumed.rejected if reason == REJECTED else consumed.requeued + consumed.abandoned
+        return consumed.rejected if reason == REJECTED else counting_returns(consumed, self._rules)
 
     def _at(self, vhost: str, queue: str) -> RecordedQueue:
         return self._consumed.get((vhost, queue)) or RecordedQueue(vhost=vhost, queue=queue)
@@ -199,17 +241,6 @@ def _deaths(loss: Loss) -> Iterator[tuple[str, str]]:
     """Yield the queues in which a message dies until it is lost, each with the reason."""
     yield from ((hop.queue, hop.reason) for hop in loss.path)
     yield loss.queue, loss.reason
-
-
-def _is_of(lost: RecordedLoss, loss: Loss) -> bool:
-    """Return whether messages were lost in that way."""
-    if loss.fate == REFUSED:  # of which the full queue tells
-        return (lost.vhost, lost.queue, lost.reason) == (loss.vhost, loss.target, MAXLEN)
-    if (lost.vhost, lost.queue, lost.reason or "") != (loss.vhost, loss.queue, loss.reason):
-        return False
-    if (lost.event == Event.CYCLE_DROPPED) != (loss.fate == "cycle"):
-        return False
-    return (lost.event == Event.PURGED) == (loss.fate == REMOVED)
 
 
 def _happened(lost: list[RecordedLoss]) -> str:

@@ -173,6 +173,7 @@ class RecordedQueue(msgspec.Struct, kw_only=True):
         automatic: how many deliveries counted as acknowledged when they were sent.
         acked, rejected, requeued: how the others ended: ``basic.ack``; ``basic.reject`` or ``basic.nack`` without
             requeue; the same or ``basic.recover`` with requeue.
+        failed: how many of the requeued were returned by basic.reject, which is what the delivery limit of 4.3 counts.
         abandoned: how many went back because their channel or connection closed.
         republished: how many of the delivered messages a client published again.
         timed_out: how many channels the consumer timeout closed.
@@ -193,6 +194,7 @@ class RecordedQueue(msgspec.Struct, kw_only=True):
     acked: int = 0
     rejected: int = 0
     requeued: int = 0
+    failed: int = 0
     abandoned: int = 0
     republished: int = 0
     timed_out: int = 0

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+from dlx.releases import release
 from simulator.capture.journal import CaptureFile
 from simulator.capture.schema import Observation
 from simulator.cli.main import main
@@ -99,7 +100,8 @@ def test_a_refusal_alone_is_told_with_exit_code_1(tmp_path: Path, capsys: Captur
 @pytest.mark.parametrize(
     ("consumed", "basis", "words"),
     [
-        (did(acked=2, requeued=3), "follows", "consumers of 'work' returned 3"),
+        (did(acked=2, requeued=3, failed=3), "follows", "consumers of 'work' returned 3"),
+        (did(acked=5, requeued=3), "assumed", "and none that the delivery limit counts under 4.3"),
         (did(acked=4, abandoned=1), "follows", "consumers of 'work' returned 1"),
         (did(acked=5), "assumed", "5 acks of 'work', and nothing returned"),
         (did(), "assumed", "5 deliveries from 'work', and not how they ended"),
@@ -278,7 +280,7 @@ def test_what_is_stated_wins_over_what_was_seen(tmp_path: Path, capsys: Capture)
 
 def test_what_a_recording_cannot_know_stays_open(tmp_path: Path) -> None:
     folder = work(tmp_path / "app", consumed=did(), not_seen=["how deliveries ended"])
-    seen = clients_seen(read_recording(folder))
+    seen = clients_seen(read_recording(folder), release())
     assert seen.failures("/", "work") is None
     assert seen.consumes("/", "work")
 
@@ -289,7 +291,7 @@ def test_each_virtual_host_has_clients_of_its_own(tmp_path: Path) -> None:
         RecordedQueue(vhost="tenant*", queue="a[1]", entered=1, consumers=1, deliveries=1, acked=1),
     ]
     published = [RecordedPublishes(vhost="tenant*", exchange="", routing_key="a[1]", times=1)]
-    seen = clients_seen(read_recording(write(tmp_path / "app", consumed=consumed, published=published)))
+    seen = clients_seen(read_recording(write(tmp_path / "app", consumed=consumed, published=published)), release())
     assert seen.failures("/", "a[1]") == ("reject",)
     assert seen.failures("tenant*", "a[1]") == ()
     assert seen.failures("tenant-2", "a[1]") is None
@@ -377,3 +379,60 @@ def test_upgrade_says_what_was_seen_of_each_change(tmp_path: Path, capsys: Captu
     assert seen["quorum_delivery_limit_counts"] == expected
     assert "taken from" in found["recording"]
     assert "seen: 12 requeues" in printed(capsys, "upgrade", folder, "--to", "4.3")
+
+
+def lost(queue: str, reason: str | None, event: str, times: int = 5, **rest: Any) -> RecordedLoss:
+    return RecordedLoss(
+        vhost="/", event=event, queue=queue, reason=reason, exchange="", routing_key=queue, times=times, **rest
+    )
+
+
+def test_messages_that_expired_by_their_own_are_lost_by_the_wrong_key(tmp_path: Path, capsys: Capture) -> None:
+    nowhere = queue("work", type="quorum", dead_letter_exchange="", dead_letter_routing_key="nope")
+    folder = work(tmp_path / "app", queues=(nowhere,), lost=[lost("work", "expired", "unroutable")])
+    assert ("DLX003", "work", "seen") in findings(capsys, folder)
+    assert ("DLX010", "work", "assumed") in findings(capsys, folder)
+    assert not facts(capsys, folder)
+
+
+@pytest.mark.parametrize(
+    ("gone_us", "consumers", "basis"),
+    [(None, 1, "follows"), (1_200_000, 0, "assumed"), (1_200_000, 1, "seen")],
+)
+def test_only_an_auto_delete_queue_that_went_with_its_consumer_is_a_loss_seen(
+    tmp_path: Path, capsys: Capture, gone_us: int | None, consumers: int, basis: str
+) -> None:
+    consumed = [RecordedQueue(vhost="/", queue="work", entered=5, consumers=consumers, deliveries=consumers)]
+    folder = work(
+        tmp_path / "app", queues=({**queue("work"), "auto_delete": True},), gone_us=gone_us, consumed=consumed,
+        lost=[lost("work", None, "purged")],
+    )  # fmt: skip
+    assert findings(capsys, folder) == [("DLX023", "work", basis)]
+
+
+@pytest.mark.parametrize(("gone_us", "basis"), [(1_200_000, "follows"), (61_000_000, "seen")])
+def test_a_queue_that_a_client_deleted_did_not_expire(
+    tmp_path: Path, capsys: Capture, gone_us: int, basis: str
+) -> None:
+    folder = work(
+        tmp_path / "app", queues=(queue("work", expires=60_000),), gone_us=gone_us, consumed=did(),
+        lost=[lost("work", None, "purged")],
+    )  # fmt: skip
+    assert findings(capsys, folder) == [("DLX023", "work", basis)]
+
+
+def test_a_full_queue_that_refused_is_no_delivery_limit(tmp_path: Path, capsys: Capture) -> None:
+    to_full = queue("work", type="quorum", dead_letter_exchange="", dead_letter_routing_key="full")
+    folder = work(
+        tmp_path / "app", queues=(to_full, queue("full", max_length=2, overflow="reject-publish")),
+        consumed=did(rejected=5), lost=[lost("full", "maxlen", "dropped")],
+    )  # fmt: skip
+    assert findings(capsys, folder) == [("DLX014", "full", "seen"), ("DLX010", "work", "assumed")]
+
+
+def test_only_what_the_delivery_limit_counts_is_a_return_for_fuzz_and_explain(tmp_path: Path, capsys: Capture) -> None:
+    for name, failed, status in (("nacks", 0, 0), ("rejects", 8, 1)):
+        folder = work(tmp_path / name, consumed=did(acked=5, requeued=8, failed=failed))
+        printed(capsys, "fuzz", folder, "--seconds", "20", status=status)
+        text = printed(capsys, "explain", folder, "--publish", "", "work")
+        assert ("more than 3 failures (0 seen)" in text) == (not failed)
