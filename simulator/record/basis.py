@@ -10,7 +10,17 @@ import msgspec
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from simulator.analysis.clients import Clients
 from simulator.analysis.findings import Basis, Finding
-from simulator.analysis.losses import MISSING, REFUSED, REMOVED, UNROUTABLE, Loss, cause, causes, published, ruled_out_by
+from simulator.analysis.losses import (
+    MISSING,
+    REFUSED,
+    REMOVED,
+    UNROUTABLE,
+    Loss,
+    cause,
+    causes,
+    published,
+    ruled_out_by,
+)
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Walk
 from simulator.events import Event
@@ -63,7 +73,7 @@ class Judge:
         self.explained: set[int] = set()
 
     def _causes_under(self, clients: Clients) -> set[object]:
-        if not clients.publish:  # else anything would be published
+        if not clients.publish and self._recording.has_publishes:  # else anything would be published
             return set()
         publishes, _ = published(self._flows, clients)
         return set(causes(Walk(flow, vhost, publishes, clients) for vhost, flow in self._flows.items()))
@@ -77,7 +87,12 @@ class Judge:
     def judged(self, finding: Finding) -> Finding:
         """Return the finding with what it rests on."""
         basis, text = self._basis(finding)
-        return msgspec.structs.replace(finding, basis=basis, basis_text=text)
+        found = msgspec.structs.replace(finding, basis=basis, basis_text=text)
+        there = self._recording.declared("queue", finding.about.vhost, finding.about.name)
+        exclusive = there is not None and there.item.get("exclusive") is True
+        if basis == "assumed" and exclusive and any(map(self._used, self._losses_of(finding))):
+            return msgspec.structs.replace(found, severity="note")  # as queues for replies are used
+        return found
 
     def _basis(self, finding: Finding) -> tuple[Basis, str]:
         losses = self._losses_of(finding)
@@ -92,9 +107,14 @@ class Judge:
         if lost:
             self.explained |= lost.keys()
             return "seen", _happened(list(lost.values()))
-        follows = [loss for loss in losses if cause(loss) in self._causes]
+        follows = [
+            loss for loss in losses if cause(loss) in self._causes and self._came_in(loss) and not self._used(loss)
+        ]
         if follows:
             return "follows", f"{self._did(follows[0])}; nothing else is needed but time, or more messages"
+        used = list(filter(None, map(self._used, losses)))
+        if used:
+            return "assumed", f"it takes {used[0][0]}; {_has([used[0][1]])}"
         missing = min((list(self._missing(loss)) for loss in losses), key=len)
         return "assumed", f"it takes {together([takes for takes, _ in missing])}; {_has(has for _, has in missing)}"
 
@@ -125,6 +145,23 @@ class Judge:
             return is_consumed(self._at(loss.vhost, loss.queue))
         return there.first_us is None or there.gone_us - there.first_us >= expires_ms * 1_000
 
+    def _used(self, loss: Loss) -> tuple[str, str] | None:
+        """Return what a queue that goes by itself with messages takes, and what the recording has instead.
+
+        ``None`` where its consumers may have left it with messages.
+        """
+        consumed, there = self._at(loss.vhost, loss.queue), self._recording.declared("queue", loss.vhost, loss.queue)
+        expires_ms = self._flows[loss.vhost].settings(loss.queue).expires_ms
+        if loss.fate != REMOVED:
+            return None
+        if expires_ms is not None:
+            stays = consumed.consumers_max > 0 and (there is None or there.gone_us is None)
+            takes = f"{expires_ms:,} ms in which nobody uses '{loss.queue}'"
+            return (takes, f"{counted(consumed.consumers, 'consumer')} of it, and it stayed") if stays else None
+        if consumed.automatic and consumed.automatic == consumed.deliveries >= consumed.entered:
+            return f"a message in '{loss.queue}' when its last consumer leaves", f"{endings(consumed)}, of each message"
+        return None
+
     def _losses_of(self, finding: Finding) -> list[Loss]:
         """Return the losses that a finding is about: that of its history, and its like from the same queue.
 
@@ -138,9 +175,13 @@ class Judge:
             return shown
         return [each for told_of in dict.fromkeys(map(_told_of, shown)) for each in self._alike[told_of]]
 
+    def _came_in(self, loss: Loss) -> bool:
+        """Return whether messages came into the first queue of a loss; yes where their keys were recorded."""
+        return self._recording.has_publishes or self._at(loss.vhost, _first(loss)).entered > 0
+
     def _did(self, loss: Loss) -> str:
         """Say what clients did that the loss takes."""
-        first = loss.path[0].queue if loss.path else loss.queue
+        first = _first(loss)
         entered = self._at(loss.vhost, first).entered
         said = [f"{counted(entered, 'message')} came into '{first}'"] if entered else []
         for queue, reason in _deaths(loss):
@@ -151,10 +192,13 @@ class Judge:
     def _missing(self, loss: Loss) -> Iterator[tuple[str, str]]:
         """Yield what the loss takes that clients were not seen to do, each with what the recording has instead."""
         flow = self._flows[loss.vhost]
-        if cause(loss) not in self._causes_of_publishes:
+        came_in = self._came_in(loss) and cause(loss) in self._causes_of_publishes
+        if not came_in:
             to = f"exchange '{loss.publish.exchange}'" if loss.publish.exchange else "the default exchange"
             takes = f"a publish to {to} with a routing key like '{loss.publish.routing_key}'"
-            yield takes, f"{counted(messages(self._recording), 'message')}, and none that is routed like that"
+            count = counted(messages(self._recording), "message")
+            none = f"no message that came into '{_first(loss)}', and publishes were not recorded"
+            yield takes, f"{count}, and none that is routed like that" if self._recording.has_publishes else none
         found = False
         for queue, reason in dict.fromkeys(_deaths(loss)):
             if reason in _DOES and not self._times(loss.vhost, queue, reason):
@@ -162,7 +206,7 @@ class Judge:
                 yield f"a consumer of '{queue}' that {_DOES[reason]}", self._instead(loss.vhost, queue, reason)
         if loss.fate == REMOVED and not found and not is_consumed(self._at(loss.vhost, loss.queue)):
             yield f"a consumer of '{loss.queue}' that leaves", f"no consumer of '{loss.queue}'"
-        elif not found and cause(loss) in self._causes_of_publishes:
+        elif not found and came_in:
             line = ruled_out_by(loss, flow, self._seen)
             yield "something else of clients", self._seen.said(line) if line else "nothing that leads there"
 
@@ -214,7 +258,9 @@ class Judge:
             )
             if times:
                 return "follows", f"clients published {counted(times, 'message')} to it"
-            return "assumed", f"it takes messages to '{about.name}'; the recording has none from clients"
+            none = "the recording has none from clients"
+            has = none if self._recording.has_publishes else "publishes were not recorded"
+            return "assumed", f"it takes messages to '{about.name}'; {has}"
         return "follows", "it is so whatever clients do"
 
 
@@ -235,6 +281,11 @@ def _as_seen(clients: Clients) -> Clients:
 def _told_of(loss: Loss) -> tuple[str, str | None, str]:
     """Return what the losses of one finding have in common: the queue that is to blame, and the fate."""
     return loss.vhost, loss.target if loss.fate == REFUSED else loss.queue, loss.fate
+
+
+def _first(loss: Loss) -> str:
+    """Return the queue into which the message was published."""
+    return loss.path[0].queue if loss.path else loss.queue
 
 
 def _deaths(loss: Loss) -> Iterator[tuple[str, str]]:

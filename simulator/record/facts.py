@@ -47,7 +47,8 @@ class Recorded(msgspec.Struct, frozen=True):
     Attributes:
         of, release, command: as in ``Recording``.
         ms: how long it took; ``None`` while it goes on.
-        clients, messages: how many connected, and how many messages they published.
+        clients, messages: how many connected, and how many messages they published; ``None`` where publishes were not
+            recorded.
         not_seen: what it cannot know, in clauses.
         lost: the messages that were lost in it, of which nobody was told.
         facts: what it says on its own.
@@ -58,7 +59,7 @@ class Recorded(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
     ms: int | None
     clients: int
-    messages: int
+    messages: int | None
     not_seen: tuple[str, ...]
     lost: tuple[RecordedLoss, ...]
     facts: tuple[Fact, ...] = ()
@@ -69,7 +70,10 @@ class Recorded(msgspec.Struct, frozen=True):
         of = "the simulated broker" if self.of == "simulator" else self.of
         by = f", by `{' '.join(self.command)}`" if self.command else ""
         how_long = "" if self.ms is None else f" in {span(self.ms * 1_000)}"
-        who = f"{counted(self.messages, 'message')} of {counted(self.clients, 'client')}"
+        who = counted(self.clients, "client")
+        if self.messages is None:
+            return f"Recorded{how_long} on {of}{by}: {who}, and publishes were not recorded"
+        who = f"{counted(self.messages, 'message')} of {who}"
         return f"Recorded{how_long} on {of}{by}: {who}"
 
 
@@ -83,7 +87,7 @@ def recorded(recording: Recording, facts: Iterable[Fact] = ()) -> Recorded:
         tuple(recording.command),
         None if ended is None else (ended - recording.began_us) // 1_000,
         len(recording.connections),
-        messages(recording),
+        messages(recording) if recording.has_publishes else None,
         tuple(recording.not_seen),
         tuple(recording.lost),
         tuple(found),
@@ -158,11 +162,15 @@ def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
         if back:
             what = f"{counted(sum(each.returned for each in back), 'message')} to {to} with {_keys(back)}"
             yield Fact("returned", "warning", f"{what} reached no queue and went back to the publisher")
-        full = [each for each in found if each.refused]
+        full = [each for each in found if each.refused and not each.confirmed]
+        if full:
+            what = f"{counted(sum(each.refused for each in full), 'message')} to {to} with {_keys(full)}"
+            yield Fact("full", "error", f"a full queue refused {what}, and nobody was told: publish with confirms")
+        full = [each for each in found if each.refused and each.confirmed]
         if full:
             what = f"{counted(sum(each.refused for each in full), 'message')} to {to} with {_keys(full)}"
             yield Fact("full", "warning", f"a full queue refused {what} (basic.nack)")
-        again = [each for each in found if each.with_x_death]
+        again = [each for each in found if each.with_x_death and (release.client_deaths_continued or not each.counters)]
         if again:
             what = counted(sum(each.with_x_death for each in again), "message")
             counts_on = release.client_deaths_continued

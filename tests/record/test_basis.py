@@ -185,6 +185,7 @@ def test_what_became_of_publishes_is_told(tmp_path: Path, capsys: Capture) -> No
     assert told["unroutable"].endswith("Published by web (py-amqp 5.2.0)")
     assert "'b' reached no queue and went back" in told["returned"]
     assert "refused 3 messages" in told["full"]
+    assert "nobody was told" in told["full"]
     assert "an expiration of 10 to 900 ms" in told["expiration"]
 
 
@@ -436,3 +437,53 @@ def test_only_what_the_delivery_limit_counts_is_a_return_for_fuzz_and_explain(tm
         printed(capsys, "fuzz", folder, "--seconds", "20", status=status)
         text = printed(capsys, "explain", folder, "--publish", "", "work")
         assert ("more than 3 failures (0 seen)" in text) == (not failed)
+
+
+def test_publishes_that_were_not_recorded_are_no_sign_that_there_were_none(tmp_path: Path, capsys: Capture) -> None:
+    queues = (queue("work", message_ttl=500), queue("idle", message_ttl=500))
+    consumed = [RecordedQueue(vhost="/", queue="work", entered=5)]
+    not_seen = ["what was published in /, and its keys: the firehose was off"]
+    folder = work(tmp_path / "app", queues=queues, published=[], consumed=consumed, not_seen=not_seen)
+    assert findings(capsys, folder) == [("DLX002", "work", "follows"), ("DLX002", "idle", "assumed")]
+    text = printed(capsys, "lint", folder, "--all")
+    assert "2 clients, and publishes were not recorded." in text
+    assert "no message that came into 'idle', and publishes were not recorded" in text
+    assert "0 messages" not in text
+
+
+@pytest.mark.parametrize(("confirmed", "severity"), [(0, "error"), (5, "warning")])
+def test_a_refusal_of_which_nobody_is_told_loses_messages(
+    tmp_path: Path, capsys: Capture, confirmed: int, severity: str
+) -> None:
+    refused = RecordedPublishes(vhost="/", exchange="", routing_key="work", times=5, refused=3, confirmed=confirmed)
+    folder = work(tmp_path / "app", published=[refused])
+    (fact,) = report(capsys, "lint", folder)["recording"]["facts"]
+    assert (fact["kind"], fact["severity"], "basic.nack" in fact["text"]) == ("full", severity, confirmed > 0)
+
+
+def test_a_queue_with_a_consumer_does_not_expire(tmp_path: Path, capsys: Capture) -> None:
+    queues = (queue("work", expires=60_000),)
+    consumed = [RecordedQueue(vhost="/", queue="work", entered=5, consumers=1, consumers_max=1, deliveries=5, acked=5)]
+    folder = work(tmp_path / "app", queues=queues, consumed=consumed)
+    assert findings(capsys, folder) == [("DLX023", "work", "assumed")]
+    assert "it takes 60,000 ms in which nobody uses 'work'" in printed(capsys, "lint", folder)
+    folder = work(tmp_path / "gone", queues=queues, consumed=consumed, gone_us=61_000_000)
+    assert findings(capsys, folder) == [("DLX023", "work", "follows")]
+
+
+def test_a_queue_for_replies_is_no_error(tmp_path: Path, capsys: Capture) -> None:
+    replies = {**queue("work"), "auto_delete": True, "exclusive": True}
+    folder = work(tmp_path / "app", queues=(replies,), consumed=did(automatic=5))
+    (found,) = report(capsys, "lint", folder)["findings"]
+    assert (found["code"], found["severity"], found["basis"]) == ("DLX023", "note", "assumed")
+    printed(capsys, "lint", folder, "--fail-on", "lost", status=0)
+
+
+@pytest.mark.parametrize(("counters", "kinds"), [({}, ["x-death"]), ({"x-tries": 3}, [])])
+def test_x_death_of_messages_that_the_application_counts_itself_is_not_told(
+    tmp_path: Path, capsys: Capture, counters: dict[str, int], kinds: list[str]
+) -> None:
+    again = [RecordedPublishes(
+        vhost="/", exchange="", routing_key="work", times=3, republished=3, with_x_death=3, counters=counters
+    )]  # fmt: skip
+    assert [kind for kind, _ in facts(capsys, work(tmp_path / "app", published=again))] == kinds
