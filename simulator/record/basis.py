@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -24,7 +24,7 @@ from simulator.analysis.losses import (
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Walk
 from simulator.events import Event
-from simulator.record.recording import RecordedLoss, RecordedQueue, Recording
+from simulator.record.recording import STORY_MAX, RecordedLoss, RecordedQueue, Recording
 from simulator.record.seen_clients import (
     clients_seen,
     counted,
@@ -33,6 +33,7 @@ from simulator.record.seen_clients import (
     is_consumed,
     messages,
     together,
+    told_lost,
 )
 
 _OF_CONSUMERS = {
@@ -86,6 +87,10 @@ class Judge:
 
     def judged(self, finding: Finding) -> Finding:
         """Return the finding with what it rests on."""
+        lost = self._lost_like(finding)
+        if lost:
+            self.explained |= lost.keys()
+            return _with_losses(finding, list(lost.values()))
         basis, text = self._basis(finding)
         found = msgspec.structs.replace(finding, basis=basis, basis_text=text)
         there = self._recording.declared("queue", finding.about.vhost, finding.about.name)
@@ -98,15 +103,6 @@ class Judge:
         losses = self._losses_of(finding)
         if not losses:
             return self._basis_of_object(finding)
-        by_limit = _OF_CONSUMERS.get(finding.name) == DELIVERY_LIMIT
-        lost = {
-            place: each
-            for place, each in enumerate(self._recording.lost)
-            if (not by_limit or each.reason == DELIVERY_LIMIT) and any(self._is_of(each, loss) for loss in losses)
-        }
-        if lost:
-            self.explained |= lost.keys()
-            return "seen", _happened(list(lost.values()))
         follows = [
             loss for loss in losses if cause(loss) in self._causes and self._came_in(loss) and not self._used(loss)
         ]
@@ -117,6 +113,16 @@ class Judge:
             return "assumed", f"it takes {used[0][0]}; {_has([used[0][1]])}"
         missing = min((list(self._missing(loss)) for loss in losses), key=len)
         return "assumed", f"it takes {together([takes for takes, _ in missing])}; {_has(has for _, has in missing)}"
+
+    def _lost_like(self, finding: Finding) -> dict[int, RecordedLoss]:
+        """Return the recorded losses that a finding is about, by their place."""
+        losses = self._losses_of(finding)
+        by_limit = _OF_CONSUMERS.get(finding.name) == DELIVERY_LIMIT
+        return {
+            place: each
+            for place, each in enumerate(self._recording.lost)
+            if (not by_limit or each.reason == DELIVERY_LIMIT) and any(self._is_of(each, loss) for loss in losses)
+        }
 
     def _is_of(self, lost: RecordedLoss, loss: Loss) -> bool:
         """Return whether messages were lost in that way.
@@ -294,11 +300,15 @@ def _deaths(loss: Loss) -> Iterator[tuple[str, str]]:
     yield loss.queue, loss.reason
 
 
-def _happened(lost: list[RecordedLoss]) -> str:
+def _with_losses(finding: Finding, lost: list[RecordedLoss]) -> Finding:
     first = lost[0]
     to = f"exchange '{first.exchange}'" if first.exchange else "the default exchange"
-    what = counted(sum(each.times for each in lost), "message")
-    return f"{what} lost like this; the first, last published to {to} with routing key '{first.routing_key}'"
+    counts = Counter[str]()
+    for each in lost:
+        counts[each.reason or ""] += each.times
+    text = f"{told_lost(counts)}; the first, last published to {to} with routing key '{first.routing_key}'"
+    story = tuple(first.story[:STORY_MAX])
+    return msgspec.structs.replace(finding, basis="seen", basis_text=text, lost=dict(counts), story=story)
 
 
 def _has(instead: Iterable[str]) -> str:

@@ -12,12 +12,11 @@ from dlx.message_flow import MessageFlow
 from dlx.releases import Release
 from simulator.analysis.findings import SEVERITIES, Severity
 from simulator.events import Event
-from simulator.record.recording import RecordedLoss, RecordedPublishes, Recording
+from simulator.record.recording import STORY_MAX, RecordedLoss, RecordedPublishes, Recording
 from simulator.record.seen_clients import counted, messages, together
 from simulator.time_spans import span
 
 NAMED_MAX = 3
-STORY_MAX = 8
 Kind = Literal[
     "refused", "unroutable", "lost", "returned", "full", "x-death", "counter", "timed-out", "expiration"
 ]  # fmt: skip
@@ -29,7 +28,7 @@ class Fact(msgspec.Struct, frozen=True):
     """One fact of a recording.
 
     Attributes:
-        kind: what it is about; ``refused`` comes first.
+        kind: what it is about; losses come first, then ``refused``.
         severity: ``error`` where messages were lost, as for findings.
         text: the fact in a sentence.
         story: what happened to the first message, in sentences, where it was lost.
@@ -80,7 +79,9 @@ class Recorded(msgspec.Struct, frozen=True):
 def recorded(recording: Recording, facts: Iterable[Fact] = ()) -> Recorded:
     """Return what an answer says of the recording."""
     ended = recording.ended_us
-    found = sorted(facts, key=lambda each: (each.kind != "refused", SEVERITIES.index(each.severity)))
+    found = sorted(
+        facts, key=lambda each: (each.severity != "error", each.kind != "refused", SEVERITIES.index(each.severity))
+    )
     return Recorded(
         recording.of,
         recording.release,
@@ -157,7 +158,7 @@ def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
             what = f"{counted(count, 'message')} to {to} with {_keys(gone)} reached no queue"
             who = together(list(recording.clients_of([number for each in gone for number in each.connections])))
             by = f" Published by {who}" if who else ""
-            yield Fact("unroutable", "warning", f"{what}, and nobody was told: publish them as mandatory.{by}".strip())
+            yield Fact("unroutable", "error", f"{what}, and nobody was told: publish them as mandatory.{by}".strip())
         back = [each for each in found if each.returned]
         if back:
             what = f"{counted(sum(each.returned for each in back), 'message')} to {to} with {_keys(back)}"
@@ -190,7 +191,7 @@ def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
     gone_in_all = sum(each.times for each in recording.lost if each.queue is None)
     if gone_in_all > told:
         what = counted(gone_in_all - told, "message")
-        yield Fact("unroutable", "warning", f"{what} with further routing keys reached no queue, and nobody was told")
+        yield Fact("unroutable", "error", f"{what} with further routing keys reached no queue, and nobody was told")
 
 
 def _keys(found: list[RecordedPublishes]) -> str:

@@ -21,6 +21,8 @@ from simulator.files import write_whole
 from simulator.sources.reading import DEFINITIONS, RECORDING
 
 FORMAT = 1
+STORY_MAX = 8
+"""How many sentences of a story an answer tells."""
 TRACE = "trace.jsonl"
 FILES = (RECORDING, DEFINITIONS, TRACE)
 KEYS_MAX = 2_000

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from dlx.deaths import DELIVERY_LIMIT, MAXLEN
 from dlx.releases import Release, release
 from simulator.analysis.clients import NOTHING_STATED, Clients, Failure, Publishes, QueueClients
 from simulator.analysis.life import PredictedLife
@@ -17,6 +18,9 @@ from simulator.record.recording import RecordedQueue, Recording
 
 KEYS_MAX = 10
 _GIVEN_BACK = "delivery that a closed channel gave back"
+_LOST_BY = {
+    MAXLEN: "pushed out or refused", DELIVERY_LIMIT: "over the delivery limit", "": "removed with the queue"
+}  # fmt: skip
 _OF_QUEUES = ("consumers", "on_failure", "declare_before_publish")
 
 
@@ -212,6 +216,13 @@ def counted(count: int, what: str) -> str:
     if what.startswith("delivery"):
         return f"{count:,} deliveries{what.removeprefix('delivery')}"
     return f"{count:,} {what}s"
+
+
+def told_lost(lost: Mapping[str, int], queues: int = 1) -> str:
+    """Say how many messages were lost in how many queues, from the numbers by the reasons of their deaths."""
+    what = counted(sum(lost.values()), "message") + (f" in {queues:,} queues" if queues > 1 else "")
+    how = ", ".join(f"{times:,} {_LOST_BY.get(reason, reason)}" for reason, times in lost.items())
+    return f"{what} lost like this" + (f": {how}" if len(lost) > 1 else "")
 
 
 def messages(recording: Recording) -> int:

@@ -82,12 +82,14 @@ def test_seen_comes_before_what_follows_and_that_before_what_is_assumed(tmp_path
     assert "Not recorded: what other brokers got." in text
 
 
-def test_what_the_broker_refused_comes_first(tmp_path: Path, capsys: Capture) -> None:
+def test_losses_that_were_seen_come_first_then_what_the_broker_refused(tmp_path: Path, capsys: Capture) -> None:
     folder = celery(tmp_path / "app")
-    (kind, text), *_ = facts(capsys, folder)
-    assert kind == "refused"
+    (first, _), (kind, text), *_ = facts(capsys, folder)
+    assert (first, kind) == ("unroutable", "refused")
     assert text.startswith("queue.declare was refused to worker@host (py-amqp 5.2.0): 406 PRECONDITION_FAILED")
-    assert printed(capsys, "lint", folder).index("refused:") < printed(capsys, "lint", folder).index("DLX002")
+    told = printed(capsys, "lint", folder)
+    places = [told.index(each) for each in ("unroutable:", "seen: 3 messages", "refused:", "follows:")]
+    assert places == sorted(places)
 
 
 def test_a_refusal_alone_is_told_with_exit_code_1(tmp_path: Path, capsys: Capture) -> None:
@@ -231,7 +233,8 @@ def test_machines_are_told_the_basis(tmp_path: Path, capsys: Capture) -> None:
     assert suite.get("failures") == str(sum(case.find("failure") is not None for case in cases))
     assert any("Seen: 3 messages lost" in (each.text or "") for each in suite.iter("failure"))
     lines = printed(capsys, "lint", folder, "--format", "github").splitlines()
-    assert lines[0].startswith("::warning title=refused::queue.declare")
+    assert [line.split(" ")[0] for line in lines[:3]] == ["::error", "::error", "::warning"]
+    assert lines[2].startswith("::warning title=refused::queue.declare")
     assert any("%0AFollows: 140 messages" in each for each in lines)
 
 
@@ -487,3 +490,46 @@ def test_x_death_of_messages_that_the_application_counts_itself_is_not_told(
         vhost="/", exchange="", routing_key="work", times=3, republished=3, with_x_death=3, counters=counters
     )]  # fmt: skip
     assert [kind for kind, _ in facts(capsys, work(tmp_path / "app", published=again))] == kinds
+
+
+def test_equal_findings_add_up_what_was_lost_and_tell_what_happened(tmp_path: Path, capsys: Capture) -> None:
+    names = ("a", "b", "c")
+    folder = write(
+        tmp_path / "app",
+        queues=tuple(queue(n, type="quorum", dead_letter_exchange="", dead_letter_routing_key="no") for n in names),
+        published=[RecordedPublishes(vhost="/", exchange="", routing_key=name, times=9) for name in names],
+        lost=[
+            lost(name, reason, "unroutable", times, story=["It entered its queue.", "It was gone."])
+            for name, reason, times in zip(names, ("expired", "rejected", "expired"), (4, 6, 2), strict=True)
+        ],
+    )
+    text = printed(capsys, "lint", folder, "--select", "DLX003")
+    assert "seen (3 seen): 12 messages in 3 queues lost like this: 6 expired, 6 rejected" in text
+    assert "  what happened to the first:\n    It entered its queue.\n    It was gone." in text
+    assert "this loses a message" not in text
+    (found, *_) = report(capsys, "lint", folder, "--select", "DLX003")["findings"]
+    assert (found["lost"], found["story"][-1]) == ({"expired": 4}, "It was gone.")
+
+
+def test_a_baseline_does_not_hide_what_happened(tmp_path: Path, capsys: Capture) -> None:
+    before = work(tmp_path / "before")
+    (tmp_path / "known.json").write_text(printed(capsys, "lint", before, "--json"))
+    known = ("--baseline", str(tmp_path / "known.json"))
+    assert not findings(capsys, before, *known)
+    after = work(tmp_path / "after", lost=[lost("work", "delivery_limit", "dropped")])
+    assert findings(capsys, after, *known) == [("DLX002", "work", "seen")]
+
+
+def test_a_loss_that_was_seen_counts_as_lost_whatever_its_severity(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "dlx.toml").write_text('[lint.severity]\nDLX002 = "note"\n')
+    printed(capsys, "lint", work(tmp_path / "quiet"), "--fail-on", "lost", status=0)
+    folder = work(tmp_path / "app", lost=[lost("work", "delivery_limit", "dropped")])
+    printed(capsys, "lint", folder, "--fail-on", "lost", status=1)
+    gone = [RecordedPublishes(vhost="/", exchange="", routing_key="nope", times=5, unroutable=5)]
+    printed(capsys, "lint", work(tmp_path / "gone", published=gone), "--fail-on", "lost", status=1)
+
+
+def test_facts_are_counted(tmp_path: Path, capsys: Capture) -> None:
+    folder = write(tmp_path / "app", queues=(queue("plain"),), lost=[lost("plain", None, "purged")])
+    assert f"{folder}: 1 error in 1 queue under 4.3" in printed(capsys, "lint", folder)
+    assert printed(capsys, "lint", folder, "--statistics").split() == ["1", "error", "lost"]
