@@ -17,8 +17,11 @@ from simulator.record.seen_clients import counted, messages, together
 from simulator.time_spans import span
 
 NAMED_MAX = 3
+LOOP_MIN = 20
+"""More deliveries again than this for each message are told as a loop."""
 Kind = Literal[
-    "refused", "unroutable", "lost", "returned", "full", "x-death", "counter", "timed-out", "expiration"
+    "no-client", "refused", "unroutable", "lost", "returned", "full", "x-death", "counter", "timed-out", "loop",
+    "expiration",
 ]  # fmt: skip
 _LOOKED_FOR = 404
 """The code of what is not there: many clients ask whether it is."""
@@ -106,6 +109,7 @@ def facts_of(
     recording: Recording, release: Release, flows: Mapping[str, MessageFlow], unexplained: Iterable[RecordedLoss]
 ) -> Iterator[Fact]:
     """Yield what a recording says on its own; ``unexplained``: the losses that no finding is about."""
+    yield from _no_client(recording)
     yield from _refusals(recording)
     yield from _publishes(recording, release)
     for lost in unexplained:
@@ -120,6 +124,10 @@ def facts_of(
         if each.timed_out:
             closed = counted(each.timed_out, "channel")
             yield Fact("timed-out", "warning", f"the consumer timeout closed {closed} of consumers of {at}")
+        messages_delivered = max(each.deliveries - each.redeliveries, 1)
+        if each.redeliveries > LOOP_MIN * messages_delivered:
+            times = f"{each.deliveries:,} deliveries of {counted(messages_delivered, 'message')} left {at}"
+            yield Fact("loop", "warning", f"{times}: they were returned, and delivered again, over and over")
         flow = flows.get(each.vhost)
         limit = flow.settings(each.queue).delivery_limit if flow and each.queue in flow.topology.queues else None
         if each.republished and counters[each.vhost] and limit is not None:
@@ -132,6 +140,19 @@ def facts_of(
             )
 
 
+def _no_client(recording: Recording) -> Iterator[Fact]:
+    unknown = any(each.startswith("connections") for each in recording.not_seen)
+    if unknown or recording.published or any(each.number for each in recording.connections):
+        return
+    if recording.of == "simulator":
+        where = (
+            "the broker's address is in the variable AMQP_URL and others; --env sets those that the application reads"
+        )
+    else:
+        where = f"the application has to connect to {recording.of} while it is recorded"
+    yield Fact("no-client", "error", f"No client connected: {where}")
+
+
 _HOW = {Event.PURGED.value: "the queue was purged, deleted or expired"}
 
 
@@ -140,7 +161,8 @@ def _refusals(recording: Recording) -> Iterator[Fact]:
         who = together(list(recording.clients_of(each.connections))) or "a client"
         times = f", {each.times:,} times" if each.times > 1 else ""
         text = f"{each.method}{_in(each.vhost)} was refused to {who}: {each.code} {each.text}{times}"
-        yield Fact("refused", "note" if each.code == _LOOKED_FOR else "warning", text)
+        looked = each.code == _LOOKED_FOR and each.method != "basic.publish"  # which is gone with its message
+        yield Fact("refused", "note" if looked else "warning", text)
 
 
 def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:

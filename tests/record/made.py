@@ -70,7 +70,7 @@ def write(
     ]
     recording = Recording(
         release=release, declarations=declarations, began_us=1_000_000, ended_us=61_000_000,
-        connections=[CELERY, WEB], command=["celery", "worker"], **rest,
+        command=["celery", "worker"], **({"connections": [CELERY, WEB]} | rest),
     )  # fmt: skip
     folder.mkdir(exist_ok=True)
     server = {"rabbitmq_version": release, "vhosts": [{"name": "/"}]}

@@ -533,3 +533,35 @@ def test_facts_are_counted(tmp_path: Path, capsys: Capture) -> None:
     folder = write(tmp_path / "app", queues=(queue("plain"),), lost=[lost("plain", None, "purged")])
     assert f"{folder}: 1 error in 1 queue under 4.3" in printed(capsys, "lint", folder)
     assert printed(capsys, "lint", folder, "--statistics").split() == ["1", "error", "lost"]
+
+
+def test_that_no_client_connected_is_an_error_and_comes_first(tmp_path: Path, capsys: Capture) -> None:
+    folder = write(tmp_path / "app", connections=[])
+    ((kind, text),) = facts(capsys, folder)
+    assert (kind, text.startswith("No client connected: the broker's address is in AMQP_URL")) == (
+        "no-client", True,
+    )  # fmt: skip
+    printed(capsys, "lint", folder, "--fail-on", "lost", status=1)
+    server = write(tmp_path / "server", connections=[], of="http://localhost:15672")
+    assert "has to connect to http://localhost:15672" in printed(capsys, "lint", server, status=1)
+    unknown = ["connections and channels of other users: this user has no tag 'monitoring'"]
+    assert not facts(capsys, write(tmp_path / "user", connections=[], not_seen=unknown))
+
+
+@pytest.mark.parametrize(("redeliveries", "kinds"), [(40, []), (41, ["loop"])])
+def test_messages_that_are_returned_over_and_over_are_told(
+    tmp_path: Path, capsys: Capture, redeliveries: int, kinds: list[str]
+) -> None:
+    consumed = [RecordedQueue(
+        vhost="/", queue="work", consumers=1, deliveries=redeliveries + 2, redeliveries=redeliveries, acked=2
+    )]  # fmt: skip
+    assert [kind for kind, _ in facts(capsys, work(tmp_path / "app", consumed=consumed))] == kinds
+
+
+@pytest.mark.parametrize(("method", "severity"), [("basic.publish", "warning"), ("queue.declare", "note")])
+def test_a_publish_to_a_missing_exchange_is_more_than_a_look(
+    tmp_path: Path, capsys: Capture, method: str, severity: str
+) -> None:
+    refused = [RecordedRefusal(vhost="/", method=method, code=404, text="NOT_FOUND - no exchange 'shop'")]
+    (fact,) = report(capsys, "lint", work(tmp_path / "app", refusals=refused))["recording"]["facts"]
+    assert (fact["kind"], fact["severity"]) == ("refused", severity)
