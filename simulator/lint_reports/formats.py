@@ -260,7 +260,7 @@ def _visible(line: Text) -> Text:
 
 def _summary(linted: Linted, different: int) -> str:
     report, source, hidden = linted.report, linted.source, linted.known
-    counts = Counter(each.severity for each in (*linted.facts, *report.findings))
+    counts = Counter(each.severity for each in linted.facts) + Counter(each.severity for each in report.findings)
     found = ", ".join(f"{count} {_plural(severity, count)}" for severity, count in counts.items()) or "no findings"
     known = f"; {hidden} known from the baseline" if hidden else ""
     suppressed = f"; {len(linted.suppressed)} suppressed" if linted.suppressed else ""
