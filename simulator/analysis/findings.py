@@ -77,6 +77,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         place: where the object stands, if that is known.
         shape: the same for findings that are equal up to names; empty where nobody compared them.
         basis, basis_text: what it rests on where there is a recording, and in a phrase what the recording has.
+        lost, story: where a recording saw the loss, how many messages were lost, by the reason of their death, and what
+            happened to the first of them, in sentences.
         declared_by: the tests that declared the object, where tests did.
     """
 
@@ -92,6 +94,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     shape: str = ""
     basis: Basis = ""
     basis_text: str = ""
+    lost: Mapping[str, int] = {}
+    story: tuple[str, ...] = ()
     declared_by: tuple[str, ...] = ()
 
     @property
@@ -116,6 +120,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             "needs": self.needs,
             "shape": self.shape,
             **({"basis": self.basis, "basis_text": self.basis_text} if self.basis else {}),
+            **({"lost": self.lost, "story": self.story} if self.lost else {}),
             **({"declared_by": self.declared_by} if self.declared_by else {}),
         }
 

@@ -151,13 +151,13 @@ def fuzz(
         stated = NOTHING_STATED if path is None else read_config(path).clients
     given_clients = GivenClients(on_failure, declare_before_publish, republish_x_death)
     recording = read_recording_of(source)
-    clients = _with_recording(given_clients.over(stated), recording)
+    clients = _with_recording(given_clients.over(stated), recording, release)
     try:
         search = Search(definitions, name, release=release, discards=discards, clients=clients)
         if publishes:
             published = _published(search, publishes)
             if clients:
-                clients = _with_recording(given_clients.over(stated, publishes), recording)
+                clients = _with_recording(given_clients.over(stated, publishes), recording, release)
             search = Search(definitions, name, release=release, discards=discards, publishes=published, clients=clients)
     except DefinitionsError as error:
         raise DataError(str(error)) from error
@@ -207,13 +207,13 @@ def _definitions(source: Source, over: Source | None, given: str | None) -> tupl
     return (source if isinstance(source, Path) and over is None else read.document), release
 
 
-def _with_recording(stated: Clients, recording: Recording | None) -> Clients:
+def _with_recording(stated: Clients, recording: Recording | None, rules: str) -> Clients:
     """Return what is stated of clients, and what they did in the recording where nothing is stated."""
     if recording is None:
         return stated
     from simulator.record.seen_clients import clients_seen, laid_under
 
-    return laid_under(clients_seen(recording), stated)
+    return laid_under(clients_seen(recording, release_named(rules)), stated)
 
 
 def _number(value: float) -> float:

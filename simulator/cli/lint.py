@@ -159,7 +159,8 @@ def lint(
     findings; 1: findings; of several sources, the worst.
 
     Of the folder of a recording, each finding is seen (it happened), follows (clients did all that it takes) or is
-    assumed (clients were not seen to do that), in this order. What the broker refused to clients comes first.
+    assumed (clients were not seen to do that), in this order. Losses that were seen come first, with what the recording
+    tells of publishes, then what the broker refused to clients. --baseline leaves out no loss that was seen.
 
     A SOURCE that is a rules table of IBM MQ's dead-letter queue handler is linted as such: rules that are never
     reached, no rule for the rest, tries that cannot happen, messages that come back without end. So is an activemq.xml:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
+from operator import itemgetter
 from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
@@ -23,6 +24,7 @@ from simulator.analysis.lint.rule import RULES, LintRule
 from simulator.definitions import Place
 from simulator.files import is_url
 from simulator.record.facts import Fact, Recorded
+from simulator.record.seen_clients import told_lost
 from simulator.scenario.steps import AnyStep, History, Publish, changed, in_words
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold blue"}
@@ -73,8 +75,9 @@ class Linted(msgspec.Struct, frozen=True):
 
     @property
     def severities(self) -> list[Severity]:
-        """The severities of all that is told."""
-        return [*(each.severity for each in self.report.findings), *(each.severity for each in self.facts)]
+        """The severities of all that is told; a loss that was seen is an error."""
+        lost: list[Severity] = ["error"] * any(each.lost for each in self.report.findings)
+        return [*lost, *(each.severity for each in self.report.findings), *(each.severity for each in self.facts)]
 
     def place(self, finding: Finding) -> Place:
         """Return where the object of a finding stands; the top of the source where that is not known."""
@@ -107,7 +110,10 @@ def statistics(reports: Sequence[Linted]) -> str:
 def _counts(linted: Linted) -> str:
     counts = Counter((each.code, each.severity) for each in linted.report.findings)
     rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
-    return "".join(f"{count:>7,} {severity:<7} {code} {RULES[code].name}\n" for (code, severity), count in rows)
+    facts = Counter((each.severity, each.kind) for each in linted.facts)
+    lines = [f"{count:>7,} {severity:<7} {kind}\n" for (severity, kind), count in facts.items()]
+    lines += [f"{count:>7,} {severity:<7} {code} {RULES[code].name}\n" for (code, severity), count in rows]
+    return "".join(lines)
 
 
 def address(rule: LintRule) -> str:
@@ -136,9 +142,12 @@ def _lines(linted: Linted) -> list[Text]:
     lines = [] if linted.recorded is None else list(_of_recording(linted.recorded))
     alike = [[each] for each in report.findings] if linted.one_by_one else groups(report.findings)
     seen: set[str] = set()
-    for findings in alike:
-        lines += _told(findings, linted.told(findings[0]), see=findings[0].code not in seen)
-        seen.add(findings[0].code)
+    told = [(_rank(fact), _told_fact(fact)) for fact in linted.facts]
+    for findings in sorted(alike, key=lambda each: _rank(each[0])):
+        first = findings[0]
+        told.append((_rank(first), _told(findings, linted.told(first), see=first.code not in seen)))
+        seen.add(first.code)
+    lines += [line for _, lines_of in sorted(told, key=itemgetter(0)) for line in lines_of]
     lines.append(Text(_summary(linted, len(alike)), "bold"))
     assumed, unchecked = (_merged(said) for said in (report.assumed, report.unchecked))
     _, whole = linted.with_all
@@ -151,11 +160,18 @@ def _of_recording(recorded: Recorded) -> Iterator[Text]:
     for each in recorded.not_seen:
         yield _visible(Text(f"Not recorded: {each}."))
     yield Text("")
-    for fact in recorded.facts:
-        yield _visible(Text.assemble((fact.severity, _STYLES[fact.severity]), f" {fact.kind}: {fact.text}."))
-        for sentence in fact.story:
-            yield _visible(Text(f"    {sentence}"))
-        yield Text("")
+
+
+def _rank(told: Fact | Finding) -> int:
+    """Return the place of what is told: first losses that were seen, then other facts of the recording."""
+    if isinstance(told, Fact):
+        return 0 if told.severity == "error" else 1
+    return 0 if told.lost else 2
+
+
+def _told_fact(fact: Fact) -> list[Text]:
+    first = Text.assemble((fact.severity, _STYLES[fact.severity]), f" {fact.kind}: {fact.text}.")
+    return [_visible(line) for line in [first, *(Text(f"    {sentence}") for sentence in fact.story), Text("")]]
 
 
 def _merged(said: Sequence[str]) -> tuple[str, ...]:
@@ -194,7 +210,9 @@ def _told(alike: Sequence[Finding], place: str, *, see: bool) -> list[Text]:
     lines = [heading(finding, alike), *at, *_rests_on(alike)]
     lines += [Text(f"  declared by: {tests}")] if (tests := _declared_by(alike)) else []
     lines += [Text(f"  because: {finding.because}"), Text(f"  fix: {finding.fix}")]
-    if finding.history and finding.severity != "note":
+    if finding.story:
+        lines += [Text("  what happened to the first:"), *(Text(f"    {sentence}") for sentence in finding.story)]
+    elif finding.history and finding.severity != "note":
         steps = in_words(_joined(finding.history))
         more = [f"... {len(steps) - _HISTORY_MAX} more steps"] if len(steps) > _HISTORY_MAX else []
         lines.append(Text(f"  this loses a message, and needs {finding.needs}:"))
@@ -210,7 +228,9 @@ def _rests_on(alike: Sequence[Finding]) -> Iterator[Text]:
     if first.basis:
         counts = Counter(each.basis for each in alike)
         of = "" if len(alike) == 1 else f" ({', '.join(f'{counts[each]} {each}' for each in BASES if counts[each])})"
-        yield Text(f"  {first.basis}{of}: {first.basis_text}")
+        lost = [each.lost for each in alike if each.lost]
+        text = told_lost(sum(map(Counter, lost), Counter()), len(lost)) if len(lost) > 1 else first.basis_text
+        yield Text(f"  {first.basis}{of}: {text}")
 
 
 def _declared_by(findings: Sequence[Finding]) -> str:
@@ -240,7 +260,7 @@ def _visible(line: Text) -> Text:
 
 def _summary(linted: Linted, different: int) -> str:
     report, source, hidden = linted.report, linted.source, linted.known
-    counts = Counter(each.severity for each in report.findings)
+    counts = Counter(each.severity for each in linted.facts) + Counter(each.severity for each in report.findings)
     found = ", ".join(f"{count} {_plural(severity, count)}" for severity, count in counts.items()) or "no findings"
     known = f"; {hidden} known from the baseline" if hidden else ""
     suppressed = f"; {len(linted.suppressed)} suppressed" if linted.suppressed else ""
@@ -402,18 +422,21 @@ _GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
 
 def _github(reports: Sequence[Linted], several: bool) -> str:
     facts = [
-        f"::{_GITHUB[fact.severity]} title={fact.kind}::{_escaped(fact.text)}"
+        (_rank(fact), f"::{_GITHUB[fact.severity]} title={fact.kind}::{_escaped(fact.text)}")
         for linted in reports
         for fact in linted.facts
     ]
     lines = facts + [
-        f"::{_GITHUB[each.severity]} file={_escaped(place.file, property=True)},"
-        f"line={place.line},title={each.code} {each.name}::" + _escaped(_addressed(place, each))
+        (
+            _rank(each),
+            f"::{_GITHUB[each.severity]} file={_escaped(place.file, property=True)},"
+            f"line={place.line},title={each.code} {each.name}::" + _escaped(_addressed(place, each)),
+        )
         for linted in reports
         for each in linted.report.findings
         for place in [linted.place(each)]
     ]
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{line}\n" for _, line in sorted(lines, key=itemgetter(0)))
 
 
 def _escaped(text: str, *, property: bool = False) -> str:

@@ -176,7 +176,7 @@ def reported(
             continue
         if reason is not None:
             suppressed.append(Suppressed(each, reason))
-        elif key_of(each) in old:
+        elif key_of(each) in old and each.basis != "seen":
             hidden += 1
         else:
             told.append(project.judged(each))

@@ -12,14 +12,16 @@ from dlx.message_flow import MessageFlow
 from dlx.releases import Release
 from simulator.analysis.findings import SEVERITIES, Severity
 from simulator.events import Event
-from simulator.record.recording import RecordedLoss, RecordedPublishes, Recording
+from simulator.record.recording import STORY_MAX, RecordedLoss, RecordedPublishes, Recording
 from simulator.record.seen_clients import counted, messages, together
 from simulator.time_spans import span
 
 NAMED_MAX = 3
-STORY_MAX = 8
+LOOP_MIN = 20
+"""More deliveries again than this for each message are told as a loop."""
 Kind = Literal[
-    "refused", "unroutable", "lost", "returned", "full", "x-death", "counter", "timed-out", "expiration"
+    "no-client", "refused", "unroutable", "lost", "returned", "full", "x-death", "counter", "timed-out", "loop",
+    "expiration",
 ]  # fmt: skip
 _LOOKED_FOR = 404
 """The code of what is not there: many clients ask whether it is."""
@@ -29,7 +31,7 @@ class Fact(msgspec.Struct, frozen=True):
     """One fact of a recording.
 
     Attributes:
-        kind: what it is about; ``refused`` comes first.
+        kind: what it is about; losses come first, then ``refused``.
         severity: ``error`` where messages were lost, as for findings.
         text: the fact in a sentence.
         story: what happened to the first message, in sentences, where it was lost.
@@ -47,7 +49,8 @@ class Recorded(msgspec.Struct, frozen=True):
     Attributes:
         of, release, command: as in ``Recording``.
         ms: how long it took; ``None`` while it goes on.
-        clients, messages: how many connected, and how many messages they published.
+        clients, messages: how many connected, and how many messages they published; ``None`` where publishes were not
+            recorded.
         not_seen: what it cannot know, in clauses.
         lost: the messages that were lost in it, of which nobody was told.
         facts: what it says on its own.
@@ -58,7 +61,7 @@ class Recorded(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
     ms: int | None
     clients: int
-    messages: int
+    messages: int | None
     not_seen: tuple[str, ...]
     lost: tuple[RecordedLoss, ...]
     facts: tuple[Fact, ...] = ()
@@ -69,21 +72,26 @@ class Recorded(msgspec.Struct, frozen=True):
         of = "the simulated broker" if self.of == "simulator" else self.of
         by = f", by `{' '.join(self.command)}`" if self.command else ""
         how_long = "" if self.ms is None else f" in {span(self.ms * 1_000)}"
-        who = f"{counted(self.messages, 'message')} of {counted(self.clients, 'client')}"
+        who = counted(self.clients, "client")
+        if self.messages is None:
+            return f"Recorded{how_long} on {of}{by}: {who}, and publishes were not recorded"
+        who = f"{counted(self.messages, 'message')} of {who}"
         return f"Recorded{how_long} on {of}{by}: {who}"
 
 
 def recorded(recording: Recording, facts: Iterable[Fact] = ()) -> Recorded:
     """Return what an answer says of the recording."""
     ended = recording.ended_us
-    found = sorted(facts, key=lambda each: (each.kind != "refused", SEVERITIES.index(each.severity)))
+    found = sorted(
+        facts, key=lambda each: (each.severity != "error", each.kind != "refused", SEVERITIES.index(each.severity))
+    )
     return Recorded(
         recording.of,
         recording.release,
         tuple(recording.command),
         None if ended is None else (ended - recording.began_us) // 1_000,
         len(recording.connections),
-        messages(recording),
+        messages(recording) if recording.has_publishes else None,
         tuple(recording.not_seen),
         tuple(recording.lost),
         tuple(found),
@@ -101,6 +109,7 @@ def facts_of(
     recording: Recording, release: Release, flows: Mapping[str, MessageFlow], unexplained: Iterable[RecordedLoss]
 ) -> Iterator[Fact]:
     """Yield what a recording says on its own; ``unexplained``: the losses that no finding is about."""
+    yield from _no_client(recording)
     yield from _refusals(recording)
     yield from _publishes(recording, release)
     for lost in unexplained:
@@ -115,6 +124,10 @@ def facts_of(
         if each.timed_out:
             closed = counted(each.timed_out, "channel")
             yield Fact("timed-out", "warning", f"the consumer timeout closed {closed} of consumers of {at}")
+        messages_delivered = max(each.deliveries - each.redeliveries, 1)
+        if each.redeliveries > LOOP_MIN * messages_delivered:
+            times = f"{each.deliveries:,} deliveries of {counted(messages_delivered, 'message')} left {at}"
+            yield Fact("loop", "warning", f"{times}: they were returned, and delivered again, over and over")
         flow = flows.get(each.vhost)
         limit = flow.settings(each.queue).delivery_limit if flow and each.queue in flow.topology.queues else None
         if each.republished and counters[each.vhost] and limit is not None:
@@ -127,6 +140,19 @@ def facts_of(
             )
 
 
+def _no_client(recording: Recording) -> Iterator[Fact]:
+    unknown = any(each.startswith("connections") for each in recording.not_seen)
+    if unknown or recording.published or any(each.number for each in recording.connections):
+        return
+    if recording.of == "simulator":
+        where = (
+            "the broker's address is in the variable AMQP_URL and others; --env sets those that the application reads"
+        )
+    else:
+        where = f"the application has to connect to {recording.of} while it is recorded"
+    yield Fact("no-client", "error", f"No client connected: {where}")
+
+
 _HOW = {Event.PURGED.value: "the queue was purged, deleted or expired"}
 
 
@@ -135,7 +161,8 @@ def _refusals(recording: Recording) -> Iterator[Fact]:
         who = together(list(recording.clients_of(each.connections))) or "a client"
         times = f", {each.times:,} times" if each.times > 1 else ""
         text = f"{each.method}{_in(each.vhost)} was refused to {who}: {each.code} {each.text}{times}"
-        yield Fact("refused", "note" if each.code == _LOOKED_FOR else "warning", text)
+        looked = each.code == _LOOKED_FOR and each.method != "basic.publish"  # which is gone with its message
+        yield Fact("refused", "note" if looked else "warning", text)
 
 
 def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
@@ -153,16 +180,20 @@ def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
             what = f"{counted(count, 'message')} to {to} with {_keys(gone)} reached no queue"
             who = together(list(recording.clients_of([number for each in gone for number in each.connections])))
             by = f" Published by {who}" if who else ""
-            yield Fact("unroutable", "warning", f"{what}, and nobody was told: publish them as mandatory.{by}".strip())
+            yield Fact("unroutable", "error", f"{what}, and nobody was told: publish them as mandatory.{by}".strip())
         back = [each for each in found if each.returned]
         if back:
             what = f"{counted(sum(each.returned for each in back), 'message')} to {to} with {_keys(back)}"
             yield Fact("returned", "warning", f"{what} reached no queue and went back to the publisher")
-        full = [each for each in found if each.refused]
+        full = [each for each in found if each.refused and not each.confirmed]
+        if full:
+            what = f"{counted(sum(each.refused for each in full), 'message')} to {to} with {_keys(full)}"
+            yield Fact("full", "error", f"a full queue refused {what}, and nobody was told: publish with confirms")
+        full = [each for each in found if each.refused and each.confirmed]
         if full:
             what = f"{counted(sum(each.refused for each in full), 'message')} to {to} with {_keys(full)}"
             yield Fact("full", "warning", f"a full queue refused {what} (basic.nack)")
-        again = [each for each in found if each.with_x_death]
+        again = [each for each in found if each.with_x_death and (release.client_deaths_continued or not each.counters)]
         if again:
             what = counted(sum(each.with_x_death for each in again), "message")
             counts_on = release.client_deaths_continued
@@ -182,7 +213,7 @@ def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
     gone_in_all = sum(each.times for each in recording.lost if each.queue is None)
     if gone_in_all > told:
         what = counted(gone_in_all - told, "message")
-        yield Fact("unroutable", "warning", f"{what} with further routing keys reached no queue, and nobody was told")
+        yield Fact("unroutable", "error", f"{what} with further routing keys reached no queue, and nobody was told")
 
 
 def _keys(found: list[RecordedPublishes]) -> str:

@@ -32,7 +32,7 @@ from simulator.capture.live import tracing
 from simulator.capture.management_api import ManagementError, call, server_of
 from simulator.capture.schema import Observation
 from simulator.definitions.secrets import redacted
-from simulator.record.recording import SECTIONS, TRACE, Recording, document_of, write_recording
+from simulator.record.recording import NOT_PUBLISHED, SECTIONS, TRACE, Recording, document_of, write_recording
 from simulator.record.server_objects import EVENT_EXCHANGE, Poll, ServerObjects
 from simulator.record.server_traffic import ServerTraffic
 from simulator.server.management.management_releases import api_of
@@ -382,7 +382,7 @@ class _ServerRecorder:
         if untraced:
             shown = ", ".join(untraced)
             recording.not_seen.append(
-                f"what was published in {shown}, and its keys, headers and expirations: the firehose was off; --enable "
+                f"{NOT_PUBLISHED} {shown}, and its keys, headers and expirations: the firehose was off; --enable "
                 f"switches it on while it records, `rabbitmqctl trace_on -p {shlex.quote(untraced[0])}` for good"
             )
         if not api_of(release(known_release(recording.release) or DEFAULT)).nothings_counted:

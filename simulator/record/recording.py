@@ -21,6 +21,8 @@ from simulator.files import write_whole
 from simulator.sources.reading import DEFINITIONS, RECORDING
 
 FORMAT = 1
+STORY_MAX = 8
+"""How many sentences of a story an answer tells."""
 TRACE = "trace.jsonl"
 FILES = (RECORDING, DEFINITIONS, TRACE)
 MANAGEMENT_API = 0  # the number of the connections that the management API has
@@ -28,6 +30,9 @@ KEYS_MAX = 2_000
 """How many exchanges and keys are listed in ``published``."""
 DELIVERIES_REMEMBERED = 10_000
 """How many deliveries may be recognised when clients publish them again."""
+
+NOT_PUBLISHED = "what was published in"
+"""How the clause in ``not_seen`` begins where publishes were not recorded."""
 
 Kind = Literal["queue", "exchange", "binding"]
 SECTIONS: Mapping[Kind, str] = {"exchange": "exchanges", "queue": "queues", "binding": "bindings"}
@@ -261,6 +266,11 @@ class Recording(msgspec.Struct, kw_only=True):
     def declared(self, kind: Kind, vhost: str, name: str) -> Declaration | None:
         """Return the queue, exchange or binding of that name, if it was ever there."""
         return next((d for d in self.declarations if (d.kind, d.vhost, d.name) == (kind, vhost, name)), None)
+
+    @property
+    def has_publishes(self) -> bool:
+        """Whether publishes were recorded, as far as there were any."""
+        return bool(self.published) or not any(each.startswith(NOT_PUBLISHED) for each in self.not_seen)
 
     def clients_of(self, numbers: list[int]) -> Iterator[str]:
         """Yield which client libraries are behind these connections, each once: ``name (product version)``."""

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from dlx.deaths import DELIVERY_LIMIT, MAXLEN
+from dlx.releases import Release, release
 from simulator.analysis.clients import NOTHING_STATED, Clients, Failure, Publishes, QueueClients
 from simulator.analysis.life import PredictedLife
 from simulator.analysis.upgrade.questions import MessagesConcerned
@@ -16,6 +18,9 @@ from simulator.record.recording import RecordedQueue, Recording
 
 KEYS_MAX = 10
 _GIVEN_BACK = "delivery that a closed channel gave back"
+_LOST_BY = {
+    MAXLEN: "pushed out or refused", DELIVERY_LIMIT: "over the delivery limit", "": "removed with the queue"
+}  # fmt: skip
 _OF_QUEUES = ("consumers", "on_failure", "declare_before_publish")
 
 
@@ -45,10 +50,11 @@ class SeenClients(Clients, frozen=True, forbid_unknown_fields=True):
         return f"{self.lines[line]} ({self.recorded.get(line, line)})"
 
 
-def clients_seen(recording: Recording) -> SeenClients:
+def clients_seen(recording: Recording, rules: Release) -> SeenClients:
     """Return what clients did: who consumed, how deliveries ended, and what was published that a queue took.
 
-    What the recording cannot know stays open: how consumers fail where no delivery is known to have ended.
+    What the recording cannot know stays open: how consumers fail where no delivery is known to have ended. A return
+    that the delivery limit does not count under ``rules`` is no failure.
     """
     lines: dict[str, str] = {}
     queues = []
@@ -56,7 +62,7 @@ def clients_seen(recording: Recording) -> SeenClients:
     hosts = {vhost for vhost, _, _ in known} | {each.vhost for each in recording.published}
     pattern = {vhost: escape(vhost) if len(hosts) > 1 else "*" for vhost in hosts}
     for place, (vhost, name, consumed) in enumerate(known):
-        found, because = _of_queue(consumed)
+        found, because = _of_queue(consumed, rules)
         queues.append(QueueClients(escape(name), pattern[vhost], **found))
         lines |= {f"clients.queue[{place}].{field}": f"recorded: {text}" for field, text in because.items()}
     keys: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -102,7 +108,7 @@ def _queues(recording: Recording) -> Iterator[tuple[str, str, RecordedQueue]]:
     yield from ((vhost, name, each) for (vhost, name), each in known.items())
 
 
-def _of_queue(consumed: RecordedQueue) -> tuple[dict[str, Any], dict[str, str]]:
+def _of_queue(consumed: RecordedQueue, rules: Release) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the fields of ``QueueClients`` that the recording shows, and what it has for each."""
     found: dict[str, Any] = {}
     because: dict[str, str] = {}
@@ -110,7 +116,9 @@ def _of_queue(consumed: RecordedQueue) -> tuple[dict[str, Any], dict[str, str]]:
         found["consumers"], because["consumers"] = "none", f"no consumer of '{consumed.queue}'"
     elif endings(consumed):
         failures: dict[Failure, int] = {
-            "reject": consumed.rejected, "requeue": consumed.requeued, "crash": consumed.abandoned
+            "reject": consumed.rejected,
+            "requeue": counting_returns(consumed, rules) - consumed.abandoned,
+            "crash": consumed.abandoned,
         }  # fmt: skip
         found["on_failure"] = tuple(each for each, times in failures.items() if times)
         because["on_failure"] = f"{endings(consumed)} of '{consumed.queue}'"
@@ -134,6 +142,10 @@ def with_seen(life: PredictedLife, recording: Recording) -> PredictedLife:
             "requeue, nack or crash": consumed.requeued + consumed.abandoned,
         }
         seen = tuple(msgspec.structs.replace(one, seen=did.get(one.outcome)) for one in each.possibilities)
+        counting = counting_returns(consumed, release(life.release))
+        if counting < consumed.requeued + consumed.abandoned:
+            told = f"failures ({counting:,} seen)"
+            seen = tuple(msgspec.structs.replace(one, then=one.then.replace("failures", told, 1)) for one in seen)
         missing.append(msgspec.structs.replace(each, possibilities=seen))
     return msgspec.structs.replace(life, missing=tuple(missing))
 
@@ -170,6 +182,12 @@ def is_consumed(consumed: RecordedQueue) -> bool:
     return bool(consumed.consumers or consumed.gets or consumed.deliveries)
 
 
+def counting_returns(consumed: RecordedQueue, rules: Release) -> int:
+    """Return how many of the returned deliveries a delivery limit counts."""
+    requeued = consumed.failed if rules.quorum_delivery_limit_counts == "failures" else consumed.requeued
+    return requeued + consumed.abandoned
+
+
 def endings(consumed: RecordedQueue) -> str:
     """Say how deliveries ended, in a phrase such as ``132 acks and 4 rejects``; empty where none is known to have."""
     found = [
@@ -198,6 +216,13 @@ def counted(count: int, what: str) -> str:
     if what.startswith("delivery"):
         return f"{count:,} deliveries{what.removeprefix('delivery')}"
     return f"{count:,} {what}s"
+
+
+def told_lost(lost: Mapping[str, int], queues: int = 1) -> str:
+    """Say how many messages were lost in how many queues, from the numbers by the reasons of their deaths."""
+    what = counted(sum(lost.values()), "message") + (f" in {queues:,} queues" if queues > 1 else "")
+    how = ", ".join(f"{times:,} {_LOST_BY.get(reason, reason)}" for reason, times in lost.items())
+    return f"{what} lost like this" + (f": {how}" if len(lost) > 1 else "")
 
 
 def messages(recording: Recording) -> int:

@@ -41,9 +41,12 @@ def binding(source: str, destination: str, key: str, vhost: str = "/") -> dict[s
     }  # fmt: skip
 
 
-def declared(kind: Kind, item: dict[str, Any]) -> Declaration:
+def declared(kind: Kind, item: dict[str, Any], gone_us: int | None = None) -> Declaration:
     name = binding_name(item) if kind == "binding" else item["name"]
-    return Declaration(kind=kind, vhost=item["vhost"], name=name, item=item, times=1, connections=[1])
+    return Declaration(
+        kind=kind, vhost=item["vhost"], name=name, item=item, first_us=1_000_000, times=1, connections=[1],
+        gone_us=gone_us,
+    )  # fmt: skip
 
 
 def write(
@@ -53,17 +56,21 @@ def write(
     exchanges: tuple[dict[str, Any], ...] = (),
     bindings: tuple[dict[str, Any], ...] = (),
     release: str = "4.3.0",
+    gone_us: int | None = None,
     **rest: Any,
 ) -> str:
-    """Write a recording of the broker's ``release`` into a folder, and return its path."""
+    """Write a recording of the broker's ``release`` into a folder, and return its path.
+
+    ``gone_us``: when its queues were deleted; they were declared at 1,000,000.
+    """
     declarations = [
         *(declared("exchange", each) for each in exchanges),
-        *(declared("queue", each) for each in queues),
+        *(declared("queue", each, gone_us) for each in queues),
         *(declared("binding", each) for each in bindings),
     ]
     recording = Recording(
         release=release, declarations=declarations, began_us=1_000_000, ended_us=61_000_000,
-        connections=[CELERY, WEB], command=["celery", "worker"], **rest,
+        command=["celery", "worker"], **({"connections": [CELERY, WEB]} | rest),
     )  # fmt: skip
     folder.mkdir(exist_ok=True)
     server = {"rabbitmq_version": release, "vhosts": [{"name": "/"}]}

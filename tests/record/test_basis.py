@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+from dlx.releases import release
 from simulator.capture.journal import CaptureFile
 from simulator.capture.schema import Observation
 from simulator.cli.main import main
@@ -81,12 +82,14 @@ def test_seen_comes_before_what_follows_and_that_before_what_is_assumed(tmp_path
     assert "Not recorded: what other brokers got." in text
 
 
-def test_what_the_broker_refused_comes_first(tmp_path: Path, capsys: Capture) -> None:
+def test_losses_that_were_seen_come_first_then_what_the_broker_refused(tmp_path: Path, capsys: Capture) -> None:
     folder = celery(tmp_path / "app")
-    (kind, text), *_ = facts(capsys, folder)
-    assert kind == "refused"
+    (first, _), (kind, text), *_ = facts(capsys, folder)
+    assert (first, kind) == ("unroutable", "refused")
     assert text.startswith("queue.declare was refused to worker@host (py-amqp 5.2.0): 406 PRECONDITION_FAILED")
-    assert printed(capsys, "lint", folder).index("refused:") < printed(capsys, "lint", folder).index("DLX002")
+    told = printed(capsys, "lint", folder)
+    places = [told.index(each) for each in ("unroutable:", "seen: 3 messages", "refused:", "follows:")]
+    assert places == sorted(places)
 
 
 def test_a_refusal_alone_is_told_with_exit_code_1(tmp_path: Path, capsys: Capture) -> None:
@@ -99,7 +102,8 @@ def test_a_refusal_alone_is_told_with_exit_code_1(tmp_path: Path, capsys: Captur
 @pytest.mark.parametrize(
     ("consumed", "basis", "words"),
     [
-        (did(acked=2, requeued=3), "follows", "consumers of 'work' returned 3"),
+        (did(acked=2, requeued=3, failed=3), "follows", "consumers of 'work' returned 3"),
+        (did(acked=5, requeued=3), "assumed", "and none that the delivery limit counts under 4.3"),
         (did(acked=4, abandoned=1), "follows", "consumers of 'work' returned 1"),
         (did(acked=5), "assumed", "5 acks of 'work', and nothing returned"),
         (did(), "assumed", "5 deliveries from 'work', and not how they ended"),
@@ -183,6 +187,7 @@ def test_what_became_of_publishes_is_told(tmp_path: Path, capsys: Capture) -> No
     assert told["unroutable"].endswith("Published by web (py-amqp 5.2.0)")
     assert "'b' reached no queue and went back" in told["returned"]
     assert "refused 3 messages" in told["full"]
+    assert "nobody was told" in told["full"]
     assert "an expiration of 10 to 900 ms" in told["expiration"]
 
 
@@ -228,7 +233,8 @@ def test_machines_are_told_the_basis(tmp_path: Path, capsys: Capture) -> None:
     assert suite.get("failures") == str(sum(case.find("failure") is not None for case in cases))
     assert any("Seen: 3 messages lost" in (each.text or "") for each in suite.iter("failure"))
     lines = printed(capsys, "lint", folder, "--format", "github").splitlines()
-    assert lines[0].startswith("::warning title=refused::queue.declare")
+    assert [line.split(" ")[0] for line in lines[:3]] == ["::error", "::error", "::warning"]
+    assert lines[2].startswith("::warning title=refused::queue.declare")
     assert any("%0AFollows: 140 messages" in each for each in lines)
 
 
@@ -278,7 +284,7 @@ def test_what_is_stated_wins_over_what_was_seen(tmp_path: Path, capsys: Capture)
 
 def test_what_a_recording_cannot_know_stays_open(tmp_path: Path) -> None:
     folder = work(tmp_path / "app", consumed=did(), not_seen=["how deliveries ended"])
-    seen = clients_seen(read_recording(folder))
+    seen = clients_seen(read_recording(folder), release())
     assert seen.failures("/", "work") is None
     assert seen.consumes("/", "work")
 
@@ -289,7 +295,7 @@ def test_each_virtual_host_has_clients_of_its_own(tmp_path: Path) -> None:
         RecordedQueue(vhost="tenant*", queue="a[1]", entered=1, consumers=1, deliveries=1, acked=1),
     ]
     published = [RecordedPublishes(vhost="tenant*", exchange="", routing_key="a[1]", times=1)]
-    seen = clients_seen(read_recording(write(tmp_path / "app", consumed=consumed, published=published)))
+    seen = clients_seen(read_recording(write(tmp_path / "app", consumed=consumed, published=published)), release())
     assert seen.failures("/", "a[1]") == ("reject",)
     assert seen.failures("tenant*", "a[1]") == ()
     assert seen.failures("tenant-2", "a[1]") is None
@@ -377,3 +383,185 @@ def test_upgrade_says_what_was_seen_of_each_change(tmp_path: Path, capsys: Captu
     assert seen["quorum_delivery_limit_counts"] == expected
     assert "taken from" in found["recording"]
     assert "seen: 12 requeues" in printed(capsys, "upgrade", folder, "--to", "4.3")
+
+
+def lost(queue: str, reason: str | None, event: str, times: int = 5, **rest: Any) -> RecordedLoss:
+    return RecordedLoss(
+        vhost="/", event=event, queue=queue, reason=reason, exchange="", routing_key=queue, times=times, **rest
+    )
+
+
+def test_messages_that_expired_by_their_own_are_lost_by_the_wrong_key(tmp_path: Path, capsys: Capture) -> None:
+    nowhere = queue("work", type="quorum", dead_letter_exchange="", dead_letter_routing_key="nope")
+    folder = work(tmp_path / "app", queues=(nowhere,), lost=[lost("work", "expired", "unroutable")])
+    assert ("DLX003", "work", "seen") in findings(capsys, folder)
+    assert ("DLX010", "work", "assumed") in findings(capsys, folder)
+    assert not facts(capsys, folder)
+
+
+@pytest.mark.parametrize(
+    ("gone_us", "consumers", "basis"),
+    [(None, 1, "follows"), (1_200_000, 0, "assumed"), (1_200_000, 1, "seen")],
+)
+def test_only_an_auto_delete_queue_that_went_with_its_consumer_is_a_loss_seen(
+    tmp_path: Path, capsys: Capture, gone_us: int | None, consumers: int, basis: str
+) -> None:
+    consumed = [RecordedQueue(vhost="/", queue="work", entered=5, consumers=consumers, deliveries=consumers)]
+    folder = work(
+        tmp_path / "app", queues=({**queue("work"), "auto_delete": True},), gone_us=gone_us, consumed=consumed,
+        lost=[lost("work", None, "purged")],
+    )  # fmt: skip
+    assert findings(capsys, folder) == [("DLX023", "work", basis)]
+
+
+@pytest.mark.parametrize(("gone_us", "basis"), [(1_200_000, "follows"), (61_000_000, "seen")])
+def test_a_queue_that_a_client_deleted_did_not_expire(
+    tmp_path: Path, capsys: Capture, gone_us: int, basis: str
+) -> None:
+    folder = work(
+        tmp_path / "app", queues=(queue("work", expires=60_000),), gone_us=gone_us, consumed=did(),
+        lost=[lost("work", None, "purged")],
+    )  # fmt: skip
+    assert findings(capsys, folder) == [("DLX023", "work", basis)]
+
+
+def test_a_full_queue_that_refused_is_no_delivery_limit(tmp_path: Path, capsys: Capture) -> None:
+    to_full = queue("work", type="quorum", dead_letter_exchange="", dead_letter_routing_key="full")
+    folder = work(
+        tmp_path / "app", queues=(to_full, queue("full", max_length=2, overflow="reject-publish")),
+        consumed=did(rejected=5), lost=[lost("full", "maxlen", "dropped")],
+    )  # fmt: skip
+    assert findings(capsys, folder) == [("DLX014", "full", "seen"), ("DLX010", "work", "assumed")]
+
+
+def test_only_what_the_delivery_limit_counts_is_a_return_for_fuzz_and_explain(tmp_path: Path, capsys: Capture) -> None:
+    for name, failed, status in (("nacks", 0, 0), ("rejects", 8, 1)):
+        folder = work(tmp_path / name, consumed=did(acked=5, requeued=8, failed=failed))
+        printed(capsys, "fuzz", folder, "--seconds", "20", status=status)
+        text = printed(capsys, "explain", folder, "--publish", "", "work")
+        assert ("more than 3 failures (0 seen)" in text) == (not failed)
+
+
+def test_publishes_that_were_not_recorded_are_no_sign_that_there_were_none(tmp_path: Path, capsys: Capture) -> None:
+    queues = (queue("work", message_ttl=500), queue("idle", message_ttl=500))
+    consumed = [RecordedQueue(vhost="/", queue="work", entered=5)]
+    not_seen = ["what was published in /, and its keys: the firehose was off"]
+    folder = work(tmp_path / "app", queues=queues, published=[], consumed=consumed, not_seen=not_seen)
+    assert findings(capsys, folder) == [("DLX002", "work", "follows"), ("DLX002", "idle", "assumed")]
+    text = printed(capsys, "lint", folder, "--all")
+    assert "2 clients, and publishes were not recorded." in text
+    assert "no message that came into 'idle', and publishes were not recorded" in text
+    assert "0 messages" not in text
+
+
+@pytest.mark.parametrize(("confirmed", "severity"), [(0, "error"), (5, "warning")])
+def test_a_refusal_of_which_nobody_is_told_loses_messages(
+    tmp_path: Path, capsys: Capture, confirmed: int, severity: str
+) -> None:
+    refused = RecordedPublishes(vhost="/", exchange="", routing_key="work", times=5, refused=3, confirmed=confirmed)
+    folder = work(tmp_path / "app", published=[refused])
+    (fact,) = report(capsys, "lint", folder)["recording"]["facts"]
+    assert (fact["kind"], fact["severity"], "basic.nack" in fact["text"]) == ("full", severity, confirmed > 0)
+
+
+def test_a_queue_with_a_consumer_does_not_expire(tmp_path: Path, capsys: Capture) -> None:
+    queues = (queue("work", expires=60_000),)
+    consumed = [RecordedQueue(vhost="/", queue="work", entered=5, consumers=1, consumers_max=1, deliveries=5, acked=5)]
+    folder = work(tmp_path / "app", queues=queues, consumed=consumed)
+    assert findings(capsys, folder) == [("DLX023", "work", "assumed")]
+    assert "it takes 60,000 ms in which nobody uses 'work'" in printed(capsys, "lint", folder)
+    folder = work(tmp_path / "gone", queues=queues, consumed=consumed, gone_us=61_000_000)
+    assert findings(capsys, folder) == [("DLX023", "work", "follows")]
+
+
+def test_a_queue_for_replies_is_no_error(tmp_path: Path, capsys: Capture) -> None:
+    replies = {**queue("work"), "auto_delete": True, "exclusive": True}
+    folder = work(tmp_path / "app", queues=(replies,), consumed=did(automatic=5))
+    (found,) = report(capsys, "lint", folder)["findings"]
+    assert (found["code"], found["severity"], found["basis"]) == ("DLX023", "note", "assumed")
+    printed(capsys, "lint", folder, "--fail-on", "lost", status=0)
+
+
+@pytest.mark.parametrize(("counters", "kinds"), [({}, ["x-death"]), ({"x-tries": 3}, [])])
+def test_x_death_of_messages_that_the_application_counts_itself_is_not_told(
+    tmp_path: Path, capsys: Capture, counters: dict[str, int], kinds: list[str]
+) -> None:
+    again = [RecordedPublishes(
+        vhost="/", exchange="", routing_key="work", times=3, republished=3, with_x_death=3, counters=counters
+    )]  # fmt: skip
+    assert [kind for kind, _ in facts(capsys, work(tmp_path / "app", published=again))] == kinds
+
+
+def test_equal_findings_add_up_what_was_lost_and_tell_what_happened(tmp_path: Path, capsys: Capture) -> None:
+    names = ("a", "b", "c")
+    folder = write(
+        tmp_path / "app",
+        queues=tuple(queue(n, type="quorum", dead_letter_exchange="", dead_letter_routing_key="no") for n in names),
+        published=[RecordedPublishes(vhost="/", exchange="", routing_key=name, times=9) for name in names],
+        lost=[
+            lost(name, reason, "unroutable", times, story=["It entered its queue.", "It was gone."])
+            for name, reason, times in zip(names, ("expired", "rejected", "expired"), (4, 6, 2), strict=True)
+        ],
+    )
+    text = printed(capsys, "lint", folder, "--select", "DLX003")
+    assert "seen (3 seen): 12 messages in 3 queues lost like this: 6 expired, 6 rejected" in text
+    assert "  what happened to the first:\n    It entered its queue.\n    It was gone." in text
+    assert "this loses a message" not in text
+    (found, *_) = report(capsys, "lint", folder, "--select", "DLX003")["findings"]
+    assert (found["lost"], found["story"][-1]) == ({"expired": 4}, "It was gone.")
+
+
+def test_a_baseline_does_not_hide_what_happened(tmp_path: Path, capsys: Capture) -> None:
+    before = work(tmp_path / "before")
+    (tmp_path / "known.json").write_text(printed(capsys, "lint", before, "--json"))
+    known = ("--baseline", str(tmp_path / "known.json"))
+    assert not findings(capsys, before, *known)
+    after = work(tmp_path / "after", lost=[lost("work", "delivery_limit", "dropped")])
+    assert findings(capsys, after, *known) == [("DLX002", "work", "seen")]
+
+
+def test_a_loss_that_was_seen_counts_as_lost_whatever_its_severity(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "dlx.toml").write_text('[lint.severity]\nDLX002 = "note"\n')
+    printed(capsys, "lint", work(tmp_path / "quiet"), "--fail-on", "lost", status=0)
+    folder = work(tmp_path / "app", lost=[lost("work", "delivery_limit", "dropped")])
+    printed(capsys, "lint", folder, "--fail-on", "lost", status=1)
+    gone = [RecordedPublishes(vhost="/", exchange="", routing_key="nope", times=5, unroutable=5)]
+    printed(capsys, "lint", work(tmp_path / "gone", published=gone), "--fail-on", "lost", status=1)
+
+
+def test_facts_are_counted(tmp_path: Path, capsys: Capture) -> None:
+    folder = write(tmp_path / "app", queues=(queue("plain"),), lost=[lost("plain", None, "purged")])
+    assert f"{folder}: 1 error in 1 queue under 4.3" in printed(capsys, "lint", folder)
+    assert printed(capsys, "lint", folder, "--statistics").split() == ["1", "error", "lost"]
+
+
+def test_that_no_client_connected_is_an_error_and_comes_first(tmp_path: Path, capsys: Capture) -> None:
+    folder = write(tmp_path / "app", connections=[])
+    ((kind, text),) = facts(capsys, folder)
+    assert (kind, text.startswith("No client connected: the broker's address is in AMQP_URL")) == (
+        "no-client", True,
+    )  # fmt: skip
+    printed(capsys, "lint", folder, "--fail-on", "lost", status=1)
+    server = write(tmp_path / "server", connections=[], of="http://localhost:15672")
+    assert "has to connect to http://localhost:15672" in printed(capsys, "lint", server, status=1)
+    unknown = ["connections and channels of other users: this user has no tag 'monitoring'"]
+    assert not facts(capsys, write(tmp_path / "user", connections=[], not_seen=unknown))
+
+
+@pytest.mark.parametrize(("redeliveries", "kinds"), [(40, []), (41, ["loop"])])
+def test_messages_that_are_returned_over_and_over_are_told(
+    tmp_path: Path, capsys: Capture, redeliveries: int, kinds: list[str]
+) -> None:
+    consumed = [RecordedQueue(
+        vhost="/", queue="work", consumers=1, deliveries=redeliveries + 2, redeliveries=redeliveries, acked=2
+    )]  # fmt: skip
+    assert [kind for kind, _ in facts(capsys, work(tmp_path / "app", consumed=consumed))] == kinds
+
+
+@pytest.mark.parametrize(("method", "severity"), [("basic.publish", "warning"), ("queue.declare", "note")])
+def test_a_publish_to_a_missing_exchange_is_more_than_a_look(
+    tmp_path: Path, capsys: Capture, method: str, severity: str
+) -> None:
+    refused = [RecordedRefusal(vhost="/", method=method, code=404, text="NOT_FOUND - no exchange 'shop'")]
+    (fact,) = report(capsys, "lint", work(tmp_path / "app", refusals=refused))["recording"]["facts"]
+    assert (fact["kind"], fact["severity"]) == ("refused", severity)
