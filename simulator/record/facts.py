@@ -145,9 +145,7 @@ def _no_client(recording: Recording) -> Iterator[Fact]:
     if unknown or recording.published or any(each.number for each in recording.connections):
         return
     if recording.of == "simulator":
-        where = (
-            "the broker's address is in the variable AMQP_URL and others; --env sets those that the application reads"
-        )
+        where = "the broker's address is in AMQP_URL and other variables; --env sets those that the application reads"
     else:
         where = f"the application has to connect to {recording.of} while it is recorded"
     yield Fact("no-client", "error", f"No client connected: {where}")
