@@ -10,6 +10,7 @@ import msgspec
 
 from dlx.message_flow import MessageFlow
 from dlx.releases import Release
+from dlx.topology import STOCK_EXCHANGES
 from simulator.analysis.findings import SEVERITIES, Severity
 from simulator.events import Event
 from simulator.record.recording import STORY_MAX, RecordedLoss, RecordedPublishes, Recording
@@ -178,7 +179,12 @@ def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
             what = f"{counted(count, 'message')} to {to} with {_keys(gone)} reached no queue"
             who = together(list(recording.clients_of([number for each in gone for number in each.connections])))
             by = f" Published by {who}" if who else ""
-            yield Fact("unroutable", "error", f"{what}, and nobody was told: publish them as mandatory.{by}".strip())
+            if _may_have_no_listener(recording, vhost, exchange):
+                text = f"{what}: none was ever bound to it, so nobody listened.{by}"
+                yield Fact("unroutable", "warning", text.removesuffix("."))
+            else:
+                text = f"{what}, and nobody was told: publish them as mandatory.{by}"
+                yield Fact("unroutable", "error", text.removesuffix("."))
         back = [each for each in found if each.returned]
         if back:
             what = f"{counted(sum(each.returned for each in back), 'message')} to {to} with {_keys(back)}"
@@ -212,6 +218,16 @@ def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
     if gone_in_all > told:
         what = counted(gone_in_all - told, "message")
         yield Fact("unroutable", "error", f"{what} with further routing keys reached no queue, and nobody was told")
+
+
+def _may_have_no_listener(recording: Recording, vhost: str, exchange: str) -> bool:
+    """Return whether an exchange is for whoever listens, and nobody ever did, as with events that nobody wants."""
+    declared = recording.declared("exchange", vhost, exchange)
+    kind = next((each.type for each in STOCK_EXCHANGES if each.name == exchange), "")
+    if declared is not None:
+        kind = declared.item["type"]
+    bound = (each.item["source"] == exchange for each in recording.declarations if each.kind == "binding")
+    return kind in ("fanout", "topic") and not any(bound)
 
 
 def _keys(found: list[RecordedPublishes]) -> str:

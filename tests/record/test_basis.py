@@ -84,11 +84,11 @@ def test_seen_comes_before_what_follows_and_that_before_what_is_assumed(tmp_path
 
 def test_losses_that_were_seen_come_first_then_what_the_broker_refused(tmp_path: Path, capsys: Capture) -> None:
     folder = celery(tmp_path / "app")
-    (first, _), (kind, text), *_ = facts(capsys, folder)
-    assert (first, kind) == ("unroutable", "refused")
+    (kind, text), (second, _), *_ = facts(capsys, folder)
+    assert (kind, second) == ("refused", "unroutable")
     assert text.startswith("queue.declare was refused to worker@host (py-amqp 5.2.0): 406 PRECONDITION_FAILED")
     told = printed(capsys, "lint", folder)
-    places = [told.index(each) for each in ("unroutable:", "seen: 3 messages", "refused:", "follows:")]
+    places = [told.index(each) for each in ("seen: 3 messages", "refused:", "unroutable:", "follows:")]
     assert places == sorted(places)
 
 
@@ -209,6 +209,25 @@ def test_a_counter_next_to_a_delivery_limit_is_told(tmp_path: Path, capsys: Capt
     assert "count tries in header 'tries'" in dict(facts(capsys, folder))["counter"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "bound", "severity"),
+    [("topic", False, "warning"), ("fanout", False, "warning"), ("topic", True, "error"), ("direct", False, "error")],
+)
+def test_events_that_nobody_ever_listened_to_are_no_loss(
+    tmp_path: Path, capsys: Capture, kind: str, bound: bool, severity: str
+) -> None:
+    folder = write(
+        tmp_path / "app",
+        exchanges=(exchange("events", kind),),
+        queues=(queue("seldom"),),
+        bindings=(binding("events", "seldom", "seldom"),) if bound else (),
+        published=[RecordedPublishes(vhost="/", exchange="events", routing_key="often", times=3, unroutable=3)],
+    )
+    document = json.loads(printed(capsys, "lint", folder, "--format", "json"))
+    (fact,) = document["recording"]["facts"]
+    assert (fact["kind"], fact["severity"]) == ("unroutable", severity)
+
+
 def test_equal_findings_say_how_many_rest_on_what(tmp_path: Path, capsys: Capture) -> None:
     names = [f"jobs-{number}" for number in range(4)]
     lost = [
@@ -233,8 +252,8 @@ def test_machines_are_told_the_basis(tmp_path: Path, capsys: Capture) -> None:
     assert suite.get("failures") == str(sum(case.find("failure") is not None for case in cases))
     assert any("Seen: 3 messages lost" in (each.text or "") for each in suite.iter("failure"))
     lines = printed(capsys, "lint", folder, "--format", "github").splitlines()
-    assert [line.split(" ")[0] for line in lines[:3]] == ["::error", "::error", "::warning"]
-    assert lines[2].startswith("::warning title=refused::queue.declare")
+    assert [line.split(" ")[0] for line in lines[:3]] == ["::error", "::warning", "::warning"]
+    assert lines[1].startswith("::warning title=refused::queue.declare")
     assert any("%0AFollows: 140 messages" in each for each in lines)
 
 
