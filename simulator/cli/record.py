@@ -25,7 +25,7 @@ from simulator.cli.progress import progress
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError
 from simulator.extras import check_installed
-from simulator.record.recording import Recording, RecordingError
+from simulator.record.recording import Recording, RecordingError, check_folder
 from simulator.sources import definitions_from_file
 
 EXIT_CANNOT_RUN = 127  # as shells say it
@@ -184,7 +184,7 @@ def record(
     if rate is not None and clock != "virtual":
         raise click.UsageError("--rate: only with --clock virtual; wall time runs as it does")
     check_installed("server")
-    from simulator.record.command import RecordedCommand, prepare_folder
+    from simulator.record.command import RecordedCommand
 
     time: Clock = WallClock() if clock == "wall" else VirtualClock(rate=rate or 0)
     if shutil.which(command[0]) is None:  # before an earlier recording is replaced
@@ -194,7 +194,7 @@ def record(
         read = None if definitions is None else definitions_from_file(definitions)
         rules = (release or DEFAULT) if read is None else chosen_release(read, release)
         broker = start_broker(rules, definitions=read, now_us=time.now_us())
-        prepare_folder(folder)
+        check_folder(folder)
     except (DefinitionsError, RecordingError) as error:
         raise DataError(str(error)) from error
 
@@ -212,9 +212,11 @@ def record(
     )  # fmt: skip
     try:
         recording = asyncio.run(application.record())
-    except CaptureError as error:
+    except (CaptureError, RecordingError) as error:
         raise DataError(str(error)) from error
     except (FileNotFoundError, PermissionError) as error:
+        if error.filename is None:
+            raise Unavailable(_why_not(error, (port, management_port))) from error
         if error.filename != command[0]:
             raise DataError(f"{folder}: {error}") from error
         click.echo(f"dlx: cannot run {command[0]}: {error.strerror}", err=True)
@@ -237,7 +239,6 @@ def _record_server(
 ) -> Recording:
     """Record a running server. Raises ``DataError`` and ``Unavailable``."""
     check_installed("capture")
-    from simulator.record.command import prepare_folder
     from simulator.record.live import record_server
 
     if urlsplit(url).scheme not in ("http", "https"):
@@ -245,7 +246,7 @@ def _record_server(
     url = given_url(url)
     amqp_url = None if amqp_url is None else given_url(amqp_url, user_of=url)
     try:
-        prepare_folder(folder)
+        check_folder(folder)
         with until_interrupted() as stopped, progress("recording", "messages") as show:
             return record_server(
                 url, folder, seconds=seconds, vhost=vhost, enable=enable, amqp_url=amqp_url, stop=stopped.is_set,

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -17,12 +16,10 @@ from simulator.broker import Broker
 from simulator.clock import Clock
 from simulator.message_history import RecordingBroker
 from simulator.record.recorder import ApplicationRecorder
-from simulator.record.recording import FILES, Recording, RecordingError, is_recording, read_recording
+from simulator.record.recording import SAVE_S, Recording, prepare_folder
 from simulator.server.listeners import Listeners
 from simulator.server.node import MEMORY_LIMIT_BYTES, Node
-from simulator.sources.reading import RECORDING
 
-SAVE_S = 2
 END_S = 10  # for the command to end after SIGINT or SIGTERM
 CLOSE_S = 1  # for connections of a command that has ended to be seen closed
 USER = PASSWORD = "guest"
@@ -50,7 +47,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "SPRING_RABBITMQ_USERNAME": "{user}",
     "SPRING_RABBITMQ_PASSWORD": "{password}",
     "SPRING_RABBITMQ_VIRTUAL_HOST": "{vhost}",
-    "SPRING_RABBITMQ_ADDRESSES": "{amqp_url}",
+    "SPRING_RABBITMQ_ADDRESSES": "{host}:{port}",
 }
 """What applications read, and what it is made of: the fields of ``template_fields``."""
 
@@ -86,43 +83,12 @@ def check_template(template: str) -> None:
     filled(template, template_fields("amqp://localhost:5672/", "http://localhost:15672/"))
 
 
-def prepare_folder(folder: Path) -> None:
-    """Make the folder of a recording, or empty one that holds an earlier recording.
-
-    Raises:
-        RecordingError: something else is there, or another recording writes it, or it cannot be made.
-    """
-    try:
-        if folder.exists() and not folder.is_dir():
-            raise RecordingError(f"{folder}: expected a folder, or nothing yet")
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            _check_earlier(folder)
-        for name in FILES:
-            (folder / name).unlink(missing_ok=True)
-    except OSError as error:
-        raise RecordingError(f"{folder}: {error.strerror or error}") from error
-
-
-def _check_earlier(folder: Path) -> None:
-    """Raise ``RecordingError`` unless the folder holds an earlier recording, which has ended."""
-    expected = f"{folder}: expected a new or empty folder, or that of an earlier recording"
-    if not is_recording(folder):
-        raise RecordingError(expected)
-    try:
-        earlier = read_recording(folder)
-    except RecordingError as error:
-        raise RecordingError(f"{expected}; {error}") from error
-    if earlier.ended_us is None and time.time() - (folder / RECORDING).stat().st_mtime < 2 * SAVE_S:
-        raise RecordingError(f"{folder}: another recording writes this folder now; choose another with --out")
-
-
 class RecordedCommand:
     """A command to be run against a broker of its own.
 
     Args:
         command: the program and its arguments.
-        folder: that of the recording; ``prepare_folder`` has prepared it.
+        folder: that of the recording; an earlier recording there is replaced once the broker listens.
         broker, clock: what it runs against.
         host, port, management_port: where that listens; 0 takes a free port.
         environment: templates of further variables, by name; they replace those of ``ENVIRONMENT``.
@@ -159,22 +125,31 @@ class RecordedCommand:
         self.cut_off = False
         self._on_wait = on_wait
         self._stop, self._kill = asyncio.Event(), asyncio.Event()
+        self._told = False
+        self._own_group = sys.stdin is None or not sys.stdin.isatty()  # else it could not read the terminal
 
     async def record(self) -> Recording:
         """Run the command to its end, and return the recording, which is in the folder by then.
 
         Raises:
             OSError: a port is taken, the command cannot be run, or the folder not be written.
+            RecordingError: something else is in the folder.
             CaptureError: the trace cannot be written.
         """
         loop = asyncio.get_running_loop()
         node = self._node
         node.run_in(loop)
         listeners = await Listeners.start(node, *self._where)
-        recorder = ApplicationRecorder(node, self._folder, self.command[:1])  # arguments may be secrets
+        try:
+            prepare_folder(self._folder)
+            recorder = ApplicationRecorder(node, self._folder, self.command[:1])  # arguments may be secrets
+        except BaseException:
+            await listeners.stop()
+            raise
         exit_code = None
         for number in _ENDING:
-            loop.add_signal_handler(number, self._end)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+                loop.add_signal_handler(number, self._end, number)
         saving = asyncio.create_task(_save_again_and_again(recorder))
         try:
             assert listeners.amqp_url is not None
@@ -190,14 +165,15 @@ class RecordedCommand:
             await listeners.stop()
         return recorder.recording
 
-    def _end(self) -> None:
-        """Have the command end; the second time, at once."""
+    def _end(self, number: int) -> None:
+        """Have the command end; the second time, at once. On a terminal it has had its own SIGINT already."""
+        self._told = self._told or (number == signal.SIGINT and not self._own_group)
         (self._kill if self._stop.is_set() else self._stop).set()
 
     async def _run(self, fields: Mapping[str, str]) -> int:
         """Run the command; return its exit code, as shells count that of one which a signal ended."""
         environment = os.environ | {name: filled(text, fields) for name, text in self._templates.items()}
-        own_group = not sys.stdin.isatty()  # else it could not read the terminal
+        own_group = self._own_group
         process = await asyncio.create_subprocess_exec(
             *self.command,
             env=environment,
@@ -208,8 +184,9 @@ class RecordedCommand:
         stopped, killed = asyncio.create_task(self._stop.wait()), asyncio.create_task(self._kill.wait())
         await asyncio.wait({ended, stopped}, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
         self.cut_off = not ended.done() and not stopped.done()
-        if not ended.done():
+        if not ended.done() and not self._told:
             _signal(process, signal.SIGTERM, group=own_group)
+        if not ended.done():
             await asyncio.wait({ended}, timeout=1)
         if not ended.done():
             self._on_wait()

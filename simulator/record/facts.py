@@ -169,13 +169,11 @@ def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
     by_exchange: dict[tuple[str, str], list[RecordedPublishes]] = defaultdict(list)
     for each in recording.published:
         by_exchange[each.vhost, each.exchange].append(each)
-    told = 0
     for (vhost, exchange), found in by_exchange.items():
         to = (f"exchange '{exchange}'" if exchange else "the default exchange") + _in(vhost)
         gone = [each for each in found if each.unroutable > each.returned]
         if gone:
             count = sum(each.unroutable - each.returned for each in gone)
-            told += count
             what = f"{counted(count, 'message')} to {to} with {_keys(gone)} reached no queue"
             who = together(list(recording.clients_of([number for each in gone for number in each.connections])))
             by = f" Published by {who}" if who else ""
@@ -214,9 +212,8 @@ def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
             ms = f"{least:,} ms" if least == most else f"{least:,} to {most:,} ms"
             text = f"messages to {to} with {_keys(timed)} had an expiration of {ms}"
             yield Fact("expiration", "note", f"{text}: findings are about messages without one")
-    gone_in_all = sum(each.times for each in recording.lost if each.queue is None)
-    if gone_in_all > told:
-        what = counted(gone_in_all - told, "message")
+    if recording.omitted_unroutable:
+        what = counted(recording.omitted_unroutable, "message")
         yield Fact("unroutable", "error", f"{what} with further routing keys reached no queue, and nobody was told")
 
 
@@ -237,4 +234,4 @@ def _keys(found: list[RecordedPublishes]) -> str:
 
 
 def _in(vhost: str) -> str:
-    return "" if vhost == "/" else f" in virtual host '{vhost}'"
+    return "" if vhost in ("", "/") else f" in virtual host '{vhost}'"

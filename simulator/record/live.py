@@ -32,7 +32,16 @@ from simulator.capture.live import tracing
 from simulator.capture.management_api import ManagementError, call, server_of
 from simulator.capture.schema import Observation
 from simulator.definitions.secrets import redacted
-from simulator.record.recording import NOT_PUBLISHED, SECTIONS, TRACE, Recording, document_of, write_recording
+from simulator.record.recording import (
+    FORMAT,
+    NOT_PUBLISHED,
+    SECTIONS,
+    TRACE,
+    Recording,
+    document_of,
+    prepare_folder,
+    write_recording,
+)
 from simulator.record.server_objects import EVENT_EXCHANGE, Poll, ServerObjects
 from simulator.record.server_traffic import ServerTraffic
 from simulator.server.management.management_releases import api_of
@@ -79,7 +88,7 @@ def record_server(
 
     Args:
         url: of the management API, such as ``http://guest:guest@localhost:15672``.
-        folder: where the recording is written; it exists and is empty.
+        folder: where the recording is written; an earlier recording there is replaced.
         vhost: the only virtual host that counts; all that the user may see by default.
         enable: switch tracing on while it records. Without ``vhost`` the user must see but one virtual host.
         amqp_url: where the events and the firehose are; by default where the management API says.
@@ -102,8 +111,13 @@ class _ServerRecorder:
         self._url, self._folder = url, folder
         overview = self._asked("overview")
         version = str(overview.get("rabbitmq_version", ""))
+        self._version = version
         self.recording = Recording(
-            of=server_of(url), release=".".join(version.split(".")[:2]), began_us=_now_us(), not_seen=[*_NEVER_SEEN]
+            format=FORMAT,
+            of=server_of(url),
+            release=".".join(version.split(".")[:2]),
+            began_us=_now_us(),
+            not_seen=[*_NEVER_SEEN],
         )
         tags = self._asked("whoami").get("tags", [])
         self._tags = tags.split(",") if isinstance(tags, str) else tags
@@ -158,6 +172,7 @@ class _ServerRecorder:
             )
             raise CaptureUnavailable(self.recording.of, problem)
         rest = self._definitions()
+        prepare_folder(self._folder)
         self._trace = CaptureFile(self._folder / TRACE)
         traced: list[str] = []
         try:
@@ -274,7 +289,8 @@ class _ServerRecorder:
             self._unseen(f"parameters and limits: /api/definitions is for administrators ({error})")
             below = "" if self._vhost is None else f"/{quote(self._vhost, safe='')}"
             vhosts = [{"name": each["name"]} for each in self._vhosts]
-            exported = {"vhosts": vhosts, "policies": self._asked(f"policies{below}")}
+            version = self._version
+            exported = {"rabbitmq_version": version, "vhosts": vhosts, "policies": self._asked(f"policies{below}")}
         exported = {key: value for key, value in exported.items() if key not in (*_USERS, *SECTIONS.values())}
         if self._vhost is not None:
             exported = {key: self._of_vhost(key, value) for key, value in exported.items()}
@@ -401,7 +417,9 @@ def _amqp_url(url: str, overview: Mapping[str, Any]) -> str:
     """Return where the server takes AMQP: at the port that it names, or that RabbitMQ usually has."""
     parts = urlsplit(url)
     ports = {each["protocol"]: each["port"] for each in overview.get("listeners") or []}
-    secure = "amqp" not in ports if ports else parts.scheme == "https"
+    secure = parts.scheme == "https" or (bool(ports) and "amqp" not in ports)
+    if secure and "amqp" in ports and "amqp/ssl" not in ports:
+        raise CaptureError(server_of(url), "the server takes AMQP without TLS alone: where? Give it with --amqp-url")
     port = ports.get("amqp/ssl" if secure else "amqp")
     if port is None:
         usual = 5671 if secure else 5672

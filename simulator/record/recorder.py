@@ -7,23 +7,25 @@ observer gives it what happens to messages. ``save`` writes the folder; the trac
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dlx.message import Message
+from dlx.routing import REPLY_TO
 from dlx.topology import STOCK_EXCHANGES
 from simulator.broker import commands, replies
 from simulator.broker.commands import ChannelId, Command
 from simulator.broker.replies import Reply
 from simulator.capture.journal import CaptureFile
 from simulator.capture.schema import Observation
-from simulator.events import DEATHS, Event, Happened, silent_loss
+from simulator.events import Event, Happened, silent_loss
 from simulator.generate.traced_rows import TRACED, observation
 from simulator.json_values import plain
 from simulator.message_history import RecordingBroker
 from simulator.record.recording import (
     DELIVERIES_REMEMBERED,
+    FORMAT,
     KEYS_MAX,
     MANAGEMENT_API,
     SECTIONS,
@@ -38,22 +40,24 @@ from simulator.record.recording import (
     Recording,
     binding_name,
     document_of,
+    is_reply,
+    readable,
     write_recording,
 )
 from simulator.server.management.definitions import Export
 from simulator.server.management.internal_channel import InternalConnectionId
 from simulator.server.node import Node
 
-PUBLISHES_REMEMBERED = 1_000
+PUBLISHES_REMEMBERED = 10_000
 ROWS_AT_ONCE = 200
-_FORGETTING = (commands.ClearPolicy, commands.DeleteVhost, commands.DeleteQueue, commands.DeleteExchange)
+_FORGETTING = (commands.ClearPolicy, commands.DeleteVhost)
 
 
 class _Open(NamedTuple):
-    """A delivery that is not settled: the queue's statistics, and its body."""
+    """A delivery that is not settled: the queue's statistics, and what stands for its body."""
 
     queue: RecordedQueue
-    body: bytes
+    body: int
 
 
 class _Channel:
@@ -97,7 +101,7 @@ class ApplicationRecorder:
         assert isinstance(node.broker, RecordingBroker)
         self._node, self._broker, self._folder = node, node.broker, folder
         self.recording = Recording(
-            release=node.broker.release.name, command=list(command), began_us=node.clock.now_us()
+            format=FORMAT, release=node.broker.release.name, command=list(command), began_us=node.clock.now_us()
         )
         self._trace = None if folder is None else CaptureFile(folder / TRACE)
         self._rows: list[Observation] = []  # that are not in the trace yet
@@ -114,7 +118,7 @@ class ApplicationRecorder:
         self._fresh: set[tuple[int, str]] = set()  # queues that a connection declared since it last published there
         self._delivered: OrderedDict[Hashable, tuple[RecordedQueue, Mapping[str, Any], str | None]] = OrderedDict()
         self._publishing: ClientConnection | None = None
-        self._publishing_on = self._lines = 0
+        self._publishing_on = self._lines = self._unreadable = self._refused_last = 0
         self._entering: OrderedDict[int, ClientConnection | None] = OrderedDict()  # by the number of the message
         self._before: Happened | None = None
         self._keep: Callable[[Happened, Message], None] = self._broker.histories.keep
@@ -136,6 +140,9 @@ class ApplicationRecorder:
         """Write what is known so far, if there is a folder. Raises ``OSError``."""
         self._see_all()
         found = self.recording
+        if self._unreadable:
+            what = f"{self._unreadable:,} publishes and deliveries in the trace, with properties that are not UTF-8"
+            found.not_seen = [what]
         found.declarations = list(self._declarations.values())
         found.refusals = list(self._refusals.values())
         found.published = list(self._published.values())
@@ -171,24 +178,25 @@ class ApplicationRecorder:
         self._policies |= {(each["vhost"], each["name"]): each for each in document.pop("policies", [])}
         self._rest = document
         now_us = self._node.clock.now_us()
+        bound = {
+            (name, each.source, each.destination_type, each.destination, each.routing_key)
+            for name, vhost in self._broker.vhosts.items()
+            for bindings in vhost.bindings.values()
+            for each in bindings
+        }
         for declaration in self._declarations.values():
-            if self._is_there(declaration):
+            if self._is_there(declaration, bound):
                 declaration.gone_us = None
             elif declaration.gone_us is None:
                 declaration.gone_us = now_us
 
-    def _is_there(self, declaration: Declaration) -> bool:
-        vhost = self._broker.vhosts.get(declaration.vhost)
+    def _is_there(self, declaration: Declaration, bound: Container[tuple[str, ...]]) -> bool:
+        vhost, item = self._broker.vhosts.get(declaration.vhost), declaration.item
         if vhost is None:
             return False
         if declaration.kind == "binding":
-            item = declaration.item
-            bound = vhost.bindings.get(item["source"], ())
-            return any(
-                (each.destination_type, each.destination, each.routing_key)
-                == (item["destination_type"], item["destination"], item["routing_key"])
-                for each in bound
-            )
+            names = ("source", "destination_type", "destination", "routing_key")
+            return (declaration.vhost, *(item[name] for name in names)) in bound
         return declaration.name in (vhost.queues if declaration.kind == "queue" else vhost.exchanges)
 
     def _seen(self, kind: Kind, item: dict[str, Any]) -> Declaration:
@@ -328,6 +336,8 @@ class ApplicationRecorder:
             return
         self._publishing, self._publishing_on = channel.connection, command.channel[1]
         connection = channel.connection
+        if is_reply(command.exchange, command.routing_key):
+            return
         published = self._published_to(connection.vhost, command.exchange, command.routing_key)
         if published is None:
             self.recording.omitted += 1
@@ -452,7 +462,9 @@ class ApplicationRecorder:
             if asked is None:
                 return
             channel.asked.remove(asked)
-            queue, automatic = self._consumption(channel, asked.queue), asked.no_ack
+            queue = self._consumption(channel, asked.queue or self._last_queue(asked.channel))
+            queue.gets += 1
+            automatic = asked.no_ack
         if queue is None:
             return
         queue.deliveries += 1
@@ -460,7 +472,7 @@ class ApplicationRecorder:
         if automatic:
             queue.automatic += 1
         else:
-            channel.unsettled[reply.delivery_tag] = _Open(queue, reply.body)
+            channel.unsettled[reply.delivery_tag] = _Open(queue, hash(reply.body))
         properties = reply.message.properties
         headers = reply.message.headers or {}
         remembered = queue, headers, properties.get("reply_to")
@@ -515,6 +527,8 @@ class ApplicationRecorder:
             return
         channel.asked.remove(asked)
         if isinstance(asked, commands.Consume):
+            if asked.queue == REPLY_TO:
+                return
             queue = self._consumption(channel, asked.queue or self._last_queue(asked.channel))
             channel.consumers[reply.consumer_tag] = queue, asked.no_ack
             queue.consumers += 1
@@ -523,14 +537,13 @@ class ApplicationRecorder:
             found = self._broker.queue(queue.queue, queue.vhost)
             queue.consumers_max = max(queue.consumers_max, 1 if found is None else len(found.consumers))
         elif isinstance(asked, commands.Get):
-            self._consumption(channel, asked.queue)
+            self._consumption(channel, asked.queue or self._last_queue(asked.channel)).gets += 1
         else:
             self._was_declared(asked, reply, channel.connection)
 
     def _get(self, command: commands.Get) -> None:
         channel = self._channels.get(command.channel)
         if channel is not None:
-            self._consumption(channel, command.queue).gets += 1
             channel.asked.append(command)
 
     # What happens to messages
@@ -540,24 +553,35 @@ class ApplicationRecorder:
         before, self._before = self._before, happened
         kind = happened.event
         if kind in TRACED and self._trace is not None:
-            flow = self._broker.vhosts[happened.vhost].flow(self._broker.release)
-            self._rows.append(self._row(observation(happened, message, flow), message))
-            if len(self._rows) == ROWS_AT_ONCE:
-                self._write_rows()
+            self._trace_row(happened, message)
         if kind == _PUBLISHED:
             self._entering[happened.uid] = self._publishing
             if len(self._entering) > PUBLISHES_REMEMBERED:
                 self._entering.popitem(last=False)
         elif kind == _ROUTED:
             self._entered(happened)
-        elif kind in DEATHS:
+        elif kind == Event.DEAD_LETTERED:
             self._entering.pop(happened.uid, None)
         elif kind in _OF_PUBLISHES and happened.queue is None:
             self._publish_ended(happened)
-        elif kind == Event.NACKED and happened.reason is None:
+        elif kind == Event.NACKED and happened.reason is None and happened.uid != self._refused_last:
+            self._refused_last = happened.uid  # several full queues refuse one publish
             self._count(happened, "refused")
         if silent_loss(happened, before):
             self._lose(happened)
+
+    def _trace_row(self, happened: Happened, message: Message) -> None:
+        flow = self._broker.vhosts[happened.vhost].flow(self._broker.release)
+        try:
+            row = self._row(observation(happened, message, flow), message)
+        except UnicodeError:  # a capture holds text alone
+            self._unreadable += 1
+            return
+        for name in _NAMES_OF_ROWS:
+            setattr(row, name, readable(getattr(row, name)))
+        self._rows.append(row)
+        if len(self._rows) == ROWS_AT_ONCE:
+            self._write_rows()
 
     def _row(self, row: Observation, message: Message) -> Observation:
         """Return a row of the trace with what is known here: its line, the message's own id, and who published."""
@@ -592,9 +616,12 @@ class ApplicationRecorder:
     def _count(self, happened: Happened, what: str) -> None:
         if happened.exchange is None or not happened.routing_keys:
             return
-        found = self._published.get((happened.vhost, happened.exchange, happened.routing_keys[0]))
+        key = happened.routing_keys[0]
+        found = self._published.get((happened.vhost, happened.exchange, key))
         if found is not None:
             setattr(found, what, getattr(found, what) + 1)
+        elif what == "unroutable" and not is_reply(happened.exchange, key):
+            self.recording.omitted_unroutable += 1
 
     def _lose(self, happened: Happened) -> None:
         key = happened.vhost, happened.event.value, happened.queue, happened.reason
@@ -631,11 +658,12 @@ def _identities(by: ClientConnection, properties: Mapping[str, Any], body: bytes
     found: list[Hashable] = [
         (name, properties[name]) for name in ("message_id", "correlation_id") if properties.get(name)
     ]
-    return [*found, (by.number, body)] if body else found
+    return [*found, (by.number, hash(body))] if body else found
 
 
 _IN_TRANSACTIONS = (commands.Publish, commands.Ack, commands.Reject, commands.Nack)
 _ACCESS_REFUSED = 403
+_NAMES_OF_ROWS = ("exchange", "queue", "routed_queues", "routing_keys", "message", "message_id", "connection", "user")
 _PRECONDITION_FAILED = 406  # of no method: the consumer timeout
 STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
 _PUBLISHED, _ROUTED = Event.PUBLISHED, Event.ROUTED  # Python 3.11 takes long to look them up

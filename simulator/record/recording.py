@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -16,11 +17,15 @@ from typing import Any, Literal
 import msgspec
 
 from dlx.deaths import X_DEATH
+from dlx.routing import REPLY_TO
 from simulator.capture.observe import BROKER_HEADERS
 from simulator.files import write_whole
+from simulator.json_values import text
 from simulator.sources.reading import DEFINITIONS, RECORDING
 
 FORMAT = 1
+SAVE_S = 2
+"""How often a recording is written while it goes on, in seconds of wall time."""
 STORY_MAX = 8
 """How many sentences of a story an answer tells."""
 TRACE = "trace.jsonl"
@@ -172,7 +177,8 @@ class RecordedQueue(msgspec.Struct, kw_only=True):
     Attributes:
         entered, dead_letters: how many published messages and how many dead letters entered it.
         waiting: how many messages were in it at the end.
-        declared_before: how many of these were published right after the same connection had declared the queue.
+        declared_before: how many of those that entered were published right after the same connection had declared
+            the queue.
         consumers, consumers_max: how many consumers there were, and how many at once.
         prefetch: the different numbers of messages that consumers took in advance; 0 is any number.
         gets: how often a client polled it.
@@ -244,10 +250,11 @@ class Recording(msgspec.Struct, kw_only=True):
         exit_code: of the command; ``None`` while it runs, or without one.
         began_us, ended_us: microseconds since 1970, by the broker's clock; ``ended_us`` is ``None`` while it goes on.
         not_seen: what this recording cannot know, in clauses such as ``how deliveries ended``.
-        omitted: how many messages were published with further routing keys, beyond those that are listed.
+        omitted: how many messages were published with further routing keys, beyond those that are listed;
+            ``omitted_unroutable``: how many of these no queue took.
     """
 
-    format: int = FORMAT
+    format: int
     of: str = "simulator"
     release: str = ""
     command: list[str] = []
@@ -262,6 +269,7 @@ class Recording(msgspec.Struct, kw_only=True):
     lost: list[RecordedLoss] = []
     not_seen: list[str] = []
     omitted: int = 0
+    omitted_unroutable: int = 0
 
     def declared(self, kind: Kind, vhost: str, name: str) -> Declaration | None:
         """Return the queue, exchange or binding of that name, if it was ever there."""
@@ -297,6 +305,38 @@ def is_recording(path: str | os.PathLike[str]) -> bool:
     return (Path(path) / RECORDING).is_file()
 
 
+def check_folder(folder: Path) -> None:
+    """Raise ``RecordingError`` unless a recording may be written there: in a new or empty folder, or over another."""
+    if folder.exists() and not folder.is_dir():
+        raise RecordingError(f"{folder}: expected a folder, or nothing yet")
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    expected = f"{folder}: expected a new or empty folder, or that of an earlier recording"
+    if not is_recording(folder):
+        raise RecordingError(expected)
+    try:
+        earlier = read_recording(folder)
+    except RecordingError as error:
+        raise RecordingError(f"{expected}; {error}") from error
+    if earlier.ended_us is None and time.time() - (folder / RECORDING).stat().st_mtime < 2 * SAVE_S:
+        raise RecordingError(f"{folder}: another recording writes this folder now; choose another with --out")
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the folder of a recording, or empty one that holds an earlier recording.
+
+    Raises:
+        RecordingError: something else is there, or another recording writes it, or it cannot be made.
+    """
+    check_folder(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise RecordingError(f"{folder}: {error.strerror or error}") from error
+
+
 def read_recording(folder: str | os.PathLike[str]) -> Recording:
     """Return the recording in a folder. Raises ``RecordingError``, which names the file and the field."""
     path = Path(folder) / RECORDING
@@ -313,9 +353,23 @@ def read_recording(folder: str | os.PathLike[str]) -> Recording:
 
 def write_recording(folder: str | os.PathLike[str], recording: Recording, document: Mapping[str, Any]) -> None:
     """Write the two JSON files of a recording, each as a whole. Raises ``OSError``."""
-    write_whole(Path(folder) / DEFINITIONS, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    encoded = msgspec.json.format(msgspec.json.encode(recording), indent=1)
+    write_whole(Path(folder) / DEFINITIONS, json.dumps(readable(document), indent=1, ensure_ascii=False) + "\n")
+    encoded = msgspec.json.format(msgspec.json.encode(readable(msgspec.to_builtins(recording))), indent=1)
     write_whole(Path(folder) / RECORDING, encoded + b"\n")
+
+
+def is_reply(exchange: str, routing_key: str) -> bool:
+    """Return whether a publish answers by direct reply-to, which no queue takes."""
+    return exchange == "" and routing_key.startswith(REPLY_TO)
+
+
+def readable(value: Any) -> Any:
+    """Return plain JSON values with names that are not UTF-8 as RabbitMQ shows them."""
+    if isinstance(value, str):
+        return value if value.isascii() else text(value.encode(errors="surrogateescape"))
+    if isinstance(value, dict):
+        return {readable(key): readable(each) for key, each in value.items()}
+    return [readable(each) for each in value] if isinstance(value, list) else value
 
 
 def document_of(recording: Recording, rest: Mapping[str, Any]) -> dict[str, Any]:

@@ -373,7 +373,8 @@ class GrowingCounters:
             for name in self._names:
                 number = counted.get(name, 0)
                 total[name] += number - before.get(name, 0) if number >= before.get(name, 0) else number
-        self._before = dict(now)
+        # Where a poll has no counters of an object, those of the poll before stand.
+        self._before = {**(self._before or {}), **{key: counted for key, counted in now.items() if counted}}
 
 
 def item_of(kind: Kind, shown: Mapping[str, Any]) -> dict[str, Any] | None:

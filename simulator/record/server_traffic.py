@@ -18,6 +18,7 @@ from simulator.record.recording import (
     RecordedPublishes,
     RecordedQueue,
     Recording,
+    is_reply,
 )
 from simulator.record.server_objects import ChannelName, ServerObjects
 
@@ -96,7 +97,7 @@ class ServerTraffic:
         there = queues if row.exchange else [queue for queue in queues if self._objects.is_there(row.vhost, queue)]
         for queue in there:
             self._objects.consumption(row.vhost, queue).entered += 1
-        if there:
+        if there or is_reply(row.exchange, key[2]):
             return
         if row.exchange or not queues:
             self._unroutable[channel][key] += 1

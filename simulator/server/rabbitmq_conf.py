@@ -136,7 +136,7 @@ def _lines(path: Path) -> Iterator[tuple[str, str, str]]:
             continue
         found = _LINE.fullmatch(line.strip())
         if found is None:
-            raise SettingsError(f"{path}:{number}: expected KEY = VALUE, got {line.strip()!r:.80}")
+            raise SettingsError(f"{path}:{number}: expected KEY = VALUE, got {line.split()[0]!r:.40} ...")
         yield found["key"], found["value"].strip("'"), f"{path}:{number}"
 
 

@@ -21,7 +21,7 @@ from contextlib import closing
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 NODE_FILE = "/tmp/dlx-node.json"
 """Where ``rabbitmq-server`` says how to reach it, unless ``$DLX_NODE_FILE`` names another file."""
@@ -77,7 +77,10 @@ def call(method: str, *path: str, body: object = None, reason: str = "") -> Any:
     Raises ``Refused``, and ``CommandError`` where nobody answers.
     """
     parts = urlsplit(_node()["url"])
-    login = base64.b64encode(f"{parts.username or 'guest'}:{parts.password or 'guest'}".encode()).decode()
+    if parts.scheme != "http":
+        raise CommandError("DLX_MANAGEMENT_URL: expected a URL that begins with http://", UNAVAILABLE)
+    user, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
+    login = base64.b64encode(f"{user}:{password}".encode()).decode()
     connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=30)
     try:
         with closing(connection):

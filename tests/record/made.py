@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.record.recording import (
+    FORMAT,
     ClientConnection,
     Declaration,
     Kind,
@@ -69,6 +70,7 @@ def write(
         *(declared("binding", each) for each in bindings),
     ]
     recording = Recording(
+        format=FORMAT,
         release=release, declarations=declarations, began_us=1_000_000, ended_us=61_000_000,
         command=["celery", "worker"], **({"connections": [CELERY, WEB]} | rest),
     )  # fmt: skip
@@ -114,8 +116,6 @@ def celery(folder: Path) -> str:
         lost=[
             RecordedLoss(vhost="/", event="dropped", queue="emails", reason="expired", exchange="celery",
                  routing_key="emails", times=3, story=["published to 'celery'", "expired in 'emails'"]),
-            RecordedLoss(vhost="/", event="unroutable", queue=None, reason=None, exchange="celeryev",
-                 routing_key="worker.heartbeat", times=30),
         ],
         refusals=[
             RecordedRefusal(vhost="/", method="queue.declare", code=406, connections=[1], times=2,

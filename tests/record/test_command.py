@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -96,7 +99,9 @@ def test_the_environment_has_what_applications_read(tmp_path: Path) -> None:
     url = environment["AMQP_URL"]
     port = url.rpartition(":")[2].partition("/")[0]
     assert url == f"amqp://guest:guest@127.0.0.1:{port}/%2F"
-    for name in ("RABBITMQ_URL", "CLOUDAMQP_URL", "CELERY_BROKER_URL", "SPRING_RABBITMQ_ADDRESSES"):
+    # Spring does not decode a virtual host in its addresses.
+    assert environment["SPRING_RABBITMQ_ADDRESSES"] == f"127.0.0.1:{port}"
+    for name in ("RABBITMQ_URL", "CLOUDAMQP_URL", "CELERY_BROKER_URL"):
         assert environment[name] == url
     assert (environment["RABBITMQ_PORT"], environment["SPRING_RABBITMQ_PORT"]) == (port, port)
     assert (environment["RABBITMQ_USER"], environment["RABBITMQ_PASSWORD"]) == ("guest", "guest")
@@ -123,6 +128,33 @@ def test_for_ends_the_command(tmp_path: Path) -> None:
     assert code == 0
     assert time.monotonic() - began_s >= 2
     assert read_recording(tmp_path / "dlx-recording").ended_us is not None
+
+
+def test_ctrl_c_on_a_terminal_lets_the_command_end_in_its_own_way(tmp_path: Path) -> None:
+    ready, done = tmp_path / "ready", tmp_path / "done"
+    ends = WAITS.replace(
+        "time.sleep(600)",
+        """
+try:
+    time.sleep(600)
+except KeyboardInterrupt:
+    time.sleep(0.5)
+    pathlib.Path(sys.argv[2]).touch()
+""",
+    )
+    words = [sys.executable, "-m", "simulator.cli.main", "record", *map(str, python(ends, ready, done))]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.execv(sys.executable, words)
+    _wait_for(ready)
+    os.write(terminal, b"\x03")
+    with contextlib.suppress(OSError):  # the terminal is gone with the command
+        while os.read(terminal, 1024):
+            pass
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(terminal)
+    assert done.exists()
 
 
 def test_a_second_signal_kills_a_command_that_does_not_end(tmp_path: Path) -> None:
@@ -186,6 +218,10 @@ def test_an_earlier_recording_is_replaced_and_nothing_else(tmp_path: Path) -> No
     code, _, err = record("--out", "own", *python(LOSES), cwd=tmp_path)
     assert (code, (mine / "recording.json").read_text()) == (65, '{"mine": 1}')
     assert record("--out", "mine", "--", "no-such-program", cwd=tmp_path)[0] == 127
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert record("--out", "mine", "--port", str(port), *python(LOSES), cwd=tmp_path)[0] == 69
+    assert record("--out", "mine", "--url", "http://guest@localhost:1/", cwd=tmp_path)[0] == 69
     assert read_recording(tmp_path / "mine").lost
 
 

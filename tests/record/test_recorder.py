@@ -64,6 +64,13 @@ def published(recording: Recording, exchange: str, key: str) -> dict[str, Any]:
     return {name: getattr(found, name) for name in found.__struct_fields__ if getattr(found, name)}
 
 
+def _short_string(pieces: list[bytes], value: str) -> int:
+    """Do as pika, and write bytes that are not UTF-8 as they are."""
+    encoded = value.encode("utf-8", "surrogateescape")
+    pieces += [bytes([len(encoded)]), encoded]
+    return 1 + len(encoded)
+
+
 def take(channel: BlockingChannel, queue: str, number: int, act: Callable[[int, Any, bytes], object]) -> None:
     """Consume that many messages, and have ``act`` end each delivery."""
     for method, properties, body in channel.consume(queue, inactivity_timeout=10):
@@ -190,6 +197,65 @@ def test_only_what_is_committed_was_done(recorded: Recorded) -> None:
     found = consumed(recording, "work")
     assert (published(recording, "", "work")["times"], found["entered"]) == (1, 1)
     assert (found["acked"], found.get("rejected", 0)) == (1, 0)
+
+
+def test_names_that_are_not_utf_8_are_written_as_rabbitmq_shows_them(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    key = b"k\xff".decode("utf-8", "surrogateescape")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pika.data.encode_short_string", _short_string)
+        channel._impl._send_method(
+            pika.spec.Basic.Publish(exchange="", routing_key=key), (pika.BasicProperties(), b"x")
+        )
+    channel.queue_declare("after")
+    recording = recorded.end()
+    assert [each.routing_key for each in recording.published] == ["Not UTF-8, base64 is: a/8="]
+    assert "a/8=" in (recorded.folder / "trace.jsonl").read_text()
+
+
+def test_direct_replies_are_no_loss(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("requests")
+    channel.basic_consume("amq.rabbitmq.reply-to", lambda *_: None, auto_ack=True)
+    channel.basic_publish("", "requests", b"?", pika.BasicProperties(reply_to="amq.rabbitmq.reply-to"))
+    _, asked, _ = channel.basic_get("requests", auto_ack=True)
+    channel.basic_publish("", asked.reply_to, b"!")
+    recording = recorded.end()
+    assert [each.routing_key for each in recording.published] == ["requests"]
+    assert [each.queue for each in recording.consumed] == ["requests"]
+    assert recording.omitted_unroutable == 0
+
+
+def test_unroutable_messages_beyond_the_listed_keys_are_counted(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simulator.record.recorder.KEYS_MAX", 1)
+    channel = recorded.channel()
+    for key in ("a", "b", "c"):
+        channel.basic_publish("amq.topic", key, b"x")
+    recording = recorded.end()
+    assert (recording.omitted, recording.omitted_unroutable) == (2, 2)
+
+
+def test_a_large_transaction_enters_as_it_is(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("work")
+    channel.tx_select()
+    for _ in range(1_500):
+        channel.basic_publish("", "work", b"x")
+    channel.tx_commit()
+    found = consumed(recorded.end(), "work")
+    assert (found["entered"], found.get("dead_letters", 0)) == (1_500, 0)
+
+
+def test_polls_count_for_the_queue_that_they_reach(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.queue_declare("work")
+    channel.basic_get("")
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+        channel.basic_get("nowhere")
+    recording = recorded.end()
+    assert [(each.queue, each.gets) for each in recording.consumed] == [("work", 1)]
 
 
 def test_a_refused_login_is_a_refusal(recorded: Recorded) -> None:

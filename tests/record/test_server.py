@@ -21,10 +21,11 @@ from simulator.capture import CaptureUnavailable
 from simulator.capture.capture_errors import CaptureError
 from simulator.capture.management_api import call
 from simulator.cli.main import main
+from simulator.record import live
 from simulator.record.live import record_server
 from simulator.record.recorder import ApplicationRecorder
-from simulator.record.recording import DEFINITIONS, Recording, read_recording
-from simulator.record.server_objects import Poll, ServerObjects
+from simulator.record.recording import DEFINITIONS, FORMAT, Recording, read_recording
+from simulator.record.server_objects import GrowingCounters, Poll, ServerObjects
 from simulator.server.in_process import Server
 from tests.record.random_client import recorded, told
 
@@ -183,10 +184,16 @@ def test_the_end_of_the_terminal_switches_tracing_off(command: str, server: Serv
         "capture": ["--url", server.amqp_url, "--management-url", _url(server), "--out", f"{out}.jsonl"],
     }
     run = [sys.executable, "-m", "simulator.cli.main", command, *options[command]]
-    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is, and then in the command, too
+    process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    signal.signal(signal.SIGHUP, ignored)
+    try:
         _wait_until(lambda: _is_traced(server))
         process.send_signal(signal.SIGHUP)
         process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
     assert process.returncode >= 0
     assert not _is_traced(server)
 
@@ -260,7 +267,7 @@ def test_deliveries_that_end_unseen_are_named(
                 consumers=[],
             )
         )
-    found = Recording(of="test", release="4.3", began_us=0)
+    found = Recording(format=FORMAT, of="test", release="4.3", began_us=0)
     objects.finish(found, traced=[])
     assert len(found.not_seen) == len(unseen)
     assert all(clause.startswith(start) for clause, start in zip(found.not_seen, unseen, strict=True))
@@ -361,3 +368,30 @@ def _wait_until(condition: Callable[[], bool]) -> None:
 def _url(server: Server) -> str:
     assert server.management_url is not None
     return server.management_url.replace("://", "://guest:guest@")
+
+
+@pytest.mark.parametrize(
+    ("url", "ports", "found"),
+    [
+        ("https://u:p@broker.example:15671/", {"amqp": 5672, "amqp/ssl": 5671}, "amqps://u:p@broker.example:5671/"),
+        ("http://u:p@broker.example:15672/", {"amqp": 5672, "amqp/ssl": 5671}, "amqp://u:p@broker.example:5672/"),
+        ("http://u:p@broker.example:15671/", {"amqp/ssl": 5671}, "amqps://u:p@broker.example:5671/"),
+        ("https://u:p@broker.example:15671/", {}, "amqps://u:p@broker.example:5671/"),
+    ],
+)
+def test_amqp_is_encrypted_where_the_management_api_is(url: str, ports: dict[str, int], found: str) -> None:
+    listeners = [{"protocol": protocol, "port": port} for protocol, port in ports.items()]
+    assert live._amqp_url(url, {"listeners": listeners}) == found
+
+
+def test_a_password_does_not_go_to_a_port_without_tls_on_its_own() -> None:
+    listeners = [{"protocol": "amqp", "port": 5672}]
+    with pytest.raises(CaptureError, match="--amqp-url"):
+        live._amqp_url("https://u:p@broker.example:15671/", {"listeners": listeners})
+
+
+def test_a_poll_without_counters_forgets_none() -> None:
+    counters = GrowingCounters(("ack",))
+    for poll in ({"q": {"ack": 1_000}}, {"q": {}}, {"q": {"ack": 1_001}}):
+        counters.read(poll)
+    assert counters.totals["q"]["ack"] == 1

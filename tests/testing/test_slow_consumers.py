@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -381,3 +382,13 @@ def test_a_coroutine_may_block_where_the_consumer_is_elsewhere(broker: Simulated
 
     with in_thread(broker, reject_late):
         asyncio.run(test())
+
+
+def test_looking_for_clients_leaves_no_file_open() -> None:
+    read, write = os.pipe()
+    before = len(os.listdir("/dev/fd"))
+    for _ in range(5):
+        virtual_time._ends(map(int, os.listdir("/dev/fd")))
+    assert len(os.listdir("/dev/fd")) == before
+    os.close(read)
+    os.close(write)

@@ -7,6 +7,7 @@ import contextlib
 import math
 import os
 import socket
+import stat
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -310,8 +311,11 @@ def _ends(files: Iterable[int]) -> set[tuple[str, int]]:
     """Return the own ends of those files that are connections."""
     ends = set()
     for file in files:
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(file)) as opened:
-            end = opened.getsockname()
+        with contextlib.suppress(OSError):
+            if not stat.S_ISSOCK(os.fstat(file).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(file)) as opened:
+                end = opened.getsockname()
             if isinstance(end, tuple):
                 ends.add((end[0], end[1]))
     return ends
