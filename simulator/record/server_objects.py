@@ -74,6 +74,7 @@ class ServerObjects:
         self._consumed: dict[tuple[str, str], RecordedQueue] = {}
         self._consumers: dict[tuple[str, str], tuple[str, str]] = {}  # the queue, by the channel's name and the tag
         self._consumers_gone: dict[tuple[str, str], int] = {}  # as polls saw it
+        self._consumers_counted: set[tuple[str, str]] = set()  # a server may list one again that polls saw go
         self._channel_names: dict[str, str] = {}  # by Erlang process
         self._connection_names: dict[str, str] = {}
         self._told_us: dict[Hashable, int] = {}  # of what an event told
@@ -225,6 +226,7 @@ class ServerObjects:
             self._consuming(key, (fields["vhost"], fields["queue"]), int(fields["prefetch_count"]))
         elif act == "deleted":
             self._consumers.pop(key, None)
+            self._consumers_counted.discard(key)
 
     # What is known
 
@@ -276,7 +278,8 @@ class ServerObjects:
             return
         self._consumers[key] = queue
         found = self.consumption(*queue)
-        found.consumers += 1
+        found.consumers += key not in self._consumers_counted
+        self._consumers_counted.add(key)
         found.consumers_max = max(found.consumers_max, sum(each == queue for each in self._consumers.values()))
         if prefetch not in found.prefetch:
             found.prefetch.append(prefetch)

@@ -286,6 +286,16 @@ def test_a_consumer_whose_event_comes_late_counts_once() -> None:
     assert objects.consumption("/", "jobs").consumers == 1
 
 
+def test_a_consumer_that_a_server_lists_again_counts_once() -> None:
+    objects = ServerObjects(None, "own")
+    there = [{"consumer_tag": "t", "channel_details": {"name": "a -> b (1)"}, "queue": {"vhost": "/", "name": "jobs"}}]
+    for at_us, consumers in enumerate(([], there, [], there)):
+        objects.polled(
+            Poll(at_us=at_us, queues=[], exchanges=[], bindings=[], connections=[], channels=[], consumers=consumers)
+        )
+    assert objects.consumption("/", "jobs").consumers == 1
+
+
 def test_who_is_no_administrator_is_told_what_is_missing(recording: Recorded) -> None:
     url = _url(recording.server)
     call(url, "users/op", method="PUT", body={"password": "a-password", "tags": "management"})
