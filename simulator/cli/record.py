@@ -26,6 +26,7 @@ from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import DefinitionsError
 from simulator.extras import check_installed
 from simulator.record.recording import Recording, RecordingError, check_folder
+from simulator.record.seen_clients import counted, messages
 from simulator.sources import definitions_from_file
 
 EXIT_CANNOT_RUN = 127  # as shells say it
@@ -270,13 +271,9 @@ def _told(
 
 
 def _summary(recording: Recording) -> str:
-    published = sum(each.times for each in recording.published) + recording.omitted
-    did = f"{_count(published, 'message')} published, {_count(len(recording.connections), 'connection')}"
+    published, connections = messages(recording), len(recording.connections)
+    did = f"{counted(published, 'message')} published, {counted(connections, 'connection')}"
     return did if recording.exit_code is None else f"the command ended with {recording.exit_code}: {did}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _why_not(error: OSError, ports: tuple[int, int]) -> str:

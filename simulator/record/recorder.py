@@ -381,11 +381,14 @@ class ApplicationRecorder:
         if channel is not None:
             channel.prefetch = command.prefetch_count
 
-    def _consumption(self, channel: _Channel, queue: str) -> RecordedQueue:
-        vhost = channel.connection.vhost
+    def _queue(self, vhost: str, queue: str) -> RecordedQueue:
         found = self._consumed.get((vhost, queue))
         if found is None:
             found = self._consumed[vhost, queue] = RecordedQueue(vhost=vhost, queue=queue)
+        return found
+
+    def _consumption(self, channel: _Channel, queue: str) -> RecordedQueue:
+        found = self._queue(channel.connection.vhost, queue)
         if channel.connection.number not in found.connections:
             found.connections.append(channel.connection.number)
         return found
@@ -595,17 +598,14 @@ class ApplicationRecorder:
 
     def _entered(self, happened: Happened) -> None:
         """Note that a message entered a queue: published, or a dead letter."""
-        by = self._entering.get(happened.uid)
-        key = happened.vhost, happened.queue or ""
-        queue = self._consumed.get(key)
-        if queue is None:
-            queue = self._consumed[key] = RecordedQueue(vhost=key[0], queue=key[1])
+        by, name = self._entering.get(happened.uid), happened.queue or ""
+        queue = self._queue(happened.vhost, name)
         if by is None:
             queue.dead_letters += 1
             return
         queue.entered += 1
-        if (by.number, key[1]) in self._fresh:
-            self._fresh.discard((by.number, key[1]))
+        if (by.number, name) in self._fresh:
+            self._fresh.discard((by.number, name))
             queue.declared_before += 1
 
     def _publish_ended(self, happened: Happened) -> None:

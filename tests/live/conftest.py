@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.live.servers import LiveServer
+from tests.live.servers import LiveServer, fresh_vhost
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -22,10 +21,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def live_vhost(live_server: LiveServer) -> Iterator[str]:
     """The name of a fresh virtual host on ``live_server``, deleted when the test ends."""
-    name = f"dlx-test-{uuid.uuid4().hex[:12]}"
-    live_server.api("PUT", f"vhosts/{name}", {})
-    live_server.api("PUT", f"permissions/{name}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
-    try:
+    with fresh_vhost(live_server) as name:
         yield name
-    finally:
-        live_server.api("DELETE", f"vhosts/{name}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from simulator.testing.brokers.servers import NoSuchServerError, Server, ask
 
-__all__ = ["VARIABLE", "LiveServer", "NoSuchServerError", "given"]
+__all__ = ["VARIABLE", "LiveServer", "NoSuchServerError", "fresh_vhost", "given"]
 
 VARIABLE = "DLX_LIVE_SERVERS"
 LiveServer = Server
@@ -25,6 +27,18 @@ def given(options: Iterable[str] = (), variable: str | None = None) -> list[Live
         entries = [entry.strip().partition("=") for entry in text.split(",") if entry.strip()]
         named = [(release, urls) for release, _, urls in entries]
     return [_ask(release, urls) for release, urls in named]
+
+
+@contextmanager
+def fresh_vhost(server: LiveServer) -> Iterator[str]:
+    """The name of a fresh virtual host on the server, deleted at the end."""
+    name = f"dlx-test-{uuid.uuid4().hex[:12]}"
+    server.api("PUT", f"vhosts/{name}", {})
+    server.api("PUT", f"permissions/{name}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
+    try:
+        yield name
+    finally:
+        server.api("DELETE", f"vhosts/{name}")
 
 
 def _ask(release: str, urls: str) -> LiveServer:

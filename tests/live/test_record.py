@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ from simulator.capture import open_log
 from simulator.definitions import read_definitions
 from simulator.record.recorder import ApplicationRecorder
 from simulator.record.recording import DEFINITIONS, TRACE, Recording, read_recording
-from tests.live.servers import LiveServer
+from tests.live.servers import LiveServer, fresh_vhost
 from tests.record.random_client import recorded, told
 
 SEEDS = (1, 2, 3, 5, 8, 13)
@@ -48,18 +45,6 @@ def _different(one: Any, other: Any, at: str = "") -> list[str]:
 def _plain(given: Any) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(given)
     return {key: value for key, value in found.items() if key not in ("vhost", "connections")}
-
-
-@contextmanager
-def fresh_vhost(server: LiveServer) -> Iterator[str]:
-    """A virtual host of its own for one attempt."""
-    name = f"dlx-test-{uuid.uuid4().hex[:12]}"
-    server.api("PUT", f"vhosts/{name}", {})
-    server.api("PUT", f"permissions/{name}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
-    try:
-        yield name
-    finally:
-        server.api("DELETE", f"vhosts/{name}")
 
 
 def recorded_on_both(live_server: LiveServer, vhost: str, folder: Path) -> tuple[Recording, list[str]]:

@@ -8,19 +8,17 @@ states what its clients do, where that matters. ``tools/frameworks`` installs th
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from simulator.analysis.clients import Clients
 from simulator.lint_reports.project import read_config
 from simulator.testing.brokers.servers import Server
 from tests.clients.cache import UnobtainableError, npm_packages
-from tests.integration.frameworks.running import Outcome, run
+from tests.integration.frameworks.running import Outcome, keep, run
 from tests.live import servers
 
 HERE = Path(__file__).parent
@@ -153,25 +151,7 @@ def _node() -> dict[str, str]:
     return {"NODE_PATH": str(npm_packages("frameworks", NPM) / "node_modules")}
 
 
-def recorded(name: str) -> dict[str, Any]:
-    """What the application left on a server."""
-    left: dict[str, Any] = json.loads(_file(name).read_text())
-    return left
-
-
-def record(name: str, broker: Server) -> None:
-    """Run the application on a server, and keep what it leaves there."""
-    outcome = run_application(name, broker)
-    if outcome.exit_code:
-        raise SystemExit(f"{name} ended with {outcome.exit_code}:\n{outcome.output}")
-    _file(name).write_text(json.dumps(outcome.left(), indent=1, sort_keys=True) + "\n")
-
-
-def _file(name: str) -> Path:
-    return HERE / "recorded" / f"{name}.json"
-
-
 if __name__ == "__main__":
     (server,) = (each for each in servers.given() if each.release == RELEASE)
     for each in sys.argv[1:] or APPLICATIONS:
-        record(each, server)
+        keep(each, run_application(each, server))

@@ -6,18 +6,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from simulator.testing.brokers.servers import Server
 from tests.clients.cache import virtualenv
-from tests.integration.frameworks.running import APPLICATION_SECONDS, Outcome, run
+from tests.integration.frameworks.running import APPLICATION_SECONDS, Outcome, keep, run
 from tests.live import servers
 
 HERE = Path(__file__).parent
@@ -75,24 +73,7 @@ def run_example(code: str) -> str:
     return done.stdout
 
 
-def recorded(name: str) -> dict[str, Any]:
-    """What the application left on a server."""
-    return json.loads(_file(name).read_text())
-
-
-def record(name: str, broker: Server) -> None:
-    """Run the application on a server, and keep what it leaves there."""
-    outcome = run_application(name, broker)
-    if outcome.exit_code:
-        raise SystemExit(f"{name} ended with {outcome.exit_code}:\n{outcome.output}")
-    _file(name).write_text(json.dumps(outcome.left(), indent=1, sort_keys=True) + "\n")
-
-
-def _file(name: str) -> Path:
-    return HERE / "recorded" / f"{name}.json"
-
-
 if __name__ == "__main__":
     (server,) = (each for each in servers.given() if each.release == RELEASE)
     for each in sys.argv[1:] or FRAMEWORKS:
-        record(each, server)
+        keep(each, run_application(each, server))

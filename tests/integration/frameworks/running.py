@@ -193,3 +193,22 @@ def _steady(value: Any) -> Any:
         for pattern, word in UNLIKE:
             value = pattern.sub(word, value)
     return value
+
+
+# What each application left on a server, which the test files compare with.
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """What the application left on a server."""
+    return json.loads(_file(name).read_text())
+
+
+def keep(name: str, outcome: Outcome) -> None:
+    """Keep what the application left on a server, if it ended well."""
+    if outcome.exit_code:
+        raise SystemExit(f"{name} ended with {outcome.exit_code}:\n{outcome.output}")
+    _file(name).write_text(json.dumps(outcome.left(), indent=1, sort_keys=True) + "\n")
+
+
+def _file(name: str) -> Path:
+    return Path(__file__).parent / "recorded" / f"{name}.json"

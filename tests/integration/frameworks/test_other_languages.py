@@ -10,8 +10,8 @@ from dlx.releases import release
 from simulator.analysis.lint.linting import lint
 from simulator.definitions import parse_definitions
 from tests.clients.cache import UnobtainableError
-from tests.integration.frameworks.other_languages import APPLICATIONS, RELEASE, recorded, run_application
-from tests.integration.frameworks.running import check_recorded, recorded_simulator, simulated
+from tests.integration.frameworks.other_languages import APPLICATIONS, RELEASE, run_application
+from tests.integration.frameworks.running import check_recorded, recorded, recorded_simulator, simulated
 from tests.live.servers import LiveServer
 
 

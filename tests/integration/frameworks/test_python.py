@@ -23,11 +23,10 @@ from tests.integration.frameworks.python_frameworks import (
     HERE,
     RELEASE,
     ROOT,
-    recorded,
     run_application,
     run_example,
 )
-from tests.integration.frameworks.running import Outcome, check_recorded, recorded_simulator
+from tests.integration.frameworks.running import Outcome, check_recorded, recorded, recorded_simulator
 
 DEAD_LETTERED = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "parked"}
 PAGES = ("celery", "kombu", "dramatiq", "faststream", "aio-pika")
