@@ -28,6 +28,14 @@ def loaded() -> None:
 
 
 @pytest.fixture
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """pytest as a developer runs it: where CI or BUILD_NUMBER are set, its summary would repeat failures in full."""
+    for name in ("CI", "BUILD_NUMBER"):
+        monkeypatch.delenv(name, raising=False)
+    return pytester
+
+
+@pytest.fixture
 def inner(loaded: None, pytester: pytest.Pytester) -> pytest.Pytester:
     """A folder for test files, whose pytest knows no cache and no plugins but this one's."""
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:hypothesispytest\n")

@@ -30,12 +30,6 @@ LOST = (
 )
 
 
-@pytest.fixture
-def inner(loaded: None, pytester: pytest.Pytester) -> pytest.Pytester:
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:hypothesispytest\n")
-    return pytester
-
-
 def shown(result: pytest.RunResult) -> list[str]:
     """What stands between the title of the section and the end of the test's report."""
     lines = result.stdout.lines
