@@ -7,7 +7,7 @@ observer gives it what happens to messages. ``save`` writes the folder; the trac
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Container, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,10 +23,9 @@ from simulator.events import Event, Happened, silent_loss
 from simulator.generate.traced_rows import TRACED, observation
 from simulator.json_values import plain
 from simulator.message_history import RecordingBroker
+from simulator.record.publishes import SeenPublishes, identities
 from simulator.record.recording import (
-    DELIVERIES_REMEMBERED,
     FORMAT,
-    KEYS_MAX,
     MANAGEMENT_API,
     SECTIONS,
     TRACE,
@@ -34,7 +33,6 @@ from simulator.record.recording import (
     Declaration,
     Kind,
     RecordedLoss,
-    RecordedPublishes,
     RecordedQueue,
     RecordedRefusal,
     Recording,
@@ -112,11 +110,10 @@ class ApplicationRecorder:
         self._connections: dict[Hashable, ClientConnection] = {}
         self._declarations: dict[tuple[Kind, str, str], Declaration] = {}
         self._refusals: dict[tuple[str, str, int, str], RecordedRefusal] = {}
-        self._published: dict[tuple[str, str, str], RecordedPublishes] = {}
+        self._published = SeenPublishes()
         self._consumed: dict[tuple[str, str], RecordedQueue] = {}
         self._lost: dict[tuple[str, str, str | None, str | None], RecordedLoss] = {}
         self._fresh: set[tuple[int, str]] = set()  # queues that a connection declared since it last published there
-        self._delivered: OrderedDict[Hashable, tuple[RecordedQueue, Mapping[str, Any], str | None]] = OrderedDict()
         self._publishing: ClientConnection | None = None
         self._publishing_on = self._lines = self._unreadable = self._refused_last = 0
         self._entering: OrderedDict[int, ClientConnection | None] = OrderedDict()  # by the number of the message
@@ -145,7 +142,7 @@ class ApplicationRecorder:
             found.not_seen = [what]
         found.declarations = list(self._declarations.values())
         found.refusals = list(self._refusals.values())
-        found.published = list(self._published.values())
+        found.published, found.omitted = list(self._published.by_key.values()), self._published.omitted
         for each in self._consumed.values():
             queue = self._broker.queue(each.queue, each.vhost)
             each.waiting = 0 if queue is None else queue.messages
@@ -338,9 +335,8 @@ class ApplicationRecorder:
         connection = channel.connection
         if is_reply(command.exchange, command.routing_key):
             return
-        published = self._published_to(connection.vhost, command.exchange, command.routing_key)
+        published = self._published.find((connection.vhost, command.exchange, command.routing_key))
         if published is None:
-            self.recording.omitted += 1
             return
         properties = command.properties
         headers = properties.get("headers") or {}
@@ -348,33 +344,7 @@ class ApplicationRecorder:
         published.add(headers, expiration, persistent=persistent, by=connection.number)
         published.mandatory += command.mandatory
         published.confirmed += channel.confirms
-        if self._delivered:
-            self._republished(command, headers, published, connection)
-
-    def _published_to(self, vhost: str, exchange: str, routing_key: str) -> RecordedPublishes | None:
-        key = vhost, exchange, routing_key
-        found = self._published.get(key)
-        if found is None and len(self._published) < KEYS_MAX:
-            found = RecordedPublishes(vhost=vhost, exchange=exchange, routing_key=routing_key)
-            self._published[key] = found
-        return found
-
-    def _republished(
-        self, command: commands.Publish, headers: Mapping[str, Any], published: RecordedPublishes, by: ClientConnection
-    ) -> None:
-        """Note whether a client publishes what it was delivered: the same id, or the body of a delivery in its hands.
-
-        A reply has the correlation id of its request, and goes to the address that the request names.
-        """
-        properties = command.properties
-        found = None
-        for key in _identities(by, properties, command.body):
-            found = found or self._delivered.get(key)
-        if found is None or (command.exchange == "" and command.routing_key == found[2]):
-            return
-        queue, old, _ = found
-        queue.republished += 1
-        published.add_republished(headers, old)
+        self._published.published(_message(connection, properties, command.body), headers, published)
 
     def _qos(self, command: commands.Qos) -> None:
         channel = self._channels.get(command.channel)
@@ -424,7 +394,7 @@ class ApplicationRecorder:
         tags = [each for each in unsettled if tag == 0 or each <= tag] if multiple else [tag] * (tag in unsettled)
         settled = [unsettled.pop(each) for each in tags]
         for each in settled:
-            self._delivered.pop((found.connection.number, each.body), None)
+            self._published.settled(found.connection.number, each.body)
         return settled
 
     def login_refused(self, user: str) -> None:
@@ -477,12 +447,8 @@ class ApplicationRecorder:
         else:
             channel.unsettled[reply.delivery_tag] = _Open(queue, hash(reply.body))
         properties = reply.message.properties
-        headers = reply.message.headers or {}
-        remembered = queue, headers, properties.get("reply_to")
-        for key in _identities(channel.connection, properties, reply.body):
-            self._delivered[key] = remembered
-        while len(self._delivered) > DELIVERIES_REMEMBERED:
-            self._delivered.popitem(last=False)
+        message = _message(channel.connection, properties, reply.body)
+        self._published.delivered(message, queue, reply.message.headers or {}, properties.get("reply_to"))
 
     def _refused(self, connection: Hashable, reply: replies.ChannelClosed | replies.ConnectionClosed) -> None:
         by = self._connections.get(connection)
@@ -617,7 +583,7 @@ class ApplicationRecorder:
         if happened.exchange is None or not happened.routing_keys:
             return
         key = happened.routing_keys[0]
-        found = self._published.get((happened.vhost, happened.exchange, key))
+        found = self._published.by_key.get((happened.vhost, happened.exchange, key))
         if found is not None:
             setattr(found, what, getattr(found, what) + 1)
         elif what == "unroutable" and not is_reply(happened.exchange, key):
@@ -653,12 +619,9 @@ def _binding(
     }
 
 
-def _identities(by: ClientConnection, properties: Mapping[str, Any], body: bytes) -> list[Hashable]:
-    """Return what two publishes of one message have in common."""
-    found: list[Hashable] = [
-        (name, properties[name]) for name in ("message_id", "correlation_id") if properties.get(name)
-    ]
-    return [*found, (by.number, hash(body))] if body else found
+def _message(by: ClientConnection, properties: Mapping[str, Any], body: bytes) -> Iterable[Hashable]:
+    """Return what identifies a message that a client publishes or is given."""
+    return identities(properties, by.number, hash(body) if body else None)
 
 
 _IN_TRANSACTIONS = (commands.Publish, commands.Ack, commands.Reject, commands.Nack)

@@ -31,10 +31,6 @@ STORY_MAX = 8
 TRACE = "trace.jsonl"
 FILES = (RECORDING, DEFINITIONS, TRACE)
 MANAGEMENT_API = 0  # the number of the connections that the management API has
-KEYS_MAX = 2_000
-"""How many exchanges and keys are listed in ``published``."""
-DELIVERIES_REMEMBERED = 10_000
-"""How many deliveries may be recognised when clients publish them again."""
 
 NOT_PUBLISHED = "what was published in"
 """How the clause in ``not_seen`` begins where publishes were not recorded."""

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Hashable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from dlx.deaths import REJECTED, X_DEATH
 from simulator.capture.schema import Observation
 from simulator.events import Event
-from simulator.record.recording import (
-    DELIVERIES_REMEMBERED,
-    KEYS_MAX,
-    ClientConnection,
-    RecordedPublishes,
-    RecordedQueue,
-    Recording,
-    is_reply,
-)
+from simulator.record.publishes import PublishKey, SeenPublishes, identities
+from simulator.record.recording import ClientConnection, Recording, is_reply
 from simulator.record.server_objects import ChannelName, ServerObjects
 
 TOLERANCE_US = 1_500_000
 """How much later than a publish a poll may see its queue, and an event may come."""
 
-PublishKey = tuple[str, str, str]
 _PERSISTENT = 2
-
-
-class _Delivered(NamedTuple):
-    """A delivery that a client may publish again."""
-
-    queue: RecordedQueue
-    headers: Mapping[str, Any]
-    reply_to: str | None
 
 
 class _ToDefault(NamedTuple):
@@ -55,12 +39,10 @@ class ServerTraffic:
 
     def __init__(self, objects: ServerObjects) -> None:
         self._objects = objects
-        self._published: dict[PublishKey, RecordedPublishes] = {}
-        self._omitted = 0
+        self._published = SeenPublishes()
         self._channels: Counter[tuple[PublishKey, ChannelName]] = Counter()
         self._unroutable: defaultdict[ChannelName, Counter[PublishKey]] = defaultdict(Counter)
         self._undecided: list[_ToDefault] = []
-        self._delivered: OrderedDict[Hashable, _Delivered] = OrderedDict()
         self._rejected: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
 
     def row(self, row: Observation) -> None:
@@ -73,9 +55,8 @@ class ServerTraffic:
 
     def _publish(self, row: Observation, by: ClientConnection) -> None:
         key = row.vhost, row.exchange, row.routing_keys[0] if row.routing_keys else ""
-        published = self._published_to(key)
+        published = self._published.find(key)
         if published is None:
-            self._omitted += 1
             return
         headers, properties = _headers(row), json.loads(row.properties)
         persistent = properties.get("delivery_mode") == _PERSISTENT
@@ -83,13 +64,7 @@ class ServerTraffic:
         channel = row.connection, row.channel
         self._channels[key, channel] += 1
         self._enter(key, channel, row)
-        self._republished(row, properties, headers, published)
-
-    def _published_to(self, key: PublishKey) -> RecordedPublishes | None:
-        found = self._published.get(key)
-        if found is None and len(self._published) < KEYS_MAX:
-            found = self._published[key] = RecordedPublishes(vhost=key[0], exchange=key[1], routing_key=key[2])
-        return found
+        self._published.published(_message(row, properties), headers, published)
 
     def _enter(self, key: PublishKey, channel: ChannelName, row: Observation) -> None:
         """Note which queues the publish entered."""
@@ -104,16 +79,6 @@ class ServerTraffic:
         else:
             self._undecided.append(_ToDefault(key, channel, queues, row.time_us))
 
-    def _republished(
-        self, row: Observation, properties: Mapping[str, Any], headers: Mapping[str, Any], published: RecordedPublishes
-    ) -> None:
-        """Note whether a client publishes what it was given, unless it is a reply."""
-        found = next((self._delivered[key] for key in _identities(row, properties) if key in self._delivered), None)
-        if found is None or (row.exchange == "" and published.routing_key == found.reply_to):
-            return
-        found.queue.republished += 1
-        published.add_republished(headers, found.headers)
-
     def _deliver(self, row: Observation, by: ClientConnection) -> None:
         if row.queue is None:
             return
@@ -123,11 +88,8 @@ class ServerTraffic:
         if by.number not in consumed.connections:
             consumed.connections.append(by.number)
         properties = json.loads(row.properties)
-        delivered = _Delivered(consumed, _headers(row), properties.get("reply_to"))
-        for key in _identities(row, properties):
-            self._delivered[key] = delivered
-        while len(self._delivered) > DELIVERIES_REMEMBERED:
-            self._delivered.popitem(last=False)
+        message = _message(row, properties)
+        self._published.delivered(message, consumed, _headers(row), properties.get("reply_to"))
         for queue, times in _rejected_in(row.x_death):
             rejected = self._rejected[row.vhost, queue]
             rejected[row.message] = max(times, rejected.get(row.message, 0))
@@ -138,19 +100,19 @@ class ServerTraffic:
             self._decide(publish)
         for (key, channel), times in self._channels.items():
             if channel in self._objects.confirming:
-                self._published[key].confirmed += times
+                self._published.by_key[key].confirmed += times
         for channel, unroutable in self._unroutable.items():
             self._no_queue_took(unroutable, self._objects.returned(channel) or 0, recording)
         for place, messages in self._rejected.items():
             self._objects.consumption(*place).rejected = sum(messages.values())
-        recording.published = list(self._published.values())
-        recording.omitted = self._omitted
+        recording.published = list(self._published.by_key.values())
+        recording.omitted = self._published.omitted
 
     def _no_queue_took(self, unroutable: Counter[PublishKey], returned: int, recording: Recording) -> None:
         """Note the unroutable publishes of one channel, to which the server gave back so many of them."""
         all_returned = returned == unroutable.total()
         for key, times in unroutable.items():
-            found = self._published[key]
+            found = self._published.by_key[key]
             found.unroutable += times
             if all_returned:
                 found.returned += times
@@ -183,14 +145,10 @@ def _headers(row: Observation) -> dict[str, Any]:
     return found
 
 
-def _identities(row: Observation, properties: Mapping[str, Any]) -> Iterator[Hashable]:
-    """Yield what two publishes of one message have in common."""
-    if row.message_id:
-        yield "message_id", row.message_id
-    if properties.get("correlation_id"):
-        yield "correlation_id", properties["correlation_id"]
-    if row.payload:
-        yield row.connection, blake2b(row.payload, digest_size=16).digest()
+def _message(row: Observation, properties: dict[str, Any]) -> Iterator[Hashable]:
+    """Yield what identifies the message of a row."""
+    body = blake2b(row.payload, digest_size=16).digest() if row.payload else None
+    return identities({**properties, "message_id": row.message_id}, row.connection, body)
 
 
 def _rejected_in(x_death: str | None) -> Iterator[tuple[str, int]]:

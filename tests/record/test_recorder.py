@@ -229,7 +229,7 @@ def test_direct_replies_are_no_loss(recorded: Recorded) -> None:
 def test_unroutable_messages_beyond_the_listed_keys_are_counted(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simulator.record.recorder.KEYS_MAX", 1)
+    monkeypatch.setattr("simulator.record.publishes.KEYS_MAX", 1)
     channel = recorded.channel()
     for key in ("a", "b", "c"):
         channel.basic_publish("amq.topic", key, b"x")
@@ -452,7 +452,7 @@ def test_the_trace_replays(recorded: Recorded) -> None:
 
 
 def test_more_keys_than_are_kept_are_counted(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simulator.record.recorder.KEYS_MAX", 2)
+    monkeypatch.setattr("simulator.record.publishes.KEYS_MAX", 2)
     channel = recorded.channel()
     for number in range(5):
         channel.basic_publish("amq.topic", f"key.{number}", b"x")
