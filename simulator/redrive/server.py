@@ -227,3 +227,8 @@ def _fetched(server: ServerAddress, path: str) -> bytes:
         raise CaptureUnavailable(str(server), refused if known else str(error)) from error
     except OSError as error:
         raise CaptureUnavailable(str(server), f"no answer: {getattr(error, 'reason', error)}") from error
+
+
+def shown_by_api(server: ServerAddress, path: str) -> Any:
+    """Return what the management API shows at a path below ``/api/``. Raises ``CaptureUnavailable``."""
+    return read_json(_fetched(server, path))
