@@ -172,7 +172,7 @@ def look_into(
     if not allows_kills:
         check_brought_counts(server, on_server)
     with exit_codes():
-        return _looked(server, peek, limit)
+        return _looked(server, peek, limit, on_server.unseen)
 
 
 def check_brought_counts(server: ServerAddress, on_server: QueueOnServer) -> None:
@@ -198,7 +198,7 @@ _DEADLY = (
 )
 
 
-def _looked(server: ServerAddress, how: PeekPlan, limit: int | None) -> Looked:
+def _looked(server: ServerAddress, how: PeekPlan, limit: int | None, unseen: tuple[str, ...]) -> Looked:
     from simulator.redrive.how_to_peek import doomed
     from simulator.redrive.peek import peek, peek_by_management
     from simulator.redrive.waiting import waiting
@@ -215,7 +215,7 @@ def _looked(server: ServerAddress, how: PeekPlan, limit: int | None) -> Looked:
                 on_row=lambda rows, of: show(how.settings.queue.name, rows, of),
             )
     messages = [waiting(row) for row in found.rows]
-    notes = list(how.notes)
+    notes = [*how.notes, *unseen]
     if dying := doomed(how, (message.deaths for message in messages)) - found.killed:
         notes.append(f"{dying:,} of them die if they are read once more: the delivery limit")
     if found.read_on:
