@@ -40,6 +40,7 @@ _ASSUMED = (
     "consumers of other queues take nothing meanwhile, and no one else publishes there",
 )
 _UNREAD = "what the messages are, and what a redrive would do with them"
+_PORT = "at which port AMQP listens, which the server does not show this user: the command takes the usual one"
 _OWN_CLIENTS = "consumers of other users, which the server shows to the tags monitoring and administrator"
 
 
@@ -58,7 +59,9 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
         would: what a redrive would do with the messages that were read.
         why_next, next_command: what to do next.
         lint_command: shows the other findings.
-        unchecked: what was not.
+        did: what reading did to the queue.
+    sees_all: whether the user may see the consumers of others.
+    unchecked: what was not.
     """
 
     queue: str
@@ -76,17 +79,14 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     why_next: str
     next_command: str
     lint_command: str
+    did: Sequence[str]
+    sees_all: bool
     unchecked: Sequence[str]
 
     @property
     def read(self) -> int:
         """How many messages were read."""
         return 0 if self.looked is None else len(self.looked.messages)
-
-    @property
-    def did(self) -> tuple[str, ...]:
-        """What reading did to the queue."""
-        return self.looked.notes if self.looked is not None and self.read else ()
 
     @property
     def oldest(self) -> datetime | None:
@@ -101,7 +101,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     def as_json(self) -> dict[str, Any]:
         """Return all of it as plain JSON values, but for the messages themselves."""
         same = ("queue", "vhost", "where", "release", "read", "did", "sources", "held", "why_next", "next_command",
-                "oldest", "lint_command", "unchecked")  # fmt: skip
+                "oldest", "lint_command", "sees_all", "unchecked")  # fmt: skip
         structs = ("length", "consumers", "would")
         return {
             **{name: getattr(self, name) for name in same},
@@ -218,7 +218,7 @@ def _diagnosed(server: ServerAddress, on_server: QueueOnServer, sample: int | No
     queue = on_server.settings.queue.name
     with exit_codes():
         length, consumers = diagnosis.length_of(server, queue), diagnosis.consumers_on(server)
-        own_clients = () if diagnosis.sees_all_clients(server) else (_OWN_CLIENTS,)
+        sees_all = diagnosis.sees_all_clients(server)
         ports = diagnosis.amqp_ports(server)
     looked, why_not = _sampled(server, on_server, sample)
     messages = [] if looked is None else looked.messages
@@ -246,7 +246,16 @@ def _diagnosed(server: ServerAddress, on_server: QueueOnServer, sample: int | No
         why_next=then.why,
         next_command=commands.about_queue(then.command, then.options, ports) if then.command else "",
         lint_command=commands.lint(),
-        unchecked=(*(looked.unchecked if looked is not None else (_UNREAD,)), *own_clients),
+        did=[
+            note for note in (looked.notes if looked is not None and messages else ()) if note not in on_server.unseen
+        ],
+        sees_all=sees_all,
+        unchecked=(
+            *(looked.unchecked if looked is not None else (_UNREAD,)),
+            *(() if sees_all else (_OWN_CLIENTS,)),
+            *on_server.unseen,
+            *([_PORT] if then.command == "redrive" and server.amqp_url is None and not ports else []),
+        ),
     )
 
 
@@ -273,7 +282,7 @@ def _sampled(server: ServerAddress, on_server: QueueOnServer, sample: int | None
     try:
         return look_into(server, on_server, way, wanted), NextStep("")
     except (DataError, Unavailable) as error:
-        return None, NextStep(f"Nothing was read: {error.message}.")
+        return None, NextStep(f"Nothing was read, as dlx inspect would refuse, too: {error.message}.")
 
 
 # What people see
@@ -282,7 +291,8 @@ def _sampled(server: ServerAddress, on_server: QueueOnServer, sample: int | None
 def _show(found: Diagnosis) -> None:
     length = found.length
     in_vhost = "" if found.vhost == "/" else f", virtual host '{found.vhost}'"
-    _say(f"{length.messages:,} messages in '{found.queue}' of {found.where}{in_vhost}", "bold", indent=0)
+    counted = "1 message" if length.messages == 1 else f"{length.messages:,} messages"
+    _say(f"{counted} in '{found.queue}' of {found.where}{in_vhost}", "bold", indent=0)
     if found.killed_sentence:
         _say(found.killed_sentence, "bold red")
     _say(f"{length.ready:,} ready, {length.unacknowledged:,} unacknowledged, {length.held:,} held; {_growth(length)}.")
@@ -345,15 +355,21 @@ def _show_way(found: Diagnosis) -> None:
     from simulator.analysis.lint.grouping import groups
     from simulator.lint_reports.formats import heading
 
-    _say(f"Lost or held on the way here from {_named(found.sources) or 'no queue that is known'}", "bold", indent=0)
+    _say(
+        f"Lost or held in it, or on the way here from {_named(found.sources) or 'no queue that is known'}",
+        "bold",
+        indent=0,
+    )
     for queue, count in found.held.items():
-        _say(f"{count:,} dead letters of '{queue}' are held in it: no queue has taken them", "bold red")
-    alike = groups([each for each in found.findings if each.severity == "error" or each.history])
+        letters = "1 dead letter" if count == 1 else f"{count:,} dead letters"
+        verb, them = ("is", "it") if count == 1 else ("are", "them")
+        _say(f"{letters} of '{queue}' {verb} held in it: no queue has taken {them}", "bold red")
+    alike = groups([each for each in found.findings if each.severity != "note"])
     for each in alike[:FINDINGS_MAX]:
         _say(heading(each[0], each).plain, "" if each[0].severity != "error" else "bold red")
         _say(f"fix: {each[0].fix}", indent=4)
     if not alike and not found.held:
-        _say("lint finds no loss")
+        _say("lint finds nothing that loses or holds them")
     others = len(found.findings) - sum(map(len, alike[:FINDINGS_MAX]))
     if others:
         _say(f"{others:,} other finding{'s' if others > 1 else ''} about these queues:")
@@ -370,7 +386,7 @@ def _show_consumers(found: Diagnosis) -> None:
         _say(f"and {len(found.consumers) - CONSUMERS_MAX:,} more (--json has all)")
     consumed = {each.queue for each in found.consumers}
     if without := [name for name in (found.queue, *found.sources) if name not in consumed]:
-        _say(f"none of {_named(without)}")
+        _say(f"none {'of' if found.sees_all else 'that this user may see of'} {_named(without)}")
 
 
 def _named(names: Sequence[str]) -> str:

@@ -31,8 +31,7 @@ COUNTED_SAMPLE = 20
 LIMIT_MIN = 10
 """Below this delivery limit nothing is read that it counts: a few reads would kill messages."""
 CANARIES = 5
-_LOOKS_BACK_S = 600
-_STEP_S = 60
+_LOOKS_BACK_S, _STEP_S, _LATELY_S = 600, 10, 60
 _SEE_ALL = frozenset({"administrator", "monitoring"})
 
 
@@ -100,10 +99,12 @@ def _growth(samples: Sequence[dict[str, int]]) -> Growth | None:
     """Return the growth between samples, of which the newest comes first."""
     if len(samples) < 2:
         return None
-    (now, now_ms), (before, before_ms), (first, first_ms) = (
-        (each["sample"], each["timestamp"]) for each in (samples[0], samples[1], samples[-1])
+    now, first = samples[0], samples[-1]
+    before = samples[min(len(samples) - 1, _LATELY_S // _STEP_S)]
+    (grown, seconds), (lately, lately_seconds) = (
+        (now["sample"] - then["sample"], (now["timestamp"] - then["timestamp"]) // 1_000) for then in (first, before)
     )
-    return Growth(now - first, (now_ms - first_ms) // 1_000, now - before, (now_ms - before_ms) // 1_000)
+    return Growth(grown, seconds, lately, lately_seconds)
 
 
 # How many messages may be read
