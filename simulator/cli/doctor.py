@@ -14,6 +14,7 @@ import msgspec
 from rich.console import Console
 
 from dlx.topology import STREAM
+from simulator.capture.access import usual_api, with_user_of
 from simulator.cli.command_parts import DataError, Unavailable, example, print_json
 from simulator.cli.given_queue import Looked, exit_codes, look_into, server_given
 from simulator.cli.given_server import given_again, server_options, url_first
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 EXIT_KILLED = 1
 ROWS_MAX = 4
 """Groups, findings and fates shown of each kind; ``--json`` has all."""
-FINDINGS_MAX = 3
-CONSUMERS_MAX = 6
+FINDINGS_MAX = 2
+CONSUMERS_MAX = 4
 NAMES_MAX = 5
 _ASSUMED = (
     "what the server counts, and who is connected, is as it was some seconds ago",
@@ -60,8 +61,9 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
         why_next, next_command: what to do next.
         lint_command: shows the other findings.
         did: what reading did to the queue.
-    sees_all: whether the user may see the consumers of others.
-    unchecked: what was not.
+        sees_all: whether the user may see the consumers of others.
+        unchecked: what was not looked at.
+        assumed: what has to be so for the answer to hold.
     """
 
     queue: str
@@ -82,6 +84,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     did: Sequence[str]
     sees_all: bool
     unchecked: Sequence[str]
+    assumed: Sequence[str]
 
     @property
     def read(self) -> int:
@@ -101,7 +104,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     def as_json(self) -> dict[str, Any]:
         """Return all of it as plain JSON values, but for the messages themselves."""
         same = ("queue", "vhost", "where", "release", "read", "did", "sources", "held", "why_next", "next_command",
-                "oldest", "lint_command", "sees_all", "unchecked")  # fmt: skip
+                "oldest", "lint_command", "sees_all", "unchecked", "assumed")  # fmt: skip
         structs = ("length", "consumers", "would")
         return {
             **{name: getattr(self, name) for name in same},
@@ -109,7 +112,6 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
             "groups": [group.as_json() for group in self.groups],
             "findings": [finding.as_json() for finding in self.findings],
             "killed": 0 if self.looked is None else self.looked.killed,
-            "assumed": _ASSUMED,
         }
 
 
@@ -180,8 +182,9 @@ class _Commands:
         self, server: ServerAddress, url: str, queue: str, vhost: str | None, management_url: str | None
     ) -> None:
         self._server, self._queue, self._vhost = server, queue, vhost
-        self._url, self._access = given_again(url)
-        self._management_url = None if management_url is None else given_again(management_url)[0]
+        self._url, access = given_again(url)
+        self._management_url, access_of_api = (None, []) if management_url is None else given_again(management_url)
+        self._access = max(access, access_of_api, key=len)
 
     def about_queue(self, command: str, options: Sequence[str], ports: dict[str, int]) -> str:
         """Return a command with the same URL; ``redrive`` needs one of AMQP, for which ``ports`` has the port."""
@@ -194,11 +197,10 @@ class _Commands:
 
     def lint(self) -> str:
         """Return the command that lints the virtual host."""
-        url, access = given_again(self._server.management_url)
-        vhost = quote(self._server.vhost, safe="")
-        path = urlsplit(url).path.rstrip("/").removesuffix("/api")
-        return shlex.join(["dlx", "lint", urlsplit(url)._replace(path=f"{path}/api/definitions/{vhost}").geturl(),
-                           *access])  # fmt: skip
+        usual = self._url if self._server.amqp_url is None else usual_api(self._url)
+        url = urlsplit(with_user_of(self._management_url or usual, self._url))
+        path = f"{url.path.rstrip('/').removesuffix('/api')}/api/definitions/{quote(self._server.vhost, safe='')}"
+        return shlex.join(["dlx", "lint", url._replace(path=path).geturl(), *self._access])
 
     def _amqp(self, ports: dict[str, int]) -> str:
         parts = urlsplit(self._url)
@@ -246,9 +248,7 @@ def _diagnosed(server: ServerAddress, on_server: QueueOnServer, sample: int | No
         why_next=then.why,
         next_command=commands.about_queue(then.command, then.options, ports) if then.command else "",
         lint_command=commands.lint(),
-        did=[
-            note for note in (looked.notes if looked is not None and messages else ()) if note not in on_server.unseen
-        ],
+        did=[note for note in looked.notes if note not in on_server.unseen] if looked is not None and messages else [],
         sees_all=sees_all,
         unchecked=(
             *(looked.unchecked if looked is not None else (_UNREAD,)),
@@ -256,6 +256,7 @@ def _diagnosed(server: ServerAddress, on_server: QueueOnServer, sample: int | No
             *on_server.unseen,
             *([_PORT] if then.command == "redrive" and server.amqp_url is None and not ports else []),
         ),
+        assumed=(*on_server.remarks, *_ASSUMED),
     )
 
 
@@ -282,7 +283,7 @@ def _sampled(server: ServerAddress, on_server: QueueOnServer, sample: int | None
     try:
         return look_into(server, on_server, way, wanted), NextStep("")
     except (DataError, Unavailable) as error:
-        return None, NextStep(f"Nothing was read, as dlx inspect would refuse, too: {error.message}.")
+        return None, NextStep(f"Nothing was read; dlx inspect would say the same: {error.message}.")
 
 
 # What people see
@@ -307,7 +308,7 @@ def _show(found: Diagnosis) -> None:
     _say(found.why_next)
     if found.next_command:
         say(f"  {found.next_command}")
-    told = {"What reading did": found.did, "Not seen": found.unchecked, "Assumed": _ASSUMED}
+    told = {"What reading did": found.did, "Not seen": found.unchecked, "Assumed": found.assumed}
     for name, sentences in told.items():
         if sentences:
             _say(f"{name}: {'; '.join(sentences)}.", "dim", indent=0)
@@ -316,7 +317,7 @@ def _show(found: Diagnosis) -> None:
 def _growth(length: Length) -> str:
     grown = length.growth
     if grown is None:
-        return "the server keeps no record of how it grows"
+        return "the server has no record of how it grows"
     over, lately = span(grown.seconds * 1_000_000), span(grown.lately_seconds * 1_000_000)
     if not grown.messages and not grown.lately:
         return f"as many as {over} ago"
