@@ -19,6 +19,7 @@ from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
 
 if TYPE_CHECKING:
+    from simulator.capture.parquet import CaptureWriter
     from simulator.redrive.how_to_peek import PeekPlan, Way
     from simulator.redrive.server import QueueOnServer, ServerAddress
     from simulator.redrive.waiting import WaitingMessage
@@ -62,20 +63,31 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
         fields = ("queue", "vhost", "where", "release", "unseen", "killed", "notes", "unchecked")
         return {"messages": len(self.messages), **{name: getattr(self, name) for name in fields}}
 
-    def write(self, out: Path) -> None:
-        """Write the messages into a Parquet file.
+    def write(self, writer: CaptureWriter) -> None:
+        """Write the messages into a Parquet file."""
+        from simulator.capture import to_batches
 
-        Raises:
-            DataError: it cannot be written.
-        """
-        from simulator.capture import to_batches, write_capture
+        for batch in to_batches(message.row for message in self.messages):
+            writer.write(batch)
 
-        try:
-            with write_capture(out) as writer:
-                for batch in to_batches(message.row for message in self.messages):
-                    writer.write(batch)
-        except CaptureError as error:
-            raise DataError(str(error)) from error
+
+@contextmanager
+def written_to(out: Path | None) -> Iterator[CaptureWriter | None]:
+    """Open the Parquet file, if there is to be one: what keeps it from being written ends the command before a look.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    if out is None:
+        yield None
+        return
+    from simulator.capture import write_capture
+
+    try:
+        with write_capture(out) as writer:
+            yield writer
+    except CaptureError as error:
+        raise DataError(str(error)) from error
 
 
 def messages_in_file(path: Path, queue: str, vhost: str | None, limit: int | None) -> Looked:

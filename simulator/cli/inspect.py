@@ -14,7 +14,7 @@ from rich.text import Text
 
 from dlx.nearest_names import suggestion
 from simulator.cli.command_parts import DataError, example, print_json
-from simulator.cli.given_queue import messages_in_file, messages_on_server
+from simulator.cli.given_queue import messages_in_file, messages_on_server, written_to
 from simulator.cli.given_server import server_options, url_first
 from simulator.extras import check_installed
 
@@ -94,17 +94,18 @@ def inspect(
     source, queue = url_first(given_source, given_queue)
     if source is None or queue is None:
         raise click.MissingParameter(param_hint="'QUEUE'", param_type="argument")
-    if "://" not in source:
-        path = Path(source)
-        given = {"--management-url": management_url, "--peek": way, "--allow": allowed}
-        if wrong := [option for option, value in given.items() if value is not None]:
-            raise click.UsageError(f"{wrong[0]} is for servers, and {click.format_filename(path)} is a file")
-        found = messages_in_file(path, queue, vhost, limit)
-    else:
-        allows_kills = allowed is not None
-        found = messages_on_server(source, queue, management_url, vhost, way, limit, allows_kills=allows_kills)
-    if out is not None:
-        found.write(out)
+    with written_to(out) as writer:
+        if "://" not in source:
+            path = Path(source)
+            given = {"--management-url": management_url, "--peek": way, "--allow": allowed}
+            if wrong := [option for option, value in given.items() if value is not None]:
+                raise click.UsageError(f"{wrong[0]} is for servers, and {click.format_filename(path)} is a file")
+            found = messages_in_file(path, queue, vhost, limit)
+        else:
+            allows_kills = allowed is not None
+            found = messages_on_server(source, queue, management_url, vhost, way, limit, allows_kills=allows_kills)
+        if writer is not None:
+            found.write(writer)
     if message_id is not None:
         return _tell(found, message_id, as_json)
     from simulator.redrive.groups import all_groups

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS
 from dlx.topology import STREAM
-from simulator.cli.command_parts import DataError, FiniteRange, example, print_json, until_interrupted
+from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, print_json, until_interrupted
 from simulator.cli.given_queue import check_brought_counts, check_consumers, exit_codes, look_into, server_given
 from simulator.cli.given_server import server_options, url_first
 from simulator.cli.progress import progress
@@ -147,6 +147,7 @@ def redrive(
         on_server = queue_on(server, queue)
     check_consumers(server, on_server)
     _check_ends(on_server, wanted)
+    _check_rights(server, on_server, wanted)
     if not execute:
         return _dry_run(server, on_server, wanted, pace, as_json)
     return _execute(server, on_server, wanted, pace, journal_path or _new_journal(queue), as_json)
@@ -205,21 +206,33 @@ def _check_ends(on_server: QueueOnServer, wanted: RedriveOptions) -> None:
         raise DataError(f"'{queue.name}' would be moved into itself: give another address with --to")
 
 
-def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace, as_json: bool) -> int:
-    from simulator.redrive.bring_back import would_die
-    from simulator.redrive.plan import RedrivePlanner
+def _check_rights(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions) -> None:
+    """Refuse, before a message is touched, an exchange that all messages go to and the user may not publish to."""
     from simulator.redrive.prediction import Kind
-    from simulator.redrive.server import held_now
+    from simulator.redrive.server import why_no_publish
+
+    if wanted.to == "published" or Kind.REFUSED_PUBLISH in wanted.allowed:
+        return
+    name = "" if wanted.to == "origin" else wanted.to.exchange
+    exchange = on_server.flow.topology.exchanges.get(name)
+    if exchange is None or exchange.internal:
+        return
+    with exit_codes():
+        if why := why_no_publish(server, name):
+            raise Unavailable(f"{server}: no message was read or moved: {why}")
+
+
+def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace, as_json: bool) -> int:
+    from simulator.redrive.bring_back import planner_on, would_die
+    from simulator.redrive.prediction import Kind
 
     allows_kills = Kind.EXCEEDS_LIMIT in wanted.allowed
-    found = look_into(server, on_server, "consume", pace.limit, allows_kills=allows_kills)
     with exit_codes():
-        planner = RedrivePlanner(
-            on_server.flow, held_now(server, on_server), wanted, pace.rate, of_plugins=on_server.of_plugins
-        )
-    planned = [
-        planner.planned(message, exceeds_limit=would_die(on_server, message, pace)) for message in found.messages
-    ]
+        planner = planner_on(server, on_server, wanted, pace)  # what it fails of is known before a message is touched
+        found = look_into(server, on_server, "consume", pace.limit, allows_kills=allows_kills)
+        planned = [
+            planner.planned(message, exceeds_limit=would_die(on_server, message, pace)) for message in found.messages
+        ]
     stays = sum(not each.goes for each in planned)
     if as_json:
         document = {
@@ -334,6 +347,7 @@ def _execute(
                 click.echo(f"possible duplicate: {message_id} (an earlier run may have moved it)", err=True)
             with exit_codes():
                 _check_limit(server, on_server, wanted, pace)
+                write_audit(path)  # if that is impossible, it is known before a message moves
                 with progress("moving") as show, until_interrupted() as interrupted:
                     stopped = bring_back(
                         server,

@@ -33,7 +33,7 @@ from typing import Any, Literal, Self
 import msgspec
 
 from simulator.capture.schema import Observation
-from simulator.files import write_whole
+from simulator.files import beside
 from simulator.json_values import canonical_json
 
 # What has become of the messages of a redrive, added up from the lines of its journal.
@@ -411,8 +411,9 @@ def write_audit(journal: Path) -> Path:
         JournalError: the journal cannot be read, or the audit file not written.
     """
     path = audit_path(journal)
-    with file_errors(path):
-        write_whole(path, b"".join(msgspec.json.encode(row) + b"\n" for row in audit(journal)))
+    with file_errors(path), beside(path) as part:
+        part.touch(0o600)  # as private as the journal
+        part.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in audit(journal)))
     return path
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from simulator.cli.main import main
-from tests.redrive.dead_letters import DEAD, Place, declare, let_die, simulated
+from tests.redrive.dead_letters import DEAD, Place, declare, let_die, seen_by, simulated
 
 
 @pytest.fixture(scope="module")
@@ -158,3 +158,28 @@ def test_a_look_that_would_kill_is_refused(capsys: pytest.CaptureFixture[str]) -
         assert main(["inspect", *given(place)]) == 65
         assert "the delivery limit 0 counts that" in capsys.readouterr().err
         assert [properties.message_id for _, properties, _ in place.waiting()] == ["m0"]
+
+
+@pytest.mark.parametrize("release", ["3.8", "4.3"])
+@pytest.mark.parametrize("tag", ["management", "policymaker", "monitoring"])
+def test_whoever_is_no_administrator_looks_and_is_told_what_was_not_seen(
+    release: str, tag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with simulated(release) as place:
+        declare(place, "classic")
+        let_die(place, 4)
+        by_administrator = answer(capsys, *given(place))
+        found = answer(capsys, *given(seen_by(place, tag, configure="", write="")))
+    assert found["groups"] == by_administrator["groups"]
+    assert any("is no administrator, so this was not seen: users" in note for note in found["notes"])
+
+
+def test_what_keeps_a_file_from_being_written_ends_it_before_a_message_is_touched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with simulated("4.3") as place:
+        declare(place, "classic")
+        let_die(place, 2)
+        assert main(["inspect", *given(place), "--out", str(tmp_path / "none" / "dead.parquet")]) == 65
+        assert "dead.parquet: cannot be written: No such file or directory" in capsys.readouterr().err
+        assert not place.waiting()[0][0].redelivered  # the one that expired, so no consumer has had it before

@@ -19,7 +19,7 @@ from simulator.redrive import bring_back, execute
 from simulator.redrive import server as asking
 from simulator.redrive.plan import RedrivePlanner
 from simulator.redrive.server import ready_in
-from tests.redrive.dead_letters import DEAD, TIMED, WORK, Place, declare, let_die, simulated
+from tests.redrive.dead_letters import DEAD, TIMED, WORK, Place, declare, let_die, seen_by, simulated
 
 
 @pytest.fixture
@@ -105,6 +105,50 @@ def test_headers_keep_their_types_and_the_user_is_left_out(
     assert properties.headers.pop("at").replace(tzinfo=UTC) == at
     assert properties.headers == headers
     assert (properties.user_id, properties.priority) == (None, 3)
+
+
+@pytest.mark.parametrize("options", [(), ("--execute",), ("work", "--to", "amq.direct", "--execute")])
+def test_who_may_not_publish_is_told_before_a_message_is_touched(
+    options: tuple[str, ...], place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = tmp_path / "journal"
+    assert main(given(seen_by(place, "monitoring", write="^other$"), *options, "--journal", str(journal))) == 69
+    exchange = "amq.direct" if "--to" in options else "amq.default"
+    said = capsys.readouterr().err
+    assert f"no message was read or moved: ACCESS_REFUSED - write access to exchange '{exchange}'" in said
+    assert not journal.exists()
+    assert not place.waiting()[0][0].redelivered  # the one that expired, so no consumer has had it before
+
+
+def test_a_monitoring_user_moves_what_it_may_publish(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with place.channel() as channel:
+        for exchange in ("open", "closed"):
+            channel.exchange_declare(exchange, durable=True)
+            channel.queue_bind(WORK, exchange, exchange)
+            channel.basic_publish(exchange, exchange, b"", pika.BasicProperties(message_id=exchange))
+            method, _, _ = channel.basic_get(WORK)
+            assert method is not None
+            channel.basic_reject(method.delivery_tag, requeue=False)
+    night = seen_by(place, "monitoring", configure="", write="^open$")
+    options = ["--to", "published", "--execute", "--journal", str(tmp_path / "journal"), "--only", "id~open|closed"]
+    found = answer(capsys, given(night, *options), 1)
+    assert (found["moved"], found["refused"]["the broker refuses the publish"]) == (1, 1)
+    assert ids(place, WORK) == ["open"]
+
+
+def test_the_audit_file_is_as_private_as_the_journal_and_its_place_is_checked_first(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal, audit = tmp_path / "journal", tmp_path / "journal.audit.jsonl"
+    audit.mkdir()
+    assert main(given(place, "--execute", "--journal", str(journal))) == 65
+    assert "journal.audit.jsonl: Is a directory" in capsys.readouterr().err
+    audit.rmdir()
+    found = answer(capsys, given(place, "--execute", "--journal", str(journal)), 1)
+    assert found["moved"] == 4
+    assert [path.stat().st_mode & 0o777 for path in (journal, audit)] == [0o600, 0o600]
 
 
 def test_only_what_is_asked_for_moves(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
