@@ -197,9 +197,10 @@ def check_brought_counts(server: ServerAddress, on_server: QueueOnServer) -> Non
         return
     named = ", ".join(f"'{name}'" for name in sources)
     raise DataError(
-        f"{server}: {settings.queue.name!r} was not read: messages that died of the delivery limit of {named}"
-        f" carry more failed deliveries than its own limit {settings.delivery_limit} allows, and die when they"
-        f" are given back, however they are read; {how_to_raise(settings, server.vhost, on_server.policy)}."
+        f"{server}: {settings.queue.name!r} was not read: any message here that died of the delivery limit of {named}"
+        f" has more failed deliveries than its own limit {settings.delivery_limit} allows, and would die when it is"
+        " given back, however it is read. No server tells beforehand whether there is one;"
+        f" {how_to_raise(settings, server.vhost, on_server.policy)}."
         " --allow exceeds-limit reads anyway, and stops at the first that dies"
     )
 

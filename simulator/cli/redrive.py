@@ -128,7 +128,7 @@ def redrive(
     first names the messages that may be there twice.
 
     Without URL it is the one in DLX_URL. Only what is in the queue at the start is moved. The
-    command exits with 1 if messages stay.
+    command exits with 1 if messages stay that were to be moved.
     """
     check_installed("ops")
     from simulator.redrive.bring_back import Pace
@@ -233,7 +233,10 @@ def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOpt
         planned = [
             planner.planned(message, exceeds_limit=would_die(on_server, message, pace)) for message in found.messages
         ]
+    if why_none := _why_none(wanted):
+        raise DataError(why_none)
     stays = sum(not each.goes for each in planned)
+    asked = sum(not each.goes for each in planned if each.fate.kind != Kind.NOT_SELECTED)
     if as_json:
         document = {
             "planned": len(planned), "fates": Counter(each.fate.kind.value for each in planned), "moved": 0,
@@ -244,7 +247,14 @@ def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOpt
         print_json(document)
     else:
         _show_plan(planned, planner, found)
-    return EXIT_STAYS if stays or found.killed else 0
+    return EXIT_STAYS if asked or found.killed else 0
+
+
+def _why_none(wanted: RedriveOptions) -> str:
+    """Say what there is where --only chose no message."""
+    from simulator.redrive.groups import Selection
+
+    return wanted.only.why_none if isinstance(wanted.only, Selection) else ""
 
 
 def _as_document(planned: Planned, instead: Instead | None) -> dict[str, Any]:
@@ -343,6 +353,9 @@ def _execute(
     queue = on_server.settings.queue.name
     try:
         with RedriveJournal(path, wanted.asked(str(server), server.vhost, queue)) as journal:
+            for sentence in _earlier(journal):
+                click.echo(sentence, err=True)
+            moved_before = journal.ledger.moved.total()
             for message_id in journal.ledger.doubtful():
                 click.echo(f"possible duplicate: {message_id} (an earlier run may have moved it)", err=True)
             with exit_codes():
@@ -359,7 +372,10 @@ def _execute(
                         on_row=lambda rows, of: show(queue, rows, of),
                         stop=interrupted.is_set,
                     )
-            return _report(journal, stopped, write_audit(path), as_json)
+            status = _report(journal, stopped, write_audit(path), moved_before, pace, as_json)
+        if (why_none := _why_none(wanted)) and not journal.ledger.moved.total():
+            raise DataError(why_none)
+        return status
     except (JournalError, WouldDieError) as error:
         raise DataError(str(error)) from error
 
@@ -381,19 +397,40 @@ def _ask(moved: int, arrived: int) -> bool:
     return click.confirm(said, default=not arrived, err=True)
 
 
-def _report(journal: RedriveJournal, stopped: str, audit: Path, as_json: bool) -> int:
-    """Report on the whole redrive: what this run and those before it have done."""
+def _earlier(journal: RedriveJournal) -> Iterator[str]:
+    """Yield what the runs before this one did, where there were any."""
+    ledger = journal.ledger
+    if ledger.begun is None:
+        return
+    began = datetime.fromtimestamp(ledger.begun.begun_us / 1e6, UTC)
+    who = f"the last run began {began:%Y-%m-%d %H:%M:%S} UTC, by {ledger.begun.by}"
+    moved = ledger.moved.total()
+    yield f"going on with {journal.path}: {who}; {moved:,} of {ledger.at_start or 0:,} messages were moved before"
+    for why, count in ledger.refused.most_common():
+        yield f"{count:,} were left before, and are planned again: {why}"
+
+
+def _report(journal: RedriveJournal, stopped: str, audit: Path, moved_before: int, pace: Pace, as_json: bool) -> int:
+    """Report on the whole redrive: what this run and those before it have done.
+
+    Returns 0 if all that was asked for was done: what --only did not choose, or --max left unread, was not asked for.
+    """
+    from simulator.redrive.prediction import Kind
+
     ledger = journal.ledger
     refused, moved = ledger.refused, ledger.moved.total()
+    unread = max(0, ledger.left - refused.total())
+    stays = refused.total() - refused[Kind.NOT_SELECTED.value] + (unread if pace.limit is None else 0)
     if as_json:
         document = {
-            "planned": ledger.fates.total(), "fates": ledger.fates, "moved": moved, "refused": refused,
-            "left": ledger.left, "possible_duplicates": ledger.possible_duplicates, "stopped": stopped,
-            "journal": str(journal.path), "audit": str(audit), "assumed": _ASSUMED,
+            "planned": ledger.fates.total(), "fates": ledger.fates, "moved": moved, "moved_before": moved_before,
+            "refused": refused, "left": ledger.left, "possible_duplicates": ledger.possible_duplicates,
+            "stopped": stopped, "journal": str(journal.path), "audit": str(audit), "assumed": _ASSUMED,
         }  # fmt: skip
         print_json(document)
     else:
-        say(f"{moved:,} messages moved, {ledger.left:,} left in the queue", "bold")
+        before = f" ({moved_before:,} of them by earlier runs)" if moved_before else ""
+        say(f"{moved:,} messages moved{before}, {ledger.left:,} left in the queue", "bold")
         for why, count in refused.most_common():
             say(f"{count:,} left: {why}")
         if stopped:
@@ -401,4 +438,4 @@ def _report(journal: RedriveJournal, stopped: str, audit: Path, as_json: bool) -
         for message_id in ledger.possible_duplicates:
             say(f"Possible duplicate: {message_id}")
         say(f"Journal: {journal.path}; what happened to each message: {audit}", "dim")
-    return EXIT_STAYS if refused or stopped or ledger.left else 0
+    return EXIT_STAYS if stays or stopped else 0

@@ -81,6 +81,7 @@ class JournalTotals:
     """Adds up the lines of all runs.
 
     Attributes:
+        begun: the beginning of the last run; ``None`` before the first.
         at_start: how many messages were in the queue when the first run began; ``None`` before.
         moved: the fates of the messages that the broker has where they go.
         settled: how many of them are known to have left the queue.
@@ -88,6 +89,7 @@ class JournalTotals:
     """
 
     def __init__(self) -> None:
+        self.begun: Begun | None = None
         self.at_start: int | None = None
         self.moved: Counter[str] = Counter()
         self.settled = 0
@@ -154,6 +156,7 @@ class JournalTotals:
         """Count the beginning of a run, for which what the one before it left open are possible duplicates."""
         self.possible_duplicates += self.doubtful()
         self._sent.clear()
+        self.begun = begun
         if self.at_start is None:
             self.at_start = begun.ready
         self._begin_with_unacknowledged(self.at_start - self.settled - begun.ready)
