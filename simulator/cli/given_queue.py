@@ -38,6 +38,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
         messages: what was read.
         unseen: how many messages were ready and were not read.
         killed: how many died by being given back.
+        killed_ids: their ids.
         notes: what the look did to the queue, in sentences.
         unchecked: what it cannot show.
     """
@@ -49,13 +50,14 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     release: str | None = None
     unseen: int = 0
     killed: int = 0
+    killed_ids: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 
     @property
     def killed_sentence(self) -> str:
         """Say what the look has killed."""
-        which = f"'{self.messages[-1].id}'" if self.killed == 1 else f"{self.killed:,} messages"
+        which = f"'{self.killed_ids[0]}'" if self.killed_ids and self.killed == 1 else f"{self.killed:,} messages"
         return f"Reading killed {which}: giving it back exceeded the delivery limit."
 
     def as_json(self) -> dict[str, Any]:
@@ -169,12 +171,13 @@ def look_into(
         DataError: the look would kill its messages, or mix them, or see none.
         Unavailable: the server does not answer, or refuses.
     """
-    from simulator.redrive.how_to_peek import how_to_peek
+    from simulator.redrive.how_to_peek import how_to_peek, over_limit_from
 
     if way == "consume":
         check_consumers(server, on_server)
-    peek = how_to_peek(on_server.settings, way, consumers=on_server.consumers)
     queue = on_server.settings.queue.name
+    brought = bool(over_limit_from(on_server.flow, queue))
+    peek = how_to_peek(on_server.settings, way, consumers=on_server.consumers, brought=brought)
     if peek.mixes:
         why = f"the management API of RabbitMQ {peek.release.name} would mix the messages of a quorum queue"
         raise DataError(f"{server}: {queue!r} was not read: {why}; use --peek consume")
@@ -248,6 +251,7 @@ def _looked(server: ServerAddress, how: PeekPlan, limit: int | None, unseen: tup
         messages=messages,
         unseen=found.unseen,
         killed=found.killed,
+        killed_ids=tuple(message.id for message in messages if how.kills(message.deaths)),
         notes=tuple(notes),
         unchecked=tuple(unchecked),
     )

@@ -12,7 +12,7 @@ from dlx.consumer import DeathHistory
 from dlx.delivery_counts import Return
 from dlx.settings import DELIVERY_LIMIT
 from simulator.redrive.execute import Execution, RedriveArrivals, RedriveLimits, RedriveProgress, RedriveSource
-from simulator.redrive.how_to_peek import PeekPlan, how_to_peek, how_to_raise
+from simulator.redrive.how_to_peek import PeekPlan, how_to_peek, how_to_raise, over_limit_from
 from simulator.redrive.journal import RedriveJournal
 from simulator.redrive.peek import peek
 from simulator.redrive.plan import RedriveOptions, RedrivePlanner
@@ -161,7 +161,8 @@ def check_delivery_limit(
         WouldDieError: some would.
         CaptureUnavailable: the server does not answer, or refuses.
     """
-    how = how_to_peek(on_server.settings, "consume")
+    brought = bool(over_limit_from(on_server.flow, on_server.settings.queue.name))
+    how = how_to_peek(on_server.settings, "consume", brought=brought)
     if not how.may_kill or server.amqp_url is None:
         return
     later = _returns(how, pace)
