@@ -219,7 +219,7 @@ def _looked(server: ServerAddress, how: PeekPlan, limit: int | None, unseen: tup
     from simulator.redrive.peek import peek, peek_by_management
     from simulator.redrive.waiting import waiting
 
-    with progress("reading") as show:
+    with progress("reading", "messages", lines=True) as show:
         if how.way == "management" or server.amqp_url is None:
             found = peek_by_management(server.management_url, server.vhost, how, limit=limit)
         else:

@@ -361,7 +361,7 @@ def _execute(
             with exit_codes():
                 _check_limit(server, on_server, wanted, pace)
                 write_audit(path)  # if that is impossible, it is known before a message moves
-                with progress("moving") as show, until_interrupted() as interrupted:
+                with progress("moving", "messages", lines=True) as show, until_interrupted() as interrupted:
                     stopped = bring_back(
                         server,
                         on_server,
@@ -387,7 +387,7 @@ def _check_limit(server: ServerAddress, on_server: QueueOnServer, wanted: Redriv
     if Kind.EXCEEDS_LIMIT in wanted.allowed:
         return
     check_brought_counts(server, on_server)
-    with progress("reading delivery counts") as show:
+    with progress("reading delivery counts", "messages", lines=True) as show:
         queue = on_server.settings.queue.name
         check_delivery_limit(server, on_server, pace, on_row=lambda rows, of: show(queue, rows, of))
 
