@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pika
 import pytest
 
 from simulator.cli.main import main
@@ -70,6 +71,23 @@ def test_one_message_is_told_in_sentences(place: Place, capsys: pytest.CaptureFi
     assert now.startswith("Now it waits in 'dead', where it came through the default exchange with 'dead'")
 
 
+def test_one_message_is_shown_whole_by_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    with simulated("4.3") as place:
+        declare(place, "classic")
+        with place.channel() as channel:
+            for body in (b"one", "zwölf".encode(), b"\xff\x00", b"behind"):
+                properties = pika.BasicProperties(content_type="text/plain", headers={"tenant": "t1"})
+                channel.basic_publish("", DEAD, body, properties)
+        assert main(["inspect", *given(place), "--message", "#2", "--headers", "--body"]) == 0
+        shown = capsys.readouterr().out
+        assert '"content_type": "text/plain"' in shown
+        assert '"tenant": "t1"' in shown
+        assert shown.endswith("Body, 6 bytes:\nzwölf\n")
+        (raw,) = answer(capsys, *given(place), "--message", "#3", "--body")["lives"]
+        assert (raw["body_base64"], raw["headers"]) == ("/wA=", {"tenant": "t1"})
+        assert [method.redelivered for method, _, _ in place.waiting()] == [True, True, True, False]
+
+
 def test_what_is_written_can_be_inspected_again(
     place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,6 +123,8 @@ def test_both_ways_of_looking_find_the_same(place: Place, capsys: pytest.Capture
         ([DEAD[:-1]], 65, "did you mean 'dead'?"),
         ([DEAD, "--vhost", "shop"], 65, "no virtual host 'shop'"),
         ([DEAD, "--message", "m9"], 65, "no message 'm9' among the 4 that were read"),
+        ([DEAD, "--message", "#5"], 65, "no message '#5' among the 4 that were read"),
+        ([DEAD, "--body"], 64, "--body needs --message ID"),
     ],
 )
 def test_what_is_not_there_is_named(
