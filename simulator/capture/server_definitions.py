@@ -25,7 +25,7 @@ _FIELDS = {
 }
 _OPERATOR_POLICY, _LIMITS = "operator_policy", "vhost-limits"
 _OF_VHOST = ("description", "tags", "metadata", "default_queue_type")
-_MISSING = (None, "", [], "undefined")
+_MISSING: tuple[object, ...] = (None, "", [], "undefined")
 
 
 class ServerDefinitions(msgspec.Struct, frozen=True):

@@ -8,6 +8,8 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
+from pika.exceptions import ChannelClosedByBroker
+from pika.spec import BasicProperties
 
 from dlx.message_flow import MessageFlow
 from dlx.nearest_names import suggestion
@@ -26,6 +28,8 @@ from simulator.json_reading import read_json
 from simulator.redrive.prediction import Held
 
 _AMQP_PORT = {"amqp": 5672, "amqps": 5671}
+_ACCESS_REFUSED = 403
+_NO_NUMBER = "none"
 
 
 class NoSuchQueueError(Exception):
@@ -174,6 +178,26 @@ def ready_in(server: ServerAddress, queue: str) -> int:
     with connected(server.amqp_url, server.vhost) as (connection, _):
         ready: int = connection.channel().queue_declare(queue, passive=True).method.message_count
         return ready
+
+
+def why_no_publish(server: ServerAddress, exchange: str) -> str:
+    """Return why the user may not publish to an exchange; empty if the user may.
+
+    It asks by a message that no server takes, since its expiration is no number: the server looks at rights before
+    that (live, 3.8.9 to 4.3.6). Rights by routing keys, which a topic exchange may have, are not asked for.
+
+    Raises:
+        CaptureUnavailable: the server does not answer.
+    """
+    assert server.amqp_url is not None
+    with connected(server.amqp_url, server.vhost) as (connection, _):
+        channel = connection.channel()
+        try:
+            channel.basic_publish(exchange, "", b"", BasicProperties(expiration=_NO_NUMBER))
+            channel.basic_qos()  # which the server answers after it has looked at the message
+        except ChannelClosedByBroker as error:
+            return error.reply_text if error.reply_code == _ACCESS_REFUSED else ""
+    return ""
 
 
 def _listed(server: ServerAddress, what: str) -> list[dict[str, Any]]:
