@@ -40,6 +40,7 @@ _ASSUMED = (
     "what the server counts, and who is connected, is as it was some seconds ago",
     "consumers of other queues take nothing meanwhile, and no one else publishes there",
 )
+_DID_NOTHING = "nothing was read, and nothing has changed"
 _UNREAD = "what the messages are, and what a redrive would do with them"
 _PORT = "at which port AMQP listens, which the server does not show this user: the command takes the usual one"
 _OWN_CLIENTS = "consumers of other users, which the server shows to the tags monitoring and administrator"
@@ -183,7 +184,10 @@ class _Commands:
     ) -> None:
         self._server, self._queue, self._vhost = server, queue, vhost
         self._url, access = given_again(url)
-        self._management_url, access_of_api = (None, []) if management_url is None else given_again(management_url)
+        self._management_url: str | None = None
+        access_of_api: list[str] = []
+        if management_url is not None:
+            self._management_url, access_of_api = given_again(management_url)
         self._access = max(access, access_of_api, key=len)
 
     def about_queue(self, command: str, options: Sequence[str], ports: dict[str, int]) -> str:
@@ -308,7 +312,7 @@ def _show(found: Diagnosis) -> None:
     _say(found.why_next)
     if found.next_command:
         say(f"  {found.next_command}")
-    told = {"What reading did": found.did, "Not seen": found.unchecked, "Assumed": found.assumed}
+    told = {"What reading did": found.did or (_DID_NOTHING,), "Not seen": found.unchecked, "Assumed": found.assumed}
     for name, sentences in told.items():
         if sentences:
             _say(f"{name}: {'; '.join(sentences)}.", "dim", indent=0)

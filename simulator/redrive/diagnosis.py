@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +22,7 @@ from simulator.redrive.bring_back import Pace, would_die
 from simulator.redrive.groups import first_death
 from simulator.redrive.how_to_peek import PeekPlan
 from simulator.redrive.plan import Planned, RedriveOptions, RedrivePlanner
-from simulator.redrive.server import QueueOnServer, ServerAddress, held_by_queue, held_now, shown_by_api
+from simulator.redrive.server import QueueOnServer, ServerAddress, held_by_queue, held_now, ready_in, shown_by_api
 from simulator.redrive.waiting import WaitingMessage
 
 SAMPLE = 200
@@ -53,7 +54,7 @@ class Growth(msgspec.Struct, frozen=True):
 
 
 class Length(msgspec.Struct, frozen=True):
-    """How many messages a queue has, as the server knew some seconds ago.
+    """How many messages a queue has; where only the management API says so, as it knew some seconds ago.
 
     Attributes:
         ready, unacknowledged: for consumers, and with them.
@@ -78,10 +79,15 @@ class Length(msgspec.Struct, frozen=True):
 
 
 def length_of(server: ServerAddress, queue: str) -> Length:
-    """Return how many messages a queue has. Raises ``CaptureUnavailable``."""
+    """Return how many messages a queue has, those that are ready as AMQP counts them. Raises ``CaptureUnavailable``."""
     vhost, name = quote(server.vhost, safe=""), quote(queue, safe="")
     samples = f"lengths_age={_LOOKS_BACK_S}&lengths_incr={_STEP_S}"
-    return _length(shown_by_api(server, f"queues/{vhost}/{name}?{samples}"))
+    found = _length(shown_by_api(server, f"queues/{vhost}/{name}?{samples}"))
+    if server.amqp_url is None:
+        return found
+    with suppress(CaptureUnavailable):  # the user may not use AMQP there
+        return msgspec.structs.replace(found, ready=ready_in(server, queue))
+    return found
 
 
 def lengths_of(server: ServerAddress, queues: Collection[str]) -> dict[str, Length]:

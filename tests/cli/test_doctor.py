@@ -73,8 +73,15 @@ def test_the_next_command_can_be_run(place: Place, through: str, capsys: pytest.
     assert command[command.index("--only") + 1] == "first-death=work rejected"
     for option in ("--execute", "--canary", "5"):  # a dry run shows as much, at once
         command.remove(option)
-    assert main(command[1:]) == 1
+    assert main(command[1:]) == 0
     assert "4 would move  arrives" in capsys.readouterr().out
+
+
+def test_without_a_url_it_is_the_one_in_the_environment(
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLX_URL", place.server.management_url)
+    assert answer(capsys, ["doctor", DEAD])["read"] == 6
 
 
 def test_nothing_moves_and_the_order_stays(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,6 +180,7 @@ def test_who_may_not_read_sees_the_rest(place: Place, capsys: pytest.CaptureFixt
     found = answer(capsys, a_user(place, "monitoring", read="^other$"))
     assert (found["read"], found["length"]["ready"], sorted(found["sources"])) == (0, 6, ["timed", "work"])
     assert "ACCESS_REFUSED" in found["why_next"]
+    assert "nothing was read, and nothing has changed" in screen(capsys, a_user(place, "monitoring", read="^other$"))
 
 
 def test_a_queue_that_grows_is_not_redriven(
