@@ -42,6 +42,7 @@ _ASSUMED = (
 )
 _DID_NOTHING = "nothing was read, and nothing has changed"
 _UNREAD = "what the messages are, and what a redrive would do with them"
+_MAY_PUBLISH = "whoever runs the next command may publish where messages go"
 _PORT = "at which port AMQP listens, which the server does not show this user: the command takes the usual one"
 _OWN_CLIENTS = "consumers of other users, which the server shows to the tags monitoring and administrator"
 
@@ -260,7 +261,7 @@ def _diagnosed(server: ServerAddress, on_server: QueueOnServer, sample: int | No
             *on_server.unseen,
             *([_PORT] if then.command == "redrive" and server.amqp_url is None and not ports else []),
         ),
-        assumed=(*on_server.remarks, *_ASSUMED),
+        assumed=(*on_server.remarks, *_ASSUMED, *([_MAY_PUBLISH] if then.command == "redrive" else [])),
     )
 
 

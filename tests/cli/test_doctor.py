@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pika
@@ -43,10 +44,10 @@ def screen(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
     return capsys.readouterr().out
 
 
-def a_user(place: Place, tags: str, read: str = ".*") -> list[str]:
+def a_user(place: Place, tags: str, read: str = ".*", write: str = "") -> list[str]:
     """Return the command as another user gives it, who may read those queues."""
     place.api("PUT", "users/night", {"password": "secret", "tags": tags})
-    place.api("PUT", "permissions/%2F/night", {"configure": "", "write": "", "read": read})
+    place.api("PUT", "permissions/%2F/night", {"configure": "", "write": write, "read": read})
     urls = [url.replace("guest:guest", "night:secret") for url in (place.amqp_url, place.server.management_url)]
     return ["doctor", urls[0], DEAD, "--management-url", urls[1]]
 
@@ -174,6 +175,19 @@ def test_no_administrator_is_needed(place: Place, tags: str, capsys: pytest.Capt
     assert not any("administrator" in each for each in found["did"])
     assert found["next_command"].endswith("--ask-password")
     assert "secret" not in found["next_command"] + found["lint_command"]
+
+
+def test_the_next_command_gets_in_as_this_one_did(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = tmp_path / "a password"
+    secret.write_text("secret\n")
+    asked = [each.replace(":secret@", "@") for each in a_user(place, "monitoring", write=".*")]
+    command = shlex.split(answer(capsys, [*asked, "--password-file", str(secret)])["next_command"])
+    assert command[-2:] == ["--password-file", str(secret)]
+    for option in ("--execute", "--canary", "5"):
+        command.remove(option)
+    assert main(command[1:]) == 0
 
 
 def test_who_may_not_read_sees_the_rest(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
