@@ -22,7 +22,15 @@ from simulator.capture.capture_errors import CaptureError, CaptureUnavailable, N
 from simulator.capture.counters import CounterReadings, NodeReadings, Reading, path_beside, reading, write_counters
 from simulator.capture.firehose import CaptureLimits, read_firehose, vhost_of
 from simulator.capture.journal import SUFFIXES, CaptureFile
-from simulator.capture.management_api import ManagementError, authorization, call, opened, server_of
+from simulator.capture.management_api import (
+    ManagementError,
+    authorization,
+    call,
+    describe_refusal,
+    is_refusal,
+    opened,
+    server_of,
+)
 from simulator.capture.parquet import write_capture
 from simulator.capture.schema import Observation, to_batches
 
@@ -204,7 +212,7 @@ def tracing(management_url: str, vhost: str) -> Iterator[bool]:
     Raises:
         CaptureUnavailable: the API does not answer, or refuses.
     """
-    before = _call(management_url, vhost)
+    before = _of_vhost(management_url, vhost)
     if before.get("tracing"):
         yield True
         return
@@ -218,14 +226,33 @@ def tracing(management_url: str, vhost: str) -> Iterator[bool]:
         _call(management_url, vhost, {**kept, "tracing": False})
 
 
-def _call(management_url: str, vhost: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    """GET the virtual host, or PUT it."""
-    method = "GET" if body is None else "PUT"
+def _of_vhost(management_url: str, vhost: str) -> dict[str, Any]:
+    """Return the virtual host, from the list of all that the user may see, which takes no administrator."""
+    for each in _called(management_url, vhost, "vhosts"):
+        if each["name"] == vhost:
+            return dict(each)
+    raise CaptureUnavailable(server_of(management_url), f"management API: no virtual host {vhost!r} for this user")
+
+
+def _call(management_url: str, vhost: str, body: dict[str, Any]) -> None:
+    """PUT the virtual host."""
+    _called(management_url, vhost, f"vhosts/{quote(vhost, safe='')}", "PUT", body)
+
+
+def _called(management_url: str, vhost: str, path: str, method: str = "GET", body: object = None) -> Any:
     try:
-        return dict(call(management_url, f"vhosts/{quote(vhost, safe='')}", method=method, body=body) or {})
+        return call(management_url, path, method=method, body=body)
     except ManagementError as error:
-        known = {401: "wrong user or password", 404: f"no virtual host {vhost!r}"}
-        problem = known.get(error.status, error.reason)
+        problem = error.reason
+        if is_refusal(error):
+            problem = describe_refusal(error, management_url)
+            if method == "PUT":
+                command = f"rabbitmqctl trace_on -p {shlex.quote(vhost)}"
+                user = credentials(management_url)[0]
+                problem = (
+                    f"tracing is off, and the user {user!r} may not switch it on: {error.reason}; `{command}` does,"
+                    " and then leave --management-url out"
+                )
         raise CaptureUnavailable(server_of(management_url), f"management API: {problem}") from error
     except OSError as error:
         raise CaptureUnavailable(server_of(management_url), f"management API: no answer: {error}") from error

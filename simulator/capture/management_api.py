@@ -20,6 +20,12 @@ _HINTS = {
 }
 _AMQP_PORT = "it is a port of AMQP; the management API is usually at 15672, or at 15671 with TLS"
 _PORTS = {"http": ":15672", "https": ""}  # with TLS it is often behind a proxy, at the usual port
+REFUSED = (401, 403)
+"""The HTTP statuses by which the API says that a user may not do this."""
+_NEEDS = (
+    "it needs the right password, one of the tags management, policymaker, monitoring and administrator,"
+    " and permissions in the virtual host"
+)
 
 
 class ManagementError(Exception):
@@ -29,6 +35,16 @@ class ManagementError(Exception):
         super().__init__(f"{call}: {status} {reason}")
         self.status = status
         self.reason = reason
+
+
+def is_refusal(error: ManagementError) -> bool:
+    """Return whether the API refused the user, and not the call."""
+    return error.status in REFUSED
+
+
+def describe_refusal(error: ManagementError, url: str) -> str:
+    """Say whom the API at the URL refused, why, and what a user needs who only looks."""
+    return f"the server refuses the user {credentials(url)[0]!r}: {error.reason}; {_NEEDS}"
 
 
 def server_of(url: str) -> str:

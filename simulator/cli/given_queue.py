@@ -19,6 +19,7 @@ from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
 
 if TYPE_CHECKING:
+    from simulator.capture.parquet import CaptureWriter
     from simulator.redrive.how_to_peek import PeekPlan, Way
     from simulator.redrive.server import QueueOnServer, ServerAddress
     from simulator.redrive.waiting import WaitingMessage
@@ -37,6 +38,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
         messages: what was read.
         unseen: how many messages were ready and were not read.
         killed: how many died by being given back.
+        killed_ids: their ids.
         notes: what the look did to the queue, in sentences.
         unchecked: what it cannot show.
     """
@@ -48,13 +50,14 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     release: str | None = None
     unseen: int = 0
     killed: int = 0
+    killed_ids: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 
     @property
     def killed_sentence(self) -> str:
         """Say what the look has killed."""
-        which = f"'{self.messages[-1].id}'" if self.killed == 1 else f"{self.killed:,} messages"
+        which = f"'{self.killed_ids[0]}'" if self.killed_ids and self.killed == 1 else f"{self.killed:,} messages"
         return f"Reading killed {which}: giving it back exceeded the delivery limit."
 
     def as_json(self) -> dict[str, Any]:
@@ -62,20 +65,31 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
         fields = ("queue", "vhost", "where", "release", "unseen", "killed", "notes", "unchecked")
         return {"messages": len(self.messages), **{name: getattr(self, name) for name in fields}}
 
-    def write(self, out: Path) -> None:
-        """Write the messages into a Parquet file.
+    def write(self, writer: CaptureWriter) -> None:
+        """Write the messages into a Parquet file."""
+        from simulator.capture import to_batches
 
-        Raises:
-            DataError: it cannot be written.
-        """
-        from simulator.capture import to_batches, write_capture
+        for batch in to_batches(message.row for message in self.messages):
+            writer.write(batch)
 
-        try:
-            with write_capture(out) as writer:
-                for batch in to_batches(message.row for message in self.messages):
-                    writer.write(batch)
-        except CaptureError as error:
-            raise DataError(str(error)) from error
+
+@contextmanager
+def written_to(out: Path | None) -> Iterator[CaptureWriter | None]:
+    """Open the Parquet file, if there is to be one: what keeps it from being written ends the command before a look.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    if out is None:
+        yield None
+        return
+    from simulator.capture import write_capture
+
+    try:
+        with write_capture(out) as writer:
+            yield writer
+    except CaptureError as error:
+        raise DataError(str(error)) from error
 
 
 def messages_in_file(path: Path, queue: str, vhost: str | None, limit: int | None) -> Looked:
@@ -157,12 +171,13 @@ def look_into(
         DataError: the look would kill its messages, or mix them, or see none.
         Unavailable: the server does not answer, or refuses.
     """
-    from simulator.redrive.how_to_peek import how_to_peek
+    from simulator.redrive.how_to_peek import how_to_peek, over_limit_from
 
     if way == "consume":
         check_consumers(server, on_server)
-    peek = how_to_peek(on_server.settings, way, consumers=on_server.consumers)
     queue = on_server.settings.queue.name
+    brought = bool(over_limit_from(on_server.flow, queue))
+    peek = how_to_peek(on_server.settings, way, consumers=on_server.consumers, brought=brought)
     if peek.mixes:
         why = f"the management API of RabbitMQ {peek.release.name} would mix the messages of a quorum queue"
         raise DataError(f"{server}: {queue!r} was not read: {why}; use --peek consume")
@@ -172,7 +187,7 @@ def look_into(
     if not allows_kills:
         check_brought_counts(server, on_server)
     with exit_codes():
-        return _looked(server, peek, limit)
+        return _looked(server, peek, limit, on_server.unseen)
 
 
 def check_brought_counts(server: ServerAddress, on_server: QueueOnServer) -> None:
@@ -185,9 +200,10 @@ def check_brought_counts(server: ServerAddress, on_server: QueueOnServer) -> Non
         return
     named = ", ".join(f"'{name}'" for name in sources)
     raise DataError(
-        f"{server}: {settings.queue.name!r} was not read: messages that died of the delivery limit of {named}"
-        f" carry more failed deliveries than its own limit {settings.delivery_limit} allows, and die when they"
-        f" are given back, however they are read; {how_to_raise(settings, server.vhost, on_server.policy)}."
+        f"{server}: {settings.queue.name!r} was not read: any message here that died of the delivery limit of {named}"
+        f" has more failed deliveries than its own limit {settings.delivery_limit} allows, and would die when it is"
+        " given back, however it is read. No server tells beforehand whether there is one;"
+        f" {how_to_raise(settings, server.vhost, on_server.policy)}."
         " --allow exceeds-limit reads anyway, and stops at the first that dies"
     )
 
@@ -198,12 +214,12 @@ _DEADLY = (
 )
 
 
-def _looked(server: ServerAddress, how: PeekPlan, limit: int | None) -> Looked:
+def _looked(server: ServerAddress, how: PeekPlan, limit: int | None, unseen: tuple[str, ...]) -> Looked:
     from simulator.redrive.how_to_peek import doomed
     from simulator.redrive.peek import peek, peek_by_management
     from simulator.redrive.waiting import waiting
 
-    with progress("reading") as show:
+    with progress("reading", "messages", lines=True) as show:
         if how.way == "management" or server.amqp_url is None:
             found = peek_by_management(server.management_url, server.vhost, how, limit=limit)
         else:
@@ -215,7 +231,7 @@ def _looked(server: ServerAddress, how: PeekPlan, limit: int | None) -> Looked:
                 on_row=lambda rows, of: show(how.settings.queue.name, rows, of),
             )
     messages = [waiting(row) for row in found.rows]
-    notes = list(how.notes)
+    notes = [*how.notes, *unseen]
     if dying := doomed(how, (message.deaths for message in messages)) - found.killed:
         notes.append(f"{dying:,} of them die if they are read once more: the delivery limit")
     if found.read_on:
@@ -235,6 +251,7 @@ def _looked(server: ServerAddress, how: PeekPlan, limit: int | None) -> Looked:
         messages=messages,
         unseen=found.unseen,
         killed=found.killed,
+        killed_ids=tuple(message.id for message in messages if how.kills(message.deaths)),
         notes=tuple(notes),
         unchecked=tuple(unchecked),
     )

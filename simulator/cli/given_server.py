@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
@@ -96,6 +97,23 @@ def given_tls() -> TLS:
     from simulator.capture.access import TLS
 
     return TLS(*(_kept().get(name) for name in ("tls_ca", "tls_cert", "tls_key")))
+
+
+def given_again(url: str) -> tuple[str, list[str]]:
+    """Return a URL without its password, and the options of this command that another one needs to get in by it."""
+    from simulator.capture.access import AccessError, complete
+
+    parts = urlsplit(url)
+    user, _, where = parts.netloc.rpartition("@")
+    bare = parts._replace(netloc=f"{user.partition(':')[0]}@{where}" if user else where).geturl()
+    given = {name: value for name, value in _kept().items() if value and name != "asked"}
+    if parts.password and not {"password_file", "ask_password"} & given.keys():
+        try:
+            given |= {"ask_password": True} if complete(bare) != complete(url) else {}
+        except AccessError:  # nothing else has it
+            given["ask_password"] = True
+    named = {f"--{name.replace('_', '-')}": value for name, value in given.items()}
+    return bare, [part for name, value in named.items() for part in ([name] if value is True else [name, str(value)])]
 
 
 def url_first(*given: str | None) -> tuple[str | None, ...]:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import click
 import msgspec
@@ -24,6 +24,7 @@ from simulator.files import is_url
 from simulator.sources import definitions_from_file, definitions_from_text
 
 if TYPE_CHECKING:
+    from simulator.capture.server_definitions import ServerDefinitions
     from simulator.record.recording import Recording
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -43,13 +44,9 @@ class ServerURL(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         from simulator.capture.management_api import server_of  # imported here: few sources are servers
+        from simulator.capture.server_definitions import path_of_definitions
 
-        return f"{server_of(self.url)}/api/{self.path}"
-
-    @property
-    def path(self) -> str:
-        """Where the definitions are, below ``/api/``."""
-        return "definitions" if self.vhost is None else f"definitions/{quote(self.vhost, safe='')}"
+        return f"{server_of(self.url)}/api/{path_of_definitions(self.vhost)}"
 
 
 class StandardInput(msgspec.Struct, frozen=True):
@@ -195,9 +192,11 @@ def _read(source: Source) -> Definitions:
 
 
 def _of_server(server: ServerURL) -> Definitions:
-    data = _fetched(server)
+    fetched = _fetched(server)
     try:
-        return parse_definitions(data, str(server), server.vhost)
+        definitions = parse_definitions(fetched.data, str(server), server.vhost)
+        definitions.remarks += fetched.remarks(server.url)
+        return definitions
     except DefinitionsError as error:
         if server.vhost is None or not error.problem.startswith("not JSON"):
             raise
@@ -213,30 +212,23 @@ def _describe_failure(server: ServerURL, problem: str) -> str:
     return f"{failed}; give the URL of the whole server, {whole}"
 
 
-def _fetched(server: ServerURL) -> bytes:
-    from simulator.capture.access import credentials
-    from simulator.capture.management_api import ManagementError, fetched
+def _fetched(server: ServerURL) -> ServerDefinitions:
+    from simulator.capture.management_api import ManagementError, describe_refusal, is_refusal
+    from simulator.capture.server_definitions import definitions_on
 
     try:
-        return fetched(server.url, server.path)
+        return definitions_on(server.url, server.vhost)
     except ManagementError as error:
         if server.vhost is not None and error.reason == "vhost_not_found":
             raise Unavailable(f"{server}: the server has no virtual host {server.vhost!r}") from error
         if error.status >= _SERVER_FAILED:
             raise Unavailable(f"{server}: {_describe_failure(server, str(error.status))}") from error
-        raise Unavailable(
-            f"{server}: {_describe_refusal(error.status, error.reason, credentials(server.url)[0])}"
-        ) from error
+        refused = describe_refusal(error, server.url) if is_refusal(error) else ""
+        raise Unavailable(f"{server}: {refused or f'{error.status} instead of definitions; {_EXPECTED}'}") from error
     except OSError as error:
         problem = getattr(error, "reason", error)
         hint = "" if str(problem).startswith("no TLS") else f"; {_EXPECTED}"  # then the URL may be right
         raise Unavailable(f"{server}: no answer: {problem}{hint}") from error
-
-
-def _describe_refusal(status: int, reason: str, user: str) -> str:
-    if status in (401, 403):
-        return f"the server refuses the user {user!r}: {reason}; it needs the right password, and the tag administrator"
-    return f"{status} instead of definitions; {_EXPECTED}"
 
 
 def _describe_wrong_url(url: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
@@ -14,25 +17,27 @@ from rich.text import Text
 
 from dlx.nearest_names import suggestion
 from simulator.cli.command_parts import DataError, example, print_json
-from simulator.cli.given_queue import messages_in_file, messages_on_server
+from simulator.cli.given_queue import messages_in_file, messages_on_server, written_to
 from simulator.cli.given_server import server_options, url_first
 from simulator.extras import check_installed
 
 if TYPE_CHECKING:
     from simulator.cli.given_queue import Looked
     from simulator.redrive.groups import MessageGroup
+    from simulator.redrive.waiting import WaitingMessage
 
 ROWS_MAX = 10
 """Groups shown of each grouping; ``--json`` has all."""
 
 WIDTH_MAX = 10_000
+_PLACE = re.compile(r"#([1-9]\d*)")
 
 
 @click.command(
     epilog=example(
         "dlx inspect amqp://localhost/%2F orders.dead",
         "dlx inspect http://localhost:15672 orders.dead --vhost shop --header tenant",
-        "dlx inspect dead.parquet orders.dead --message order-17",
+        "dlx inspect dead.parquet orders.dead --message order-17 --headers --body",
     )
 )
 @click.argument("given_source", metavar="SOURCE")
@@ -58,7 +63,11 @@ WIDTH_MAX = 10_000
     help="Read the queue even if giving a message back may exceed its delivery limit.",
 )
 @click.option("--header", "headers", multiple=True, metavar="NAME", help="Group by a header, too; repeatable.")
-@click.option("--message", "message_id", metavar="ID", help="Show the life of one message, by its id.")
+@click.option(
+    "--message", "message_id", metavar="ID", help="Show the life of one message, by its id, or by its place: '#1'."
+)
+@click.option("--headers", "with_headers", is_flag=True, help="With --message: its headers and properties, too.")
+@click.option("--body", "with_body", is_flag=True, help="With --message: its body, too; as base64 if it is no text.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -77,6 +86,8 @@ def inspect(
     allowed: str | None,
     headers: tuple[str, ...],
     message_id: str | None,
+    with_headers: bool,
+    with_body: bool,
     out: Path | None,
     as_json: bool,
 ) -> int:
@@ -94,19 +105,25 @@ def inspect(
     source, queue = url_first(given_source, given_queue)
     if source is None or queue is None:
         raise click.MissingParameter(param_hint="'QUEUE'", param_type="argument")
-    if "://" not in source:
-        path = Path(source)
-        given = {"--management-url": management_url, "--peek": way, "--allow": allowed}
-        if wrong := [option for option, value in given.items() if value is not None]:
-            raise click.UsageError(f"{wrong[0]} is for servers, and {click.format_filename(path)} is a file")
-        found = messages_in_file(path, queue, vhost, limit)
-    else:
-        allows_kills = allowed is not None
-        found = messages_on_server(source, queue, management_url, vhost, way, limit, allows_kills=allows_kills)
-    if out is not None:
-        found.write(out)
+    if message_id is None and (with_headers or with_body):
+        raise click.UsageError(f"{'--headers' if with_headers else '--body'} needs --message ID")
+    place = _place(message_id)
+    if place is not None and out is None:
+        limit = place if limit is None else min(limit, place)  # what is behind it stays untouched
+    with written_to(out) as writer:
+        if "://" not in source:
+            path = Path(source)
+            given = {"--management-url": management_url, "--peek": way, "--allow": allowed}
+            if wrong := [option for option, value in given.items() if value is not None]:
+                raise click.UsageError(f"{wrong[0]} is for servers, and {click.format_filename(path)} is a file")
+            found = messages_in_file(path, queue, vhost, limit)
+        else:
+            allows_kills = allowed is not None
+            found = messages_on_server(source, queue, management_url, vhost, way, limit, allows_kills=allows_kills)
+        if writer is not None:
+            found.write(writer)
     if message_id is not None:
-        return _tell(found, message_id, as_json)
+        return _tell(found, message_id, as_json, with_headers=with_headers, with_body=with_body)
     from simulator.redrive.groups import all_groups
 
     groups = all_groups(found.messages, headers=headers)
@@ -118,27 +135,55 @@ def inspect(
     return 0
 
 
-def _tell(found: Looked, message_id: str, as_json: bool) -> int:
-    """Print the life of each message with that id."""
+def _place(message_id: str | None) -> int | None:
+    """Return the place of a message that is named by it, counted from the head of the queue; else ``None``."""
+    found = _PLACE.fullmatch(message_id or "")
+    return None if found is None else int(found[1])
+
+
+def _tell(found: Looked, message_id: str, as_json: bool, *, with_headers: bool, with_body: bool) -> int:
+    """Print the life of each message with that id, or of the one in that place."""
     from simulator.redrive.waiting import life_so_far
 
     own = [message for message in found.messages if message.id == message_id]
+    place = _place(message_id)
+    if not own and place is not None:
+        own = found.messages[place - 1 : place]
     if not own:
         known = [message.id for message in found.messages]
         problem = f"no message {message_id!r} among the {len(known):,} that were read; {suggestion(message_id, known)}"
         raise DataError(f"{found.where}: {problem}")
-    lives = [list(life_so_far(message)) for message in own]
     if as_json:
         told = [
-            {"message": message.id, "headers": message.headers, "life": life}
-            for message, life in zip(own, lives, strict=True)
+            {
+                "message": message.id,
+                "headers": message.headers,
+                "properties": message.properties,
+                "life": list(life_so_far(message)),
+                **(_body(message) if with_body else {}),
+            }
+            for message in own
         ]
         print_json({**found.as_json(), "lives": told})
         return 0
-    for life in lives:
-        for sentence in life:
+    for message in own:
+        for sentence in life_so_far(message):
             click.echo(sentence)
+        if with_headers:
+            for title, fields in (("Properties", message.properties), ("Headers", message.headers)):
+                click.echo(f"{title}: {msgspec.json.format(msgspec.json.encode(fields), indent=2).decode()}")
+        if with_body:
+            ((how, body),) = _body(message).items()
+            click.echo(f"Body, {len(message.row.payload):,} bytes{' in base64' if how != 'body' else ''}:\n{body}")
     return 0
+
+
+def _body(message: WaitingMessage) -> dict[str, str]:
+    """Return the body as text, or as base64 where it is none."""
+    try:
+        return {"body": message.row.payload.decode()}
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(message.row.payload).decode()}
 
 
 def _show(found: Looked, groups: Mapping[str, Sequence[MessageGroup]]) -> None:

@@ -40,6 +40,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "simulator.cli.capture:convert",
         "Convert RabbitMQ trace logs into one Parquet file, or a topology into another form.",
     ),
+    "doctor": (
+        "simulator.cli.doctor:doctor",
+        "Say what a full dead-letter queue holds, why, what a redrive would do, and what to run next.",
+    ),
     "explain": ("simulator.cli.explain:explain", "Explain the life of one message, with the rule behind each step."),
     "fuzz": ("simulator.cli.fuzz:fuzz", "Search for a history in which a topology loses messages."),
     "generate": ("simulator.cli.generate:generate", "Make a log of any size from definitions and a seed."),
@@ -74,13 +78,14 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Design a topology": ("lint", "settings", "explain", "graph", "fuzz", "plan", "upgrade", "releases"),
     "Test": ("record", "serve", "test", "simulate", "compare"),
     "Investigate a log": ("capture", "convert", "generate", "replay", "whatif", "watch"),
-    "Operate a server": ("inspect", "redrive"),
+    "Operate a server": ("doctor", "inspect", "redrive"),
 }
 
 # The extra that brings all that a command needs; the others run without one.
 EXTRAS = {
     "capture": "capture",
     "convert": "capture",
+    "doctor": "ops",
     "explain": "replay",
     "fuzz": "testing",
     "generate": "capture",

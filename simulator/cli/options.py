@@ -43,7 +43,7 @@ class GivenFile(click.Path):
 
 DEFINITIONS = GivenFile(
     "Export the definitions first: `rabbitmqctl export_definitions definitions.json`, or "
-    "`curl -u USER:PASSWORD -o definitions.json http://HOST:15672/api/definitions`."
+    "`dlx convert --redact http://USER@HOST:15672 --out definitions.json`, which needs no administrator."
 )
 LOG = GivenFile("Record a log first: `dlx capture --url amqp://USER@HOST/VHOST --out log.parquet`.")
 COUNTERS = GivenFile("Record it with the log first: `dlx capture --metrics-url http://HOST:15692/metrics ...`.")

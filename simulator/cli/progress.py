@@ -18,11 +18,18 @@ class Show(Protocol):
     def __call__(self, what: str, rows: int, of: int | None = None, /) -> None: ...
 
 
+LINES_APART_S = 5.0
+"""How often a line says how far a long command is, where there is no terminal."""
+
+
 @contextmanager
-def progress(what: str, counted: str = "rows") -> Iterator[Show]:
-    """Show progress, at first ``what``, until the block ends. Shows nothing if stderr is not a terminal."""
+def progress(what: str, counted: str = "rows", *, lines: bool = False) -> Iterator[Show]:
+    """Show progress, at first ``what``, until the block ends.
+
+    If stderr is not a terminal, shows nothing, or with ``lines`` a line every few seconds.
+    """
     if not sys.stderr.isatty():
-        yield _silent
+        yield _Lines(counted) if lines else _silent
         return
     # A file name may contain brackets, which rich would read as markup.
     text = TextColumn("{task.description}", markup=False)
@@ -31,9 +38,12 @@ def progress(what: str, counted: str = "rows") -> Iterator[Show]:
     ) as bar:
         task = bar.add_task(what, total=None)
 
+        began = time.monotonic()
+
         def show(what: str, rows: int, of: int | None = None) -> None:
-            share = f" of {of:,} ({100 * rows // of} %)" if of else ""
-            bar.update(task, description=f"{what}: {rows:,} {counted}{share}", completed=rows, total=of or None)
+            left = _time_left(began, rows, of) if lines else ""
+            said = f"{what}: {rows:,} {counted}{_share(rows, of)}{left}"
+            bar.update(task, description=said, completed=rows, total=of or None)
 
         yield show
 
@@ -56,6 +66,33 @@ def countdown(what: str, seconds: float) -> Iterator[Callable[[int], None]]:
             bar.update(task, completed=time.monotonic() - began, description=f"{what}: {tried:,} histories")
 
         yield show
+
+
+class _Lines:
+    """Prints a line on stderr every few seconds: the rows so far, of how many, and how long the rest takes."""
+
+    def __init__(self, counted: str) -> None:
+        self._counted = counted
+        self._began = self._said = time.monotonic()
+
+    def __call__(self, what: str, rows: int, of: int | None = None) -> None:
+        if time.monotonic() - self._said < LINES_APART_S:
+            return
+        self._said = time.monotonic()
+        left = _time_left(self._began, rows, of)
+        print(f"{what}: {rows:,} {self._counted}{_share(rows, of)}{left}", file=sys.stderr, flush=True)
+
+
+def _share(rows: int, of: int | None) -> str:
+    return f" of {of:,} ({100 * rows // of} %)" if of else ""
+
+
+def _time_left(began: float, rows: int, of: int | None) -> str:
+    """Say how long the rest takes at the pace so far; nothing where that is unknown."""
+    if not rows or not of or rows >= of:
+        return ""
+    left_s = (time.monotonic() - began) / rows * (of - rows)
+    return f", about {left_s / 60:.0f} min left" if left_s > 90 else f", about {left_s:.0f} s left"
 
 
 def _silent(what: str, rows: int, of: int | None = None) -> None:

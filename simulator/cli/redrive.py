@@ -16,7 +16,7 @@ from rich.text import Text
 
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS
 from dlx.topology import STREAM
-from simulator.cli.command_parts import DataError, FiniteRange, example, print_json, until_interrupted
+from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, print_json, until_interrupted
 from simulator.cli.given_queue import check_brought_counts, check_consumers, exit_codes, look_into, server_given
 from simulator.cli.given_server import server_options, url_first
 from simulator.cli.progress import progress
@@ -128,7 +128,7 @@ def redrive(
     first names the messages that may be there twice.
 
     Without URL it is the one in DLX_URL. Only what is in the queue at the start is moved. The
-    command exits with 1 if messages stay.
+    command exits with 1 if messages stay that were to be moved.
     """
     check_installed("ops")
     from simulator.redrive.bring_back import Pace
@@ -147,6 +147,7 @@ def redrive(
         on_server = queue_on(server, queue)
     check_consumers(server, on_server)
     _check_ends(on_server, wanted)
+    _check_rights(server, on_server, wanted)
     if not execute:
         return _dry_run(server, on_server, wanted, pace, as_json)
     return _execute(server, on_server, wanted, pace, journal_path or _new_journal(queue), as_json)
@@ -205,22 +206,37 @@ def _check_ends(on_server: QueueOnServer, wanted: RedriveOptions) -> None:
         raise DataError(f"'{queue.name}' would be moved into itself: give another address with --to")
 
 
-def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace, as_json: bool) -> int:
-    from simulator.redrive.bring_back import would_die
-    from simulator.redrive.plan import RedrivePlanner
+def _check_rights(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions) -> None:
+    """Refuse, before a message is touched, an exchange that all messages go to and the user may not publish to."""
     from simulator.redrive.prediction import Kind
-    from simulator.redrive.server import held_now
+    from simulator.redrive.server import why_no_publish
+
+    if wanted.to == "published" or Kind.REFUSED_PUBLISH in wanted.allowed:
+        return
+    name = "" if wanted.to == "origin" else wanted.to.exchange
+    exchange = on_server.flow.topology.exchanges.get(name)
+    if exchange is None or exchange.internal:
+        return
+    with exit_codes():
+        if why := why_no_publish(server, name):
+            raise Unavailable(f"{server}: no message was read or moved: {why}")
+
+
+def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace, as_json: bool) -> int:
+    from simulator.redrive.bring_back import planner_on, would_die
+    from simulator.redrive.prediction import Kind
 
     allows_kills = Kind.EXCEEDS_LIMIT in wanted.allowed
-    found = look_into(server, on_server, "consume", pace.limit, allows_kills=allows_kills)
     with exit_codes():
-        planner = RedrivePlanner(
-            on_server.flow, held_now(server, on_server), wanted, pace.rate, of_plugins=on_server.of_plugins
-        )
-    planned = [
-        planner.planned(message, exceeds_limit=would_die(on_server, message, pace)) for message in found.messages
-    ]
+        planner = planner_on(server, on_server, wanted, pace)  # what it fails of is known before a message is touched
+        found = look_into(server, on_server, "consume", pace.limit, allows_kills=allows_kills)
+        planned = [
+            planner.planned(message, exceeds_limit=would_die(on_server, message, pace)) for message in found.messages
+        ]
+    if why_none := _why_none(wanted):
+        raise DataError(why_none)
     stays = sum(not each.goes for each in planned)
+    asked = sum(not each.goes for each in planned if each.fate.kind != Kind.NOT_SELECTED)
     if as_json:
         document = {
             "planned": len(planned), "fates": Counter(each.fate.kind.value for each in planned), "moved": 0,
@@ -231,7 +247,14 @@ def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOpt
         print_json(document)
     else:
         _show_plan(planned, planner, found)
-    return EXIT_STAYS if stays or found.killed else 0
+    return EXIT_STAYS if asked or found.killed else 0
+
+
+def _why_none(wanted: RedriveOptions) -> str:
+    """Say what there is where --only chose no message."""
+    from simulator.redrive.groups import Selection
+
+    return wanted.only.why_none if isinstance(wanted.only, Selection) else ""
 
 
 def _as_document(planned: Planned, instead: Instead | None) -> dict[str, Any]:
@@ -330,11 +353,15 @@ def _execute(
     queue = on_server.settings.queue.name
     try:
         with RedriveJournal(path, wanted.asked(str(server), server.vhost, queue)) as journal:
+            for sentence in _earlier(journal):
+                click.echo(sentence, err=True)
+            moved_before = journal.ledger.moved.total()
             for message_id in journal.ledger.doubtful():
                 click.echo(f"possible duplicate: {message_id} (an earlier run may have moved it)", err=True)
             with exit_codes():
                 _check_limit(server, on_server, wanted, pace)
-                with progress("moving") as show, until_interrupted() as interrupted:
+                write_audit(path)  # if that is impossible, it is known before a message moves
+                with progress("moving", "messages", lines=True) as show, until_interrupted() as interrupted:
                     stopped = bring_back(
                         server,
                         on_server,
@@ -345,7 +372,10 @@ def _execute(
                         on_row=lambda rows, of: show(queue, rows, of),
                         stop=interrupted.is_set,
                     )
-            return _report(journal, stopped, write_audit(path), as_json)
+            status = _report(journal, stopped, write_audit(path), moved_before, pace, as_json)
+        if (why_none := _why_none(wanted)) and not journal.ledger.moved.total():
+            raise DataError(why_none)
+        return status
     except (JournalError, WouldDieError) as error:
         raise DataError(str(error)) from error
 
@@ -357,7 +387,7 @@ def _check_limit(server: ServerAddress, on_server: QueueOnServer, wanted: Redriv
     if Kind.EXCEEDS_LIMIT in wanted.allowed:
         return
     check_brought_counts(server, on_server)
-    with progress("reading delivery counts") as show:
+    with progress("reading delivery counts", "messages", lines=True) as show:
         queue = on_server.settings.queue.name
         check_delivery_limit(server, on_server, pace, on_row=lambda rows, of: show(queue, rows, of))
 
@@ -367,19 +397,40 @@ def _ask(moved: int, arrived: int) -> bool:
     return click.confirm(said, default=not arrived, err=True)
 
 
-def _report(journal: RedriveJournal, stopped: str, audit: Path, as_json: bool) -> int:
-    """Report on the whole redrive: what this run and those before it have done."""
+def _earlier(journal: RedriveJournal) -> Iterator[str]:
+    """Yield what the runs before this one did, where there were any."""
+    ledger = journal.ledger
+    if ledger.begun is None:
+        return
+    began = datetime.fromtimestamp(ledger.begun.begun_us / 1e6, UTC)
+    who = f"the last run began {began:%Y-%m-%d %H:%M:%S} UTC, by {ledger.begun.by}"
+    moved = ledger.moved.total()
+    yield f"going on with {journal.path}: {who}; {moved:,} of {ledger.at_start or 0:,} messages were moved before"
+    for why, count in ledger.refused.most_common():
+        yield f"{count:,} were left before, and are planned again: {why}"
+
+
+def _report(journal: RedriveJournal, stopped: str, audit: Path, moved_before: int, pace: Pace, as_json: bool) -> int:
+    """Report on the whole redrive: what this run and those before it have done.
+
+    Returns 0 if all that was asked for was done: what --only did not choose, or --max left unread, was not asked for.
+    """
+    from simulator.redrive.prediction import Kind
+
     ledger = journal.ledger
     refused, moved = ledger.refused, ledger.moved.total()
+    unread = max(0, ledger.left - refused.total())
+    stays = refused.total() - refused[Kind.NOT_SELECTED.value] + (unread if pace.limit is None else 0)
     if as_json:
         document = {
-            "planned": ledger.fates.total(), "fates": ledger.fates, "moved": moved, "refused": refused,
-            "left": ledger.left, "possible_duplicates": ledger.possible_duplicates, "stopped": stopped,
-            "journal": str(journal.path), "audit": str(audit), "assumed": _ASSUMED,
+            "planned": ledger.fates.total(), "fates": ledger.fates, "moved": moved, "moved_before": moved_before,
+            "refused": refused, "left": ledger.left, "possible_duplicates": ledger.possible_duplicates,
+            "stopped": stopped, "journal": str(journal.path), "audit": str(audit), "assumed": _ASSUMED,
         }  # fmt: skip
         print_json(document)
     else:
-        say(f"{moved:,} messages moved, {ledger.left:,} left in the queue", "bold")
+        before = f" ({moved_before:,} of them by earlier runs)" if moved_before else ""
+        say(f"{moved:,} messages moved{before}, {ledger.left:,} left in the queue", "bold")
         for why, count in refused.most_common():
             say(f"{count:,} left: {why}")
         if stopped:
@@ -387,4 +438,4 @@ def _report(journal: RedriveJournal, stopped: str, audit: Path, as_json: bool) -
         for message_id in ledger.possible_duplicates:
             say(f"Possible duplicate: {message_id}")
         say(f"Journal: {journal.path}; what happened to each message: {audit}", "dim")
-    return EXIT_STAYS if refused or stopped or ledger.left else 0
+    return EXIT_STAYS if stays or stopped else 0

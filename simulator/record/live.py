@@ -31,6 +31,7 @@ from simulator.capture.journal import CaptureFile
 from simulator.capture.live import tracing
 from simulator.capture.management_api import ManagementError, call, server_of
 from simulator.capture.schema import Observation
+from simulator.capture.server_definitions import definitions_on
 from simulator.definitions.secrets import redacted
 from simulator.record.recording import (
     FORMAT,
@@ -284,13 +285,12 @@ class _ServerRecorder:
     def _definitions(self) -> dict[str, Any]:
         """Return what else the server exports, without users and secrets."""
         try:
-            exported = dict(call(self._url, "definitions"))
+            found = definitions_on(self._url)
         except (ManagementError, OSError, ValueError) as error:
-            self._unseen(f"parameters and limits: /api/definitions is for administrators ({error})")
-            below = "" if self._vhost is None else f"/{quote(self._vhost, safe='')}"
-            vhosts = [{"name": each["name"]} for each in self._vhosts]
-            version = self._version
-            exported = {"rabbitmq_version": version, "vhosts": vhosts, "policies": self._asked(f"policies{below}")}
+            raise CaptureUnavailable(server_of(self._url), f"management API: no definitions: {error}") from error
+        for remark in found.remarks(self._url):
+            self._unseen(remark)
+        exported = dict(json.loads(found.data))
         exported = {key: value for key, value in exported.items() if key not in (*_USERS, *SECTIONS.values())}
         if self._vhost is not None:
             exported = {key: self._of_vhost(key, value) for key, value in exported.items()}

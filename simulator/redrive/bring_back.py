@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -11,11 +12,11 @@ from dlx.consumer import DeathHistory
 from dlx.delivery_counts import Return
 from dlx.settings import DELIVERY_LIMIT
 from simulator.redrive.execute import Execution, RedriveArrivals, RedriveLimits, RedriveProgress, RedriveSource
-from simulator.redrive.how_to_peek import PeekPlan, how_to_peek, how_to_raise
+from simulator.redrive.how_to_peek import PeekPlan, how_to_peek, how_to_raise, over_limit_from
 from simulator.redrive.journal import RedriveJournal
 from simulator.redrive.peek import peek
 from simulator.redrive.plan import RedriveOptions, RedrivePlanner
-from simulator.redrive.server import QueueOnServer, ServerAddress, held_now, ready_in
+from simulator.redrive.server import QueueOnServer, ServerAddress, held_now, ready_in, why_no_publish
 from simulator.redrive.waiting import WaitingMessage, waiting
 
 CANARY_S = 5.0
@@ -66,9 +67,7 @@ def bring_back(
     """
     assert server.amqp_url is not None
     queue = on_server.settings.queue.name
-    planner = RedrivePlanner(
-        on_server.flow, held_now(server, on_server), wanted, pace.rate, of_plugins=on_server.of_plugins
-    )
+    planner = planner_on(server, on_server, wanted, pace)
     source = RedriveSource(server.amqp_url, server.vhost, queue, how_to_peek(on_server.settings, "consume"))
     came = 0
     moved: set[str] = set()
@@ -95,6 +94,18 @@ def bring_back(
         return f"{came:,} messages came into the queue after the canaries"
     # What stayed of the first ones is met again, in front of the rest.
     return run(None if pace.limit is None else pace.limit - first.moved).stopped
+
+
+def planner_on(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace) -> RedrivePlanner:
+    """Return what plans message by message, by what the queues hold now. Raises ``CaptureUnavailable``."""
+    return RedrivePlanner(
+        on_server.flow,
+        held_now(server, on_server),
+        wanted,
+        pace.rate,
+        of_plugins=on_server.of_plugins,
+        why_refused=partial(why_no_publish, server),
+    )
 
 
 def _why_to_stop(done: RedriveProgress, came: int) -> str:
@@ -150,7 +161,8 @@ def check_delivery_limit(
         WouldDieError: some would.
         CaptureUnavailable: the server does not answer, or refuses.
     """
-    how = how_to_peek(on_server.settings, "consume")
+    brought = bool(over_limit_from(on_server.flow, on_server.settings.queue.name))
+    how = how_to_peek(on_server.settings, "consume", brought=brought)
     if not how.may_kill or server.amqp_url is None:
         return
     later = _returns(how, pace)

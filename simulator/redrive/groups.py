@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import msgspec
 import regex
 
-from dlx.nearest_names import suggestion
+from dlx.nearest_names import NEAREST_MAX, nearest, suggestion
 from simulator.json_values import canonical_json
 from simulator.redrive.waiting import WaitingMessage
 
@@ -17,6 +18,8 @@ NEVER_DIED = "never died"
 NO_TIME = "no time"
 _AGES = ((60, "under a minute"), (3_600, "under an hour"), (86_400, "under a day"), (7 * 86_400, "under a week"))
 _OLDER = "a week or more"
+VALUES_SHOWN_MAX = 5
+"""More values of a field are counted."""
 
 
 class MessageGroup(msgspec.Struct, frozen=True):
@@ -141,8 +144,8 @@ class ExpressionError(ValueError):
     """An expression that cannot be read; the text says what would be right."""
 
 
-def only(expressions: Sequence[str]) -> Callable[[WaitingMessage], bool]:
-    """Return a function that returns whether all of the expressions hold for a message.
+class Selection:
+    """Chooses messages by expressions, all of which have to hold, and counts what it has seen.
 
     A FIELD is first-death, path, reason, routing-key, id or header.NAME, with the values that
     ``dlx inspect`` shows; ``=`` and ``!=`` compare texts, ``~`` searches for a regular expression.
@@ -150,23 +153,73 @@ def only(expressions: Sequence[str]) -> Callable[[WaitingMessage], bool]:
     Raises:
         ExpressionError: one of them cannot be read; names the field that comes near.
     """
-    conditions = [_condition(text) for text in expressions]
-    return lambda message: all(holds(message) for holds in conditions)
+
+    def __init__(self, expressions: Sequence[str]) -> None:
+        self._conditions = [_Condition(text) for text in expressions]
+        self._seen = self._chosen = 0
+
+    def __call__(self, message: WaitingMessage) -> bool:
+        """Return whether all of the expressions hold for a message."""
+        held = [condition.holds(message) for condition in self._conditions]  # each has to see the message
+        holds = all(held)
+        self._seen += 1
+        self._chosen += holds
+        return holds
+
+    @property
+    def why_none(self) -> str:
+        """Say what there is, if none of the messages was chosen; empty if one was, or there was no message."""
+        if self._chosen or not self._seen:
+            return ""
+        said = [condition.what_there_is for condition in self._conditions if not condition.held]
+        if not said:
+            each = ", ".join(f"{condition.text} ({condition.held:,})" for condition in self._conditions)
+            said = [f"none fits all expressions together: {each}"]
+        return f"--only chose none of {self._seen:,} messages: {'; '.join(said)}"
 
 
-def _condition(text: str) -> Callable[[WaitingMessage], bool]:
-    found = _EXPRESSION.fullmatch(text)
-    if found is None:
-        raise ExpressionError(f"{text!r}: expected FIELD=VALUE, FIELD!=VALUE or FIELD~PATTERN, such as reason=rejected")
-    told, value = _field(found["field"]), found["value"]
-    if found["sign"] == "~":
-        try:
-            pattern = regex.compile(value)
-        except regex.error as error:
-            raise ExpressionError(f"{text!r}: {value!r} is not a regular expression: {error}") from error
-        return lambda message: pattern.search(told(message)) is not None
-    wanted = found["sign"] == "="
-    return lambda message: (told(message) == value) is wanted
+only = Selection
+
+
+class _Condition:
+    """One expression, the values that its field had, and for how many messages it held."""
+
+    def __init__(self, text: str) -> None:
+        found = _EXPRESSION.fullmatch(text)
+        if found is None:
+            expected = "expected FIELD=VALUE, FIELD!=VALUE or FIELD~PATTERN, such as reason=rejected"
+            raise ExpressionError(f"{text!r}: {expected}")
+        self.text, self.held = text, 0
+        self._name, self._sign, self._value = found["field"], found["sign"], found["value"]
+        self._told = _field(self._name)
+        self._values = Counter[str]()
+        if self._sign == "~":
+            try:
+                self._pattern = regex.compile(self._value)
+            except regex.error as error:
+                problem = f"{self._value!r} is not a regular expression: {error}"
+                raise ExpressionError(f"{text!r}: {problem}") from error
+
+    def holds(self, message: WaitingMessage) -> bool:
+        value = self._told(message)
+        self._values[value] += 1
+        if self._sign == "~":
+            holds = self._pattern.search(value) is not None
+        else:
+            holds = (value == self._value) is (self._sign == "=")
+        self.held += holds
+        return holds
+
+    @property
+    def what_there_is(self) -> str:
+        """Say which values there are, the most frequent first, and which comes near."""
+        shown = ", ".join(f"{value!r} ({count:,})" for value, count in self._values.most_common(VALUES_SHOWN_MAX))
+        more = len(self._values) - VALUES_SHOWN_MAX
+        there = f"{self._name} is {shown}{f' and {more:,} other values' if more > 0 else ''}"
+        begin = [value for value in self._values if value.startswith(self._value)][:NEAREST_MAX]
+        near = begin or nearest(self._value, self._values)
+        question = f"; did you mean {' or '.join(map(repr, near))}?" if self._sign == "=" and near else ""
+        return f"{self.text!r} fits none, {there}{question}"
 
 
 def _field(name: str) -> Callable[[WaitingMessage], str]:

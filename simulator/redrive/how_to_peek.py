@@ -43,12 +43,14 @@ class PeekPlan(msgspec.Struct, frozen=True):
         way: through which interface.
         gives_back: how the messages go back to the queue.
         notes: what that does to the queue, in sentences.
+        brought: whether dead letters may bring a greater count along than the delivery limit.
     """
 
     settings: Settings
     way: Way
     gives_back: Return
     notes: tuple[str, ...]
+    brought: bool = True
 
     @property
     def release(self) -> Release:
@@ -73,6 +75,20 @@ class PeekPlan(msgspec.Struct, frozen=True):
     def may_kill(self) -> bool:
         """Whether there is a delivery limit that a message may exceed by being given back."""
         return self.settings.queue.type == QUORUM and self.settings.delivery_limit is not None
+
+    def together_behind(self, history: DeathHistory, *, redelivered: bool) -> int | None:
+        """Return how many messages behind one with these counts may be taken together; ``None`` if it does not matter.
+
+        Only one where it may die by being given back. Behind the first that never came back no other did, so none has
+        a count but what dead letters bring along. Where the limit does not count it, those that came back lived then,
+        and live again, unless the limit has been lowered since: so those are few at a time.
+        """
+        if self.brought:
+            return 1
+        if not self.came_back(history, redelivered=redelivered):
+            return None
+        once = returned(Counts(acquired=0, delivery=0), self.gives_back, self.release)
+        return 1 if limit_exceeded(once, 0, self.release) else TOGETHER
 
     @property
     def mixes(self) -> bool:
@@ -111,16 +127,17 @@ class PeekPlan(msgspec.Struct, frozen=True):
         return self.kills(DeathHistory())
 
 
-def how_to_peek(settings: Settings, way: Way, *, consumers: int = 0) -> PeekPlan:
+def how_to_peek(settings: Settings, way: Way, *, consumers: int = 0, brought: bool = True) -> PeekPlan:
     """Return how to look into a queue with these settings, on a server of their release.
 
     Args:
         settings: of the queue, as ``MessageFlow.settings`` returns them.
         way: through which interface.
         consumers: how many consumers the queue has.
+        brought: whether ``over_limit_from`` names queues; without that it is faster.
     """
     gives_back = _returned_by(settings, way)
-    return PeekPlan(settings, way, gives_back, tuple(_notes(settings, way, gives_back, consumers)))
+    return PeekPlan(settings, way, gives_back, tuple(_notes(settings, way, gives_back, consumers)), brought)
 
 
 def doomed(peek: PeekPlan, histories: Iterable[DeathHistory]) -> int:
@@ -209,7 +226,7 @@ def _counted(settings: Settings, gives_back: Return) -> Iterator[str]:
     elif limit_exceeded(killed, 0, release):
         yield (
             f"{named} does not count that, unless this is killed; a message that carries a greater count dies,"
-            " and then the reading stops"
+            f" and then the reading stops, after the {TOGETHER} that were read together at most"
         )
 
 

@@ -33,7 +33,7 @@ from typing import Any, Literal, Self
 import msgspec
 
 from simulator.capture.schema import Observation
-from simulator.files import write_whole
+from simulator.files import beside
 from simulator.json_values import canonical_json
 
 # What has become of the messages of a redrive, added up from the lines of its journal.
@@ -81,6 +81,7 @@ class JournalTotals:
     """Adds up the lines of all runs.
 
     Attributes:
+        begun: the beginning of the last run; ``None`` before the first.
         at_start: how many messages were in the queue when the first run began; ``None`` before.
         moved: the fates of the messages that the broker has where they go.
         settled: how many of them are known to have left the queue.
@@ -88,6 +89,7 @@ class JournalTotals:
     """
 
     def __init__(self) -> None:
+        self.begun: Begun | None = None
         self.at_start: int | None = None
         self.moved: Counter[str] = Counter()
         self.settled = 0
@@ -154,6 +156,7 @@ class JournalTotals:
         """Count the beginning of a run, for which what the one before it left open are possible duplicates."""
         self.possible_duplicates += self.doubtful()
         self._sent.clear()
+        self.begun = begun
         if self.at_start is None:
             self.at_start = begun.ready
         self._begin_with_unacknowledged(self.at_start - self.settled - begun.ready)
@@ -411,8 +414,9 @@ def write_audit(journal: Path) -> Path:
         JournalError: the journal cannot be read, or the audit file not written.
     """
     path = audit_path(journal)
-    with file_errors(path):
-        write_whole(path, b"".join(msgspec.json.encode(row) + b"\n" for row in audit(journal)))
+    with file_errors(path), beside(path) as part:
+        part.touch(0o600)  # as private as the journal
+        part.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in audit(journal)))
     return path
 
 

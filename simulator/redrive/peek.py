@@ -43,7 +43,8 @@ class PeekResult(msgspec.Struct, frozen=True):
     Attributes:
         rows: the messages from its head on, as deliveries from the queue.
         ready: how many messages were ready before the look.
-        killed: how many of the rows exceeded the delivery limit by being given back. The look ended at the first.
+        killed: how many of the rows exceeded the delivery limit by being given back. The look ended with the first,
+            and with those that were taken together with it.
         confirmed: whether the queue was seen to have again all that was given back.
         read_on: how many more messages were read, and are no rows, so that the order stays.
         behind: whether the rows went back behind others, that had come back before and were not read.
@@ -89,8 +90,8 @@ def peek(
             rows.append(_placed(row, name, vhost, len(rows) + 1))
             on_row(len(rows), max(ready, len(rows)))
             if peek.kills(waiting(row).deaths):
-                killed = 1
-                break
+                killed += 1
+                look.ended = True
         beyond = look.read_on(rows[-1], ready - len(rows)) if rows and not killed else []
         last = (rows + beyond)[-1:]
         if beyond and peek.kills(waiting(beyond[-1]).deaths):
@@ -137,6 +138,7 @@ class _Look:
         self._queue, self._type = peek.settings.queue.name, peek.settings.queue.type
         self._peek = peek
         self._channels: list[tuple[BlockingChannel, int]] = []  # with the last tag of each
+        self.ended = False  # nothing more is taken
 
     def ready(self) -> int:
         """Return how many messages are ready; of a stream, how many it had some seconds ago."""
@@ -148,7 +150,7 @@ class _Look:
         if self._type == STREAM:
             yield from self._of_stream()
         elif self._peek.may_kill:
-            yield from self._one_by_one(wanted)
+            yield from self._carefully(wanted)
         else:
             yield from self._in_windows(wanted)
 
@@ -222,11 +224,39 @@ class _Look:
                 return False
         return True
 
+    def _carefully(self, wanted: int) -> Iterator[Observation]:
+        """Yield messages that may die, so that only few do: one by one at first, and together where that is safe."""
+        taken, together = 0, 1 if wanted else None
+        for row in self._one_by_one(wanted):
+            yield row
+            taken += 1
+            together = self._together_behind(row)
+            if together != 1:
+                break
+        else:
+            return
+        channel = None
+        while together is not None and taken < wanted and not self.ended:
+            channel = channel or self._taking_channel()
+            before = taken
+            for row in self._consumed(channel, min(together, wanted - taken), together):
+                yield row
+                taken += 1
+            if taken - before < together:
+                return
+            together = self._together_behind(row)
+        if not self.ended:
+            yield from self._in_windows(wanted - taken)
+
+    def _together_behind(self, row: Observation) -> int | None:
+        return self._peek.together_behind(waiting(row).deaths, redelivered=bool(row.redelivered))
+
     def _one_by_one(self, wanted: int) -> Iterator[Observation]:
         """Yield messages that were got singly, so that whoever sees one that dies can end there."""
-        channel = self._connection.channel()
-        self._channels.append((channel, 0))
+        channel = self._taking_channel()
         for _ in range(wanted):
+            if self.ended:
+                return
             method, properties, body = channel.basic_get(self._queue)
             if method is None or properties is None or body is None:
                 return
@@ -239,18 +269,25 @@ class _Look:
         while left:
             window = min(left, WINDOW)
             taken = 0
-            for row in self._consumed(window, window):
+            for row in self._consumed(self._taking_channel(), window, window):
                 taken += 1
                 yield row
             left = left - taken if taken == window else 0
 
     def _of_stream(self) -> Iterator[Observation]:
-        yield from self._consumed(None, WINDOW, **{"x-stream-offset": "first"})
+        yield from self._consumed(self._taking_channel(), None, WINDOW, **{"x-stream-offset": "first"})
 
-    def _consumed(self, wanted: int | None, prefetch: int, **arguments: Any) -> Iterator[Observation]:
-        """Yield what a consumer of a new channel gets, until it has as many as wanted, or no more come."""
-        channel, last = self._connection.channel(), time.monotonic()
+    def _taking_channel(self) -> BlockingChannel:
+        """Open a channel whose deliveries are given back in the end."""
+        channel = self._connection.channel()
         self._channels.append((channel, 0))
+        return channel
+
+    def _consumed(
+        self, channel: BlockingChannel, wanted: int | None, prefetch: int, **arguments: Any
+    ) -> Iterator[Observation]:
+        """Yield what a new consumer of the last channel gets, until it has as many as wanted, or no more come."""
+        last, before = time.monotonic(), self._channels[-1][1]
         channel.basic_qos(prefetch_count=prefetch)
         for method, properties, body in channel.consume(self._queue, arguments=arguments, inactivity_timeout=_POLL_S):
             if method is None:
@@ -262,7 +299,8 @@ class _Look:
             if wanted is None:
                 channel.basic_ack(tag)  # which takes nothing out of a stream, and lets the next ones come
             yield delivered_row(self._queue, method, properties, body)
-            if tag == wanted:
+            if wanted is not None and tag == before + wanted:
+                channel.cancel()
                 return
 
 

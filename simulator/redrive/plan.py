@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping
 from copy import copy
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -124,6 +125,7 @@ class RedrivePlanner:
         wanted: what is asked for.
         rate: messages that are sent in a second, at most.
         of_plugins: the exchanges of which only a plugin knows how they route.
+        why_refused: returns why the user may not publish to an exchange; empty if the user may.
     """
 
     def __init__(
@@ -134,8 +136,9 @@ class RedrivePlanner:
         rate: float | None = None,
         *,
         of_plugins: frozenset[str] = frozenset(),
+        why_refused: Callable[[str], str] = lambda exchange: "",
     ) -> None:
-        self._flow, self._wanted = flow, wanted
+        self._flow, self._wanted, self._why_refused = flow, wanted, cache(why_refused)
         self._fates = Predictor(flow, held, APART_US if rate is None else max(APART_US, 1_000_000 / rate))
         self._futures = Futures(flow, of_plugins)
         self._other_addresses = OtherAddresses(flow, self._future_of, of_plugins)
@@ -173,6 +176,8 @@ class RedrivePlanner:
             return Prediction(
                 Kind.REFUSED_PUBLISH, why=f"the exchange '{address.exchange}' is internal: clients cannot publish to it"
             )
+        if refused := self._why_refused(address.exchange):
+            return Prediction(Kind.REFUSED_PUBLISH, why=refused)
         try:
             copy = published(address.exchange, address.routing_key, headers=headers or None, release=self._flow.release)
         except PublishRefusedError as error:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
+from pika.exceptions import ChannelClosedByBroker
+from pika.spec import BasicProperties
 
 from dlx.message_flow import MessageFlow
 from dlx.nearest_names import suggestion
@@ -15,15 +19,17 @@ from dlx.settings import Settings
 from dlx.topology import STOCK_EXCHANGES
 from simulator.analysis.snapshot import Snapshot
 from simulator.capture import CaptureUnavailable
-from simulator.capture.access import TLS, Access, complete, credentials, usual_api, with_user_of
+from simulator.capture.access import TLS, Access, complete, usual_api, with_user_of
 from simulator.capture.connected import connected
-from simulator.capture.management_api import ManagementError, fetched, server_of
+from simulator.capture.management_api import ManagementError, describe_refusal, fetched, is_refusal, server_of
+from simulator.capture.server_definitions import definitions_on, path_of_definitions
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.json_reading import read_json
 from simulator.redrive.prediction import Held
 
 _AMQP_PORT = {"amqp": 5672, "amqps": 5671}
-_TAG = "it needs the right password, and the tag administrator"
+_ACCESS_REFUSED = 403
+_NO_NUMBER = "none"
 
 
 class NoSuchQueueError(Exception):
@@ -56,6 +62,7 @@ class QueueOnServer(msgspec.Struct, frozen=True):
         settings: its effective settings.
         consumers: how many it has.
         remarks: what the answer rests on, in sentences.
+        unseen: what the user may not see of the definitions, in sentences.
     """
 
     snapshot: Snapshot
@@ -63,6 +70,7 @@ class QueueOnServer(msgspec.Struct, frozen=True):
     settings: Settings
     consumers: int
     remarks: tuple[str, ...]
+    unseen: tuple[str, ...] = ()
 
     @property
     def policy(self) -> str | None:
@@ -127,14 +135,16 @@ def queue_on(server: ServerAddress, name: str) -> QueueOnServer:
     release, remark = release_and_remark(version)
     vhost = quote(server.vhost, safe="")
     _check_vhost(server)
-    snapshot = Snapshot(_completed(server, _definitions(server)), release)
+    definitions = _definitions(server)
+    snapshot = Snapshot(_completed(server, definitions), release)
     flow = snapshot.flows.get(server.vhost) or snapshot.flows["/"]  # before 4.0 the export does not name it
     if name not in flow.topology.queues:
         problem = f"no queue {name!r} in the virtual host {server.vhost!r}; {suggestion(name, flow.topology.queues)}"
         raise NoSuchQueueError(f"{server}: {problem}")
     asked = _asked(server, f"queues/{vhost}/{quote(name, safe='')}")
     remarks = (f"the server is RabbitMQ {version}; the rules are those of {release.name}", *filter(None, [remark]))
-    return QueueOnServer(snapshot, flow, flow.settings(name), asked.get("consumers", 0), remarks)
+    consumers = asked.get("consumers", 0)
+    return QueueOnServer(snapshot, flow, flow.settings(name), consumers, remarks, definitions.remarks)
 
 
 def held_by_queue(server: ServerAddress) -> dict[str, Held]:
@@ -170,6 +180,26 @@ def ready_in(server: ServerAddress, queue: str) -> int:
         return ready
 
 
+def why_no_publish(server: ServerAddress, exchange: str) -> str:
+    """Return why the user may not publish to an exchange; empty if the user may.
+
+    It asks by a message that no server takes, since its expiration is no number: the server looks at rights before
+    that (live, 3.8.9 to 4.3.6). Rights by routing keys, which a topic exchange may have, are not asked for.
+
+    Raises:
+        CaptureUnavailable: the server does not answer.
+    """
+    assert server.amqp_url is not None
+    with connected(server.amqp_url, server.vhost) as (connection, _):
+        channel = connection.channel()
+        try:
+            channel.basic_publish(exchange, "", b"", BasicProperties(expiration=_NO_NUMBER))
+            channel.basic_qos()  # which the server answers after it has looked at the message
+        except ChannelClosedByBroker as error:
+            return error.reply_text if error.reply_code == _ACCESS_REFUSED else ""
+    return ""
+
+
 def _listed(server: ServerAddress, what: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = read_json(_fetched(server, f"{what}/{quote(server.vhost, safe='')}"))
     return found
@@ -196,20 +226,28 @@ _LISTED = {
 
 def _definitions(server: ServerAddress) -> Definitions:
     """Return those of the virtual host. 4.3 cuts its export off where its name is not ASCII, but not the whole one."""
-    path = f"definitions/{quote(server.vhost, safe='')}"
     try:
-        return parse_definitions(_fetched(server, path), f"{server}/api/{path}", server.vhost)
+        return _exported(server, server.vhost)
     except DefinitionsError:
-        name = f"{server}/api/definitions"
-        whole = parse_definitions(_fetched(server, "definitions"), name)
-        return parse_definitions(whole.to_json(server.vhost), name, server.vhost)
+        whole = _exported(server, None)
+        one = parse_definitions(whole.to_json(server.vhost), whole.source, server.vhost)
+        one.remarks = whole.remarks
+        return one
 
 
 def _check_vhost(server: ServerAddress) -> None:
     known = [each["name"] for each in read_json(_fetched(server, "vhosts"))]
     if server.vhost not in known:
-        problem = f"no virtual host {server.vhost!r}; {suggestion(server.vhost, known)}"
+        problem = f"no virtual host {server.vhost!r} that this user may see; {suggestion(server.vhost, known)}"
         raise NoSuchQueueError(f"{server}: {problem}")
+
+
+def _exported(server: ServerAddress, vhost: str | None) -> Definitions:
+    with _answers(server):
+        found = definitions_on(server.management_url, vhost)
+    definitions = parse_definitions(found.data, f"{server}/api/{path_of_definitions(vhost)}", vhost)
+    definitions.remarks += found.remarks(server.management_url)
+    return definitions
 
 
 def _asked(server: ServerAddress, path: str) -> dict[str, Any]:
@@ -218,12 +256,22 @@ def _asked(server: ServerAddress, path: str) -> dict[str, Any]:
 
 
 def _fetched(server: ServerAddress, path: str) -> bytes:
-    try:
+    with _answers(server):
         return fetched(server.management_url, path)
+
+
+@contextmanager
+def _answers(server: ServerAddress) -> Iterator[None]:
+    """Turn what the management API refuses, or does not answer, into ``CaptureUnavailable``."""
+    try:
+        yield
     except ManagementError as error:
-        user = credentials(server.management_url)[0]
-        refused = f"the server refuses the user {user!r}: {error.reason}; {_TAG}"
-        known = error.status in (401, 403)
-        raise CaptureUnavailable(str(server), refused if known else str(error)) from error
+        problem = describe_refusal(error, server.management_url) if is_refusal(error) else str(error)
+        raise CaptureUnavailable(str(server), problem) from error
     except OSError as error:
         raise CaptureUnavailable(str(server), f"no answer: {getattr(error, 'reason', error)}") from error
+
+
+def shown_by_api(server: ServerAddress, path: str) -> Any:
+    """Return what the management API shows at a path below ``/api/``. Raises ``CaptureUnavailable``."""
+    return read_json(_fetched(server, path))

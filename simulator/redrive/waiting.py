@@ -40,6 +40,13 @@ class WaitingMessage(msgspec.Struct, frozen=True):
         return self.row.message
 
     @property
+    def properties(self) -> dict[str, Any]:
+        """Its properties that are set, as JSON values."""
+        own = {"message_id": self.row.message_id, "expiration": self.row.expiration}
+        rest: dict[str, Any] = msgspec.json.decode(self.row.properties)
+        return {name: value for name, value in own.items() if value is not None} | rest
+
+    @property
     def first_died_at(self) -> datetime | None:
         """When it first died."""
         return self.deaths.first_death_at

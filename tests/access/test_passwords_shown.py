@@ -69,6 +69,8 @@ def commands(amqp: str, management: str, out: Path) -> list[list[str]]:
         ["plan", management, str(new), "--json"],
         ["convert", management, "--to", "definitions", "--out", str(out / "export.json")],
         ["convert", management, "--to", "operator-yaml"],
+        ["doctor", amqp, "dead", "--management-url", management],
+        ["doctor", management, "dead", "--json"],
         ["inspect", amqp, "dead", "--management-url", management],
         ["inspect", amqp, "dead", "--management-url", management, "--json", "--out", str(out / "dead.parquet")],
         ["inspect", management, "dead"],
@@ -90,7 +92,7 @@ def commands(amqp: str, management: str, out: Path) -> list[list[str]]:
     ]
 
 
-COUNT = 31
+COUNT = 33
 MISUSES = 7
 """The last of them, which do not come so far as to ask a server."""
 

@@ -54,6 +54,7 @@ NEEDS_AN_EXTRA = [
     (CAPTURE, "capture", {"pika"}),
     (CAPTURE, "capture", {"pyarrow"}),
     (["convert", LOG, "--out", "log.parquet"], "capture", LIBRARIES),
+    (["doctor", "amqp://127.0.0.1:1", "dead"], "ops", {"pyarrow"}),
     (["explain", LOG, "--definitions", DEFINITIONS, "--message", "order-1"], "replay", LIBRARIES),
     (["fuzz", TOPOLOGY], "testing", LIBRARIES),
     (["lint", str(ROOT / "tests/sources/topology")], "yaml", {"yaml"}),

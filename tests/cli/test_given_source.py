@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -174,6 +174,34 @@ def test_a_refused_user_is_69_and_named(running: str, capsys: Capture) -> None:
     assert f"{running}api/definitions: the server refuses the user 'admin'" in said
 
 
+@pytest.mark.parametrize("release", ["3.8", "4.3"])
+@pytest.mark.parametrize("tag", ["management", "policymaker", "monitoring"])
+def test_who_is_no_administrator_is_answered_from_the_parts(release: str, tag: str, capsys: Capture) -> None:
+    permissions = {"user": "op", "vhost": "shop", "configure": "", "write": "", "read": ""}
+    op = {"name": "op", "password": PASSWORD, "tags": [tag]}
+    lowered = {"pattern": "rest", "definition": {"max-length": 3}, "apply-to": "queues", "priority": 0}
+    of_operator = {"vhost": "shop", "component": "operator_policy", "name": "low", "value": lowered}
+    more = {"users": [*DEFINITIONS["users"], op], "permissions": [permissions], "parameters": [of_operator]}
+    with simulator.serve(release, definitions={**DEFINITIONS, **more}, management_port=0) as server:
+        url = str(server.management_url)
+        for path in ("", "api/definitions/shop"):
+            exported = queues(capsys, login(url, "admin") + path)
+            assert main(["settings", login(url, "op") + path, "--json"]) == 0
+            out, err = capsys.readouterr()
+            assert {each["queue"]: each["settings"] for each in json.loads(out)["queues"]} == {
+                name: each["settings"] for name, each in exported.items()
+            }
+            assert "the user 'op' is no administrator, so this was not seen: users, permissions" in err
+            assert ("such as shovels" in err) == (tag != "policymaker")
+        assert exported["rest"]["settings"]["max-length"]["value"] == 3
+        none = failing(capsys, 69, login(url, "op") + "api/definitions/%2F")
+        assert "the server refuses the user 'op': " in none
+        assert "permissions in the virtual host" in none
+        assert main(["settings", login(url, "op"), "--json"]) == 0
+        which = "the virtual host '/'" if tag == "monitoring" else "virtual hosts that the user has no permissions for"
+        assert which in capsys.readouterr().err
+
+
 def test_a_server_that_does_not_answer_is_69(capsys: Capture) -> None:
     said = failing(capsys, 69, "http://u:secret@127.0.0.1:1/")
     assert "http://127.0.0.1:1/api/definitions: no answer: " in said
@@ -256,7 +284,13 @@ def test_a_real_server_and_its_export_say_the_same(
         one = url.rstrip("/") + f"/api/definitions/{vhost}"
         assert {name: each["vhost"] for name, each in queues(capsys, one).items()} == {"orders": vhost}
         assert "the server has no virtual host" in failing(capsys, 69, f"{one}-none")
+        live_server.api("PUT", f"users/{vhost}", {"password": "night", "tags": "monitoring"})
+        live_server.api("PUT", f"permissions/{vhost}/{vhost}", dict.fromkeys(("configure", "write", "read"), ""))
+        parts = urlsplit(one)
+        monitoring = parts._replace(netloc=f"{vhost}:night@{parts.hostname}:{parts.port}").geturl()
+        assert queues(capsys, monitoring)["orders"]["settings"] == found["orders"]["settings"]
     finally:
+        live_server.api("DELETE", f"users/{vhost}")
         live_server.api("DELETE", f"vhosts/{vhost}")
 
 

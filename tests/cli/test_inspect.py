@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pika
 import pytest
 
 from simulator.cli.main import main
-from tests.redrive.dead_letters import DEAD, Place, declare, let_die, simulated
+from tests.redrive.dead_letters import DEAD, Place, declare, let_die, seen_by, simulated
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +71,23 @@ def test_one_message_is_told_in_sentences(place: Place, capsys: pytest.CaptureFi
     assert now.startswith("Now it waits in 'dead', where it came through the default exchange with 'dead'")
 
 
+def test_one_message_is_shown_whole_by_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    with simulated("4.3") as place:
+        declare(place, "classic")
+        with place.channel() as channel:
+            for body in (b"one", "zwölf".encode(), b"\xff\x00", b"behind"):
+                properties = pika.BasicProperties(content_type="text/plain", headers={"tenant": "t1"})
+                channel.basic_publish("", DEAD, body, properties)
+        assert main(["inspect", *given(place), "--message", "#2", "--headers", "--body"]) == 0
+        shown = capsys.readouterr().out
+        assert '"content_type": "text/plain"' in shown
+        assert '"tenant": "t1"' in shown
+        assert shown.endswith("Body, 6 bytes:\nzwölf\n")
+        (raw,) = answer(capsys, *given(place), "--message", "#3", "--body")["lives"]
+        assert (raw["body_base64"], raw["headers"]) == ("/wA=", {"tenant": "t1"})
+        assert [method.redelivered for method, _, _ in place.waiting()] == [True, True, True, False]
+
+
 def test_what_is_written_can_be_inspected_again(
     place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,6 +123,8 @@ def test_both_ways_of_looking_find_the_same(place: Place, capsys: pytest.Capture
         ([DEAD[:-1]], 65, "did you mean 'dead'?"),
         ([DEAD, "--vhost", "shop"], 65, "no virtual host 'shop'"),
         ([DEAD, "--message", "m9"], 65, "no message 'm9' among the 4 that were read"),
+        ([DEAD, "--message", "#5"], 65, "no message '#5' among the 4 that were read"),
+        ([DEAD, "--body"], 64, "--body needs --message ID"),
     ],
 )
 def test_what_is_not_there_is_named(
@@ -158,3 +178,28 @@ def test_a_look_that_would_kill_is_refused(capsys: pytest.CaptureFixture[str]) -
         assert main(["inspect", *given(place)]) == 65
         assert "the delivery limit 0 counts that" in capsys.readouterr().err
         assert [properties.message_id for _, properties, _ in place.waiting()] == ["m0"]
+
+
+@pytest.mark.parametrize("release", ["3.8", "4.3"])
+@pytest.mark.parametrize("tag", ["management", "policymaker", "monitoring"])
+def test_whoever_is_no_administrator_looks_and_is_told_what_was_not_seen(
+    release: str, tag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with simulated(release) as place:
+        declare(place, "classic")
+        let_die(place, 4)
+        by_administrator = answer(capsys, *given(place))
+        found = answer(capsys, *given(seen_by(place, tag, configure="", write="")))
+    assert found["groups"] == by_administrator["groups"]
+    assert any("is no administrator, so this was not seen: users" in note for note in found["notes"])
+
+
+def test_what_keeps_a_file_from_being_written_ends_it_before_a_message_is_touched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with simulated("4.3") as place:
+        declare(place, "classic")
+        let_die(place, 2)
+        assert main(["inspect", *given(place), "--out", str(tmp_path / "none" / "dead.parquet")]) == 65
+        assert "dead.parquet: cannot be written: No such file or directory" in capsys.readouterr().err
+        assert not place.waiting()[0][0].redelivered  # the one that expired, so no consumer has had it before

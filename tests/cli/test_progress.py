@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from simulator.cli import progress as showing
 from simulator.cli.progress import progress
 
 
@@ -33,3 +34,14 @@ def test_a_terminal_shows_what_is_done_and_the_rows(monkeypatch: pytest.MonkeyPa
     with progress("reading") as show:
         show("reading [red].log", 12_345)
     assert "reading [red].log: 12,345 rows" in terminal.getvalue()
+
+
+def test_where_there_is_no_terminal_lines_say_how_long_it_takes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter((0.0, 4.0, 6.0, 6.0, 6.0))
+    monkeypatch.setattr(showing.time, "monotonic", lambda: next(clock))
+    with progress("reading", "messages", lines=True) as show:
+        show("dead", 400, 5_000)
+        show("dead", 1_000, 5_000)
+    assert capsys.readouterr() == ("", "dead: 1,000 messages of 5,000 (20 %), about 24 s left\n")

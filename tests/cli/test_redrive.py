@@ -19,7 +19,7 @@ from simulator.redrive import bring_back, execute
 from simulator.redrive import server as asking
 from simulator.redrive.plan import RedrivePlanner
 from simulator.redrive.server import ready_in
-from tests.redrive.dead_letters import DEAD, TIMED, WORK, Place, declare, let_die, simulated
+from tests.redrive.dead_letters import DEAD, TIMED, WORK, Place, declare, let_die, seen_by, simulated
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_the_broker_s_headers_stay_behind_or_are_counted(
         ("attempts", {"tenant": "t1", "x-failed-attempts": 1}),
     ):
         chosen = ["--only", "id=m1", "--headers", how]
-        answer(capsys, given(place, "--execute", "--journal", str(tmp_path / how), *chosen), 1)
+        answer(capsys, given(place, "--execute", "--journal", str(tmp_path / how), *chosen), 0)
         ((method, properties, _),) = place.waiting(WORK)
         assert (method.exchange, properties.headers) == ("", wanted)
         with place.channel() as channel:  # it dies once more, for the next round
@@ -99,7 +99,7 @@ def test_headers_keep_their_types_and_the_user_is_left_out(
         got, _, _ = channel.basic_get(WORK)
         assert got is not None
         channel.basic_reject(got.delivery_tag, requeue=False)
-    answer(capsys, given(place, "--execute", "--journal", str(tmp_path / "j"), "--only", "id=typed"), 1)
+    answer(capsys, given(place, "--execute", "--journal", str(tmp_path / "j"), "--only", "id=typed"), 0)
     with exact_values(to_publish=True):
         ((_, properties, _),) = place.waiting(WORK)
     assert properties.headers.pop("at").replace(tzinfo=UTC) == at
@@ -107,11 +107,106 @@ def test_headers_keep_their_types_and_the_user_is_left_out(
     assert (properties.user_id, properties.priority) == (None, 3)
 
 
+@pytest.mark.parametrize("options", [(), ("--execute",), ("work", "--to", "amq.direct", "--execute")])
+def test_who_may_not_publish_is_told_before_a_message_is_touched(
+    options: tuple[str, ...], place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = tmp_path / "journal"
+    assert main(given(seen_by(place, "monitoring", write="^other$"), *options, "--journal", str(journal))) == 69
+    exchange = "amq.direct" if "--to" in options else "amq.default"
+    said = capsys.readouterr().err
+    assert f"no message was read or moved: ACCESS_REFUSED - write access to exchange '{exchange}'" in said
+    assert not journal.exists()
+    assert not place.waiting()[0][0].redelivered  # the one that expired, so no consumer has had it before
+
+
+def test_a_monitoring_user_moves_what_it_may_publish(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with place.channel() as channel:
+        for exchange in ("open", "closed"):
+            channel.exchange_declare(exchange, durable=True)
+            channel.queue_bind(WORK, exchange, exchange)
+            channel.basic_publish(exchange, exchange, b"", pika.BasicProperties(message_id=exchange))
+            method, _, _ = channel.basic_get(WORK)
+            assert method is not None
+            channel.basic_reject(method.delivery_tag, requeue=False)
+    night = seen_by(place, "monitoring", configure="", write="^open$")
+    options = ["--to", "published", "--execute", "--journal", str(tmp_path / "journal"), "--only", "id~open|closed"]
+    found = answer(capsys, given(night, *options), 1)
+    assert (found["moved"], found["refused"]["the broker refuses the publish"]) == (1, 1)
+    assert ids(place, WORK) == ["open"]
+
+
+def test_the_audit_file_is_as_private_as_the_journal_and_its_place_is_checked_first(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal, audit = tmp_path / "journal", tmp_path / "journal.audit.jsonl"
+    audit.mkdir()
+    assert main(given(place, "--execute", "--journal", str(journal))) == 65
+    assert "journal.audit.jsonl: Is a directory" in capsys.readouterr().err
+    audit.rmdir()
+    found = answer(capsys, given(place, "--execute", "--journal", str(journal)), 1)
+    assert found["moved"] == 4
+    assert [path.stat().st_mode & 0o777 for path in (journal, audit)] == [0o600, 0o600]
+
+
 def test_only_what_is_asked_for_moves(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = ["--only", "first-death=work rejected", "--only", "header.tenant!=t1", "--only", "id~^m[24]$"]
-    found = answer(capsys, given(place, "--execute", "--journal", str(tmp_path / "journal"), *chosen), 1)
+    found = answer(capsys, given(place, "--execute", "--journal", str(tmp_path / "journal"), *chosen), 0)
     assert (found["moved"], found["refused"]) == (2, {"not selected by --only": 4})
     assert ids(place, WORK) == ["m2", "m4"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        (
+            ["first-death=work"],
+            "'first-death=work' fits none, first-death is 'work rejected' (4), 'timed expired' (2);"
+            " did you mean 'work rejected'?",
+        ),
+        (["reason!=expired", "header.tenant~^x"], "'header.tenant~^x' fits none, header.tenant is 't0' (3), 't1' (3)"),
+        (
+            ["id=m1", "reason=expired"],
+            "none fits all expressions together: id=m1 (1), reason=expired (2)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("execute", [[], ["--execute"]])
+def test_if_nothing_is_chosen_it_says_what_there_is(
+    execute: list[str], chosen: list[str], said: str, place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [
+        *execute,
+        "--journal",
+        str(tmp_path / "journal"),
+        *(part for each in chosen for part in ("--only", each)),
+    ]
+    assert main(given(place, *options)) == 65
+    assert f"--only chose none of 6 messages: {said}" in capsys.readouterr().err
+    assert len(place.waiting()) == 6
+
+
+def test_what_was_asked_for_and_done_ends_with_0(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(given(place, "--only", "reason=rejected")) == 0
+    assert main(given(place, "--only", "reason=expired")) == 1
+    assert main(given(place, "--execute", "--max", "2", "--journal", str(tmp_path / "journal"))) == 1  # m0 stays
+    assert main(given(place, "--execute", "--max", "1", "--only", "id=m2", "--journal", str(tmp_path / "one"))) == 65
+
+
+def test_a_run_that_goes_on_says_what_was_done_before(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = ["--execute", "--journal", str(tmp_path / "journal")]
+    answer(capsys, given(place, *journal, "--only", "id~^m[12]$"), 0)
+    assert main(given(place, *journal)) == 1
+    out, err = capsys.readouterr()
+    assert "; 2 of 6 messages were moved before" in err
+    assert "4 were left before, and are planned again: not selected by --only" in err
+    assert "4 messages moved (2 of them by earlier runs), 2 left in the queue" in out
 
 
 def test_a_fate_can_be_allowed(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -385,7 +480,7 @@ def test_canaries_are_the_first_that_are_brought_back(
 
     monkeypatch.setattr(bring_back, "ready_in", in_queues)
     options = ["--execute", "--journal", str(tmp_path / "journal"), "--canary", "2", "--only", "id~^m[245]$"]
-    found = answer(capsys, given(place, *options), 1)
+    found = answer(capsys, given(place, *options), 0)
     assert [moved for _, moved in seen] == [["m2", "m4"]]
     assert (found["moved"], ids(place, WORK)) == (3, ["m5"])
 
@@ -525,7 +620,7 @@ def test_messages_near_the_delivery_limit_are_not_touched(
                 channel.basic_nack(max(tags), multiple=True)
         execute = given(place, "--execute", "--journal", str(tmp_path / "journal"), "--only", "id=m1")
         if order is None:
-            assert main(execute) == 1
+            assert main(execute) == 0
             assert ids(place, WORK) == ["m1"]
             return
         assert main(execute) == 65
@@ -533,7 +628,7 @@ def test_messages_near_the_delivery_limit_are_not_touched(
         assert "nothing was moved" in said
         assert order in said
         assert ids(place, WORK) == []
-        moved = answer(capsys, [*execute, "--allow", "exceeds-limit"], 1)
+        moved = answer(capsys, [*execute, "--allow", "exceeds-limit"], 0)
         assert (moved["moved"], ids(place, WORK)) == (1, ["m1"])
 
 

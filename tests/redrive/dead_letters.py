@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
@@ -64,6 +64,19 @@ def vhost_on(live: LiveServer, prefix: str) -> Iterator[Place]:
         yield place
     finally:
         place.api("DELETE", f"vhosts/{name}")
+
+
+def seen_by(place: Place, *tags: str, **permissions: str) -> Place:
+    """Return the place as another user sees it, who has these tags and permissions, and all that are not named."""
+    name = f"{vhost_of(place)}-night".replace("%2F", "")
+    every = dict.fromkeys(("configure", "write", "read"), ".*")
+    place.api("PUT", f"users/{name}", {"password": "night", "tags": ",".join(tags)})
+    place.api("PUT", f"permissions/{vhost_of(place)}/{name}", {**every, **permissions})
+    urls = [
+        urlsplit(url)._replace(netloc=f"{name}:night@{urlsplit(url).netloc.rpartition('@')[2]}").geturl()
+        for url in (place.amqp_url, place.server.management_url)
+    ]
+    return Place(server_at(*urls, place.server.vhost), place.release)
 
 
 @contextmanager
