@@ -132,8 +132,10 @@ def test_people_read_where_the_next_death_would_hold_it(capsys: Shown) -> None:
     assert "again, held in 'main': exchange 'shop.rejected' routes key 'main' to no queue" in capsys.readouterr().out
 
 
-def test_a_real_server_holds_what_the_redrive_says(live_place: Place, tmp_path: Path, capsys: Shown) -> None:
-    if not release(live_place.server.release).quorum_at_least_once:
+def test_a_real_server_holds_what_the_redrive_says(
+    live_server: LiveServer, live_place: Place, tmp_path: Path, capsys: Shown
+) -> None:
+    if not release(live_server.release).quorum_at_least_once:
         pytest.skip("this release dead-letters at most once")
     is_held_where_it_is_allowed(live_place, tmp_path, capsys)
 
