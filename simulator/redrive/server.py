@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -168,6 +169,20 @@ def ready_in(server: ServerAddress, queue: str) -> int:
     with connected(server.amqp_url, server.vhost) as (connection, _):
         ready: int = connection.channel().queue_declare(queue, passive=True).method.message_count
         return ready
+
+
+def held_on_the_way(server: ServerAddress, on_server: QueueOnServer) -> Iterator[str]:
+    """Yield, in sentences, how many dead messages a queue holds that come to this one, as known some seconds ago.
+
+    At-least-once dead-lettering holds a message in the queue it died in until a queue has its dead letter.
+
+    Raises:
+        CaptureUnavailable: the management API does not answer, or refuses.
+    """
+    for each in _listed(server, "queues"):
+        held, name = each.get("messages_dlx") or 0, each["name"]
+        if held and on_server.settings.queue.name in (name, *on_server.flow.possible_targets(name)):
+            yield f"{held:,} that died in '{name}' and are held there until a queue takes their dead letters"
 
 
 def _listed(server: ServerAddress, what: str) -> list[dict[str, Any]]:

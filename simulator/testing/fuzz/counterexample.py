@@ -90,8 +90,7 @@ class Finder:
         makers: make the new properties of each trial.
         properties: such ones, and ``property`` the first of them.
         publishes: what publishers publish.
-        by_name: publishes to bound queues by their names that lead to another situation than all others; they are
-            among ``publishes`` where they are to be tried.
+        tried_by_name: those of them that publish to bound queues by their names; none unless asked for.
         left_out: what else they would publish, in sentences.
         expiries_ms: after how long queues that nobody uses are deleted.
     """
@@ -133,9 +132,9 @@ class Finder:
         first = Entries(list(publishes), []) if publishes else None
         self.publishes, self.left_out = published(self.flows, clients, first)
         self.left_out = [*self.left_out, *clients.unknown(self.topologies)]
-        self.by_name = [] if publishes or clients.publish else self._by_name()
-        if by_name:
-            self.publishes = [*self.publishes, *self.by_name]
+        self._stated = bool(publishes or clients.publish)
+        self.tried_by_name = self._by_name() if by_name else []
+        self.publishes = [*self.publishes, *self.tried_by_name]
         if (discards or clients) and isinstance(self.property, Lossless):
             self._maker = lambda: Lossless(spared=self.spared)
         self._whole = whole
@@ -143,8 +142,9 @@ class Finder:
         self._reachable_parts: dict[str, Mapping[str, Any]] = {}
 
     def _by_name(self) -> list[Publish]:
-        found = []
-        for vhost, flow in self.flows.items():
+        """Return publishes to bound queues by their names that lead to another situation than all others."""
+        found: list[Publish] = []
+        for vhost, flow in () if self._stated else self.flows.items():
             walk = Walk(flow, vhost, self.publishes, self.clients)
             known = {flow.situation(place.queue, place.state.message) for place in walk.places}
             found += by_name(flow, vhost, known)
@@ -192,7 +192,7 @@ class Finder:
     @cached_property
     def lossy_by_name(self) -> list[Publish]:
         """The publishes to queues by their names that are not tried, and would add a loss of a new cause."""
-        untried = [each for each in self.by_name if each not in self.publishes]
+        untried = [] if self.tried_by_name else self._by_name()
         walks = [Walk(flow, vhost, untried, self.clients) for vhost, flow in self.flows.items()]
         known = _losses_on(self.walks.values())
         new = (loss for key, loss in _losses_on(walks).items() if key not in known)
@@ -241,7 +241,7 @@ class Finder:
                 return Counterexample(true, found.broken, found.definitions, note)
             played = self._breaks(true, self._played)
             if played is not None:
-                played.note = BY_NAME if any(step in self.by_name for step in once(played.history)) else ""
+                played.note = BY_NAME if any(step in self.tried_by_name for step in once(played.history)) else ""
                 return played
         return None
 
@@ -260,7 +260,7 @@ class Finder:
 
     def _into(self, queue: str | None) -> list[Publish]:
         """Return some publishes that bring a message into the queue at once; some of all if no queue is named."""
-        usual = (each for each in self.publishes if each not in self.by_name)
+        usual = (each for each in self.publishes if each not in self.tried_by_name)
         return [each for each in usual if queue is None or queue in self.first_queues(each)][:INTO_MAX]
 
     def first_queues(self, publish: Publish) -> tuple[str, ...]:
