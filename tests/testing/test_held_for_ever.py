@@ -52,6 +52,11 @@ def test_by_default_fuzz_finds_what_is_held_and_shortens_it_to_one_message(capsy
     assert fuzz(capsys, NO_ROUTE, "--property", "lossless")["complete"]
 
 
+def test_the_picture_shows_where_it_is_held(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fuzz", NO_ROUTE]) == 1
+    assert "Note over q1: holds it (rejected)" in capsys.readouterr().out
+
+
 def test_a_cycle_is_held_from_both_sides(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "cycle.json"
     path.write_text(json.dumps(CYCLE))
