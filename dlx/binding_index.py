@@ -316,11 +316,11 @@ def not_compared(arguments: Mapping[str, Any], release: Release) -> str:
 
     Source: rabbit_exchange_type_headers.erl; live.
     """
-    compared = HeaderMatch.by(arguments).fields(release)
+    match = HeaderMatch.by(arguments)
+    compared, kind = match.fields(release), "any" if match.any_suffices else "all"
     names = [name for name in arguments if name != "x-match" and name not in compared]
     if not names:
         return ""
-    kind = arguments.get("x-match", "all")
     other = f" ({kind}-with-x does not)" if release.headers_match_with_x else ""
     what = f"does not compare {', '.join(names)}" if compared else "compares nothing"
     return f"{what}: x-match={kind} passes over x- arguments{other}"
