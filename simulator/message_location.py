@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from dlx.dead_lettering import DeadLetter
 from dlx.topology import STREAM
 from simulator.broker import Broker, Channel, Pending, QueueState, Unacked, dead_letter_of
 
@@ -30,7 +31,9 @@ def _in_queue(broker: Broker, queue: QueueState, uid: int) -> Iterator[str]:
         yield from _unacknowledged(channel, queue, uid)
     for pending in (*queue.in_hand, *queue.discards):
         if pending.copy.uid == uid:
-            yield f"The queue '{queue.name}' holds it: {_why_held(broker, queue, pending)}."
+            arrived = bool(pending.reached) and is_held_for_ever(broker, queue, pending)  # no binding helps it
+            why = why_held(broker, queue, pending) + "; it is held for ever" * arrived
+            yield f"The queue '{queue.name}' holds it: {why}."
 
 
 def _ready(queue: QueueState, uid: int) -> Iterator[str]:
@@ -59,17 +62,42 @@ def _unacknowledged(channel: Channel, queue: QueueState, uid: int) -> Iterator[s
             yield f"It is in the queue '{queue.name}', settled in an uncommitted transaction {where}."
 
 
-def _why_held(broker: Broker, queue: QueueState, pending: Pending) -> str:
+# Says of a dead message that at-least-once dead-lettering holds what keeps it from arriving, and whether that can end.
+
+
+def why_held(broker: Broker, queue: QueueState, pending: Pending) -> str:
+    """Say why a queue still holds a dead message."""
     if pending not in queue.in_hand:
         return "others that died before it have not arrived either"
     letter = dead_letter_of(queue, pending, broker.release)
-    exchange = queue.settings.dead_letter_exchange
-    if letter.message is None:
-        return f"its dead-letter exchange '{exchange}' does not exist"
+    refused = _refused(letter, pending)
+    if refused:
+        return f"its dead letter was refused by {', '.join(map(repr, refused))}"
+    if queue.name in letter.queues:
+        return f"all its queues have it, but {broker.release.name} does not count the confirm of the queue itself"
     if letter.queues:
-        missing = ", ".join(f"'{name}'" for name in letter.queues if name not in pending.reached)
-        return f"its dead letter was refused by {missing}"
-    if letter.cycles:
-        return "its dead letter would go in a circle"
-    keys = ", ".join(f"'{key}'" for key in letter.message.routing_keys)
-    return f"the exchange '{exchange}' routes {keys} to no queue"
+        return "all queues that are bound have it, but one that is bound no more refused it"
+    return f"its dead letter {letter.why}" if letter.cycles else letter.why
+
+
+def is_held_for_ever(broker: Broker, queue: QueueState, pending: Pending) -> bool:
+    """Return whether no time and no consumer ends it that the queue holds a message, only another topology."""
+    return pending in queue.in_hand and not _may_arrive(broker, queue, pending, frozenset())
+
+
+def _refused(letter: DeadLetter, pending: Pending) -> list[str]:
+    return [name for name in letter.queues if name not in pending.reached]
+
+
+def _may_arrive(broker: Broker, queue: QueueState, pending: Pending, waiting: frozenset[str]) -> bool:
+    """Return whether the queues that refused it may get room; ``waiting`` are those that wait for this one."""
+    refused = _refused(dead_letter_of(queue, pending, broker.release), pending)
+    waiting |= {queue.name}
+    return bool(refused) and all(_may_have_room(broker, queue.vhost.queues[name], waiting) for name in refused)
+
+
+def _may_have_room(broker: Broker, queue: QueueState, waiting: frozenset[str]) -> bool:
+    """Return whether the queue may get room: by a consumer, or where it holds nothing but dead messages, by them."""
+    if queue.messages > queue.store.pending or not queue.store.pending:
+        return queue.settings.max_length != 0
+    return queue.name not in waiting and any(_may_arrive(broker, queue, each, waiting) for each in queue.in_hand)

@@ -42,7 +42,7 @@ BELOW: dict[str, set[str]] = {
     "pictures": set(),
     "message_location": {"broker"},
     "message_history": {"broker", "message_location", "pictures"},
-    "scenario": {"bootstrap", "broker"},
+    "scenario": {"bootstrap", "broker", "message_location"},
     "systems": set(),
     "systems.compare": {"scenario"},
     "systems.activemq": {"scenario", "systems", "systems.compare"},

@@ -10,12 +10,14 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from dlx import deaths, settings
+from dlx.binding_index import not_compared
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, REJECTED
+from dlx.delivery_counts import Return
 from dlx.letter_copies import CopyOutcome, LetterCopy
 from dlx.message import Message
 from dlx.message_flow import MessageFlow, State
 from dlx.nearest_names import suggestion
-from dlx.releases import DEFAULT
+from dlx.releases import DEFAULT, Release
 from dlx.routing import Visit
 from dlx.settings import Settings
 from dlx.topology import QUORUM, STREAM, Binding, Topology
@@ -119,7 +121,7 @@ class Reasons:
         if not leading:
             return Reason()
         last = leading[0]
-        ways = ", then ".join(_way(visit, queue) for visit in _way_to(last))
+        ways = ", then ".join(_way(visit, queue, self._flow.release) for visit in _way_to(last))
         if queue is None and not last.exchange.name:
             missing = (f"no queue '{key}', {suggestion(key, self._flow.topology.queues)}" for key in last.queues)
             ways = f"{ways}, and there is {' and '.join(missing)}"
@@ -158,7 +160,7 @@ def _way_to(visit: Visit) -> Iterator[Visit]:
     yield visit
 
 
-def _way(visit: Visit, queue: str | None) -> str:
+def _way(visit: Visit, queue: str | None, release: Release) -> str:
     """Say how a message came to the exchange, and which bindings lead it to the queue."""
     exchange = visit.exchange
     named = f"{exchange.type} exchange '{exchange.name}'" if exchange.name else "the default exchange"
@@ -169,7 +171,10 @@ def _way(visit: Visit, queue: str | None) -> str:
     if queue is None:
         return f"{named} has no binding that takes it"
     own = [each for each in visit.bindings if each.destination_type == "queue" and each.destination == queue]
-    return f"{named}: binding {_binding(own[0])}" if own else named
+    if not own:
+        return named
+    passed_over = not_compared(own[0].arguments, release) if exchange.type == "headers" else ""
+    return f"{named}: binding {_binding(own[0])}" + f", which {passed_over}" * bool(passed_over)
 
 
 def _binding(binding: Binding) -> str:
@@ -318,6 +323,10 @@ _STEPS: dict[StatedOutcome, tuple[str, dict[str, str]]] = {
     "nack": ("requeue", {"method": "nack"}),
     "crash": ("crash", {}),
 }
+
+
+_RETURNS: dict[StatedOutcome, Return] = {"requeue": "reject", "nack": "nack", "crash": "lost channel"}
+"""The outcomes that return a message, as ``dlx.delivery_counts`` has them."""
 
 
 class _Living:
@@ -543,18 +552,34 @@ class _Living:
             return
         yield Possibility("ack", "it is done with")
         yield Possibility("reject", self._then(state, REJECTED))
-        limit = held.queue.settings.delivery_limit
-        if limit is None:
-            yield Possibility("requeue, nack or crash", f"it goes back to '{state.queue}'; nothing limits how often")
-        else:
-            counted = "failures" if self._flow.release.quorum_delivery_limit_counts == "failures" else "returns"
-            then = f"it goes back to '{state.queue}'; more than {limit} {counted}"
-            yield Possibility("requeue, nack or crash", f"{then}: {self._then(state, DELIVERY_LIMIT)}")
+        yield from self._returns(state, held.queue.settings.delivery_limit)
         if expires:
             yield Possibility("expire", f"it dies{after}: {self._then(state, EXPIRED)}")
 
+    def _returns(self, state: State, limit: int | None) -> Iterator[Possibility]:
+        """Yield what follows from returns, those apart that count towards the delivery limit."""
+        release, back = self._flow.release, f"it goes back to '{state.queue}'"
+        failures = release.quorum_delivery_limit_counts == "failures"
+        counted = [
+            name
+            for name, how in _RETURNS.items()
+            if limit is not None and (not failures or how in release.returns_counted_as_failures)
+        ]
+        if counted:
+            then = f"{back}; more than {limit} {'failures' if failures else 'returns'}"
+            yield Possibility(_either(counted), f"{then}: {self._then(state, DELIVERY_LIMIT)}")
+        others = [name for name in _RETURNS if name not in counted]
+        if others:
+            that = "; that is no failure, and" if counted else ";"
+            yield Possibility(_either(others), f"{back}{that} nothing limits how often")
+
     def _then(self, state: State, reason: str) -> str:
         return "; ".join(map(_in_words, self._flow.copies(state, reason)))
+
+
+def _either(names: Sequence[str]) -> str:
+    """Return the names with ``or`` before the last."""
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _kept(topology: Topology) -> Topology:

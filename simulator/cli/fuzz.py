@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
-from click.core import ParameterSource
 
 from dlx.possible_deaths import DeathRule
 from dlx.releases import is_release
@@ -31,7 +30,7 @@ from simulator.files import write_whole
 from simulator.json_reading import NestedTooDeeplyError, read_json
 from simulator.lint_reports.project import read_config
 from simulator.scenario import steps
-from simulator.scenario.properties.property_registry import INVARIANTS, PROMISES
+from simulator.scenario.properties.property_registry import INVARIANTS, PROMISES, Arrives, Lossless
 from simulator.scenario.scenario_errors import unknown_names
 from simulator.testing.fuzz.counterexample import Counterexample, assumptions, deciding_rule, told
 from simulator.testing.fuzz.counterexample import as_json as setting_as_json
@@ -57,9 +56,7 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
     "--property",
     "name",
     type=click.Choice([*PROMISES, *INVARIANTS]),
-    default="lossless",
-    show_default=True,
-    help="Property to break.",
+    help="Property to break. [default: lossless, and arrives where a queue dead-letters at least once]",
 )
 @click.option("--release", type=RELEASE, show_default=OWN_OR_DEFAULT, help="RabbitMQ release to simulate.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random histories.")
@@ -95,7 +92,7 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
     "--discards",
     is_flag=True,
     help="Let consumers reject for good also where nothing takes the dead letter, and count that as a loss, apart from "
-    "parking queues.",
+    "parking queues. Publish to bound queues by their names, too, as shovels and frameworks do.",
 )
 @client_options
 @config_option("What clients do.")
@@ -109,7 +106,7 @@ EXIT_BROKEN, EXIT_FAULT = 1, 70
 def fuzz(
     source: Source,
     over: Source | None,
-    name: str,
+    name: str | None,
     release: str | None,
     seed: int,
     steps_max: int,
@@ -135,6 +132,7 @@ def fuzz(
 
     \b
     lossless  every routed message is acknowledged or stays in a queue
+    arrives   no dead letter is held for ever, as at-least-once dead-lettering holds one that no queue takes
     settles   no message returns to a queue over and over at one instant
     punctual  every message leaves its queue when its time to live ends
     accepts   no queue refuses a publish
@@ -152,13 +150,15 @@ def fuzz(
     given_clients = GivenClients(on_failure, declare_before_publish, republish_x_death)
     recording = read_recording_of(source)
     clients = _with_recording(given_clients.over(stated), recording, release)
+    tried: dict[str, Any] = {"property": name} if name else {"property": Lossless.name, "besides": Arrives.name}
+    tried |= {"release": release, "discards": discards, "by_name": discards}
     try:
-        search = Search(definitions, name, release=release, discards=discards, clients=clients)
+        search = Search(definitions, **tried, clients=clients)
         if publishes:
             published = _published(search, publishes)
             if clients:
                 clients = _with_recording(given_clients.over(stated, publishes), recording, release)
-            search = Search(definitions, name, release=release, discards=discards, publishes=published, clients=clients)
+            search = Search(definitions, **tried, publishes=published, clients=clients)
     except DefinitionsError as error:
         raise DataError(str(error)) from error
     found: list[FuzzFinding] = []
@@ -176,7 +176,7 @@ def fuzz(
         document |= {} if recording is None else {"recording": said_of_recording[0]}
         click.echo(msgspec.json.encode(document).decode())
     elif given is not None and not found:
-        click.echo(f"This history does not break '{search.property.name}'.")
+        click.echo(f"This history does not break {named_properties(search)}.")
     elif not found:
         click.echo("\n".join([*held(search), *said_of_recording]))
     else:
@@ -187,7 +187,8 @@ def fuzz(
         click.echo("\n\n".join([*told, "\n".join([*rest(search), *said_of_recording])]).rstrip())
     if not found:
         return 0
-    return EXIT_BROKEN if all(each.counterexample.broken.property == name for each in found) else EXIT_FAULT
+    asked = {each.name for each in search.properties}
+    return EXIT_BROKEN if all(each.counterexample.broken.property in asked for each in found) else EXIT_FAULT
 
 
 def _definitions(source: Source, over: Source | None, given: str | None) -> tuple[Path | Mapping[str, Any], str]:
@@ -214,6 +215,11 @@ def _with_recording(stated: Clients, recording: Recording | None, rules: str) ->
     from simulator.record.seen_clients import clients_seen, laid_under
 
     return laid_under(clients_seen(recording, release_named(rules)), stated)
+
+
+def named_properties(search: Search) -> str:
+    """Return the names of the properties to break."""
+    return " or ".join(f"'{each.name}'" for each in search.properties)
 
 
 def _number(value: float) -> float:
@@ -243,11 +249,10 @@ def _published(search: Search, publishes: tuple[tuple[str, str], ...]) -> list[s
     return found
 
 
-def _as_recorded(given: GivenHistory, name: str, release: str | None) -> tuple[str, str | None]:
+def _as_recorded(given: GivenHistory, name: str | None, release: str | None) -> tuple[str | None, str | None]:
     """Return the property and release that the history was found with, unless the command line names others."""
-    said = click.get_current_context().get_parameter_source
-    if given.property in (*PROMISES, *INVARIANTS) and said("name") is ParameterSource.DEFAULT:
-        name = given.property or name
+    if given.property in (*PROMISES, *INVARIANTS):
+        name = name or given.property
     if given.release and is_release(given.release) and release is None:
         release = given.release
     return name, release
@@ -277,7 +282,7 @@ def _found(
         yield from [] if played is None else [(played, seed)]
         return
     end = time.monotonic() + seconds
-    with countdown(f"trying to break '{search.property.name}'", seconds) as show, _interrupts() as interrupted:
+    with countdown(f"trying to break {named_properties(search)}", seconds) as show, _interrupts() as interrupted:
 
         def tick(tried: int) -> bool:
             if interrupted():
@@ -319,12 +324,12 @@ def _again(search: Search, finding: FuzzFinding, seed: int, steps_max: int, word
 
     if not isinstance(search.definitions, str | Path):
         return ""
-    found = finding.counterexample
+    found, name = finding.counterexample, finding.counterexample.broken.property
     again = shell(
-        "dlx", "fuzz", search.definitions, "--property", search.property.name,
+        "dlx", "fuzz", search.definitions, "--property", name,
         "--release", search.release, "--seed", seed, "--steps", steps_max,
     )  # fmt: skip
-    played = command(search.definitions, found.history, search.property.name, search.release) or again
+    played = command(search.definitions, found.history, name, search.release) or again
     return f"{played} {shell(*words)}" if words else played
 
 
@@ -381,6 +386,7 @@ def _empty(history: Iterable[steps.AnyStep]) -> bool:
 
 NOTHING_FOUND = {
     "lossless": "No loss found",
+    "arrives": "No dead letter held for ever",
     "settles": "No loop found",
     "punctual": "No delay found",
     "accepts": "No refusal found",
@@ -494,14 +500,15 @@ def told_in_full(search: Search, finding: FuzzFinding, command: str, heading: st
     )
     head, _, rest = text.partition("\n\n")
     because = f"{head}\nbecause: {finding.because}" if finding.because else head
-    note = f"\n\n{found.note}" if found.note else ""
-    return f"{because}\n\n{rest}{note}"
+    note = f"\n{found.note}" if found.note else ""
+    return f"{because}{note}\n\n{rest}"
 
 
 def held(search: Search) -> list[str]:
     """Return what to say where nothing was found: how far that can be trusted comes with it."""
     nothing = NOTHING_FOUND.get(search.property.name, "No fault found")
-    lines = [f"{nothing}: {search.property.promise}. The search tried {search.tried:,} histories."]
+    promise = ", and ".join(each.promise for each in search.properties)
+    lines = [f"{nothing}: {promise}. The search tried {search.tried:,} histories."]
     if not search.publishes:
         lines.append("No message can get into any queue, so nothing was published.")
     elif search.complete:

@@ -137,9 +137,12 @@ def messages_on_server(
     if through == "consume" and server.amqp_url is None:
         raise click.UsageError("--peek consume needs the server's AMQP URL: amqp://USER@HOST/VHOST")
     with exit_codes():
-        from simulator.redrive.server import queue_on
+        from simulator.redrive.server import held_on_the_way, queue_on
 
-        return look_into(server, queue_on(server, queue), through, limit, allows_kills=allows_kills)
+        on_server = queue_on(server, queue)
+        found = look_into(server, on_server, through, limit, allows_kills=allows_kills)
+        unchecked = (*held_on_the_way(server, on_server), *found.unchecked)
+        return msgspec.structs.replace(found, unchecked=unchecked)
 
 
 def server_given(url: str, management_url: str | None, vhost: str | None) -> ServerAddress:

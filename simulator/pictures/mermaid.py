@@ -74,6 +74,9 @@ def sequence_as_mermaid(events: Sequence[Happened]) -> str:
     drawing = _SequenceDrawing()
     for event in events[:EVENTS_DRAWN_MAX]:
         drawing.draw(event)
+    for event in events[:EVENTS_DRAWN_MAX][-1:]:
+        if event.event == Event.HELD and event.queue is not None:
+            drawing.arrows.append(f"Note over {drawing.queues[event.queue]}: holds it ({event.reason})")
     queues = [f"    participant {alias} as {quoted(name)}" for name, alias in drawing.queues.items()]
     people = [f"    participant {name}" for name in ("publisher", "consumer", "lost") if name in drawing.used]
     return "\n".join(["sequenceDiagram", *people[:1], *queues, *people[1:], *_folded(drawing.arrows)])

@@ -136,16 +136,16 @@ def with_seen(life: PredictedLife, recording: Recording) -> PredictedLife:
         consumed = next(
             (one for one in recording.consumed if (one.vhost, one.queue) == at), RecordedQueue(vhost="", queue="")
         )
+        returned = consumed.requeued + consumed.abandoned
+        counting = counting_returns(consumed, release(life.release))
         did = {
             "ack": consumed.acked + consumed.automatic,
             "reject": consumed.rejected,
-            "requeue, nack or crash": consumed.requeued + consumed.abandoned,
+            "requeue, nack or crash": returned,
+            "requeue or crash": counting,
+            "nack": returned - counting,
         }
         seen = tuple(msgspec.structs.replace(one, seen=did.get(one.outcome)) for one in each.possibilities)
-        counting = counting_returns(consumed, release(life.release))
-        if counting < consumed.requeued + consumed.abandoned:
-            told = f"failures ({counting:,} seen)"
-            seen = tuple(msgspec.structs.replace(one, then=one.then.replace("failures", told, 1)) for one in seen)
         missing.append(msgspec.structs.replace(each, possibilities=seen))
     return msgspec.structs.replace(life, missing=tuple(missing))
 

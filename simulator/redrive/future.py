@@ -1,4 +1,4 @@
-"""Finds what can happen to a message after it has come back: each path on which a later death loses it.
+"""Finds what can happen to a message after it has come back: each path on which a later death loses it, or it is held.
 
 A message that is published to its queue by the default exchange has another routing key than it had before. Where
 its queue keeps the key of dead letters, its next death may lose it that its first one did not. So each loss is
@@ -35,7 +35,7 @@ _Way = tuple[tuple[str, str], ...]
 
 
 class LossAhead(msgspec.Struct, frozen=True):
-    """One way in which a message is lost after it has come back.
+    """One way in which a message is lost after it has come back, or at-least-once dead-lettering holds it.
 
     Attributes:
         after: the deaths before that, each with its queue and its reason; empty where the next death loses it.
@@ -43,6 +43,7 @@ class LossAhead(msgspec.Struct, frozen=True):
         reasons: the deaths that lose it there; none where the queue itself is deleted.
         why: by which rule.
         as_before: whether the message would also be lost on that way as it was first published, or however it is.
+        held: whether it is not lost: its queue holds it, since no other takes its dead letter.
     """
 
     after: _Way
@@ -50,6 +51,7 @@ class LossAhead(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...]
     why: str
     as_before: bool
+    held: bool = False
 
     def __str__(self) -> str:
         visited = [*(queue for queue, _ in self.after), self.queue]
@@ -59,14 +61,15 @@ class LossAhead(msgspec.Struct, frozen=True):
             text += f"if {_DIES[reason]}{there} '{onward}'; "
         where = " there" if self.after else " again"
         dies = f"if {' or '.join(map(_DIES.__getitem__, self.reasons))}{where}, " if self.reasons else ""
-        return f"{text}{dies}lost{', as before' if self.as_before else ''}: {self.why}"
+        end = f"held in '{self.queue}'" if self.held else "lost"
+        return f"{text}{dies}{end}{', as before' if self.as_before else ''}: {self.why}"
 
 
 class Future(msgspec.Struct, frozen=True):
     """What can become of a message after it has come back.
 
     Attributes:
-        losses: each way to lose it, those with fewer deaths first.
+        losses: each way to lose it, those with fewer deaths first; then those on which it is held.
         complete: whether these are all; not where there are more ways than ``simulator.analysis.walk`` looks at, or
             an exchange on the way chooses at random, or is of a plugin's type.
     """
@@ -76,7 +79,7 @@ class Future(msgspec.Struct, frozen=True):
 
     @property
     def worse(self) -> tuple[LossAhead, ...]:
-        """The losses that the redrive itself would bring about."""
+        """What the redrive itself would bring about."""
         return tuple(loss for loss in self.losses if not loss.as_before)
 
 
@@ -135,18 +138,18 @@ class Futures:
         return self._walked[alike]
 
     def _future(self, ahead: _WayAhead, before: Mapping[str, State]) -> Future:
-        reasons: dict[tuple[_Way, str, str, bool], dict[str, None]] = {}
+        reasons: dict[tuple[_Way, str, str, bool, bool], dict[str, None]] = {}
         for loss in ahead.losses:
             after = tuple((hop.queue, hop.reason) for hop in loss.path)
             as_before = self._is_lost_anyway(loss) or _was_lost(loss, before, ahead.walk)
-            alike = reasons.setdefault((after, loss.queue, _why(loss), as_before), {})
+            alike = reasons.setdefault((after, loss.queue, _why(loss), as_before, loss.fate == HELD), {})
             if loss.reason:
                 alike[loss.reason] = None
         shortest: dict[Hashable, LossAhead] = {}
-        for (after, queue, why, as_before), died in reasons.items():
-            found = LossAhead(after, queue, tuple(died), why, as_before)
+        for (after, queue, why, as_before, held), died in reasons.items():
+            found = LossAhead(after, queue, tuple(died), why, as_before, held)
             shortest.setdefault((queue, found.reasons, why, as_before), found)
-        return Future(tuple(shortest.values()), ahead.walk.complete)
+        return Future(tuple(sorted(shortest.values(), key=lambda loss: loss.held)), ahead.walk.complete)
 
     def _as_first_published(self, message: WaitingMessage, own: Mapping[str, Any]) -> dict[str, State]:
         """Return the states of a message as it was first published, by queue; none if no header says it."""
@@ -178,24 +181,26 @@ def _was_lost(loss: Loss, before: Mapping[str, State], walk: Walk) -> bool:
     for hop in loss.path:
         onward = () if state is None else walk.flow.hops(state, hop.reason)
         if state is None or not onward:
-            return state is not None and _is_lost(Place(state, loss.publish, hop=hop), hop.reason, walk)
+            return state is not None and _is_lost(Place(state, loss.publish, hop=hop), hop.reason, loss, walk)
         state = next((there for way, there in onward if way.to_queue == hop.to_queue), None)
-    return state is not None and _is_lost(Place(state, loss.publish, hop=hop), loss.reason, walk)
+    return state is not None and _is_lost(Place(state, loss.publish, hop=hop), loss.reason, loss, walk)
 
 
 def _lost_at(place: Place, walk: Walk) -> Iterator[Loss]:
-    """Yield the losses there that leave no copy of the dead letter."""
+    """Yield the losses there that leave no copy of the dead letter, and what is held there."""
     for loss in losses_at(place, walk, parked=False):
         if loss.fate == REFUSED:
             copies = walk.flow.copies(place.state, loss.reason)
             if all(copy.outcome != "dead-lettered" for copy in copies):
                 yield loss
-        elif loss.whole and loss.fate != HELD:
+        elif loss.whole:
             yield loss
 
 
-def _is_lost(place: Place, reason: str, walk: Walk) -> bool:
-    return any(loss.reason == reason for loss in _lost_at(place, walk))
+def _is_lost(place: Place, reason: str, now: Loss, walk: Walk) -> bool:
+    """Return whether that death lost it there; what was only held does not excuse what is lost ``now``."""
+    then = [loss for loss in _lost_at(place, walk) if loss.reason == reason]
+    return any(now.fate == HELD or loss.fate != HELD for loss in then)
 
 
 def _why(loss: Loss) -> str:

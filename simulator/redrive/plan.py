@@ -155,12 +155,14 @@ class RedrivePlanner:
         fate = self._fate(message, address, headers)
         if exceeds_limit and fate.kind != Kind.NOT_SELECTED and Kind.EXCEEDS_LIMIT not in self._wanted.allowed:
             fate = Prediction(Kind.EXCEEDS_LIMIT, fate.queues, "its delivery count is near the delivery limit")
-        goes = address is not None and (fate.kind == Kind.ARRIVES or fate.kind in self._wanted.allowed)
+        allowed = {Kind.ARRIVES, *self._wanted.allowed}
+        allowed |= {Kind.HELD_LATER} if Kind.LOST_LATER in allowed else set()
+        goes = address is not None and fate.kind in allowed
         return Planned(message, address, headers, left_behind(message, headers), fate, goes)
 
     def instead_of(self, planned: Planned) -> Instead | None:
-        """Return what to do instead where a message would be lost later since it is brought back; else ``None``."""
-        if planned.address is None or planned.fate.kind != Kind.LOST_LATER:
+        """Return what to do instead where a message would be lost or held later since it came back; else ``None``."""
+        if planned.address is None or planned.fate.kind not in (Kind.LOST_LATER, Kind.HELD_LATER):
             return None
         return self._other_addresses.instead_of(planned.address, planned.message, planned.headers)
 
@@ -188,11 +190,13 @@ class RedrivePlanner:
     def _foreseen(
         self, fate: Prediction, message: WaitingMessage, address: Address, headers: Mapping[str, Any]
     ) -> Prediction:
-        """Return the fate with what may follow; another one where that is a loss which the redrive brings about."""
+        """Return the fate with what may follow; another one where it is then lost or held because of the redrive."""
         if fate.kind not in ARRIVING:
             return fate
         future = self._future_of(message, address, headers)
-        kind = Kind.LOST_LATER if future.worse and fate.kind != Kind.CYCLE else fate.kind
+        kind = fate.kind
+        if future.worse and kind != Kind.CYCLE:
+            kind = Kind.HELD_LATER if all(each.held for each in future.worse) else Kind.LOST_LATER
         return msgspec.structs.replace(fate, kind=kind, future=future)
 
     def _future_of(self, message: WaitingMessage, address: Address, headers: Mapping[str, Any]) -> Future:

@@ -29,8 +29,10 @@ class Kind(StrEnum):
     REFUSED_WHEN_FULL = "refused by a full queue"
     ENDLESS = "dies again and again without end"
     LOST_AT_ONCE = "dies again at once, and is lost"
+    HELD_AT_ONCE = "dies again at once, and is held there"
     CYCLE = "dropped as a cycle when it dies by itself again"
     LOST_LATER = "arrives, and is lost if it dies again"
+    HELD_LATER = "arrives, and is held if it dies again"
     DIES_AT_ONCE = "dies again at once"
     PUSHES_OUT = "arrives, and pushes another message out"
     ARRIVES = "arrives"
@@ -181,7 +183,10 @@ class Predictor:
         if lost:
             return Prediction(Kind.LOST_AT_ONCE, queues, f"{where}; then {lost[0]}")
         if not ahead:  # at-least-once dead-lettering keeps what it cannot deliver
-            return Prediction(Kind.DIES_AT_ONCE, (), f"{where}; then {copies[0].rule.text}")
+            why = f"{where}; then '{state.queue}' holds it: {copies[0].rule.text}"
+            return Prediction(Kind.HELD_AT_ONCE, (), why)
+        if held := [fate.why for fate in ahead if fate.kind == Kind.HELD_AT_ONCE]:
+            return Prediction(Kind.HELD_AT_ONCE, queues, f"{where}; then {held[0]}")
         again = [fate.why for fate in ahead if fate.kind == Kind.DIES_AT_ONCE]
         to = ", ".join(f"'{queue}'" for queue in queues)
         return Prediction(Kind.DIES_AT_ONCE, queues, f"{where}; then {again[0] if again else f'it comes to {to}'}")

@@ -200,6 +200,20 @@ def why_no_publish(server: ServerAddress, exchange: str) -> str:
     return ""
 
 
+def held_on_the_way(server: ServerAddress, on_server: QueueOnServer) -> Iterator[str]:
+    """Yield, in sentences, how many dead messages a queue holds that come to this one, as known some seconds ago.
+
+    At-least-once dead-lettering holds a message in the queue it died in until a queue has its dead letter.
+
+    Raises:
+        CaptureUnavailable: the management API does not answer, or refuses.
+    """
+    for each in _listed(server, "queues"):
+        held, name = each.get("messages_dlx") or 0, each["name"]
+        if held and on_server.settings.queue.name in (name, *on_server.flow.possible_targets(name)):
+            yield f"{held:,} that died in '{name}' and are held there until a queue takes their dead letters"
+
+
 def _listed(server: ServerAddress, what: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = read_json(_fetched(server, f"{what}/{quote(server.vhost, safe='')}"))
     return found

@@ -24,6 +24,7 @@ class Totals(msgspec.Struct):
         refused: by queue, those that a full queue refused from their publisher.
         unroutable: publishes that reached no queue.
         endless: messages that go round without end.
+        held: by queue, dead ones that at-least-once dead-lettering holds there: no queue has taken them.
     """
 
     acknowledged: dict[str, int] = {}
@@ -32,6 +33,7 @@ class Totals(msgspec.Struct):
     refused: dict[str, int] = {}
     unroutable: int = 0
     endless: int = 0
+    held: dict[str, int] = {}
 
     @classmethod
     def of(cls, ends: Mapping[Ends, int]) -> Totals:
@@ -46,6 +48,7 @@ class Totals(msgspec.Struct):
             (self.acknowledged, ends.acknowledged),
             (self.waiting, ends.waiting),
             (self.refused, ends.refused),
+            (self.held, ends.held),
         ):
             _add_counts(into, copies, messages)
         for queue, reason, number in ends.lost:
@@ -56,9 +59,9 @@ class Totals(msgspec.Struct):
     def in_order(self) -> Totals:
         """Return the same, by the names of queues and reasons."""
         lost = {queue: dict(sorted(reasons.items())) for queue, reasons in sorted(self.lost.items())}
-        kept = (self.acknowledged, self.waiting, self.refused)
-        acknowledged, waiting, refused = (dict(sorted(each.items())) for each in kept)
-        return Totals(acknowledged, waiting, lost, refused, self.unroutable, self.endless)
+        kept = (self.acknowledged, self.waiting, self.refused, self.held)
+        acknowledged, waiting, refused, held = (dict(sorted(each.items())) for each in kept)
+        return Totals(acknowledged, waiting, lost, refused, self.unroutable, self.endless, held)
 
 
 def _add_counts(into: dict[str, int], counts: Iterable[tuple[str, int]], times: int) -> None:
@@ -102,6 +105,7 @@ class OutcomeChange(msgspec.Struct, frozen=True):
         before, after: how they end, and the deaths on the way, in words.
         messages: how many.
         lost: whether more copies are lost than before; or fewer: ``saved``.
+        held: whether more copies are held than before.
         examples: some of the messages.
     """
 
@@ -111,6 +115,7 @@ class OutcomeChange(msgspec.Struct, frozen=True):
     lost: bool
     saved: bool
     examples: tuple[str, ...]
+    held: bool = False
 
 
 class WhatIfAnswer(msgspec.Struct, kw_only=True):
@@ -230,7 +235,12 @@ def ends_of(answer: WhatIfAnswer) -> Iterator[tuple[str, int, int]]:
             yield f"lost in '{queue}' ({reason})", had.get(reason, 0), has.get(reason, 0)
     yield "published to no queue", one.unroutable, other.unroutable
     yield "going round without end", one.endless, other.endless
-    for name, words in (("refused", "refused by"), ("waiting", "waiting in"), ("acknowledged", "acknowledged in")):
+    for name, words in (
+        ("refused", "refused by"),
+        ("held", "held in"),
+        ("waiting", "waiting in"),
+        ("acknowledged", "acknowledged in"),
+    ):
         counts: tuple[dict[str, int], dict[str, int]] = getattr(one, name), getattr(other, name)
         for queue in {**counts[0], **counts[1]}:
             yield f"{words} '{queue}'", counts[0].get(queue, 0), counts[1].get(queue, 0)

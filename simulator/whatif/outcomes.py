@@ -26,6 +26,7 @@ class Ends(msgspec.Struct, frozen=True, order=True, gc=False):
         refused: how many copies a full queue refused when they were published; their publisher may know it.
         unroutable: how many publishes reached no queue.
         endless: whether they go round without end, so that nobody can say where they are.
+        held: the number of dead copies by queue that at-least-once dead-lettering holds in the end.
     """
 
     acknowledged: tuple[tuple[str, int], ...] = ()
@@ -34,11 +35,17 @@ class Ends(msgspec.Struct, frozen=True, order=True, gc=False):
     refused: tuple[tuple[str, int], ...] = ()
     unroutable: int = 0
     endless: bool = False
+    held: tuple[tuple[str, int], ...] = ()
 
     @property
     def lost_copies(self) -> int:
         """All copies that are lost, those included of which the publisher may know."""
         return sum(copies for *_, copies in self.lost) + sum(copies for _, copies in self.refused) + self.unroutable
+
+    @property
+    def held_copies(self) -> int:
+        """All copies that died and did not get to another queue, and are not lost."""
+        return sum(copies for _, copies in self.held)
 
 
 class Fate(msgspec.Struct, frozen=True, gc=False):
@@ -99,6 +106,7 @@ def told(ends: Ends) -> str:
     parts = [f"lost in '{queue}' ({reason}){_times(copies)}" for queue, reason, copies in ends.lost]
     parts += [f"refused by '{queue}'{_times(copies)}" for queue, copies in ends.refused]
     parts += ["routed to no queue" + _times(ends.unroutable)] if ends.unroutable else []
+    parts += [f"held in '{queue}'{_times(copies)}" for queue, copies in ends.held]
     parts += [f"waits in '{queue}'{_times(copies)}" for queue, copies in ends.waiting]
     parts += [f"acknowledged in '{queue}'{_times(copies)}" for queue, copies in ends.acknowledged]
     parts += ["goes round without end"] if ends.endless else []
@@ -128,6 +136,7 @@ class FateTally:
         self._deaths: list[tuple[str, str]] = []
         self.deliveries: list[Shown] = []
         self.waiting: dict[str, int] = {}
+        self._held: dict[str, int] = {}
         self.assumed: dict[str, None] = {}
         self._first_us: int | None = None
         self._last_us: int | None = None
@@ -160,6 +169,10 @@ class FateTally:
         """Take note of a copy that is in the queue in the end."""
         count(self.waiting, queue)
 
+    def held(self, queue: str) -> None:
+        """Take note of a dead copy that the queue holds in the end."""
+        count(self._held, queue)
+
     def fate(self, later_us: int) -> Fate:
         """Return what became of it, with the times of the log, which the stage's are later than by so much."""
         ends = Ends(
@@ -168,6 +181,7 @@ class FateTally:
             tuple(sorted([(*where, count) for where, count in self._lost.items()])) if self._lost else (),
             _sorted(self._refused),
             self._unroutable,
+            held=_sorted(self._held),
         )
         first_us = later_us if self._first_us is None else self._first_us
         return Fate(

@@ -160,7 +160,7 @@ def _changes_section(answer: WhatIfAnswer, lives: Mapping[str, BothHistories]) -
         return Html("")
     parts = []
     for change in answer.changes[:SHOWN_MAX]:
-        words = "lost" if change.lost else "saved" if change.saved else "elsewhere"
+        words = "lost" if change.lost else "held" if change.held else "saved" if change.saved else "elsewhere"
         title = f"{plural(change.messages, 'message')}, {words}"
         shown = [element("h3", title), element("p", f"{change.before} → {change.after}")]
         example = next((name for name in change.examples if name in lives), None)

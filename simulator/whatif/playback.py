@@ -591,7 +591,11 @@ class Playback:
     def _count_waiting(self, held: Iterable[tuple[QueueState, Copy]]) -> None:
         for queue, copy in held:
             each = self._by_uid.get(copy.uid)
-            if each is not None:
+            if each is None:
+                continue
+            if any(pending.copy is copy for pending in (*queue.in_hand, *queue.discards)):
+                each.tally.held(queue.name)
+            else:
                 each.tally.left(queue.name)
                 self._waits(each, queue.name)
 

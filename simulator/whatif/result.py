@@ -109,7 +109,7 @@ _QUEUES = pa.map_(pa.string(), pa.int64())
 SCHEMA = pa.schema([
     ("vhost", pa.string()), ("message", pa.string()), ("side", pa.string()),
     ("reproduced", pa.bool_()), ("changed", pa.bool_()), ("assumed", pa.list_(pa.string())),
-    ("acknowledged", _QUEUES), ("waiting", _QUEUES), ("refused", _QUEUES),
+    ("acknowledged", _QUEUES), ("waiting", _QUEUES), ("held", _QUEUES), ("refused", _QUEUES),
     ("lost", pa.list_(pa.struct([("queue", pa.string()), ("reason", pa.string()), ("copies", pa.int64())]))),
     ("unroutable", pa.int64()), ("endless", pa.bool_()),
     ("deaths", pa.list_(pa.struct([("queue", pa.string()), ("reason", pa.string())]))),
@@ -139,6 +139,7 @@ def _columns(fate: Fate) -> dict[str, Any]:
         "assumed": list(fate.assumed),
         "acknowledged": list(ends.acknowledged),
         "waiting": list(ends.waiting),
+        "held": list(ends.held),
         "refused": list(ends.refused),
         "lost": [{"queue": queue, "reason": reason, "copies": copies} for queue, reason, copies in ends.lost],
         "unroutable": ends.unroutable,

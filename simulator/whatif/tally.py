@@ -214,7 +214,7 @@ class Tally:
         return Part(self.changed, ways, queues, own if queues else (), self.messages)
 
     def _changes(self) -> list[OutcomeChange]:
-        """Return the ways in which messages change: losses first, then what is saved, frequent ones first."""
+        """Return the ways in which messages change: losses first, then what is held, what is saved, and the rest."""
         found = [
             OutcomeChange(
                 f"{told(way.before)} ({way.path})",
@@ -223,10 +223,12 @@ class Tally:
                 way.after.lost_copies > way.before.lost_copies,
                 way.after.lost_copies < way.before.lost_copies,
                 tuple(message for _, message in examples),
+                way.after.held_copies > way.before.held_copies,
             )
             for way, (messages, examples) in self.ways.items()
         ]
-        return sorted(found, key=lambda each: (not each.lost, not each.saved, -each.messages, each.before, each.after))
+        found.sort(key=lambda each: (-each.messages, each.before, each.after))
+        return sorted(found, key=lambda each: (not each.lost, not each.held, not each.saved))
 
     def _over_represented(self) -> list[Represented]:
         """Return what the messages that change have at least half as often again as others do."""

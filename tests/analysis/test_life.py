@@ -168,7 +168,85 @@ def test_at_least_once_holds_what_nothing_takes() -> None:
     life = live(held, Publish("", "orders"), {"orders": ["reject"]})
     assert life.fate == "held"
     assert why(life, "held") == "dead-letter-strategy at-least-once by argument"
-    assert life.where == ("The queue 'orders' holds it: the exchange 'gone' routes 'orders' to no queue.",)
+    assert life.where == ("The queue 'orders' holds it: exchange 'gone' routes key 'orders' to no queue.",)
+
+
+def test_a_queue_whose_own_confirm_does_not_count_holds_what_all_queues_have() -> None:
+    src = queue(
+        "src", queue_type="quorum", dead_letter_exchange="x", dead_letter_strategy="at-least-once",
+        overflow="reject-publish",
+    )  # fmt: skip
+    twice = topology([src, queue("other")], {"x": "fanout"}, [("x", "src", ""), ("x", "other", "")])
+    life = live(twice, Publish("", "src"), {"src": ["reject", "ack"], "other": ["ack"]}, release="3.10")
+    assert life.fate == "held"
+    assert life.where == (
+        "The queue 'src' holds it: all its queues have it, but 3.10 does not count the confirm of the queue itself; "
+        "it is held for ever.",
+    )
+    assert live(twice, Publish("", "src"), {"src": ["reject", "ack"], "other": ["ack"]}).fate == "acknowledged"
+
+
+def sorted_by_headers(**arguments: Any) -> dict[str, Any]:
+    document = topology([queue("work", dead_letter_exchange="h"), queue("late")], {"h": "headers"}, [("h", "late", "")])
+    document["bindings"][0]["arguments"] = {name.replace("_", "-"): value for name, value in arguments.items()}
+    return document
+
+
+@pytest.mark.parametrize(
+    ("arguments", "release", "said"),
+    [
+        (
+            {"x_match": "all", "x_first_death_reason": "expired"}, "4.3",
+            ", which compares nothing: x-match=all passes over x- arguments (all-with-x does not)",
+        ),
+        (
+            {"x_match": "all", "x_first_death_reason": "expired"}, "3.8",
+            ", which compares nothing: x-match=all passes over x- arguments",
+        ),
+        (
+            {"x_first_death_reason": "expired"}, "4.3",
+            ", which compares nothing: x-match=all passes over x- arguments (all-with-x does not)",
+        ),
+        ({"x_match": "all-with-x", "x_first_death_reason": "rejected"}, "4.3", ""),
+        ({"x_match": "all"}, "4.3", ""),
+    ],
+)  # fmt: skip
+def test_a_headers_binding_is_no_reason_for_what_it_passes_over(
+    arguments: dict[str, Any], release: str, said: str
+) -> None:
+    life = live(sorted_by_headers(**arguments), Publish("", "work"), {"work": ["reject"]}, release=release)
+    because = [step.because for step in life.steps if step.event == "routed"][-1]
+    assert because.endswith(f"to 'late'{said}")
+
+
+def test_an_argument_that_is_compared_is_told_from_one_that_is_not() -> None:
+    document = sorted_by_headers(x_match="all", colour="red", x_first_death_reason="expired")
+    life = live(document, Publish("", "work", headers={"colour": "red"}), {"work": ["reject"]})
+    because = [step.because for step in life.steps if step.event == "routed"][-1]
+    assert because.endswith(
+        "which does not compare x-first-death-reason: x-match=all passes over x- arguments (all-with-x does not)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [
+        ("3.13", {"requeue, nack or crash": "it goes back to 'q'; more than 3 returns"}),
+        ("4.0", {"requeue, nack or crash": "it goes back to 'q'; more than 3 returns"}),
+        (
+            "4.3",
+            {
+                "requeue or crash": "it goes back to 'q'; more than 3 failures",
+                "nack": "it goes back to 'q'; that is no failure, and nothing limits how often",
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_returns_that_count_as_failures_are_told_from_those_that_do_not(release: str, said: dict[str, str]) -> None:
+    limited = topology([queue("q", queue_type="quorum", delivery_limit=3)])
+    (missing,) = live(limited, Publish("", "q"), {}, release=release).missing
+    returns = {each.outcome: each.then.partition(": ")[0] for each in missing.possibilities[2:]}
+    assert returns == said
 
 
 def test_a_stream_keeps_what_is_acknowledged() -> None:

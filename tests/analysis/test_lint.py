@@ -87,6 +87,7 @@ SAID = {
     "broken/exchange-without-bindings": {"unroutable-dead-letter"},
     "broken/full-dead-letter-queue": {"reject-publish-on-dead-letter-queue"},
     "broken/full-queue-refuses": set(),  # publishers with confirms know
+    "broken/held-for-ever": {"unroutable-dead-letter"},
     "broken/key-not-covered": {"unroutable-dead-letter"},
     "broken/ladder-cycle": {"automatic-cycle"},
     "broken/length-limit-alone": {"no-dlx-on-rejecting"},

@@ -63,6 +63,28 @@ def test_of_some_the_rest_is_counted(place: Place, capsys: pytest.CaptureFixture
     assert found["unchecked"][0] == "3 of 4 messages"
 
 
+def test_what_another_queue_holds_that_would_come_here_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with simulated("4.3") as place:
+        declare(place, "classic")
+        with place.channel() as channel:
+            holds = {
+                "x-queue-type": "quorum",
+                "x-dead-letter-strategy": "at-least-once",
+                "x-overflow": "reject-publish",
+            }
+            channel.exchange_declare("dying", "topic", durable=True)
+            channel.queue_bind(DEAD, "dying", "known")
+            channel.queue_declare("held", durable=True, arguments={"x-dead-letter-exchange": "dying", **holds})
+            channel.confirm_delivery()
+            for _ in range(2):
+                channel.basic_publish("", "held", b"")
+                got, _, _ = channel.basic_get("held")
+                assert got is not None
+                channel.basic_reject(got.delivery_tag, requeue=False)
+        unchecked = answer(capsys, *given(place))["unchecked"]
+    assert unchecked[0] == "2 that died in 'held' and are held there until a queue takes their dead letters"
+
+
 def test_one_message_is_told_in_sentences(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", *given(place), "--message", "m1"]) == 0
     publish, death, now = capsys.readouterr().out.splitlines()

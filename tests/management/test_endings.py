@@ -193,9 +193,9 @@ def test_held_until_its_dead_letter_exchange_exists() -> None:
     world = World(AT_LEAST_ONCE | {"x-dead-letter-exchange": "later"})
     world.publish()
     world.get("reject_requeue_false")
-    assert world.told()[-1] == "The queue 'q' holds it: its dead-letter exchange 'later' does not exist."
+    assert world.told()[-1] == "The queue 'q' holds it: dead-letter exchange 'later' of queue 'q' does not exist."
     world.api("PUT", "/api/exchanges/%2F/later", {"type": "fanout", "durable": True})
-    assert world.told()[-1] == "The queue 'q' holds it: the exchange 'later' routes 'q' to no queue."
+    assert world.told()[-1] == "The queue 'q' holds it: exchange 'later' routes key 'q' to no queue."
     world.declare("dead", {"x-max-length": 0, "x-overflow": "reject-publish"})
     world.api("POST", "/api/bindings/%2F/e/later/q/dead", {})
     world.advance(minutes=4)

@@ -27,6 +27,7 @@ from tests.redrive.futures import on_live, play
 
 SEEDS = range(1, 9)
 LOST_LATER = "arrives, and is lost if it dies again"
+HELD_LATER = "arrives, and is held if it dies again"
 Shown = pytest.CaptureFixture[str]
 
 
@@ -38,12 +39,13 @@ def shop() -> Iterator[Place]:
         yield place
 
 
-def order_dies(place: Place) -> None:
+def order_dies(place: Place, **more: Any) -> None:
     """Reject an order in 'main', whose dead-letter exchange knows it by the key that it was published with."""
     with place.channel() as channel:
         channel.exchange_declare("shop", "topic", durable=True)
         channel.exchange_declare("shop.rejected", "topic", durable=True)
-        channel.queue_declare("main", durable=True, arguments={"x-dead-letter-exchange": "shop.rejected"})
+        arguments = {f"x-{name.replace('_', '-')}": value for name, value in more.items()}
+        channel.queue_declare("main", durable=True, arguments={"x-dead-letter-exchange": "shop.rejected", **arguments})
         channel.queue_declare("rejected", durable=True)
         channel.queue_bind("main", "shop", "order.paid")
         channel.queue_bind("rejected", "shop.rejected", "order.paid")
@@ -100,6 +102,42 @@ def is_lost_where_it_is_allowed(place: Place, folder: Path, capsys: Shown) -> No
     with place.channel() as channel:
         reject(channel, "main")
     assert (place.waiting("main"), place.waiting("rejected")) == ([], [])
+
+
+def is_held_where_it_is_allowed(place: Place, folder: Path, capsys: Shown) -> None:
+    """With at-least-once dead-lettering the next rejection does not lose the message: its queue holds it."""
+    order_dies(place, queue_type="quorum", dead_letter_strategy="at-least-once", overflow="reject-publish")
+    message = planned(place, capsys, 1)
+    assert (message["fate"], message["goes"], message["safe"]) == (HELD_LATER, False, False)
+    (ahead,) = message["lost_later"]
+    assert (ahead["queue"], ahead["held"], ahead["as_before"]) == ("main", True, False)
+    assert message["instead"]["option"] == "--to published"
+    assert planned(place, capsys, 0, "--allow", "lost-later")["goes"]
+    moved = redrive(place, capsys, 0, "--allow", "held-later", "--execute", "--journal", str(folder / "allowed"))
+    assert (moved["moved"], moved["fates"]) == (1, {HELD_LATER: 1})
+    with place.channel() as channel:
+        reject(channel, "main")
+    assert (place.waiting("main"), place.waiting("rejected")) == ([], [])
+
+
+def test_what_the_next_death_would_hold_is_a_fate_of_its_own(tmp_path: Path, capsys: Shown) -> None:
+    with simulated("4.3") as place:
+        is_held_where_it_is_allowed(place, tmp_path, capsys)
+
+
+def test_people_read_where_the_next_death_would_hold_it(capsys: Shown) -> None:
+    with simulated("4.3") as place:
+        order_dies(place, queue_type="quorum", dead_letter_strategy="at-least-once", overflow="reject-publish")
+        assert main(["redrive", place.amqp_url, "rejected", "--management-url", place.server.management_url]) == 1
+    assert "again, held in 'main': exchange 'shop.rejected' routes key 'main' to no queue" in capsys.readouterr().out
+
+
+def test_a_real_server_holds_what_the_redrive_says(
+    live_server: LiveServer, live_place: Place, tmp_path: Path, capsys: Shown
+) -> None:
+    if not release(live_server.release).quorum_at_least_once:
+        pytest.skip("this release dead-letters at most once")
+    is_held_where_it_is_allowed(live_place, tmp_path, capsys)
 
 
 @pytest.mark.parametrize("version", ["3.8", "4.3"])

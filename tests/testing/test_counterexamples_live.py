@@ -56,17 +56,19 @@ def played(
 
 
 def depths(trial: Trial) -> dict[str, int]:
-    """How many messages the simulator has in each queue, when its consumers have left."""
+    """How many messages the simulator has ready in each queue, when its consumers have left."""
     for queue in list(trial.queues()):
         trial.leave(queue.name)
-    return {queue.name: queue.messages for queue in trial.queues()}
+    return {queue.name: queue.messages - queue.store.pending for queue in trial.queues()}
 
 
 # Broken
 
 
 def breaks_in(name: str, of: str) -> bool:
-    """Whether the topology is broken in a release: only new ones have a default delivery limit."""
+    """Whether the topology is broken in a release: only new ones have a default delivery limit, or hold messages."""
+    if name == "held-for-ever":
+        return release(of).quorum_at_least_once
     return name != "default-delivery-limit" or release(of).quorum_default_delivery_limit is not None
 
 
@@ -105,6 +107,8 @@ def is_broken(broken: str, history: History, player: LivePlayer, found: dict[str
     left = sum(found.values())
     match broken:
         case "lossless":
+            return left < player.published
+        case "arrives":  # a server does not count what it holds as ready
             return left < player.published
         case "accepts":
             return player.refused > 0

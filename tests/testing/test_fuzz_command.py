@@ -135,7 +135,7 @@ def test_a_topology_without_queues_is_said_to_have_none(capsys: pytest.CaptureFi
     ("args", "status", "said"),
     [
         (["missing.json"], 65, "missing.json"),
-        ([LIMIT, "--property", "lossles"], 64, "'lossless', 'settles'"),
+        ([LIMIT, "--property", "lossles"], 64, "'lossless', 'arrives', 'settles'"),
         ([LIMIT, "--steps", "0"], 64, "--steps"),
         ([LIMIT, "--release", "5"], 64, f"known are {', '.join(RELEASES)}; the nearest is 4.3"),
         ([LIMIT, "--history", "[{"], 65, "expected a list of steps"),

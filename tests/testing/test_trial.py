@@ -271,7 +271,7 @@ def test_properties_of_ones_own_are_looked_at_after_every_step() -> None:
 
 
 def test_an_unknown_property_is_named_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match="no property 'lossles'; there are lossless, settles"):
+    with pytest.raises(ValueError, match="no property 'lossles'; there are lossless, arrives, settles"):
         Trial(LADDER, properties=["lossles"])
 
 

@@ -10,6 +10,7 @@ from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.broker.commands import Command, PassTime
 from simulator.broker.replies import Got
 from simulator.scenario.steps import Ack, AnyStep, Crash, Get, Hold, Leave, Publish, Reject, Requeue, Wait
+from simulator.whatif.answer import ends_of
 from simulator.whatif.both_sides import RETURNED
 from simulator.whatif.local import WhatIfResult
 from simulator.whatif.playback_broker import PlaybackBroker
@@ -338,27 +339,43 @@ def ticks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("release", ["3.10", "4.3"])
-def test_a_dead_letter_that_never_arrives_waits_where_it_died(release: str, ticks: list[int]) -> None:
+def test_a_dead_letter_that_never_arrives_is_held_where_it_died(release: str, ticks: list[int]) -> None:
     topology = Topology.of(queues=[holding("jobs", "missing")])
     answer = asked_about(topology, [Publish("", "jobs"), Wait(5_000)], release=release).answer
-    assert (answer.reproduced, answer.changed, answer.after.waiting) == (1, 0, {"jobs": 1})
+    assert (answer.reproduced, answer.changed, answer.after.held) == (1, 0, {"jobs": 1})
+    assert answer.after.waiting == {}
     assert len(ticks) < 30  # and nobody looks whether it arrives after all, when nothing else happens
+
+
+def test_what_would_be_held_is_an_end_of_its_own() -> None:
+    topology = Topology.of(queues=[holding("jobs", "late"), Queue(name="late")])
+    history = [Publish("", "jobs"), Wait(5_000), Ack("late")]
+    asked = asked_about(topology, history, "queue:jobs.x-dead-letter-routing-key=missing", release="4.3")
+    answer = asked.answer
+    assert (answer.before.held, answer.after.held) == ({}, {"jobs": 1})
+    assert (answer.losing, answer.after.lost) == (0, {})
+    (change,) = answer.changes
+    assert change.held
+    assert change.after.startswith("held in 'jobs'")
+    assert ("held in 'jobs'", 0, 1) in list(ends_of(answer))
+    assert [row["held"] for row in asked.frame().to_dict("records")] == [[], [("jobs", 1)]]
 
 
 @pytest.mark.parametrize("release", ["3.10", "4.3"])
 @pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
-def test_a_dead_letter_that_a_full_queue_refuses_for_ever_waits_where_it_died(release: str, overflow: str) -> None:
+def test_a_dead_letter_that_a_full_queue_refuses_for_ever_is_held_where_it_died(release: str, overflow: str) -> None:
     full = Queue(name="full", arguments={"x-max-length": 1, "x-overflow": overflow})
     topology = Topology.of(queues=[holding("jobs", "full"), full])
     answer = asked_about(topology, [Publish("", "jobs", times=3), Wait(5_000)], release=release).answer
-    assert (answer.reproduced, answer.changed, answer.after.waiting) == (3, 0, {"jobs": 2, "full": 1})
+    assert (answer.reproduced, answer.changed) == (3, 0)
+    assert (answer.after.held, answer.after.waiting) == ({"jobs": 2}, {"full": 1})
 
 
 def test_messages_that_expire_long_after_others_wait_for_ever_expire() -> None:
     day_ms = 24 * 3_600_000
     topology = Topology.of(queues=[holding("jobs", "missing"), holding("slow", "jobs", day_ms)])
     answer = asked_about(topology, [Publish("", "jobs"), Publish("", "slow"), Wait(5_000)], release="4.3").answer
-    assert (answer.reproduced, answer.after.waiting) == (2, {"jobs": 2})
+    assert (answer.reproduced, answer.after.held) == (2, {"jobs": 2})
 
 
 @pytest.mark.parametrize("against", ["3.10", "4.0"])

@@ -12,8 +12,9 @@ from dlx.message import Message
 from dlx.recorded_deaths import recorded_deaths
 from dlx.settings import effective_settings
 from dlx.topology import STREAM
-from simulator.broker import Broker
+from simulator.broker import WORKER_PREFETCH, Broker, Pending, QueueState
 from simulator.events import Event, Happened, copies_added, silent_loss
+from simulator.message_location import is_held_for_ever, why_held
 from simulator.scenario.properties.property import Property
 
 if TYPE_CHECKING:
@@ -171,6 +172,7 @@ class QueueBalance:
 # The promises that a topology may keep or break.
 #
 # - ``lossless``: every routed message is acknowledged or still in a queue;
+# - ``arrives``: no dead letter is held for ever in the queue it died in;
 # - ``settles``: no message comes back again and again without time passing;
 # - ``punctual``: a message leaves its queue when its time to live ends;
 # - ``accepts``: no queue refuses a publish.
@@ -225,6 +227,50 @@ def _discarded(trial: Trial, event: Happened) -> bool:
     """Return whether a consumer threw the message away: it rejected it in a queue without a dead-letter exchange."""
     queue = trial.queue(event.queue or "", event.vhost)
     return event.reason == REJECTED and queue is not None and queue.settings.dead_letter_exchange is None
+
+
+class Arrives(Property):
+    """A dead letter that at-least-once dead-lettering cannot deliver is not lost, but nobody gets it.
+
+    One that a full queue refuses is only held until that queue has room.
+    """
+
+    name = "arrives"
+    promise = "no dead letter is held for ever"
+    policies_change = False
+
+    def __init__(self) -> None:
+        self._just_held = False
+
+    def observe(self, trial: Trial, event: Happened, message: Message) -> None:
+        """Note that a dead message is held: it is judged once the action is over."""
+        self._just_held = self._just_held or event.event == Event.HELD
+
+    def check(self, trial: Trial) -> None:
+        """Check that every held dead letter can still arrive."""
+        just_held, self._just_held = self._just_held, False
+        for queue in trial.queues() if just_held else ():
+            for pending in queue.in_hand:
+                if is_held_for_ever(trial.broker, queue, pending):
+                    self._report(trial, queue, pending)
+
+    def _report(self, trial: Trial, queue: QueueState, pending: Pending) -> None:
+        event = Happened(
+            event=Event.HELD,
+            time_us=trial.now_us,
+            vhost=queue.vhost.name,
+            uid=pending.copy.uid,
+            queue=queue.name,
+            reason=pending.reason,
+        )
+        broken = self.broken(
+            f"a message that died in '{queue.name}' ({pending.reason}) is held there for ever "
+            f"({why_held(trial.broker, queue, pending)}); {WORKER_PREFETCH} such messages hold up all others that die "
+            "there",
+            event,
+        )
+        if broken.cause not in self.known:  # else it would hide the others
+            raise broken
 
 
 class Settles(ComesToRest):
@@ -321,7 +367,7 @@ class Accepts(Property):
 
 Maker = str | Callable[[], Property]
 
-PROMISES: dict[str, type[Property]] = {each.name: each for each in (Lossless, Settles, Punctual, Accepts)}
+PROMISES: dict[str, type[Property]] = {each.name: each for each in (Lossless, Arrives, Settles, Punctual, Accepts)}
 """What a topology may keep or break."""
 INVARIANTS: dict[str, type[Property]] = {
     each.name: each for each in (Conservation, DeathCounts, SettingsFixpoint, ComesToRest)

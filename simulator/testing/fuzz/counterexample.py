@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
@@ -17,11 +17,11 @@ from dlx.deaths import MAXLEN, REJECTED
 from dlx.message_flow import MessageFlow
 from dlx.possible_deaths import DeathRule
 from dlx.releases import DEFAULT
-from dlx.settings import Setting
+from dlx.settings import AT_LEAST_ONCE, Setting
 from simulator.analysis.clients import FAILURES, NOTHING_STATED, Clients, Failure
-from simulator.analysis.entries import Entries
+from simulator.analysis.entries import Entries, by_name
 from simulator.analysis.limit_scaling import scaled, unscaled
-from simulator.analysis.losses import REFUSED, REMOVED, Loss, losses_at, parking_in, published
+from simulator.analysis.losses import HELD, REFUSED, REMOVED, Loss, cause, losses_at, parking_in, published
 from simulator.analysis.next_steps import unused_ms
 from simulator.analysis.slices import flows_of, message_of, reached, sliced
 from simulator.analysis.walk import Walk
@@ -31,13 +31,18 @@ from simulator.events import Event, Happened
 from simulator.json_values import plain
 from simulator.scenario import steps
 from simulator.scenario.properties.property import FindingCause, Property, PropertyBroken
-from simulator.scenario.properties.property_registry import Lossless, named
+from simulator.scenario.properties.property_registry import Arrives, Lossless, named
 from simulator.scenario.steps import AnyStep, History, Publish
 from simulator.scenario.trial import Trial
 from simulator.sources import definitions_from_file
 from simulator.testing.fuzz.failure_report import events_of
 
 INTO_MAX = 20
+BY_NAME = (
+    "Found only for messages that are published to the queue by its name, as frameworks that republish do, shovels, "
+    '"Move messages" of the management page and `dlx redrive`.'
+)
+NAMED_MAX = 3
 SHRINK_S = 6.0
 TRUE_ACTIONS_MAX = 250_000
 
@@ -68,6 +73,9 @@ class Finder:
     Args:
         definitions: an export of definitions, or its file.
         property: the name of the property to break, or what makes a property.
+        by_name: whether messages are also published to bound queues by their names, unless ``publishes`` or
+            ``clients`` say what is published.
+        besides: the name of another one to break; ``arrives`` where some queue dead-letters at least once.
         release: the RabbitMQ release.
         publishes: what publishers publish; by default ``entries``.
         whole: whether to play in the whole topology, rather than in what the messages can come to.
@@ -79,9 +87,10 @@ class Finder:
         definitions, release, discards, clients: as given.
         known: causes of findings that are passed over.
         topologies, flows: the virtual hosts by name, and what the rules say of messages in each.
-        make: makes a new property for each trial.
-        property: one of them.
+        makers: make the new properties of each trial.
+        properties: such ones, and ``property`` the first of them.
         publishes: what publishers publish.
+        tried_by_name: those of them that publish to bound queues by their names; none unless asked for.
         left_out: what else they would publish, in sentences.
         expiries_ms: after how long queues that nobody uses are deleted.
     """
@@ -93,6 +102,8 @@ class Finder:
         *,
         release: str = DEFAULT,
         publishes: Sequence[Publish] = (),
+        besides: str | None = None,
+        by_name: bool = False,
         whole: bool = False,
         discards: bool = False,
         clients: Clients = NOTHING_STATED,
@@ -113,15 +124,31 @@ class Finder:
         self._document: Mapping[str, Any]
         self._document, self._limits = scaled(document)
         self.topologies, self.flows = trial.topologies(), flows_of(trial)
+        if besides == Arrives.name and not any(map(_may_hold, self.flows.values())):
+            besides = None
+        self._besides: tuple[Callable[[], Property], ...] = () if besides is None else (lambda: named(besides),)
+        self.properties = [self.property, *(make() for make in self._besides)]
         self.expiries_ms = sorted({ms for ms in map(unused_ms, trial.queues()) if ms})
         first = Entries(list(publishes), []) if publishes else None
         self.publishes, self.left_out = published(self.flows, clients, first)
         self.left_out = [*self.left_out, *clients.unknown(self.topologies)]
+        self._stated = bool(publishes or clients.publish)
+        self.tried_by_name = self._by_name() if by_name else []
+        self.publishes = [*self.publishes, *self.tried_by_name]
         if (discards or clients) and isinstance(self.property, Lossless):
             self._maker = lambda: Lossless(spared=self.spared)
         self._whole = whole
         self._routes: dict[str, tuple[str, ...]] = {}
         self._reachable_parts: dict[str, Mapping[str, Any]] = {}
+
+    def _by_name(self) -> list[Publish]:
+        """Return publishes to bound queues by their names that lead to another situation than all others."""
+        found: list[Publish] = []
+        for vhost, flow in () if self._stated else self.flows.items():
+            walk = Walk(flow, vhost, self.publishes, self.clients)
+            known = {flow.situation(place.queue, place.state.message) for place in walk.places}
+            found += by_name(flow, vhost, known)
+        return found
 
     @cached_property
     def walks(self) -> dict[str, Walk]:
@@ -160,16 +187,29 @@ class Finder:
     @cached_property
     def possible_losses(self) -> list[Loss]:
         """Every loss that the rules make possible, also those that no history shows, one for each cause."""
-        found: dict[tuple[Any, ...], Loss] = {}
-        for walk in self.walks.values():
-            for place in walk.places:
-                for loss in losses_at(place, walk, parked=False):
-                    found.setdefault((loss.vhost, loss.queue, loss.reason, loss.fate, loss.target, loss.whole), loss)
-        return list(found.values())
+        return list(_losses_on(self.walks.values()).values())
 
-    def make(self) -> Property:
-        """Return a new property, which skips what is known."""
-        made = self._maker()
+    @cached_property
+    def lossy_by_name(self) -> list[Publish]:
+        """The publishes to queues by their names that are not tried, and would add a loss of a new cause."""
+        untried = [] if self.tried_by_name else self._by_name()
+        walks = [Walk(flow, vhost, untried, self.clients) for vhost, flow in self.flows.items()]
+        known = _losses_on(self.walks.values())
+        new = (loss for key, loss in _losses_on(walks).items() if key not in known)
+        counted = [loss.publish for loss in new if loss.whole and not loss.by_consumers and loss.fate != HELD]
+        return [each for each in untried if each in counted]
+
+    @property
+    def makers(self) -> list[Callable[[], Property]]:
+        """What makes the properties, which skip what is known."""
+        return [partial(self._made, each) for each in (self._maker, *self._besides)]
+
+    def made(self) -> list[Property]:
+        """Return new properties, which skip what is known."""
+        return [make() for make in self.makers]
+
+    def _made(self, make: Callable[[], Property]) -> Property:
+        made = make()
         made.known = self.known
         return made
 
@@ -201,6 +241,7 @@ class Finder:
                 return Counterexample(true, found.broken, found.definitions, note)
             played = self._breaks(true, self._played)
             if played is not None:
+                played.note = BY_NAME if any(step in self.tried_by_name for step in once(played.history)) else ""
                 return played
         return None
 
@@ -219,7 +260,8 @@ class Finder:
 
     def _into(self, queue: str | None) -> list[Publish]:
         """Return some publishes that bring a message into the queue at once; some of all if no queue is named."""
-        return [each for each in self.publishes if queue is None or queue in self.first_queues(each)][:INTO_MAX]
+        usual = (each for each in self.publishes if each not in self.tried_by_name)
+        return [each for each in usual if queue is None or queue in self.first_queues(each)][:INTO_MAX]
 
     def first_queues(self, publish: Publish) -> tuple[str, ...]:
         """Return the queues that a publish is routed to."""
@@ -236,7 +278,8 @@ class Finder:
 
         ``make`` makes another property to look for. Raises ``OperatorError`` for a step that RabbitMQ refuses.
         """
-        trial = Trial(self._played, release=self.release, properties=[(make or self.make)()])
+        properties = self.made() if make is None else [make()]
+        trial = Trial(self._played, release=self.release, properties=properties)
         return _played(trial, history)
 
     def _breaks(
@@ -248,7 +291,7 @@ class Finder:
             if time.monotonic() > until_s:
                 raise _TooLong
 
-        trial = Trial(definitions, release=self.release, properties=[self.make()], pulse=pulse)
+        trial = Trial(definitions, release=self.release, properties=self.made(), pulse=pulse)
         try:
             return _played(trial, history)
         except (OperatorError, _TooLong):
@@ -266,6 +309,21 @@ class Finder:
         if kind not in self._reachable_parts:
             self._reachable_parts[kind] = sliced(self._document, self.flows[publish.vhost], publish)
         return self._reachable_parts[kind]
+
+
+def _losses_on(walks: Iterable[Walk]) -> dict[Hashable, Loss]:
+    """Return one loss for each cause."""
+    found: dict[Hashable, Loss] = {}
+    for walk in walks:
+        for place in walk.places:
+            for loss in losses_at(place, walk, parked=False):
+                found.setdefault(cause(loss), loss)
+    return found
+
+
+def _may_hold(flow: MessageFlow) -> bool:
+    """Return whether a queue dead-letters at least once."""
+    return any(flow.settings(name).dead_letter_strategy == AT_LEAST_ONCE for name in flow.topology.queues)
 
 
 def _kept_queues(
@@ -439,6 +497,7 @@ def _less(value: int, least: int) -> Iterator[int]:
 _FATES = {
     Event.CYCLE_DROPPED.value: ("cycle",),
     Event.UNROUTABLE.value: ("unroutable",),
+    Event.HELD.value: (HELD,),
     Event.PURGED.value: (REMOVED,),
     Event.DROPPED.value: ("no dead-letter exchange", "dead-letter exchange missing", "lost in a stream", REFUSED),
 }
@@ -480,7 +539,16 @@ def assumptions(search: Finder) -> Iterator[str]:
     That is: consumers discard nothing where it would be gone.
     """
     yield from map(search.clients.said, search.clients.lines)
-    if search.property.name != "lossless" or search.discards:
+    if search.property.name != "lossless":
+        return
+    named = [f"'{each.routing_key}'" for each in search.lossy_by_name]
+    if named:
+        more = f" and {len(named) - NAMED_MAX:,} more queues" if len(named) > NAMED_MAX else ""
+        yield (
+            f"nobody publishes by queue name to {', '.join(named[:NAMED_MAX])}{more}: more dead letters would be lost "
+            "(--discards tries it)"
+        )
+    if search.discards:
         return
     for vhost, flow in search.flows.items():
         queues, _ = reached(flow, [each for each in search.publishes if each.vhost == vhost])

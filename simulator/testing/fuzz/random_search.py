@@ -39,7 +39,7 @@ def search_at_random(search: Search, first_seed: int, steps_max: int, tick: Tick
 
 def _confirmed(search: Search, broken: PropertyBroken) -> Counterexample | None:
     """Return the counterexample, shortened unless it breaks an invariant: then the simulator is at fault."""
-    if broken.property != search.property.name:
+    if broken.property not in [each.name for each in search.properties]:
         return search.play(broken.history, lambda: named(broken.property))
     return search.counterexample(broken.history) or search.play(broken.history)
 
@@ -62,7 +62,7 @@ def _machine(search: Search, tick: Tick) -> type[TopologyMachine]:
     class Random(TopologyMachine):
         definitions = search.definitions
         release = search.release
-        properties = (search.make,)
+        properties = search.makers
         publishes = search.publishes
         discards = search.discards
         clients = search.clients

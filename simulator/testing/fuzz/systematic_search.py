@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from dlx.deaths import REJECTED
 from dlx.topology import STREAM
-from simulator.analysis.losses import Loss
+from simulator.analysis.losses import HELD, Loss
 from simulator.analysis.next_steps import (
     fail_all,
     failures,
@@ -34,8 +34,8 @@ from simulator.analysis.next_steps import (
 from simulator.analysis.walk import Place, Walk
 from simulator.broker import Copy, QueueState
 from simulator.scenario import steps
-from simulator.scenario.properties.property import PropertyBroken
-from simulator.scenario.properties.property_registry import RETURNS_MAX, Lossless, Settles
+from simulator.scenario.properties.property import Property, PropertyBroken
+from simulator.scenario.properties.property_registry import RETURNS_MAX, Arrives, Lossless, Settles
 from simulator.scenario.steps import History, Publish
 from simulator.scenario.trial import Trial
 from simulator.testing.fuzz.counterexample import Counterexample, Finder, is_cause, once
@@ -191,8 +191,8 @@ class Search(Finder):
 
     def _trial(self, history: History) -> Trial:
         """Return a fresh trial with the definitions that matter to a history."""
-        made = [self.make()]
-        return Trial(self.definitions_for(history), release=self.release, properties=made, pulse=self._pulse)
+        definitions = self.definitions_for(history)
+        return Trial(definitions, release=self.release, properties=self.made(), pulse=self._pulse)
 
     def _pulse(self) -> None:
         if not self._tick(self.tried):
@@ -311,24 +311,32 @@ def doubts(search: Finder) -> Iterator[str]:
     for walk in search.walks.values():
         if not walk.complete:
             yield f"more than {len(walk.places):,} situations of messages in virtual host '{walk.vhost}'"
-    if isinstance(search.property, Lossless):
-        yield from dict.fromkeys(_as_doubt(loss) for loss in search.possible_losses if _is_open(search, loss))
-    elif isinstance(search.property, Settles):
+    yield from dict.fromkeys(doubt for each in search.properties for doubt in _doubts_about(search, each))
+
+
+def _doubts_about(search: Finder, property: Property) -> Iterator[str]:
+    if isinstance(property, Lossless | Arrives):
+        held = isinstance(property, Arrives)
+        possible = (loss for loss in search.possible_losses if (loss.fate == HELD) == held)
+        yield from (_as_doubt(loss) for loss in possible if _is_open(search, loss))
+    if isinstance(property, Settles | Arrives):
         for walk in search.walks.values():
             for queue in _limited_in_circles(walk):
                 yield f"kinds of messages together that meet in '{queue}', which has a length limit and is in a circle"
-    else:
+    elif not isinstance(property, Lossless):
         yield "kinds of messages together, and other times to live than those above"
 
 
 def _is_open(search: Finder, loss: Loss) -> bool:
-    """Return whether the property counts the loss, and no finding shows it."""
+    """Return whether a property counts the loss, and no finding shows it."""
     discarded = loss.reason == REJECTED and loss.fate == "no dead-letter exchange"
     promised = discarded and (loss.vhost, loss.queue) in search.spared
     return loss.whole and not promised and not any(is_cause(cause, loss) for cause in search.known)
 
 
 def _as_doubt(loss: Loss) -> str:
+    if loss.fate == HELD:
+        return f"kinds of messages together of which '{loss.queue}' may hold one ({loss.reason}), as the rules allow"
     how = f"{loss.reason}, {loss.fate}" if loss.reason else loss.fate
     return f"kinds of messages together that may lose one in '{loss.queue}' ({how}), as the rules allow"
 
