@@ -238,14 +238,14 @@ class _Look:
         channel = None
         while together is not None and taken < wanted and not self.ended:
             channel = channel or self._taking_channel()
-            before = taken
-            for row in self._consumed(channel, min(together, wanted - taken), together):
+            wants, before = min(together, wanted - taken), taken
+            for row in self._consumed(channel, wants, wants):
                 yield row
                 taken += 1
-            if taken - before < together:
+            if taken - before < wants:
                 return
             together = self._together_behind(row)
-        if not self.ended:
+        if taken < wanted and not self.ended:
             yield from self._in_windows(wanted - taken)
 
     def _together_behind(self, row: Observation) -> int | None:
