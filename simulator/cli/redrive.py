@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -24,6 +25,7 @@ from simulator.extras import check_installed
 
 if TYPE_CHECKING:
     from simulator.cli.given_queue import Looked
+    from simulator.redrive.archive import Archive, DiscardPlanner
     from simulator.redrive.bring_back import Pace
     from simulator.redrive.journal import RedriveJournal
     from simulator.redrive.plan import Headers, Instead, Planned, RedriveOptions, RedrivePlanner
@@ -80,6 +82,16 @@ _ASSUMED = (
 @click.option("--rate", type=FiniteRange(min=0, min_open=True), metavar="N", help="Messages a second, at most.")
 @click.option("--max", "limit", type=click.IntRange(min=1), metavar="N", help="Read no more than N messages.")
 @click.option("--canary", type=click.IntRange(min=1), metavar="N", help="Move N first, and see whether they come back.")
+@click.option(
+    "--discard", is_flag=True, help="Take messages out, and keep them in FILE.archive.jsonl (--journal FILE)."
+)
+@click.option(
+    "--put-back",
+    "archive",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="ARCHIVE",
+    help="Put messages of such an archive back into QUEUE, at its end.",
+)
 @click.option("--execute", is_flag=True, help="Move the messages. Without this, only say what would happen to them.")
 @click.option(
     "--journal",
@@ -108,6 +120,8 @@ def redrive(
     rate: float | None,
     limit: int | None,
     canary: int | None,
+    discard: bool,
+    archive: Path | None,
     execute: bool,
     journal_path: Path | None,
     vhost: str | None,
@@ -127,6 +141,9 @@ def redrive(
     it safe to kill the run at any point: the same command with the same --journal goes on, and
     first names the messages that may be there twice.
 
+    With --discard messages leave the queue for an archive beside the journal, whole, and --put-back
+    brings them back from there.
+
     Without URL it is the one in DLX_URL. Only what is in the queue at the start is moved. The
     command exits with 1 if messages stay that were to be moved.
     """
@@ -140,11 +157,14 @@ def redrive(
     server = server_given(url, management_url, vhost)
     if server.amqp_url is None:
         raise click.UsageError("bringing messages back needs the server's AMQP URL: amqp://USER@HOST/VHOST")
-    wanted = _wanted(_address(to, key, own_keys=own_keys), expressions, headers, allowed)
+    _check_options({"--discard": discard, "--put-back": archive is not None}, to, key, own_keys, canary, headers)
+    wanted = _wanted(_address(to, key, own_keys=own_keys), expressions, headers, allowed, discard)
     from simulator.redrive.server import queue_on
 
     with exit_codes():
         on_server = queue_on(server, queue)
+    if archive is not None:
+        return _put_back(server, on_server, archive, wanted, pace, execute, as_json)
     check_consumers(server, on_server)
     _check_ends(on_server, wanted)
     _check_rights(server, on_server, wanted)
@@ -153,8 +173,76 @@ def redrive(
     return _execute(server, on_server, wanted, pace, journal_path or _new_journal(queue), as_json)
 
 
+def _check_options(
+    given: Mapping[str, bool], to: str, key: str | None, own_keys: bool, canary: int | None, headers: str
+) -> None:
+    """Refuse what says where messages go, or how, beside --discard or --put-back."""
+    chosen = [option for option, is_given in given.items() if is_given]
+    other = {
+        "--to": to != "origin" or key is not None,
+        "--own-keys": own_keys,
+        "--canary": canary is not None,
+        "--headers": headers != "strip",
+    }
+    for option in [*chosen[1:], *(option for option, is_given in other.items() if is_given)]:
+        if chosen:
+            raise click.UsageError(f"{chosen[0]} and {option} do not go together")
+
+
+def _put_back(
+    server: ServerAddress,
+    on_server: QueueOnServer,
+    archive: Path,
+    wanted: RedriveOptions,
+    pace: Pace,
+    execute: bool,
+    as_json: bool,
+) -> int:
+    """Put archived messages back into a queue."""
+    from simulator.redrive.archive import as_waiting, numbers_put_back, put_back, read_archive
+    from simulator.redrive.journal import JournalError
+
+    queue = on_server.settings.queue.name
+    try:
+        with exit_codes():
+            origin, archived = read_archive(archive)
+            before = numbers_put_back(archive)
+            left = [(number, each) for number, each in enumerate(archived, 1) if number not in before]
+            chosen = [pair for pair in left if wanted.only(as_waiting(pair[1], queue))][: pace.limit]
+            if why_none := _why_none(wanted):
+                raise DataError(why_none)
+            _check_room(server, on_server, len(chosen))
+            _check_rights(server, on_server, wanted)
+            done = 0
+            if execute:
+                with progress("putting back", "messages", lines=True) as show, until_interrupted() as interrupted:
+                    done = put_back(
+                        server, queue, archive, chosen, lambda rows, of: show(queue, rows, of), interrupted.is_set
+                    )
+    except JournalError as error:
+        raise DataError(str(error)) from error
+    if as_json:
+        counts = {"archived": len(archived), "put_back_before": len(before), "chosen": len(chosen), "put_back": done}
+        print_json({**counts, "archive": str(archive), "from": msgspec.to_builtins(origin)})
+    else:
+        was = f"{len(before):,} were put back before" if before else "none was put back before"
+        say(f"{len(archived):,} messages from '{origin.archive_of}' of {origin.server} in {archive}; {was}")
+        would = f"{len(chosen):,} would be put at the end of '{queue}' (--execute puts them there)"
+        say(f"{done:,} messages put at the end of '{queue}'" if execute else would, "bold")
+    return EXIT_STAYS if execute and done < len(chosen) else 0
+
+
+def _check_room(server: ServerAddress, on_server: QueueOnServer, count: int) -> None:
+    """Refuse what does not fit into the queue: it would push others out, or be refused. Raises ``DataError``."""
+    from simulator.redrive.server import ready_in
+
+    limit, queue = on_server.settings.max_length, on_server.settings.queue.name
+    if limit is not None and ready_in(server, queue) + count > limit:
+        raise DataError(f"'{queue}' holds {limit:,} messages at most, and has no room for {count:,} more: see --max")
+
+
 def _wanted(
-    to: Origin | Address | OwnKeys, expressions: Sequence[str], headers: str, allowed: Sequence[str]
+    to: Origin | Address | OwnKeys, expressions: Sequence[str], headers: str, allowed: Sequence[str], discard: bool
 ) -> RedriveOptions:
     from simulator.redrive.groups import ExpressionError, only
     from simulator.redrive.plan import RedriveOptions
@@ -176,6 +264,7 @@ def _wanted(
         headers=cast("Headers", headers),
         only=chosen,
         allowed=frozenset(ALLOWABLE[name] for name in allowed),
+        discards=discard,
     )
 
 
@@ -202,7 +291,7 @@ def _check_ends(on_server: QueueOnServer, wanted: RedriveOptions) -> None:
     queue = on_server.settings.queue
     if queue.type == STREAM:
         raise DataError(f"'{queue.name}' is a stream: nothing can be taken out of it, so nothing can be moved")
-    if wanted.to == Address("", queue.name):
+    if wanted.to == Address("", queue.name) and not wanted.discards:
         raise DataError(f"'{queue.name}' would be moved into itself: give another address with --to")
 
 
@@ -211,7 +300,7 @@ def _check_rights(server: ServerAddress, on_server: QueueOnServer, wanted: Redri
     from simulator.redrive.prediction import Kind
     from simulator.redrive.server import why_no_publish
 
-    if wanted.to == "published" or Kind.REFUSED_PUBLISH in wanted.allowed:
+    if wanted.discards or wanted.to == "published" or Kind.REFUSED_PUBLISH in wanted.allowed:
         return
     name = "" if wanted.to == "origin" else wanted.to.exchange
     exchange = on_server.flow.topology.exchanges.get(name)
@@ -275,14 +364,18 @@ def _as_document(planned: Planned, instead: Instead | None) -> dict[str, Any]:
     }
 
 
-def _show_plan(planned: Sequence[Planned], planner: RedrivePlanner, found: Looked) -> None:
+def _show_plan(planned: Sequence[Planned], planner: RedrivePlanner | DiscardPlanner, found: Looked) -> None:
     """Show what was planned, similar messages together, first those that stay."""
-    say(f"{len(planned):,} messages; nothing was moved (--execute moves them)", "bold")
+    from simulator.redrive.prediction import Kind
+
+    does = "discards" if any(each.fate.kind == Kind.DISCARDED for each in planned) else "moves"
+    say(f"{len(planned):,} messages; nothing was moved (--execute {does} them)", "bold")
     if found.killed:
         say(found.killed_sentence, "bold red")
     groups: dict[tuple[str, str, tuple[str, ...], bool], list[Planned]] = {}
     for each in planned:
-        to = "no address" if each.address is None else str(each.address)
+        nowhere = "the archive" if each.fate.kind == Kind.DISCARDED else "no address"
+        to = nowhere if each.address is None else str(each.address)
         whys = tuple(_whys(each, planner.instead_of(each)))
         groups.setdefault((each.fate.kind.value, to, whys, each.goes), []).append(each)
     for (kind, to, whys, goes), alike in sorted(groups.items(), key=lambda item: (item[0][3], -len(item[1]))):
@@ -352,7 +445,10 @@ def _execute(
 
     queue = on_server.settings.queue.name
     try:
-        with RedriveJournal(path, wanted.asked(str(server), server.vhost, queue)) as journal:
+        with (
+            RedriveJournal(path, wanted.asked(str(server), server.vhost, queue)) as journal,
+            _archive(server, queue, path, wanted) as archive,
+        ):
             for sentence in _earlier(journal):
                 click.echo(sentence, err=True)
             moved_before = journal.ledger.moved.total()
@@ -371,13 +467,29 @@ def _execute(
                         asked=_ask if sys.stdin.isatty() else None,
                         on_row=lambda rows, of: show(queue, rows, of),
                         stop=interrupted.is_set,
+                        archive=archive,
                     )
             status = _report(journal, stopped, write_audit(path), moved_before, pace, as_json)
+            if archive is not None:
+                click.echo(f"archive: {archive.path}; --put-back {archive.path} puts the messages back", err=True)
         if (why_none := _why_none(wanted)) and not journal.ledger.moved.total():
             raise DataError(why_none)
         return status
     except (JournalError, WouldDieError) as error:
         raise DataError(str(error)) from error
+
+
+@contextmanager
+def _archive(server: ServerAddress, queue: str, journal: Path, wanted: RedriveOptions) -> Iterator[Archive | None]:
+    """Open the archive, where messages are to be discarded."""
+    from simulator.redrive.archive import Archive, ArchiveOrigin, archive_path
+
+    if not wanted.discards:
+        yield None
+        return
+    origin = ArchiveOrigin(archive_of=queue, vhost=server.vhost, server=str(server))
+    with Archive(archive_path(journal), origin) as archive:
+        yield archive
 
 
 def _check_limit(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace) -> None:

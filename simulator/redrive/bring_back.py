@@ -11,6 +11,7 @@ import msgspec
 from dlx.consumer import DeathHistory
 from dlx.delivery_counts import Return
 from dlx.settings import DELIVERY_LIMIT
+from simulator.redrive.archive import Archive, ArchivePublisher, DiscardPlanner
 from simulator.redrive.execute import Execution, RedriveArrivals, RedriveLimits, RedriveProgress, RedriveSource
 from simulator.redrive.how_to_peek import PeekPlan, how_to_peek, how_to_raise, over_limit_from
 from simulator.redrive.journal import RedriveJournal
@@ -49,6 +50,7 @@ def bring_back(
     asked: Callable[[int, int], bool] | None = None,
     on_row: Callable[[int, int], None] = lambda rows, of: None,
     stop: Callable[[], bool] = bool,
+    archive: Archive | None = None,
 ) -> str:
     """Move the messages. The journal's ledger has the outcome; return why the run ended early, or nothing.
 
@@ -61,6 +63,7 @@ def bring_back(
             Where it does, or without it, the run goes on until it meets a canary that has come back.
         on_row: gets how many messages were looked at, of how many.
         stop: tells whether to stop; what is on its way is finished.
+        archive: where messages go that are discarded.
 
     Raises:
         CaptureUnavailable: the server does not answer, or refuses; the journal can go on.
@@ -81,7 +84,8 @@ def bring_back(
 
     def run(looks_max: int | None, moves_max: int | None = None) -> RedriveProgress:
         limits, arrivals = RedriveLimits(looks_max, moves_max, pace.rate), RedriveArrivals(came, moved, suspicious)
-        return Execution(source, journal, planner.planned, limits, arrivals, may).run()
+        publisher = None if archive is None else partial(ArchivePublisher, archive)
+        return Execution(source, journal, planner.planned, limits, arrivals, may, publisher).run()
 
     if pace.canary is None:
         return run(pace.limit).stopped
@@ -96,8 +100,12 @@ def bring_back(
     return run(None if pace.limit is None else pace.limit - first.moved).stopped
 
 
-def planner_on(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace) -> RedrivePlanner:
+def planner_on(
+    server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOptions, pace: Pace
+) -> RedrivePlanner | DiscardPlanner:
     """Return what plans message by message, by what the queues hold now. Raises ``CaptureUnavailable``."""
+    if wanted.discards:
+        return DiscardPlanner(wanted.only)
     return RedrivePlanner(
         on_server.flow,
         held_now(server, on_server),

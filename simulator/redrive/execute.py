@@ -126,6 +126,10 @@ class Moving(msgspec.Struct):
         )
 
 
+OnAnswer = Callable[[Sequence[Moving], Sequence[Entry]], None]
+"""Gets messages that have arrived where they go, and what the journal gets of those that stay."""
+
+
 class RedriveProgress(msgspec.Struct):
     """What a run has done so far; what happened to the messages is in the journal.
 
@@ -200,6 +204,7 @@ class Execution:
         limits: how much is done, at most.
         arrivals: what tells messages that were moved, where they come back.
         may: asked before each batch with what was done; a text that is not empty stops the run, and says why.
+        publisher: makes what sends the messages.
     """
 
     def __init__(
@@ -210,12 +215,13 @@ class Execution:
         limits: RedriveLimits | None = None,
         arrivals: RedriveArrivals | None = None,
         may: Callable[[RedriveProgress], str] = lambda done: "",
+        publisher: Callable[[float | None, OnAnswer], RedrivePublisher] | None = None,
     ) -> None:
         self._source, self._journal, self._plan, self._may = source, journal, plan, may
         self._limits, self._arrivals = limits or RedriveLimits(), arrivals or RedriveArrivals()
         self.done = RedriveProgress(arrived=self._arrivals.before)
         self._intake = Intake(source.queue, self._on_delivery)
-        self._publisher = RedrivePublisher(self._limits.rate, self._on_answer)
+        self._publisher = (publisher or RedrivePublisher)(self._limits.rate, self._on_answer)
         self._inbox: deque[UnackedMessage] = deque()
         self._ready: deque[Moving] = deque()
         self._acknowledged: list[tuple[int, Entry]] = []  # with its tag
@@ -372,9 +378,11 @@ class Execution:
             batch.append(self._ready.popleft())
         if not batch:
             return
-        if self._written(self._journal.write, "sent", [each.entry(str(each.planned.address)) for each in batch]):
+        entries = [each.entry(self._publisher.describe(each)) for each in batch]
+        if self._written(self._journal.write, "sent", entries):
             for moving in batch:
                 self._publisher.publish(moving)
+            self._written(self._publisher.flush)
 
     def _on_answer(self, moved: Sequence[Moving], stay: Sequence[Entry]) -> None:
         """Note what the broker has where it goes, and what it did not take."""
@@ -597,7 +605,7 @@ class RedrivePublisher:
         on_answer: gets messages that the broker has where they go, and what the journal gets of those that stay.
     """
 
-    def __init__(self, rate: float | None, on_answer: Callable[[Sequence[Moving], Sequence[Entry]], None]) -> None:
+    def __init__(self, rate: float | None, on_answer: OnAnswer) -> None:
         self._rate, self._on_answer = rate, on_answer
         self._sent: dict[int, Moving] = {}
         self._number = 0
@@ -637,6 +645,13 @@ class RedrivePublisher:
         if self._rate is None:
             return BATCH
         return min(BATCH, int((time.monotonic() - self._began) * self._rate) + 1 - self._number)
+
+    def describe(self, moving: Moving) -> str:
+        """Say where a message goes."""
+        return str(moving.planned.address)
+
+    def flush(self) -> None:
+        """Do nothing: what was sent is on its way."""
 
     def publish(self, moving: Moving) -> None:
         """Send a message."""

@@ -217,7 +217,7 @@ class _Condition:
         more = len(self._values) - VALUES_SHOWN_MAX
         there = f"{self._name} is {shown}{f' and {more:,} other values' if more > 0 else ''}"
         begin = [value for value in self._values if value.startswith(self._value)][:NEAREST_MAX]
-        near = begin or nearest(self._value, self._values)
+        near = begin or nearest(self._value, self._values, 0.4)
         question = f"; did you mean {' or '.join(map(repr, near))}?" if self._sign == "=" and near else ""
         return f"{self.text!r} fits none, {there}{question}"
 

@@ -94,9 +94,10 @@ def peek(
                 look.ended = True
         beyond = look.read_on(rows[-1], ready - len(rows)) if rows and not killed else []
         last = (rows + beyond)[-1:]
-        if beyond and peek.kills(waiting(beyond[-1]).deaths):
-            killed = 1
-            rows.append(_placed(beyond.pop(), name, vhost, len(rows) + 1))
+        for row in [each for each in beyond if peek.kills(waiting(each).deaths)]:
+            killed += 1
+            beyond.remove(row)
+            rows.append(_placed(row, name, vhost, len(rows) + 1))
         confirmed = look.give_back(killed)
     left = ready - len(rows) - len(beyond)
     behind = left > 0 and any(_is(peek.came_back, row) for row in last)
@@ -159,10 +160,10 @@ class _Look:
         beyond: list[Observation] = []
         if left > 0 and _is(self._peek.reads_on, last):
             singly = self._peek.gives_back == "nack"  # the end of a channel mixes messages that were got one by one
-            for row in self._one_by_one(left) if singly else list(self._in_windows(left)):
+            for row in self._carefully(left) if singly else self._in_windows(left):
                 beyond.append(row)
-                if not _is(self._peek.reads_on, row):
-                    break
+                if singly and not _is(self._peek.reads_on, row):
+                    self.ended = True  # after those that were taken together with it
         return beyond
 
     def give_back(self, killed: int) -> bool:
@@ -238,14 +239,14 @@ class _Look:
         channel = None
         while together is not None and taken < wanted and not self.ended:
             channel = channel or self._taking_channel()
-            before = taken
-            for row in self._consumed(channel, min(together, wanted - taken), together):
+            wants, before = min(together, wanted - taken), taken
+            for row in self._consumed(channel, wants, wants):
                 yield row
                 taken += 1
-            if taken - before < together:
+            if taken - before < wants:
                 return
             together = self._together_behind(row)
-        if not self.ended:
+        if taken < wanted and not self.ended:
             yield from self._in_windows(wanted - taken)
 
     def _together_behind(self, row: Observation) -> int | None:

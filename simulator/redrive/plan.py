@@ -104,16 +104,18 @@ class RedriveOptions(msgspec.Struct, frozen=True, kw_only=True):
         headers: what they carry.
         only: which of them are brought back.
         allowed: what may become of a message besides that it arrives.
+        discards: whether they go nowhere but into an archive.
     """
 
     to: Origin | Address | OwnKeys = "origin"
     headers: Headers = "strip"
     only: Callable[[WaitingMessage], bool] = lambda message: True
     allowed: frozenset[Kind] = frozenset()
+    discards: bool = False
 
     def asked(self, server: str, vhost: str, queue: str) -> RedriveRequest:
         """Return what a journal says of this."""
-        return RedriveRequest(server, vhost, queue, str(self.to), self.headers)
+        return RedriveRequest(server, vhost, queue, "archive" if self.discards else str(self.to), self.headers)
 
 
 class RedrivePlanner:

@@ -36,6 +36,7 @@ class Kind(StrEnum):
     DIES_AT_ONCE = "dies again at once"
     PUSHES_OUT = "arrives, and pushes another message out"
     ARRIVES = "arrives"
+    DISCARDED = "leaves the queue, and is kept in the archive"
 
 
 ARRIVING = frozenset({Kind.CYCLE, Kind.DIES_AT_ONCE, Kind.PUSHES_OUT, Kind.ARRIVES})
@@ -44,7 +45,7 @@ ARRIVING = frozenset({Kind.CYCLE, Kind.DIES_AT_ONCE, Kind.PUSHES_OUT, Kind.ARRIV
 ALLOWABLE = {
     kind.name.lower().replace("_", "-"): kind
     for kind in reversed(Kind)
-    if kind not in (Kind.NOT_SELECTED, Kind.UNKNOWN_ORIGIN, Kind.ARRIVES)
+    if kind not in (Kind.NOT_SELECTED, Kind.UNKNOWN_ORIGIN, Kind.ARRIVES, Kind.DISCARDED)
 }
 """The fates that a person may allow, by their names on the command line, the mildest first."""
 

@@ -14,7 +14,7 @@ SHOWN = "http://guest:...@localhost:15672/"
 @pytest.mark.parametrize(
     ("args", "url", "advice"),
     [
-        (["generate", "--definitions", BROKER], SHOWN, "http://HOST:15672/api/definitions"),
+        (["generate", "--definitions", BROKER], SHOWN, "http://USER@HOST:15672 --out definitions.json"),
         (["serve", "--definitions", BROKER], SHOWN, EXPORT),
         (["replay", "x.log", "--definitions", BROKER], SHOWN, EXPORT),
         (["replay", "amqp://localhost", "--definitions", "d.json"], "amqp://localhost", "dlx capture --url"),

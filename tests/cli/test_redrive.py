@@ -19,7 +19,7 @@ from simulator.redrive import bring_back, execute
 from simulator.redrive import server as asking
 from simulator.redrive.plan import RedrivePlanner
 from simulator.redrive.server import ready_in
-from tests.redrive.dead_letters import DEAD, TIMED, WORK, Place, declare, let_die, seen_by, simulated
+from tests.redrive.dead_letters import DEAD, TIMED, WORK, Place, declare, let_die, ready, seen_by, simulated
 
 
 @pytest.fixture
@@ -645,3 +645,72 @@ def test_what_would_go_round_for_ever_is_known(capsys: pytest.CaptureFixture[str
         assert kept["fates"] == {"dies again and again without end": 1}
         stripped = answer(capsys, given(place, "here", "--to", ""), 1)
         assert stripped["fates"] == {"dies again at once, and is lost": 1}
+
+
+def test_what_is_discarded_is_kept_whole_and_can_be_put_back(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    with exact_values(to_publish=True), place.channel() as channel:
+        typed = pika.BasicProperties(message_id="typed", priority=3, headers={"share": 0.5, "raw": b"\x00", "at": at})
+        channel.basic_publish("", DEAD, b"\xff\x00", typed)
+    discard = ["--discard", "--only", "id~^m[14]$|typed", "--journal", str(tmp_path / "j")]
+    assert main(given(place, *discard)) == 0
+    assert "3 would move  leaves the queue, and is kept in the archive" in capsys.readouterr().out
+    archive = tmp_path / "j.archive.jsonl"
+    assert not archive.exists()
+    assert main(given(place, *discard, "--execute")) == 0
+    assert f"--put-back {archive}" in capsys.readouterr().err
+    assert archive.stat().st_mode & 0o777 == 0o600
+    with place.channel() as channel:
+        assert ready(channel, DEAD) == 4
+    assert answer(capsys, given(place, "--put-back", str(archive)), 0)["put_back"] == 0
+    first = answer(capsys, given(place, "--put-back", str(archive), "--only", "id=typed", "--execute"), 0)
+    assert (first["archived"], first["put_back"]) == (3, 1)
+    rest = answer(capsys, given(place, "--put-back", str(archive), "--execute"), 0)
+    assert (rest["put_back_before"], rest["put_back"]) == (1, 2)
+    with exact_values(to_publish=True):
+        waiting = {str(properties.message_id): (properties, body) for _, properties, body in place.waiting()}
+    assert (list(waiting)[:4], len(waiting)) == (["m0", "m2", "m3", "m5"], 7)  # the priorities order the others
+    properties, body = waiting["typed"]
+    assert (properties.priority, properties.headers["share"], properties.headers["raw"], body) == (
+        3,
+        0.5,
+        b"\x00",
+        b"\xff\x00",
+    )
+    assert properties.headers["at"].replace(tzinfo=UTC) == at
+    assert waiting["m1"][0].headers["x-death"][0]["queue"] == WORK
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--discard", "--canary", "2"], "--discard and --canary do not go together"),
+        (["--discard", "--headers", "keep"], "--discard and --headers do not go together"),
+        (["work", "--discard", "--to", ""], "--discard and --to do not go together"),
+    ],
+)
+def test_discarding_takes_no_address(
+    options: list[str], said: str, place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(given(place, *options)) == 64
+    assert said in capsys.readouterr().err
+
+
+def test_a_discard_that_cannot_be_written_down_leaves_the_messages(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "j.archive.jsonl").mkdir()
+    assert main(given(place, "--discard", "--journal", str(tmp_path / "j"), "--execute")) == 65
+    assert "j.archive.jsonl: Is a directory" in capsys.readouterr().err
+    (tmp_path / "other").write_text("{}\n")
+    assert main(given(place, "--put-back", str(tmp_path / "other"))) == 65
+    assert "other:1: not a line of an archive" in capsys.readouterr().err
+    with place.channel() as channel:
+        channel.queue_declare("small", durable=True, arguments={"x-max-length": 1})
+    assert main(given(place, "--discard", "--journal", str(tmp_path / "k"), "--max", "2", "--execute")) == 0
+    command = [place.amqp_url, "small", "--management-url", place.server.management_url]
+    assert main(["redrive", *command, "--put-back", str(tmp_path / "k.archive.jsonl"), "--execute"]) == 65
+    assert "'small' holds 1 messages at most, and has no room for 2 more" in capsys.readouterr().err
+    assert ids(place, DEAD) == ["m2", "m3", "m4", "m5"]

@@ -155,6 +155,29 @@ def check_that_it_stays(place: Place, queue_type: str, way: Way, messages: int =
     assert {returns_shown(properties.headers) for _, properties, _ in taken} == {returns_said(place, queue_type, way)}
 
 
+def test_messages_that_cannot_die_are_read_together_in_order(place: Place) -> None:
+    check_that_they_are_read_together(place)
+
+
+def test_messages_that_cannot_die_are_read_together_on_a_real_server(live_place: Place) -> None:
+    check_that_they_are_read_together(live_place)
+
+
+def check_that_they_are_read_together(place: Place) -> None:
+    """Look three times, also at some of those that came back, which stay before those that did not."""
+    declare(place, "quorum", delivery_limit=20)
+    wanted = [f"m{number}" for number in range(70)]
+    with place.channel() as channel:
+        channel.confirm_delivery()
+        for each in wanted:
+            channel.basic_publish("", DEAD, b"body", pika.BasicProperties(message_id=each))
+    how = how_to_peek(queue_on(place.server, DEAD).settings, "consume", brought=False)
+    for limit in (40, 3, None):
+        found = peeking.peek(place.amqp_url, place.server.vhost, how, limit=limit)
+        assert (ids(found), found.killed) == (wanted[:limit], 0)
+    assert [properties.message_id for _, properties, _ in place.waiting()] == wanted
+
+
 def look(place: Place, way: Way) -> PeekResult:
     """Look into the dead-letter queue."""
     server = place.server
