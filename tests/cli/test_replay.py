@@ -39,6 +39,8 @@ def test_the_example_agrees(capsys, tmp_path):
         "unchecked",
         "lost",
         "may_be_lost",
+        "held",
+        "may_be_held",
         "misrouted",
         "overfull",
         "unfilled",
