@@ -46,6 +46,7 @@ def test_the_example_agrees(capsys, tmp_path):
         "unfilled",
         "untested",
         "untested_more",
+        "dead_ends",
         "coverage",
     ]
     assert summary["coverage"]["exercised"] == sum(summary["coverage"]["by_rule"].values()) > 60
