@@ -22,7 +22,7 @@ from dlx.topology import Topology
 from simulator.definitions import Definitions
 from simulator.events import Event, Happened, Outcome
 from simulator.replay.engines.local import replay_files, replayed_message
-from simulator.replay.results.held_up import HoldingQueue, hold_up_text, holding_queues, with_true_ends
+from simulator.replay.results.held_up import HoldingQueue, hold_up_text, holding_queues, is_over, with_true_ends
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.rows.schema import OUTPUT
 from simulator.replay.rows.tables import Database, LocalTable, rows, text
@@ -184,8 +184,7 @@ class _SeenRows:
         steps = tuple(step for at in self._rows for step in self._told(at))
         verdicts = [at.row["verdict"] for at in self._rows if at.row["verdict"] is not None]
         last = self._rows[-1].row
-        sure = [end for end in last["dead_ends"] or () if end["certain"]]
-        fates = {end["fate"] for end in sure if last["time_us"] + end["after_ms"] * 1_000 < until_us}
+        fates = {end["fate"] for end in last["dead_ends"] or () if is_over(end, last, until_us)}
         fate = _FATES.get(last["event"], Event.DELIVERED)
         if fates:
             fate = Outcome.LOST if Fate.LOST in fates else Event.HELD
@@ -195,20 +194,20 @@ class _SeenRows:
             steps=steps,
             verdict=max(verdicts, key=VERDICTS.index, default=None),
             fate=fate,
-            missing=tuple(self._missing(last, fate)),
+            missing=tuple(self._missing(last, fate, until_us)),
             assumed=tuple(dict.fromkeys(each for at in self._rows for each in _unchecked(at.row))),
             events=tuple(self._events),
         )
 
-    def _missing(self, last: Mapping[str, Any], fate: Outcome | Event) -> Iterator[str]:
+    def _missing(self, last: Mapping[str, Any], fate: Outcome | Event, until_us: int) -> Iterator[str]:
         where = f"'{last['queue']}'" if last["queue"] else "the queues that it was routed to"
         if fate not in (Outcome.ACKNOWLEDGED, Outcome.LOST, Event.HELD):
             yield f"what happened to it in {where} after the last row"
         for end in last["dead_ends"] or ():
             after = "" if end["after_ms"] is None else f", {span(end['after_ms'] * 1_000)} later"
-            certain = fate in (Outcome.LOST, Event.HELD) and end["certain"]
-            ends = "is held" if end["fate"] != Fate.LOST else "was lost" if certain else "is lost"
-            doubt = "" if certain else " if it died there"
+            over = is_over(end, last, until_us)
+            ends = "is held" if end["fate"] != Fate.LOST else "was lost" if over else "is lost"
+            doubt = "" if over else " if it died there"
             yield f"it {ends} in '{end['queue']}'{doubt}{after}: {end['why']}"
         held_in = {(last["vhost"], end["queue"]) for end in last["dead_ends"] or () if end["fate"] != Fate.LOST}
         yield from hold_up_text([each for each in self._holding if (each.vhost, each.queue) in held_in])

@@ -16,7 +16,7 @@ from dlx.deaths import REJECTED
 from simulator.events import Event
 from simulator.markup import plural
 from simulator.replay.report.data import MessageLife, MessageStep
-from simulator.replay.results.held_up import holding_queues, with_true_ends
+from simulator.replay.results.held_up import holding_queues, is_over, with_true_ends
 from simulator.replay.rows.tables import Table, rows, select
 from simulator.replay.search.copies import Fate
 
@@ -161,7 +161,7 @@ def _ends(last: dict[str, Any], until_us: int) -> Iterator[MessageStep]:
     """Yield what no row shows: how each copy that may be lost or held went on from where it was seen last."""
     told: set[MessageStep] = set()  # copies that are lost apart may have gone a part of the way together
     for end in last["dead_ends"]:
-        if _is_over(end, last, until_us):
+        if is_over(end, last, until_us):
             steps = _ended(end, last["time_us"] if _was_seen_then(end, last) else None)
         else:
             steps = [MessageStep(None, "death", f"Not seen again. {_may_end(end)}: {end['why']}.")]
@@ -206,18 +206,14 @@ def _fate(end: dict[str, Any]) -> Literal["lost", "held"]:
     return "lost" if end["fate"] == Fate.LOST else "held"
 
 
-def _is_over(end: dict[str, Any], last: dict[str, Any], until_us: int) -> bool:
-    return bool(end["certain"] and last["time_us"] + end["after_ms"] * 1_000 < until_us)
-
-
 def _end(row: dict[str, Any], until_us: int) -> tuple[Ending, str, str]:
     """Return how the message ends if nothing follows its last row, in which queue, and why: the worst certain end."""
-    ends = sorted(row["dead_ends"] or (), key=lambda end: (not _is_over(end, row, until_us), end["fate"] != Fate.LOST))
+    ends = sorted(row["dead_ends"] or (), key=lambda end: (not is_over(end, row, until_us), end["fate"] != Fate.LOST))
     if not ends:
         return "", "", ""
     worst = ends[0]
     fate = _fate(worst)
-    ending: Ending = fate if _is_over(worst, row, until_us) else "may be lost" if fate == "lost" else "may be held"
+    ending: Ending = fate if is_over(worst, row, until_us) else "may be lost" if fate == "lost" else "may be held"
     return ending, worst["queue"], worst["why"]
 
 

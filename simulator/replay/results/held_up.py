@@ -6,7 +6,8 @@ no other: what dies there later is held as well, and gets to no dead end beyond 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -71,6 +72,11 @@ def with_true_ends(replayed: Table, holding: Sequence[HoldingQueue]) -> Table:
     columns = [name for name in replayed.columns if name != "dead_ends"]
     kept = f"filter(dead_ends, ending -> {left}) AS dead_ends"
     return select(f"SELECT {', '.join(columns)}, {kept} FROM {{replayed}}", replayed=replayed)
+
+
+def is_over(end: Mapping[str, Any], last: Mapping[str, Any], until_us: int) -> bool:
+    """Return whether a message is certainly at that dead end by then, if ``last`` is its last row."""
+    return bool(end["certain"] and last["time_us"] + end["after_ms"] * 1_000 < until_us)
 
 
 def _stops(each: HoldingQueue) -> str:
