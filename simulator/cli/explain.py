@@ -247,7 +247,7 @@ def _explain_log(
     check_installed("replay")
     found = _life_in_log(source, definitions_path, message, rules)
     ends = [f"Verdict under RabbitMQ {found.release}: {found.verdict or 'never delivered'}. Last known: {found.fate}."]
-    ends += [f"Not known: {each}." for each in found.missing] + [
+    ends += [f"Not in the log: {each}." for each in found.missing] + [
         f"{each[0].upper()}{each[1:]}." for each in found.assumed
     ]
     title = f"{message} in {source.name}: {found.fate}"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from simulator.replay.coverage.totals import Coverage
     from simulator.replay.repair.repair_report import Repair, Repairs, ShownRow
     from simulator.replay.results.counters import Balance
-    from simulator.replay.results.summary import Finding
+    from simulator.replay.results.summary import Finding, LostMessages
     from simulator.replay.rows.tables import Table as Rows
     from simulator.replay.run import Engine, ReplayResult
 
@@ -150,7 +150,7 @@ LOCAL_ROWS_MAX = 2_000_000
 @click.option(
     "--require-deaths",
     is_flag=True,
-    help="Exit with 1 if no message died in the log: such a log proves nothing about dead letters.",
+    help="Exit with 1 if no delivery shows that a message died: such a log proves nothing about dead letters.",
 )
 @click.option("--explain", is_flag=True, help="Show the rows around each explanation of what is not as predicted.")
 @click.option("--coverage", is_flag=True, help="List the rules, and by queue the deaths, that the log did not show.")
@@ -197,7 +197,7 @@ def replay(
     else:
         _show(result, rules, explain=explain, coverage=coverage)
     if require_deaths and not result.summary.dead_letters:
-        click.echo("dlx replay: no message died in this log, and --require-deaths asks for one", err=True)
+        click.echo("dlx replay: no delivery shows that a message died, and --require-deaths asks for one", err=True)
         raise click.exceptions.Exit(EXIT_FINDINGS)
     if not result.explained:
         raise click.exceptions.Exit(EXIT_FINDINGS)
@@ -285,7 +285,7 @@ def _show(result: ReplayResult, rules: str, *, explain: bool, coverage: bool) ->
 
     console = Console()
     summary = result.summary
-    found = headline(summary, rules, result.balance)
+    found = headline(summary, rules, result.balance, result.lost)
     console.print(f"{found.text}.", style=STYLES[found.tone], soft_wrap=True, highlight=False, markup=False)
     for more in found.more:
         console.print(f"  {more}", soft_wrap=True, highlight=False, markup=False)
@@ -331,11 +331,18 @@ def _show_findings(console: Console, result: ReplayResult) -> None:
 
 
 def _show_lost(console: Console, result: ReplayResult) -> None:
-    console.print("Lost, or lost if they died:")
-    for each in result.lost:
-        counts = f"{each.lost:>8,} lost, {each.may_be_lost:,} may be"
-        text = f"{counts}  in queue {each.queue}: {each.why}; first at {each.file}:{each.line}"
-        console.print(text, soft_wrap=True, highlight=False, markup=False)
+    ends: dict[str, list[tuple[int, int, LostMessages]]] = {
+        "lost": [(each.lost, each.may_be_lost, each) for each in result.lost],
+        "held": [(each.held, each.may_be_held, each) for each in result.lost],
+    }
+    for end, found in ends.items():
+        told = [each for each in found if each[0] or each[1]]
+        lines = [f"{end.capitalize()}, or {end} if they died:"] if told else []
+        for certain, perhaps, each in told:
+            counts = f"{certain:>8,} {end}, {perhaps:,} may be"
+            lines.append(f"{counts}  in queue {each.queue}: {each.why}; first at {each.file}:{each.line}")
+        for line in lines:
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
 def _show_unchecked(console: Console, result: ReplayResult) -> None:

@@ -215,7 +215,8 @@ class _Face:
             return
         click.echo(self.status.line())
         for each in self.status.stuck:
-            click.echo(f"{each.count:>8,}  stuck in {each.queue} (virtual host {each.vhost})")
+            why = f", held: {each.why}" if each.why else ""
+            click.echo(f"{each.count:>8,}  stuck in {each.queue} (virtual host {each.vhost}){why}")
         for path in self.status.paths[:PATHS_SHOWN]:
             click.echo(
                 f"{path.count:>8,}  {path.queue} {path.reason} -> {path.exchange or '(default)'} -> {path.to_queue}"

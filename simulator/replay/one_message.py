@@ -6,10 +6,13 @@ come into full queues is counted from the whole log.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import pyarrow as pa
 
 from dlx.message_flow import Hop, MessageFlow
 from dlx.possible_deaths import possible_death
@@ -18,11 +21,14 @@ from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from dlx.topology import Topology
 from simulator.definitions import Definitions
 from simulator.events import Event, Happened, Outcome
-from simulator.replay.engines.local import replayed_message
+from simulator.replay.engines.local import replay_files, replayed_message
+from simulator.replay.results.held_up import HoldingQueue, hold_up_text, holding_queues, is_over, with_true_ends
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
-from simulator.replay.rows.tables import LocalTable, rows, text
+from simulator.replay.rows.schema import OUTPUT
+from simulator.replay.rows.tables import Database, LocalTable, rows, text
 from simulator.replay.rows.topologies import topologies
 from simulator.replay.rows.verdict_words import LACKING, VERDICTS
+from simulator.replay.search.copies import Fate
 from simulator.replay.search.graph import with_stand_ins
 from simulator.rule_sources import sources, with_origin
 from simulator.time_spans import span
@@ -68,8 +74,8 @@ class SeenLife(msgspec.Struct, frozen=True, kw_only=True):
         message: its identity in the log.
         steps: what was seen and found, in order.
         verdict: the worst of its deliveries; ``None`` if it was never delivered.
-        fate: its outcome, ``LOST`` if it died, by the rules, where no dead letter reaches a queue; where its outcome is
-            not known, how it was last seen: rejected, delivered or published.
+        fate: its outcome, ``LOST`` if it died, by the rules, where no dead letter reaches a queue, ``HELD`` if it died
+            there and its queue holds it; where that is not known, how it was last seen.
         missing: what the log does not tell, in sentences.
         assumed: what was not checked, in sentences.
         events: the same as events, for pictures.
@@ -109,8 +115,17 @@ def seen_life(
     """
     names = _identities(captured, message)
     replayed = replayed_message(captured, names[0], definitions, rules, assumptions)
-    seen = _SeenRows(definitions, release(rules), _with_verdicts(captured, names[0], replayed))
-    return seen.life(names[0], _until_us(captured, assumptions))
+    until_us = _until_us(captured, assumptions)
+    holding: tuple[HoldingQueue, ...] = ()
+    if any(end["fate"] != Fate.LOST for row in replayed for end in row["dead_ends"] or ()):
+        with tempfile.TemporaryDirectory() as work, Database(Path(work)) as database:
+            verdicts = Path(work) / "verdicts.parquet"
+            whole = replay_files(captured, definitions, rules, assumptions, verdicts=verdicts)
+            holding = holding_queues(whole, until_us)
+            own = database.arrow("own", pa.Table.from_pylist(replayed, OUTPUT))
+            replayed = with_true_ends(own, holding).to_list()
+    seen = _SeenRows(definitions, release(rules), _with_verdicts(captured, names[0], replayed), holding)
+    return seen.life(names[0], until_us)
 
 
 def _identities(captured: LocalTable, message: str) -> list[str]:
@@ -149,8 +164,15 @@ class _At(NamedTuple):
 class _SeenRows:
     """The rows of one message, explained one after the other."""
 
-    def __init__(self, definitions: Definitions, rules: Release, found: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        definitions: Definitions,
+        rules: Release,
+        found: Sequence[Mapping[str, Any]],
+        holding: Sequence[HoldingQueue],
+    ) -> None:
         self._rules = rules
+        self._holding = holding
         hosts = topologies(definitions)
         flows = {vhost: MessageFlow(with_stand_ins(topology), rules) for vhost, topology in hosts.items()}
         other = MessageFlow(Topology.of(), rules)
@@ -162,30 +184,33 @@ class _SeenRows:
         steps = tuple(step for at in self._rows for step in self._told(at))
         verdicts = [at.row["verdict"] for at in self._rows if at.row["verdict"] is not None]
         last = self._rows[-1].row
-        over = [end for end in last["dead_ends"] or () if end["certain"]]
-        lost = any(last["time_us"] + end["after_ms"] * 1_000 < until_us for end in over)
-        fate = Outcome.LOST if lost else _FATES.get(last["event"], Event.DELIVERED)
+        fates = {end["fate"] for end in last["dead_ends"] or () if is_over(end, last, until_us)}
+        fate = _FATES.get(last["event"], Event.DELIVERED)
+        if fates:
+            fate = Outcome.LOST if Fate.LOST in fates else Event.HELD
         return SeenLife(
             release=self._rules.name,
             message=message,
             steps=steps,
             verdict=max(verdicts, key=VERDICTS.index, default=None),
             fate=fate,
-            missing=tuple(self._missing(last, fate)),
+            missing=tuple(self._missing(last, fate, until_us)),
             assumed=tuple(dict.fromkeys(each for at in self._rows for each in _unchecked(at.row))),
             events=tuple(self._events),
         )
 
-    def _missing(self, last: Mapping[str, Any], fate: Outcome | Event) -> Iterator[str]:
+    def _missing(self, last: Mapping[str, Any], fate: Outcome | Event, until_us: int) -> Iterator[str]:
         where = f"'{last['queue']}'" if last["queue"] else "the queues that it was routed to"
-        if fate not in (Outcome.ACKNOWLEDGED, Outcome.LOST):
+        if fate not in (Outcome.ACKNOWLEDGED, Outcome.LOST, Event.HELD):
             yield f"what happened to it in {where} after the last row"
         for end in last["dead_ends"] or ():
             after = "" if end["after_ms"] is None else f", {span(end['after_ms'] * 1_000)} later"
-            if fate == Outcome.LOST and end["certain"]:
-                yield f"it was lost in '{end['queue']}'{after}: {end['why']}"
-            else:
-                yield f"it is lost in '{end['queue']}' if it died there{after}: {end['why']}"
+            over = is_over(end, last, until_us)
+            ends = "is held" if end["fate"] != Fate.LOST else "was lost" if over else "is lost"
+            doubt = "" if over else " if it died there"
+            yield f"it {ends} in '{end['queue']}'{doubt}{after}: {end['why']}"
+        held_in = {(last["vhost"], end["queue"]) for end in last["dead_ends"] or () if end["fate"] != Fate.LOST}
+        yield from hold_up_text([each for each in self._holding if (each.vhost, each.queue) in held_in])
 
     # The rows
 

@@ -62,6 +62,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
         balance: what the broker counted against what was reconstructed, if its counters were given.
         repairs: what may be behind deliveries that are not as predicted.
         coverage: the rules that the log has exercised.
+        lost: where messages are lost or held, or may be.
     """
 
     summary: Summary
@@ -83,8 +84,11 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     def as_json(self) -> bytes:
         """Return the totals as JSON."""
         document = msgspec.to_builtins(self.summary)
-        if not self.summary.late:
-            del document["late"]
+        for name in ("late", "holding"):
+            if not document[name]:
+                del document[name]
+        if self.lost:
+            document["dead_ends"] = self.lost
         document["coverage"] = self.coverage
         if self.balance is not None:
             document["counters"] = as_json(self.balance)
@@ -219,7 +223,7 @@ def run_replay(
         coverage=coverage(replayed, definitions, rules),
         findings=found,
         unchecked=tuple(unchecked_findings(replayed) if summary.unchecked else ()),
-        lost=tuple(lost_messages(replayed, assumptions) if summary.lost or summary.may_be_lost else ()),
+        lost=tuple(lost_messages(replayed, assumptions) if summary.has_dead_ends else ()),
         files=prepared.files,
         rejected=prepared.rejected,
         out=out,

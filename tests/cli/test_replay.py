@@ -39,11 +39,14 @@ def test_the_example_agrees(capsys, tmp_path):
         "unchecked",
         "lost",
         "may_be_lost",
+        "held",
+        "may_be_held",
         "misrouted",
         "overfull",
         "unfilled",
         "untested",
         "untested_more",
+        "dead_ends",
         "coverage",
     ]
     assert summary["coverage"]["exercised"] == sum(summary["coverage"]["by_rule"].values()) > 60

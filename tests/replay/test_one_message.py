@@ -96,7 +96,7 @@ def test_a_message_that_is_not_seen_again_is_lost(files: tuple[Path, Path], caps
     status, told = explained(files, capsys, "m2")
     assert status == 1
     assert "Last known: lost." in told
-    assert "Not known: it was lost in 'brief', 500 ms later:" in told
+    assert "Not in the log: it was lost in 'brief', 500 ms later:" in told
 
 
 def test_the_way_is_drawn(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

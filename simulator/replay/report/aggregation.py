@@ -159,7 +159,7 @@ def aggregate(
         ambiguous=tables.ambiguous(replayed) if summary.ambiguous else (),
         losses=find_losses(topologies(definitions), release(rules)),
         unchecked=tuple(unchecked_findings(replayed) if summary.unchecked else ()),
-        lost=tuple(lost_messages(replayed, assumptions) if summary.lost or summary.may_be_lost else ()),
+        lost=tuple(lost_messages(replayed, assumptions) if summary.has_dead_ends else ()),
         messages=_lives(replayed, captured, span_us, assumptions),
         cut=frozenset(tables.cut),
     )

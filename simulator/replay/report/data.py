@@ -173,8 +173,8 @@ class MessageStep(msgspec.Struct, frozen=True, omit_defaults=True):
 class MessageLife(msgspec.Struct, frozen=True):
     """What the log and the rules tell of one message.
 
-    ``ending`` says whether it is ``lost`` or ``may be lost``, in ``queue``, and ``why``; ``unlike``: one of its
-    deliveries is not as predicted.
+    ``ending`` says whether it is ``lost`` or ``held``, or ``may be`` either, in ``queue``, and ``why``; ``unlike``: one
+    of its deliveries is not as predicted.
     """
 
     vhost: str

@@ -103,7 +103,7 @@ def plain_figure(figure: Any) -> Any:
 
 
 def _headline(data: ReportData) -> Html:
-    summary, found = data.summary, headline(data.summary, data.rules, data.balance)
+    summary, found = data.summary, headline(data.summary, data.rules, data.balance, data.lost)
     tiles = {
         "messages": summary.messages,
         "deliveries observed": summary.deliveries,

@@ -1,6 +1,6 @@
 """Chooses the messages whose lives a report holds, and writes each, row by row: a bounded number of a log of any size.
 
-Those come first that are lost, or may be; then those with a delivery that is not as
+Those come first that are lost or held, or may be; then those with a delivery that is not as
 predicted, those that died, and the first of the others.
 """
 
@@ -16,7 +16,9 @@ from dlx.deaths import REJECTED
 from simulator.events import Event
 from simulator.markup import plural
 from simulator.replay.report.data import MessageLife, MessageStep
+from simulator.replay.results.held_up import holding_queues, is_over, with_true_ends
 from simulator.replay.rows.tables import Table, rows, select
+from simulator.replay.search.copies import Fate
 
 ROWS_MAX = 8_000
 STEPS_MAX = 60
@@ -69,7 +71,9 @@ _WITH_KEYS = f"""
         ON one.time_us = seen.time_us AND one.file = seen.file AND one.line = seen.line AND one.message = seen.message
     ORDER BY kind, vhost, message, place"""
 
-Ending = Literal["lost", "may be lost", ""]
+_CERTAIN = {"lost": 0, "held": 1}
+"""The order in which messages come that certainly end so, before all others."""
+Ending = Literal["lost", "held", "may be lost", "may be held", ""]
 
 
 def message_lives(replayed: Table, captured: Table | None, until_us: int) -> tuple[MessageLife, ...]:
@@ -78,14 +82,14 @@ def message_lives(replayed: Table, captured: Table | None, until_us: int) -> tup
     ``captured`` are the rows that were replayed, for the routing keys of publishes; ``until_us`` is until when what
     dies in time is known to be gone.
     """
-    kept = select(_ROWS, replayed=replayed)
+    kept = select(_ROWS, replayed=with_true_ends(replayed, holding_queues(replayed, until_us)))
     if captured is not None and {"routing_keys", "routed_queues"} <= set(captured.columns):
         found = rows(_WITH_KEYS, kept=kept, captured=captured)
     else:
         found = rows("SELECT * FROM {kept}", kept=kept)
     by_message = groupby(found, key=lambda row: (row["vhost"], row["message"]))
     lives = [_life(vhost, message, list(own), until_us) for (vhost, message), own in by_message]
-    return tuple(sorted(lives, key=lambda life: life.ending != "lost"))  # within each kind, by name
+    return tuple(sorted(lives, key=lambda life: _CERTAIN.get(life.ending, len(_CERTAIN))))  # within each kind, by name
 
 
 def _life(vhost: str, message: str, own: list[dict[str, Any]], until_us: int) -> MessageLife:
@@ -154,13 +158,13 @@ def _verdict(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _ends(last: dict[str, Any], until_us: int) -> Iterator[MessageStep]:
-    """Yield what no row shows: how each copy that may be lost went on from where it was seen last."""
+    """Yield what no row shows: how each copy that may be lost or held went on from where it was seen last."""
     told: set[MessageStep] = set()  # copies that are lost apart may have gone a part of the way together
     for end in last["dead_ends"]:
-        if _is_over(end, last, until_us):
-            steps = _lost(end, last["time_us"] if _was_seen_then(end, last) else None)
+        if is_over(end, last, until_us):
+            steps = _ended(end, last["time_us"] if _was_seen_then(end, last) else None)
         else:
-            steps = [MessageStep(None, "death", f"Not seen again. {_may_be_lost(end)}: {end['why']}.")]
+            steps = [MessageStep(None, "death", f"Not seen again. {_may_end(end)}: {end['why']}.")]
         yield from (each for each in steps if each not in told)
         told.update(steps)
 
@@ -173,8 +177,8 @@ def _was_seen_then(end: dict[str, Any], last: dict[str, Any]) -> bool:
     return bool(first["queue"] == last["queue"] and first["reason"] == last["event"] == REJECTED)
 
 
-def _lost(end: dict[str, Any], seen_us: int | None) -> list[MessageStep]:
-    """Return the deaths of a copy up to its loss, with their times if one knows when it was seen last."""
+def _ended(end: dict[str, Any], seen_us: int | None) -> list[MessageStep]:
+    """Return the deaths of a copy up to where it is lost or held, with their times if it is known when it was seen."""
     moments = [None if seen_us is None else seen_us + each["after_ms"] * 1_000 for each in end["way"]]
     *passed, last = zip(moments, [_short(each["queue"]) for each in end["way"]], end["way"], strict=True)
     to = [queue for _, queue, _ in [*passed, last][1:]]
@@ -183,28 +187,34 @@ def _lost(end: dict[str, Any], seen_us: int | None) -> list[MessageStep]:
         for (at_us, queue, death), onward in zip(passed, to, strict=True)
     ]
     at_us, queue, death = last
-    return [*hops, MessageStep(at_us, "loss", f"Lost in '{queue}' ({death['reason']}): {end['why']}.")]
+    return [
+        *hops,
+        MessageStep(at_us, "loss", f"{_fate(end).capitalize()} in '{queue}' ({death['reason']}): {end['why']}."),
+    ]
 
 
-def _may_be_lost(end: dict[str, Any]) -> str:
+def _may_end(end: dict[str, Any]) -> str:
+    fate = _fate(end)
     first, *passed = (f"'{_short(each['queue'])}'" for each in end["way"])
     if not passed:
-        return f"Lost in {first} if it was rejected or has expired"
+        return f"{fate.capitalize()} in {first} if it was rejected or has expired"
     went = f"If it was rejected or has expired in {first}, it went on to {', '.join(passed)}"
-    return f"{went} and was lost there by expiring"
+    return f"{went} and was {fate} there by expiring"
 
 
-def _is_over(end: dict[str, Any], last: dict[str, Any], until_us: int) -> bool:
-    return bool(end["certain"] and last["time_us"] + end["after_ms"] * 1_000 < until_us)
+def _fate(end: dict[str, Any]) -> Literal["lost", "held"]:
+    return "lost" if end["fate"] == Fate.LOST else "held"
 
 
 def _end(row: dict[str, Any], until_us: int) -> tuple[Ending, str, str]:
-    """Return whether the message is lost if nothing follows its last row, in which queue, and why."""
-    ends = row["dead_ends"] or ()
-    for end in ends:
-        if _is_over(end, row, until_us):
-            return "lost", end["queue"], end["why"]
-    return ("may be lost", ends[0]["queue"], ends[0]["why"]) if ends else ("", "", "")
+    """Return how the message ends if nothing follows its last row, in which queue, and why: the worst certain end."""
+    ends = sorted(row["dead_ends"] or (), key=lambda end: (not is_over(end, row, until_us), end["fate"] != Fate.LOST))
+    if not ends:
+        return "", "", ""
+    worst = ends[0]
+    fate = _fate(worst)
+    ending: Ending = fate if is_over(worst, row, until_us) else "may be lost" if fate == "lost" else "may be held"
+    return ending, worst["queue"], worst["why"]
 
 
 def _short(name: str) -> str:

@@ -87,7 +87,7 @@
       const hit = make("button", each.message);
       hit.type = "button";
       if (several) hit.append(make("span", ` ${each.vhost}`, "muted"));
-      if (mark) hit.append(make("span", ` ${mark}`, each.ending === "lost" || each.unlike ? "bad" : "muted"));
+      if (mark) hit.append(make("span", ` ${mark}`, ["lost", "held"].includes(each.ending) || each.unlike ? "bad" : "muted"));
       hit.addEventListener("click", () => tell(each));
       shown.set(each, hit);
     }

@@ -18,6 +18,7 @@ from simulator.replay.report.data import Example, FieldDiffers, MessageLife, Rep
 from simulator.replay.report.grouping import losing_queues, totals_by_queue
 from simulator.replay.report.pictures import several_vhosts
 from simulator.replay.results.counters import Balance, BalanceEntry, remarks, sentences
+from simulator.replay.results.held_up import hold_up_text
 from simulator.replay.results.summary import LostMessages, Summary
 from simulator.replay.rows.verdict_words import MEANINGS
 
@@ -368,7 +369,7 @@ EXAMPLES_SHOWN = 5
 
 
 def losses_section(data: ReportData) -> Html:
-    """Return the section on what was lost or may be, and what may only wait; one sentence if there is nothing."""
+    """Return the section on what is lost or held, or may be, and what may only wait; one sentence if nothing is."""
     several = several_vhosts(data)
     found = [*_lost(data, several), *_unrouted(data, several), *_vanished(data, several)]
     waiting = list(_waiting(data, several))
@@ -382,26 +383,31 @@ def losses_section(data: ReportData) -> Html:
 
 
 def _lost(data: ReportData, several: bool) -> Iterator[Html]:
-    """Yield lines for each queue and rule that loses messages, or may lose them."""
-    for each in data.lost:
+    """Yield lines for each queue and rule that loses or holds messages, or may, and for what these hold up."""
+    certain = [("lost", each, each.lost) for each in data.lost] + [("held", each, each.held) for each in data.lost]
+    for end, each, count in certain:
+        if count:
+            told = element("b", f"{number(count)} {end}", class_="bad")
+            queue = element("code", _named(each.vhost, each.queue, several))
+            yield element("li", told, " in ", queue, _because(each), ".", _examples(data, each, end))
+    yield from (element("li", f"{each}.") for each in hold_up_text(data.summary.holding))
+    perhaps = [("lost", each, each.may_be_lost) for each in data.lost]
+    for end, each, count in [*perhaps, *(("held", each, each.may_be_held) for each in data.lost)]:
+        if not count:
+            continue
         queue = element("code", _named(each.vhost, each.queue, several))
-        because = _because(each)
-        if each.lost:
-            count = element("b", f"{number(each.lost)} lost", class_="bad")
-            yield element("li", count, " in ", queue, because, ".", _examples(data, each, "lost"))
-        if each.may_be_lost:
-            there = each.delivered_there == each.may_be_lost
-            count = element("b", f"{number(each.may_be_lost)} {'last delivered' if there else 'not seen again'}")
-            where = [" in ", queue] if there else [", lost if they died in ", queue]
-            doubt = ": lost if they were rejected" if there else ""
-            yield element(
-                "li", element("span", count, class_="open"), *where, because, doubt, ".",
-                _examples(data, each, "may be lost"),
-            )  # fmt: skip
+        there = each.delivered_there == count
+        told = element("b", f"{number(count)} {'last delivered' if there else 'not seen again'}")
+        where = [" in ", queue] if there else [f", {end} if they died in ", queue]
+        doubt = f": {end} if they were rejected" if there else ""
+        yield element(
+            "li", element("span", told, class_="open"), *where, _because(each), doubt, ".",
+            _examples(data, each, f"may be {end}"),
+        )  # fmt: skip
 
 
 def _because(each: LostMessages) -> str:
-    """Return the rule behind a loss as the rest of a sentence that names the queue."""
+    """Return the rule behind a dead end as the rest of a sentence that names the queue."""
     why = each.why.replace(f" of queue '{each.queue}'", "", 1)
     return f", whose {why}" if why.startswith("dead-letter ") else f": {why}"
 

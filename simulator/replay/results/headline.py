@@ -1,17 +1,20 @@
 """The first thing that a replay says: whether the log and the rules agree, and how far that goes.
 
-It is one for the report and the terminal. It is bad where deliveries differ or messages were certainly lost, by the
-rules or by the counters of the broker. It is good only where every delivery agrees, nothing is unchecked, messages
-died, and none was lost.
+It is one for the report and the terminal. It is bad where deliveries differ or messages were certainly lost or held,
+by the rules or by the counters of the broker. It is good only where every delivery agrees, nothing is unchecked,
+messages died, and none was lost or held. What is certain comes first, and after it what depends on what consumers did,
+which a log does not show.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from simulator.replay.checks.check_texts import moment
 from simulator.replay.results.counters import Balance
-from simulator.replay.results.summary import Summary
+from simulator.replay.results.held_up import hold_up_text
+from simulator.replay.results.summary import LostMessages, Summary
 from simulator.replay.rows.assumptions import LateStretch
 from simulator.replay.rows.verdict_words import What
 
@@ -21,6 +24,7 @@ _LACKING: dict[What, str] = {
 }
 
 _IN_PART = "as far as it was checked"
+QUEUES_NAMED = 3
 
 Tone = Literal["good", "open", "bad"]
 
@@ -33,69 +37,113 @@ class Headline(NamedTuple):
     more: tuple[str, ...] = ()
 
 
-def headline(summary: Summary, rules: str, balance: Balance | None = None) -> Headline:
+def headline(
+    summary: Summary, rules: str, balance: Balance | None = None, lost: Sequence[LostMessages] = ()
+) -> Headline:
     """Return the headline of a replay under the rules of a release.
 
-    ``balance`` is that of the broker's own counters, where they were given.
+    ``balance`` is that of the broker's own counters, where they were given; ``lost`` says where messages are lost or
+    held, or may be.
     """
     wrong = summary.differ + summary.unexplained
+    certain, remarks = _certain(summary, balance), _open(summary, rules, balance, lost)
     if summary.misrouted and not wrong:
-        text = f"{_number(summary.misrouted, 'publish', 'publishes')} went to other queues than the rules of {rules}"
-        return Headline("bad", f"{text} and the definitions predict", tuple(_open(summary, balance)))
+        text = f"{_number(summary.misrouted, 'publish', 'publishes')} went to other queues than {_routes(rules)}"
+        return Headline("bad", text, (*certain, *remarks))
     if wrong:
-        are = "is" if wrong == 1 else "are"
-        text = f"{_number(wrong, 'delivery', 'deliveries')} of {summary.deliveries:,} {are} not what"
-        return Headline("bad", f"{text} the rules of {rules} predict", tuple(_open(summary, balance)))
-    remarks = _open(summary, balance)
+        differ = "differs" if wrong == 1 else "differ"
+        text = f"{_number(wrong, 'delivery', 'deliveries')} of {summary.deliveries:,} {differ} from what {_does(rules)}"
+        return Headline("bad", text, (*certain, *remarks))
     if summary.overfull or any(each.certain for each in summary.unfilled):
-        return Headline("bad", remarks[0], tuple(remarks[1:]))
+        first, *others = _limits(summary)
+        return Headline("bad", first, (*others, *certain, *remarks))
+    remarks = [*_limits(summary), *remarks]
     if balance is not None and balance.other_time:
-        return Headline("bad", balance.other_time, tuple(remarks))
+        return Headline("bad", balance.other_time, (*certain, *remarks))
     if balance is not None and balance.unexplained:
         text = f"The broker counted {_number(balance.unexplained, 'dead letter', 'dead letters')}"
-        return Headline("bad", f"{text} that nothing in the log explains", tuple(remarks))
-    if not summary.deliveries or not (summary.dead_letters or summary.lost):
-        return Headline("open", remarks[0], tuple(remarks[1:]))
+        return Headline("bad", f"{text} that nothing in the log explains", (*certain, *remarks))
     text = f"RabbitMQ delivered everything as the rules of {rules} predict"
+    in_part = f"{text}, {_IN_PART}" if summary.unchecked or summary.ambiguous else text
+    if certain:
+        for_sure = summary.lost or summary.held or (balance is not None and balance.astray)
+        agrees = f"{in_part}." if summary.deliveries else "The log has no delivery that could be compared."
+        return Headline("bad" if for_sure else "open", certain[0], (agrees, *certain[1:], *remarks))
+    if not summary.deliveries or not summary.dead_letters:
+        return Headline("open", _proves_nothing(summary), tuple(remarks))
     if not remarks:
         return Headline("good", text)
-    if summary.lost or summary.may_be_lost or (balance is not None and balance.lost):
-        certain = summary.lost or (balance is not None and balance.astray)
-        in_part = f"{text}, {_IN_PART}" if summary.unchecked or summary.ambiguous else text
-        return Headline("bad" if certain else "open", remarks[0], (f"{in_part}.", *remarks[1:]))
     return Headline("open", f"{text}, {_IN_PART}", tuple(remarks))
 
 
-def _open(summary: Summary, balance: Balance | None) -> list[str]:
-    """Return what is not good or not known, the most important first."""
+def _does(rules: str) -> str:
+    return f"RabbitMQ {rules} does with these definitions"
+
+
+def _routes(rules: str) -> str:
+    return f"RabbitMQ {rules} routes them to with these definitions"
+
+
+def _proves_nothing(summary: Summary) -> str:
+    if not summary.deliveries:
+        return "The log has no delivery: it proves nothing"
+    return "No delivery in this log shows that a message died: it proves nothing about dead letters"
+
+
+def _limits(summary: Summary) -> list[str]:
+    """Return which queues held more than they may, or lost more for their length than they can."""
     found = [
         f"Queue '{each.queue}' held {_number(each.messages, 'message', 'messages')} or more at {moment(each.at_us)},"
         f" which {each.limit} rules out"
         for each in summary.overfull
     ]
-    found += [
+    return found + [
         f"{_number(each.deaths, 'message', 'messages')} died of {each.limit} in queue '{each.queue}',"
         f" where the messages of the log allow {each.most:,}"
         for each in sorted(summary.unfilled, key=lambda each: not each.certain)
     ]
-    if summary.misrouted and summary.differ + summary.unexplained:
-        went = _number(summary.misrouted, "publish", "publishes")
-        found.append(f"{went} went to other queues than rules and definitions predict")
-    if not summary.deliveries:
-        found.append("The log has no delivery: it proves nothing")
-    elif not (summary.dead_letters or summary.lost):
-        found.append("No message died in this log: it proves nothing about dead letters")
+
+
+def _certain(summary: Summary, balance: Balance | None) -> list[str]:
+    """Return what certainly became of messages that no delivery shows again, the worst first."""
+    found = []
     if summary.lost:
         were = "was" if summary.lost == 1 else "were"
         found.append(f"{_number(summary.lost, 'message', 'messages')} {were} lost: their dead letters reached no queue")
+    if summary.held:
+        where = "is held in the queue" if summary.held == 1 else "are held in the queues"
+        messages = _number(summary.held, "message", "messages")
+        found.append(f"{messages} {where} where they died: no queue took their dead letters")
+    found += hold_up_text(summary.holding)
     if balance is not None and balance.lost:
         dead = _number(balance.lost, "message", "messages")
         found.append(f"{dead} died without a dead letter, as the broker counted")
+    return found
+
+
+def _uncertain(summary: Summary, end: str, ends: Sequence[LostMessages]) -> str:
+    """Say how many messages end so if that happened to them which a log does not show."""
+    own = [each for each in ends if getattr(each, f"may_be_{end}")]
+    names = list(dict.fromkeys(f"'{each.queue}'" for each in own))
+    more = f" and {len(names) - QUEUES_NAMED:,} more" if len(names) > QUEUES_NAMED else ""
+    where = f" in {', '.join(names[:QUEUES_NAMED])}{more}" if names else ""
+    count = getattr(summary, f"may_be_{end}")
+    messages = _number(count, "message", "messages")
+    if own and all(each.delivered_there == getattr(each, f"may_be_{end}") for each in own):
+        return f"{messages} last delivered{where}: {end} if consumers rejected {'it' if count == 1 else 'them'}"
+    return f"{messages} not seen again: {end} if {'it' if count == 1 else 'they'} died{where}"
+
+
+def _open(summary: Summary, rules: str, balance: Balance | None, lost: Sequence[LostMessages]) -> list[str]:
+    """Return what is not known, the most important first."""
+    found = []
+    if summary.misrouted and summary.differ + summary.unexplained:
+        went = _number(summary.misrouted, "publish", "publishes")
+        found.append(f"{went} went to other queues than {_routes(rules)}")
     if summary.may_be_lost:
-        found.append(
-            f"{_number(summary.may_be_lost, 'message', 'messages')} may be lost:"
-            " if they were rejected or expired, their dead letters reached no queue"
-        )
+        found.append(_uncertain(summary, "lost", lost))
+    if summary.may_be_held:
+        found.append(_uncertain(summary, "held", lost))
     if balance is not None:
         found += balance.misfits
         if balance.unseen:

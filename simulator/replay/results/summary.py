@@ -12,10 +12,12 @@ from simulator.definitions import Definitions
 from simulator.events import Event
 from simulator.markup import element, join, table
 from simulator.replay.results.full_queues import OverfullQueue, UnfilledQueue
+from simulator.replay.results.held_up import HoldingQueue, holding_queues, with_true_ends
 from simulator.replay.results.untested import NOT_LOOKED_FOR, UntestedSettings
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, LateStretch
 from simulator.replay.rows.tables import Table, rows, select
 from simulator.replay.rows.verdict_words import MEANINGS, VERDICTS, What
+from simulator.replay.search.copies import Fate
 
 FINDINGS_MAX = 20
 _PARTS = """
@@ -25,31 +27,39 @@ _PARTS = """
     FROM {replayed}
     GROUP BY 1, 2, 3, 4, 5"""
 _IS_OVER = "ending.certain AND time_us + ending.after_ms * 1000 < %d"
+_WITH_FATE = "size(filter(dead_ends, ending -> ending.fate {} '{}')) > 0"
+_IS_AT = "size(filter(dead_ends, ending -> ending.fate {} '{}' AND {})) > 0"
 _LOST = f"""
-    SELECT count_if(lost) AS lost, count_if(NOT lost AND may_be_lost) AS may_be_lost
+    SELECT count_if(lost) AS lost, count_if(NOT lost AND may_be_lost) AS may_be_lost,
+        count_if(held) AS held, count_if(NOT held AND may_be_held) AS may_be_held
     FROM (
-        SELECT size(filter(dead_ends, ending -> {_IS_OVER})) > 0 AS lost,
-            size(dead_ends) > 0 AS may_be_lost
-        FROM {{replayed}}
+        SELECT {_IS_AT.format("=", Fate.LOST, _IS_OVER)} AS lost,
+            {_WITH_FATE.format("=", Fate.LOST)} AS may_be_lost,
+            {_IS_AT.format("<>", Fate.LOST, _IS_OVER)} AS held,
+            {_WITH_FATE.format("<>", Fate.LOST)} AS may_be_held
+        FROM {{ended}}
         WHERE last
     )"""
 _LOST_MESSAGES = f"""
-    SELECT vhost, queue, why, lost, may_be_lost, first.file, first.line, first.message, delivered_there
+    SELECT vhost, queue, why, lost, may_be_lost, held, may_be_held, first.file, first.line, first.message,
+        delivered_there
     FROM (
-        SELECT vhost, ending.queue, ending.why, count_if(is_over) AS lost, count_if(NOT is_over) AS may_be_lost,
+        SELECT vhost, ending.queue, ending.why,
+            count_if(is_over AND is_loss) AS lost, count_if(NOT is_over AND is_loss) AS may_be_lost,
+            count_if(is_over AND NOT is_loss) AS held, count_if(NOT is_over AND NOT is_loss) AS may_be_held,
             min(struct(time_us, file, line, message)) AS first,
             count_if(NOT is_over AND event = '{Event.DELIVERED.value}' AND seen_in = ending.queue) AS delivered_there
         FROM (
-            SELECT *, {_IS_OVER} AS is_over
+            SELECT *, {_IS_OVER} AS is_over, ending.fate = '{Fate.LOST}' AS is_loss
             FROM (
                 SELECT vhost, file, line, time_us, message, event, queue AS seen_in, explode(dead_ends) AS ending
-                FROM {{replayed}}
+                FROM {{ended}}
                 WHERE last
             )
         )
         GROUP BY 1, 2, 3
     )
-    ORDER BY lost DESC, may_be_lost DESC, vhost, queue, why
+    ORDER BY lost DESC, held DESC, may_be_lost DESC, may_be_held DESC, vhost, queue, why
     LIMIT %d"""
 _FINDINGS = """
     SELECT verdict, coalesce(why, difference.field) AS what, difference.behaviours AS behaviours, count(*) AS count,
@@ -97,6 +107,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             ``simulator.replay.rows.verdict_words``.
         lost: how many messages died, by the rules, where no dead letter reaches a queue, and were not seen again.
         may_be_lost: how many were seen last where they are lost like that if they were rejected, or have expired since.
+        held: how many messages died, by the rules, where no queue takes their dead letters, and which at-least-once
+            dead-lettering therefore keeps in their queue; with those that others hold up.
+        may_be_held: how many were seen last where they are held like that if they were rejected, or have expired since.
+        holding: the queues in which held messages hold up all that die later.
         misrouted: how many publishes the broker routed to other queues than the rules and definitions do.
         overfull: the queues that held more messages at once than the definitions allow.
         unfilled: the queues in which more messages died of a length limit than can have been too many.
@@ -116,6 +130,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     unchecked: dict[What, int] = {}
     lost: int = 0
     may_be_lost: int = 0
+    held: int = 0
+    may_be_held: int = 0
+    holding: tuple[HoldingQueue, ...] = ()
     misrouted: int = 0
     overfull: tuple[OverfullQueue, ...] = ()
     unfilled: tuple[UnfilledQueue, ...] = ()
@@ -128,6 +145,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the rules explain every delivery, where every publish went, and what the queues held."""
         wrong = self.differ + self.unexplained + self.misrouted or self.overfull
         return not wrong and not any(each.certain for each in self.unfilled)
+
+    @property
+    def has_dead_ends(self) -> bool:
+        """Whether messages are lost or held, or may be."""
+        return bool(self.lost or self.may_be_lost or self.held or self.may_be_held)
 
     @property
     def agreement_percent(self) -> float:
@@ -146,6 +168,7 @@ def _totals_html(summary: Summary) -> str:
     sentence = f"{explained}: {summary.agreement_percent:.2f} % agree." + (
         f" Not checked in full: {open_:,} deliveries." if open_ else ""
     )
+    held = {"held": summary.held, "held if they died": summary.may_be_held}
     counts: dict[str, int] = {
         "messages": summary.messages,
         "deliveries": summary.deliveries,
@@ -153,6 +176,7 @@ def _totals_html(summary: Summary) -> str:
         **{verdict: getattr(summary, verdict) for verdict in VERDICTS},
         "lost": summary.lost,
         "lost if they died": summary.may_be_lost,
+        **(held if any(held.values()) else {}),
         "publishes routed elsewhere": summary.misrouted,
         "broken lines": summary.broken_lines,
     }
@@ -201,15 +225,15 @@ class UncheckedFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LostMessages(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages that are lost in one queue, or may be.
+    """Messages that are lost or held in one queue, or may be.
 
     Attributes:
         vhost, queue: where they died for the last time.
         why: the rule by which their dead letters reach no queue.
-        lost, may_be_lost: as in ``Summary``.
+        lost, may_be_lost, held, may_be_held: as in ``Summary``.
         file, line: where the first of them was last seen.
         message: the first of them.
-        delivered_there: how many of those that may be lost were last seen when that queue delivered them.
+        delivered_there: how many of those that may be lost or held were last seen when that queue delivered them.
     """
 
     vhost: str
@@ -221,6 +245,8 @@ class LostMessages(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     message: str = ""
     delivered_there: int = 0
+    held: int = 0
+    may_be_held: int = 0
 
 
 class MatchesNothingError(ValueError):
@@ -252,17 +278,17 @@ def summarize(
         if part["event"] == Event.DELIVERED:
             verdicts[part["verdict"]] += part["rows"]
         unchecked.update(dict.fromkeys(part["unchecked"] or (), part["rows"]))
-    lost, may_be_lost = 0, 0
+    verdict_counts: dict[str, Any] = {name: verdicts[name] for name in VERDICTS}
+    ends: dict[str, Any] = {}
     if any(part["ended"] for part in parts):
         until_us = max(part["until_us"] for part in parts)
-        lost, may_be_lost = _lost(replayed, assumptions.traced_until_us(until_us))
+        ends = _lost(replayed, assumptions.traced_until_us(until_us))
     return Summary(
         messages=sum(part["messages"] or 0 for part in parts),
         deliveries=sum(verdicts.values()),
         dead_letters=sum(part["deaths"] or 0 for part in parts),
         broken_lines=broken_lines,
-        lost=lost,
-        may_be_lost=may_be_lost,
+        **ends,
         overfull=overfull,
         unfilled=unfilled,
         untested=untested.by_queue,
@@ -272,25 +298,27 @@ def summarize(
             part["rows"] for part in parts if part["event"] == Event.PUBLISHED and part["verdict"] == "differ"
         ),
         unchecked={what: unchecked[what] for what in MEANINGS if unchecked[what]},
-        **{name: verdicts[name] for name in VERDICTS},
+        **verdict_counts,
     )
 
 
-def _lost(replayed: Table, until_us: int) -> tuple[int, int]:
-    """Return how many messages are lost by then, and how many others may be."""
-    (row,) = rows(_LOST % until_us, replayed=replayed)
-    return row["lost"], row["may_be_lost"]
+def _lost(replayed: Table, until_us: int) -> dict[str, Any]:
+    """Return how many messages are lost or held by then, how many others may be, and which queues hold them up."""
+    holding = holding_queues(replayed, until_us)
+    (row,) = rows(_LOST % (until_us, until_us), ended=with_true_ends(replayed, holding))
+    return {**row, "holding": holding}
 
 
 def lost_messages(
     replayed: Table, assumptions: Assumptions = DEFAULT_ASSUMPTIONS, most: int = FINDINGS_MAX
 ) -> list[LostMessages]:
-    """Return where messages are lost, or may be, by queue and rule, the most frequent first."""
+    """Return where messages are lost or held, or may be, by queue and rule, those that certainly are first."""
     (ends,) = rows("SELECT max(time_us) AS until_us FROM {replayed}", replayed=replayed)
     if ends["until_us"] is None:
         return []
     until_us = assumptions.traced_until_us(ends["until_us"])
-    return [LostMessages(**row) for row in rows(_LOST_MESSAGES % (until_us, most), replayed=replayed)]
+    ended = with_true_ends(replayed, holding_queues(replayed, until_us))
+    return [LostMessages(**row) for row in rows(_LOST_MESSAGES % (until_us, most), ended=ended)]
 
 
 def check_match(parts: Sequence[Mapping[str, Any]], definitions: Definitions) -> None:

@@ -75,6 +75,7 @@ DEAD_END = pa.struct(
         ("after_ms", pa.int64()),
         ("certain", pa.bool_()),
         ("way", pa.list_(LAST_DEATH)),
+        ("fate", pa.string()),
     ]
 )
 MISFIT = pa.struct([("kind", pa.string()), ("queue", pa.string()), ("by_us", pa.int64()), ("since_us", pa.int64())])
@@ -102,9 +103,9 @@ OUTPUT = pa.schema(
     ]
 )
 """The columns that come out. ``first`` and ``last`` mark the rows of a message; ``source`` is how many of its rows back
-the path starts, 0 where that is not known; ``dead_ends`` say how it may be lost if it is not seen again, and on which
-``way``; ``misfit`` is for deliveries that times refute; ``shown`` are the rules that no row before it in its partition
-has shown."""
+the path starts, 0 where that is not known; ``dead_ends`` say how it may be lost or held if it is not seen again, and on
+which ``way``, those with the fate ``held up`` only if its queue holds up what dies there; ``misfit`` is for deliveries
+that times refute; ``shown`` are the rules that no row before it in its partition has shown."""
 
 
 def as_struct(verdict: Verdict) -> dict[str, Any]:

@@ -1,26 +1,46 @@
-"""Follows the copies of one message, and finds where one is lost."""
+"""Follows the copies of one message, and finds where one is lost or held."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
 from dlx.deaths import EXPIRED, MAXLEN, REJECTED
 from dlx.message_flow import MessageFlow, State
-from dlx.settings import expires_messages
+from dlx.settings import AT_LEAST_ONCE, expires_messages
+from simulator.broker import WORKER_PREFETCH
 from simulator.replay.search.graph import StatePath
 
-# Finds where a message is lost: in a queue that dead-letters, but whose dead letter reaches no queue.
+# Finds where a message is lost: in a queue that dead-letters, but whose dead letter reaches no queue. If that queue
+# dead-letters at least once, the message is held there instead.
 #
-# A log cannot show a loss. It shows where a message was last seen; the rules say what must have become of it there.
-# One that waits in such a queue expires and is gone. One that was delivered is gone if it was rejected, and only a
-# recorded consumer shows whether it was.
+# A log cannot show either. It shows where a message was last seen; the rules say what must have become of it there.
+# One that waits in such a queue expires and is gone, or held. So is one that was delivered if it was rejected, and only
+# a recorded consumer shows whether it was.
 
 
-LOSING = ("unroutable", "dead-letter exchange missing", "cycle")
-"""Outcomes of a dead letter that lose it, where no copy of it arrives. (Held ones wait.)"""
+class Fate(StrEnum):
+    """What becomes of a message at a dead end.
+
+    ``HELD_UP``: a queue takes its dead letter, but only if fewer others are held than hold up all that die later.
+    """
+
+    LOST = "lost"
+    HELD = "held"
+    HELD_UP = "held up"
+
+
+FATES: dict[str, Fate] = {
+    "unroutable": Fate.LOST,
+    "dead-letter exchange missing": Fate.LOST,
+    "cycle": Fate.LOST,
+    "held": Fate.HELD,
+}
+"""What becomes of a message by the outcome of its dead letter, where no copy of that arrives."""
+HELD_UP = f"{WORKER_PREFETCH} messages are held there, and hold up those that die later"
+UNCONFIRMED = "its own dead letters come back to it, which RabbitMQ never confirms in this release"
 HOPS_MAX = 10
 """Deaths by expiry in a row that are followed."""
 
@@ -34,14 +54,15 @@ class LastDeath(NamedTuple):
 
 
 class DeadEnd(NamedTuple):
-    """A way in which a message is lost.
+    """A way in which a message is lost or held.
 
     Attributes:
         queue: where it dies for the last time.
         why: the rule by which its dead letter reaches no queue.
-        after_ms: how long after it was seen, at the earliest, it is gone.
-        certain: whether it is gone then; otherwise only if it was rejected, or once it has expired.
+        after_ms: how long after it was seen, at the earliest, it is gone or held.
+        certain: whether it is then; otherwise only if it was rejected, or once it has expired.
         way: the deaths from where it was seen to the last one, which no row shows.
+        fate: whether it is lost or held.
     """
 
     queue: str
@@ -49,6 +70,7 @@ class DeadEnd(NamedTuple):
     after_ms: int
     certain: bool
     way: tuple[LastDeath, ...]
+    fate: Fate = Fate.LOST
 
 
 class DeadEnds:
@@ -96,11 +118,24 @@ class DeadEnds:
             after_ms += settings.message_ttl_ms or 0
         way += (LastDeath(state.queue, reason, after_ms),)
         led = flow.hops(state, reason)
+        ends = [DeadEnd(state.queue, why, after_ms, certain, way, fate) for why, fate in self._stays(state, reason)]
         if led:
             onward = (self._following(each, EXPIRED, way, certain) for _, each in led if len(way) <= HOPS_MAX)
-            return [end for ends in onward for end in ends]
-        copies = [copy for copy in flow.copies(state, reason) if copy.outcome in LOSING]
-        return [DeadEnd(state.queue, str(copy.rule), after_ms, certain, way) for copy in copies[:1]]
+            ends += [end for each in onward for end in each]
+        return ends
+
+    def _stays(self, state: State, reason: str) -> Iterator[tuple[str, Fate]]:
+        """Yield why a message that dies in the queue gets no further, and what becomes of it."""
+        flow, led = self._flow, self._flow.hops(state, reason)
+        if not led:
+            copies = [copy for copy in flow.copies(state, reason) if copy.outcome in FATES]
+            yield from ((str(copy.rule), FATES[copy.outcome]) for copy in copies[:1])
+        elif flow.settings(state.queue).dead_letter_strategy == AT_LEAST_ONCE:
+            comes_back = any(each.queue == state.queue for _, each in led)
+            if comes_back and not flow.release.quorum_confirms_own_dead_letters:
+                yield UNCONFIRMED, Fate.HELD
+            else:
+                yield HELD_UP, Fate.HELD_UP
 
     def _dead_letters(self, state: State, reason: str) -> bool:
         """Return whether a message can die there for that reason, and its queue sends dead letters."""
@@ -184,7 +219,7 @@ class OpenCopies:
             self._add(state, how)
 
     def dead_ends(self) -> tuple[DeadEnd, ...]:
-        """Return the ways in which any open copy is lost: for each queue and rule, the most certain, then the first."""
+        """Return the ways in which open copies are lost or held: by queue and rule the most certain, then the first."""
         if not self._ends:
             return ()
         found: dict[tuple[str, str], DeadEnd] = {}

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import msgspec
 
+from simulator.broker import WORKER_PREFETCH
 from simulator.capture.capture_errors import CaptureError
 from simulator.replay.watch.growing import Position
 
@@ -37,11 +38,13 @@ CREATE TABLE IF NOT EXISTS rows (
 CREATE INDEX IF NOT EXISTS rows_of_message ON rows (lineage, time_us);
 CREATE INDEX IF NOT EXISTS rows_waiting ON rows (read_s) WHERE final = 0;
 CREATE TABLE IF NOT EXISTS messages (
-    lineage TEXT PRIMARY KEY, last_us INTEGER, waiting TEXT, lost_us INTEGER
+    lineage TEXT PRIMARY KEY, last_us INTEGER, waiting TEXT, lost_us INTEGER, held_in TEXT, held_us INTEGER,
+    holds INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS messages_waiting ON messages (waiting, last_us) WHERE waiting IS NOT NULL;
 CREATE INDEX IF NOT EXISTS messages_lost ON messages (lost_us) WHERE lost_us IS NOT NULL;
 CREATE INDEX IF NOT EXISTS messages_quiet ON messages (last_us) WHERE waiting IS NULL;
+CREATE INDEX IF NOT EXISTS messages_held ON messages (held_in, held_us) WHERE held_in IS NOT NULL;
 CREATE TABLE IF NOT EXISTS forgotten (hash INTEGER PRIMARY KEY, lost INTEGER);
 CREATE TABLE IF NOT EXISTS arrivals (
     vhost TEXT, queue TEXT, second INTEGER, at_once REAL, later REAL, bytes_at_once REAL, bytes_later REAL,
@@ -53,8 +56,25 @@ _ROW = (
     "r.id, r.lineage, r.time_us, r.file, r.line, r.signature, r.content, r.x_death_times, r.redelivered, r.body,"
     " r.read_s, r.final, r.said"
 )
-_FORM = 3
+_FORM = 4
 """The form of these tables: a state of another one is refused."""
+
+
+Standing = tuple[int, str | None, int | None, str | None, int | None, bool]
+"""How a message stands: the time of its last row; where it waits; when it is lost; where it is held, or others would
+hold it up, and when it dies there; and whether it is held there in any case, and so may hold up others."""
+_HOLDING = f"""
+    WITH holding AS (
+        SELECT place, held_us AS since_us FROM (
+            SELECT held_in AS place, held_us, row_number() OVER (PARTITION BY held_in ORDER BY held_us) AS number
+            FROM messages WHERE held_in IS NOT NULL AND holds AND held_us < ?
+        )
+        WHERE number = {WORKER_PREFETCH}
+    )"""
+_IS_HELD = """(
+    held_in IS NOT NULL AND held_us < ?
+    AND (holds OR EXISTS (SELECT 1 FROM holding WHERE place = held_in AND held_us > since_us))
+)"""
 
 
 class KeptRow(msgspec.Struct):
@@ -264,20 +284,26 @@ class WatchState:
 
     # -- messages -----------------------------------------------------------------
 
-    def ended(self, messages: Iterable[tuple[str, int, str | None, int | None]]) -> None:
-        """Keep how the messages stand that were chosen last.
-
-        That is their lineage, the time of the last row, where they wait, and when they are lost.
-        """
+    def ended(self, messages: Iterable[tuple[str, *Standing]]) -> None:
+        """Keep how the messages stand that were chosen last: the lineage of each, and its standing."""
         new = "SELECT count(*) FROM chosen WHERE lineage NOT IN (SELECT lineage FROM messages)"
         self.totals["open"] += self._database.execute(new).fetchone()[0]
-        self._database.executemany("INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?)", messages)
+        self._database.executemany("INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)", messages)
 
     def waiting(self, since_us: int, until_us: int) -> dict[str, int]:
-        """Return by queue how many messages wait there, last seen by ``since_us`` and not lost by ``until_us``."""
-        there = "waiting IS NOT NULL AND last_us <= ? AND (lost_us IS NULL OR lost_us >= ?)"
-        query = f"SELECT waiting, count(*) FROM messages WHERE {there} GROUP BY waiting"
-        return dict(self._database.execute(query, (since_us, until_us)))
+        """Return by queue how many messages wait there, last seen by ``since_us``, and neither lost nor held by then.
+
+        ``until_us`` is when they are lost or held at the latest.
+        """
+        there = f"waiting IS NOT NULL AND last_us <= ? AND (lost_us IS NULL OR lost_us >= ?) AND NOT {_IS_HELD}"
+        query = f"{_HOLDING} SELECT waiting, count(*) FROM messages WHERE {there} GROUP BY waiting"
+        return dict(self._database.execute(query, (until_us, since_us, until_us, until_us)))
+
+    def held(self, until_us: int) -> list[tuple[str, bool, int]]:
+        """Return where messages are held by then: the place, whether others hold them up there, and how many are."""
+        query = f"{_HOLDING} SELECT held_in, NOT holds, count(*) FROM messages WHERE {_IS_HELD} GROUP BY 1, 2"
+        found = self._database.execute(query, (until_us, until_us))
+        return [(place, bool(held_up), count) for place, held_up, count in found]
 
     def lost(self, until_us: int) -> int:
         """Return how many messages are lost by then."""
@@ -287,7 +313,7 @@ class WatchState:
 
     def forget(self, since_us: int, until_us: int, most: int) -> int:
         """Forget messages that wait nowhere and were last seen by ``since_us``, at most that many; return how many."""
-        over = "waiting IS NULL AND last_us <= ? AND (lost_us IS NULL OR lost_us < ?)"
+        over = "waiting IS NULL AND NOT holds AND last_us <= ? AND (lost_us IS NULL OR lost_us < ?)"
         query = f"SELECT lineage, lost_us IS NOT NULL FROM messages WHERE {over} LIMIT ?"
         found = self._database.execute(query, (since_us, until_us, most)).fetchall()
         unsaid = {row.lineage for row in self.of_messages(each for each, _ in found) if not row.final}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
@@ -11,7 +12,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from simulator.replay.rows.verdict_words import VERDICTS
+from simulator.replay.search.copies import HELD_UP
 
+HELD = "no queue takes their dead letters"
 _PATH = msgspec.json.Decoder(tuple[str, str, str, str | None, str | None]).decode
 
 
@@ -27,11 +30,16 @@ class DeadLetterPath(msgspec.Struct, frozen=True):
 
 
 class StuckMessages(msgspec.Struct, frozen=True):
-    """How many messages wait for a consumer for longer than they may: ``queue`` names all where copies wait."""
+    """How many messages wait for a consumer for longer than they may: ``queue`` names all where copies wait.
+
+    ``why`` is empty, or they have died there and are held: ``HELD`` if no queue takes their dead letters, ``HELD_UP``
+    if others hold them up that died before.
+    """
 
     vhost: str
     queue: str
     count: int
+    why: str = ""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +51,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         unchecked: verdicts that leave something unchecked.
         dead_letters: deaths that were reconstructed; ``paths`` has their copies by way.
         lost: messages that are lost by the time of the last row, as a replay counts them.
-        stuck: messages that nobody has taken from their queue for too long.
+        stuck: messages that nobody has taken from their queue for too long, and those that are held in it.
+        held: how many of those are held, as a replay counts them.
         corrections: verdicts that a late row has changed.
         open_messages: messages whose rows are kept.
         lag_p95_s: from a row's time to its verdict, in seconds: 95 % of the last verdicts took no longer.
@@ -60,6 +69,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: int
     lost: int
     stuck: tuple[StuckMessages, ...]
+    held: int
     paths: tuple[DeadLetterPath, ...]
     corrections: int
     open_messages: int
@@ -80,6 +90,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.dead_letters:,} dead letters",
             f"{self.agree:,} agree",
         ]
+        parts[4:4] = [f"{self.held:,} of them held"] if self.held else []
         parts += [f"{self.ambiguous:,} ambiguous"] if self.ambiguous else []
         parts += [f"{self.corrections:,} corrected"] if self.corrections else []
         parts += [f"{self.broken:,} broken lines"] if self.broken else []
@@ -97,13 +108,16 @@ def read_paths(totals: Mapping[str, int]) -> tuple[DeadLetterPath, ...]:
     return tuple(sorted(found, key=lambda path: (-path.count, path.vhost, path.queue, path.reason)))
 
 
-def read_queues(waiting: Mapping[str, int]) -> tuple[StuckMessages, ...]:
-    """Return where messages wait, from what ``verdict_lines.standing`` says, the most frequent first."""
+def read_queues(waiting: Mapping[str, int], held: Iterable[tuple[str, bool, int]]) -> tuple[StuckMessages, ...]:
+    """Return where messages wait or are held, from what a ``WatchState`` says of both, the most frequent first."""
     found = []
-    for text, count in waiting.items():
+    for text, why, count in [
+        *((text, "", count) for text, count in waiting.items()),
+        *((text, HELD_UP if held_up else HELD, count) for text, held_up, count in held),
+    ]:
         vhost, *queues = msgspec.json.decode(text, type=list[str])
-        found.append(StuckMessages(vhost, ", ".join(queues), count))
-    return tuple(sorted(found, key=lambda each: (-each.count, each.vhost, each.queue)))
+        found.append(StuckMessages(vhost, ", ".join(queues), count, why))
+    return tuple(sorted(found, key=lambda each: (-each.count, each.vhost, each.queue, each.why)))
 
 
 # What a watcher has found, for Prometheus: ``GET /metrics`` on the loopback address.
@@ -154,9 +168,13 @@ class _WatchCollector(Collector):
             verdicts.add_metric([name], getattr(found, name))
         yield verdicts
         stuck = GaugeMetricFamily("dlx_stuck_messages", "Messages that wait for too long.", labels=["vhost", "queue"])
+        counts: Counter[tuple[str, str]] = Counter()
         for each in found.stuck:
-            stuck.add_metric([each.vhost, each.queue], each.count)
+            counts[each.vhost, each.queue] += each.count
+        for place, count in counts.items():
+            stuck.add_metric(place, count)
         yield stuck
+        yield GaugeMetricFamily("dlx_held_messages", "Dead messages held in their queue, as a replay says.", found.held)
         labels = ["vhost", "queue", "reason", "exchange", "to_queue"]
         paths = GaugeMetricFamily("dlx_dead_letter_copies", "Copies of dead letters, by way.", labels=labels)
         for path in found.paths:

@@ -29,8 +29,9 @@ from simulator.replay.rows.bodies import BODY
 from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, read_message, read_signature
 from simulator.replay.rows.schema import INPUT
 from simulator.replay.rows.topologies import exporting_release, topologies
+from simulator.replay.search.copies import Fate
 from simulator.replay.watch.growing import CHUNK_BYTES, GrowingFile, Position, files_of, read_again
-from simulator.replay.watch.state import KeptRow, WatchState
+from simulator.replay.watch.state import KeptRow, Standing, WatchState
 from simulator.replay.watch.status import Status, read_paths, read_queues
 
 # What is said about one row: a line of JSON, what it adds to the totals, and how its message stands after it.
@@ -66,20 +67,24 @@ def totals_of(row: Mapping[str, Any]) -> Counter[str]:
     return found
 
 
-def standing(row: Mapping[str, Any], signature: str) -> tuple[int, str | None, int | None]:
-    """Return how a message stands after its last row.
-
-    That is the row's time, virtual host and queues where the message waits for a consumer as JSON, or ``None``, and
-    the moment after which it is lost, or ``None``.
-    """
+def standing(row: Mapping[str, Any], signature: str) -> Standing:
+    """Return how a message stands after its last row."""
     queues: tuple[str, ...] = ()
     if row["event"] == Event.PUBLISHED:
         queues = read_signature(signature).routed_queues or ()
     elif row["event"] == Event.REQUEUED:
         queues = (row["queue"],)
     waiting = _as_json((row["vhost"], *queues)).decode() if queues else None
-    ends = [row["time_us"] + end["after_ms"] * 1000 for end in row["dead_ends"] or () if end["certain"]]
-    return row["time_us"], waiting, min(ends, default=None)
+    ends = [end for end in row["dead_ends"] or () if end["certain"]]
+    lost = [row["time_us"] + end["after_ms"] * 1000 for end in ends if end["fate"] == Fate.LOST]
+    # Where it is held in any case comes before where others may hold it up.
+    held = sorted((end["fate"] != Fate.HELD, end["after_ms"], end["queue"]) for end in ends if end["fate"] != Fate.LOST)
+    if not held:
+        return row["time_us"], waiting, min(lost, default=None), None, None, False
+    may_go_on, after_ms, queue = held[0]
+    place = _as_json((row["vhost"], queue)).decode()
+    died_us = row["time_us"] + after_ms * 1000
+    return row["time_us"], waiting, min(lost, default=None), place, died_us, not may_go_on
 
 
 # What a watcher has seen of late rows so far: more than one step shows it.
@@ -454,6 +459,7 @@ class Watcher:
         totals = self._state.totals
         quiet_s = 0 if self._last_read_s is None else now_s - self._last_read_s
         stuck_us = self._until_us + round((quiet_s - self._wish.stuck_after_s) * 1e6)
+        held = self._state.held(self._until_us)
         return Status(
             rows=totals["rows"],
             broken=totals["broken"],
@@ -465,7 +471,8 @@ class Watcher:
             unchecked=totals["unchecked"],
             dead_letters=totals["dead_letters"],
             lost=self._state.lost(self._until_us),
-            stuck=read_queues(self._state.waiting(stuck_us, self._until_us)),
+            stuck=read_queues(self._state.waiting(stuck_us, self._until_us), held),
+            held=sum(count for *_, count in held),
             paths=read_paths(totals),
             corrections=totals["corrections"],
             open_messages=totals["open"],
