@@ -460,9 +460,7 @@ def test_a_binding_is_named_without_quotes_in_quotes(files: Any, capsys: Capture
     assert "binding dlx → orders by 'other': added" in capsys.readouterr().out
 
 
-def test_an_empty_topology_is_no_plan_to_remove_everything(
-    files: Any, tmp_path: Path, capsys: Capture
-) -> None:
+def test_an_empty_topology_is_no_plan_to_remove_everything(files: Any, tmp_path: Path, capsys: Capture) -> None:
     empty = tmp_path / "empty.json"
     empty.write_text(json.dumps({"format_version": "1.0"}), encoding="utf-8")
     (old,) = files(OLD)
