@@ -18,7 +18,7 @@ from simulator.markup import plural
 from simulator.replay.report.data import MessageLife, MessageStep
 from simulator.replay.rows.tables import Table, rows, select
 
-ROWS_MAX = 4_000
+ROWS_MAX = 4_200
 STEPS_MAX = 60
 """Rows of all messages, and of one, that are kept."""
 NAME_MAX = 200
