@@ -1,4 +1,4 @@
-"""Reports of large logs are small: 10,000 rows, of which very many are not as predicted, in about 2 MB, 1.84 of which are plotly."""
+"""Reports of 10,000 rows, of which very many are not as predicted, take about 2 MB: 1.84 of these are plotly."""
 
 from __future__ import annotations
 
