@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Event
 from typing import Any
@@ -46,6 +46,13 @@ class Unavailable(click.ClickException):
     """A server or library that the command needs is missing: exit 69."""
 
     exit_code = 69
+
+
+def in_use(ports: Mapping[str, int | None]) -> str:
+    """Say that ports are in use. ``ports`` are those of options; 0 and nothing are never in use."""
+    given = {option: port for option, port in ports.items() if port}
+    taken = " or ".join(dict.fromkeys(map(str, given.values())))
+    return f"port {taken} is in use; choose others with {' and '.join(given)} (0 picks a free one)"
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from simulator.cli.command_parts import DataError, example
+from simulator.cli.command_parts import DataError, Unavailable, example
 from simulator.cli.given_logs import definitions_option, read_noted
 from simulator.cli.options import release_option
 from simulator.cli.progress import progress
@@ -52,6 +52,12 @@ USUAL_EVENTS = 100_000
     show_default=True,
     help=f"Rows to alter, so that a replay has something to find; {FAULTS} lists them.",
 )
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Work in so many processes at once, each of which takes about 250 MB. [default: as many as processors]",
+)
 @click.option("--master", metavar="URL", help="Spark master to run on. [default: in this process and others like it]")
 def generate(
     definitions_path: Path,
@@ -61,6 +67,7 @@ def generate(
     seed: int,
     diversity: Diversity,
     faults: int,
+    processes: int | None,
     master: str | None,
 ) -> None:
     """Generate a log: the trace of a broker through which random traffic goes.
@@ -70,16 +77,18 @@ def generate(
     """
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError
-    from simulator.generate.log import NothingHappensError, Wish
+    from simulator.generate.log import NothingHappensError, ProcessEndedError, Wish
 
     try:
         definitions, rules = read_noted(definitions_path, rules, ())
-        _write(Wish(definitions.to_json(), events, rules, seed, diversity, faults), out, master)
+        _write(Wish(definitions.to_json(), events, rules, seed, diversity, faults), out, processes, master)
+    except ProcessEndedError as error:
+        raise Unavailable(f"{error}: --processes 1") from error
     except (CaptureError, DefinitionsError, NothingHappensError) as error:
         raise DataError(str(error)) from error
 
 
-def _write(wish: Wish, out: Path, master: str | None) -> None:
+def _write(wish: Wish, out: Path, processes: int | None, master: str | None) -> None:
     """Write all files beside their place, and then put them there."""
     from simulator.files import folder_beside
     from simulator.generate.log import generate as generate_here
@@ -89,7 +98,7 @@ def _write(wish: Wish, out: Path, master: str | None) -> None:
         raise DataError(f"{out}: is not empty; a log needs a directory of its own")
     with folder_beside(out) as folder, progress("generating") as show:
         if master is None:
-            planted = generate_here(wish, folder, lambda rows: show("generating", rows, wish.events))
+            planted = generate_here(wish, folder, lambda rows: show("generating", rows, wish.events), processes)
         else:
             planted = run_on_spark(master, "dlx generate", lambda spark: generate_on_spark(spark, wish, folder))
         if wish.faults:

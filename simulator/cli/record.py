@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from dlx.releases import DEFAULT
 from simulator.bootstrap import start_broker
 from simulator.capture.capture_errors import CaptureError, CaptureUnavailable
-from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
+from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, in_use, until_interrupted
 from simulator.cli.given_server import given_url, server_options
 from simulator.cli.lint import FAIL_ON, lint
 from simulator.cli.options import DEFINITIONS, OWN_OR_DEFAULT, RELEASE, chosen_release
@@ -278,6 +278,5 @@ def _summary(recording: Recording) -> str:
 
 def _why_not(error: OSError, ports: tuple[int, int]) -> str:
     if error.errno == errno.EADDRINUSE:
-        taken = " or ".join(dict.fromkeys(str(port) for port in ports if port))
-        return f"port {taken} is in use; choose another with --port or --management-port (0 picks a free one)"
+        return in_use(dict(zip(("--port", "--management-port"), ports, strict=True)))
     return str(error)

@@ -19,7 +19,7 @@ from dlx.releases import DEFAULT
 from simulator.bootstrap import import_definitions, item_place, start_broker
 from simulator.broker import Broker
 from simulator.broker.replies import NotImported
-from simulator.cli.command_parts import DataError, Unavailable, example
+from simulator.cli.command_parts import DataError, Unavailable, example, in_use
 from simulator.cli.options import DEFINITIONS, OWN_OR_DEFAULT, RELEASE, chosen_release
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import Definitions, DefinitionsError
@@ -355,10 +355,6 @@ async def _serve(
 
 def _why_not(error: OSError, host: str, ports: tuple[int | None, ...]) -> str:
     if error.errno == errno.EADDRINUSE:
-        options = [f"--{name}" for name, port in zip(_PORTS, ports, strict=True) if port]
-        taken = [str(port) for port in ports if port]
-        return (
-            f"cannot listen on {host}: port {' or '.join(taken)} is in use; "
-            f"choose others with {' and '.join(options)} (0 picks a free one)"
-        )
+        by_option = {f"--{name}": port for name, port in zip(_PORTS, ports, strict=True)}
+        return f"cannot listen on {host}: {in_use(by_option)}"
     return f"cannot listen on {host}: {error.strerror or error}"

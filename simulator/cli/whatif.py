@@ -114,9 +114,9 @@ def whatif(
         click.echo(msgspec.json.encode(answer).decode())
     else:
         console = Console(highlight=False)
+        _show(console, answer, rules, against or rules)
         if explain_plan:
             _show_plan(console, asked.units)
-        _show(console, answer, rules, against or rules)
         if out is not None:
             console.print(f"report: {out / 'report.html'}", soft_wrap=True)
     lost, changed = answer.losing or answer.undecided_losing, answer.changed or answer.undecided

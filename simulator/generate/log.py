@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 
 PART_ROWS = 200_000
+PROCESS_MB = 250
+"""What a process takes that writes parts, one after the other; a part takes no more for being one of many."""
 SCENE_ROWS = 10_000
 """Rows between two fresh starts: each scene has a broker of its own, and messages of its own."""
 SCENE_US = 3_600_000_000
@@ -42,6 +45,10 @@ IDLE_STEPS_MAX = 10_000
 
 class NothingHappensError(ValueError):
     """No message gets anywhere in these definitions."""
+
+
+class ProcessEndedError(RuntimeError):
+    """A process ended before it had written its part of the log."""
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -80,13 +87,21 @@ def generate(
         NothingHappensError: no message gets anywhere.
         DefinitionsError: the definitions cannot be used.
         CaptureError: a file cannot be written.
+        ProcessEndedError: a process was killed, or did not start.
     """
     workers = min(wish.parts, processes or os.cpu_count() or 1)
     if workers == 1:
         return _gathered((write_part(wish, folder, part) for part in range(wish.parts)), wish, done)
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        several = (wish,) * wish.parts, (folder,) * wish.parts, range(wish.parts)
-        return _gathered(pool.map(write_part, *several), wish, done)
+    try:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            several = (wish,) * wish.parts, (folder,) * wish.parts, range(wish.parts)
+            return _gathered(pool.map(write_part, *several), wish, done)
+    except BrokenProcessPool as error:
+        raise ProcessEndedError(
+            f"one of {workers} processes ended before it had written its part of the log: it was killed, most likely"
+            f" because memory ran out (each takes about {PROCESS_MB} MB), or did not start, as from a script on"
+            " standard input; a single process takes the least memory and starts no other"
+        ) from error
 
 
 def generate_on_spark(spark: SparkSession, wish: Wish, folder: Path) -> list[AlteredRow]:

@@ -37,9 +37,6 @@ _HISTORY_MAX = 12
 _PROMISES_MAX = 8
 
 
-_DOCUMENTATION = "https://github.com/OWNER/dlx/tree/main/docs"
-
-
 class Suppressed(msgspec.Struct, frozen=True):
     """A finding that the project does not want to be told, and why."""
 
@@ -117,19 +114,25 @@ def _counts(linted: Linted) -> str:
 
 
 def address(rule: LintRule) -> str:
-    """Return where the document of a rule is on the web."""
+    """Return where the document of a rule is: on the web, or in a checkout."""
     return f"{_documentation()}/how-to/lint.md#{rule.code}-{rule.name}".replace(rule.code, rule.code.lower())
+
+
+def _see(rule: LintRule) -> str:
+    """Return where to read on about a rule: its address on the web, or the command that prints its document."""
+    return address(rule) if is_url(_documentation()) else f"dlx lint --explain {rule.code}"
 
 
 @cache
 def _documentation() -> str:
-    """Return the address that the package was published with; that of the repository for a checkout."""
+    """Return the address that the package was published with; the folder of a checkout, whose owner nobody knows."""
     try:
         urls = metadata("dlx-simulator").get_all("Project-URL") or []
     except PackageNotFoundError:
         urls = []
     known: dict[str, str] = dict(url.split(", ", 1) for url in urls)
-    return known.get("Documentation", _DOCUMENTATION)
+    published = known.get("Documentation", "")
+    return published if published and "/OWNER/" not in published else "docs"
 
 
 def _text(reports: Sequence[Linted], several: bool) -> str:
@@ -218,7 +221,7 @@ def _told(alike: Sequence[Finding], place: str, *, see: bool) -> list[Text]:
         lines.append(Text(f"  this loses a message, and needs {finding.needs}:"))
         lines += [Text(f"    {step}") for step in [*steps[:_HISTORY_MAX], *more]]
     if see:
-        lines.append(Text(f"  see: {address(RULES[finding.code])}"))
+        lines.append(Text(f"  see: {_see(RULES[finding.code])}"))
     return [_visible(each) for each in lines] + [Text("")]
 
 
@@ -323,7 +326,7 @@ def _sarif_rule(rule: LintRule) -> dict[str, Any]:
         "shortDescription": {"text": rule.document.what},
         "fullDescription": {"text": f"{rule.document.what} {rule.document.why}"},
         "help": {"text": explained(rule)},
-        "helpUri": address(rule),
+        **({"helpUri": address(rule)} if is_url(_documentation()) else {}),
     }
 
 

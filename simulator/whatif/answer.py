@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from simulator.time_spans import span
 from simulator.whatif.causes import ChangeCause
 from simulator.whatif.outcomes import Ends
 
@@ -74,6 +75,7 @@ class Delay(msgspec.Struct, frozen=True):
 
     p50: float | None = None
     p95: float | None = None
+    max: float | None = None
 
 
 class Delays(msgspec.Struct, frozen=True):
@@ -122,6 +124,8 @@ class WhatIfAnswer(msgspec.Struct, kw_only=True):
     """The answer.
 
     Attributes:
+        question: in what the sides differ; ``sentence``: the same with the answer: what ends differently, and in
+            what time.
         messages: all messages of the log; ``reproduced``: those of which the first run gives what the log shows.
             Only these are compared.
         before, after: where their copies ended.
@@ -138,6 +142,8 @@ class WhatIfAnswer(msgspec.Struct, kw_only=True):
         unchecked: what was not checked, in sentences.
     """
 
+    question: str
+    sentence: str = ""
     messages: int
     reproduced: int
     before: Totals
@@ -187,12 +193,9 @@ class Sentence(NamedTuple):
 
 
 def headline(answer: WhatIfAnswer) -> list[Sentence]:
-    """Return what changes: losses first, then what is saved, then all that ends differently."""
-    found = []
-    if answer.losing:
-        found.append(Sentence(f"{_messages(answer.losing)} would lose copies that they did not lose", "bad"))
-    if answer.saved:
-        found.append(Sentence(f"{_messages(answer.saved)} would lose fewer copies", "good"))
+    """Return question and answer in one sentence, then what is undecided, then how many end differently."""
+    mood: Mood = "bad" if answer.losing else "open" if answer.changed and not answer.saved else "good"
+    found = [Sentence(answer.sentence, mood if answer.reproduced else "open")]
     if answer.undecided:
         found.append(Sentence(_undecided(answer), "bad" if answer.undecided_losing else "open"))
     all_of_them = f"{answer.changed:,} of {_messages(answer.reproduced)} would end differently"
@@ -244,6 +247,44 @@ def ends_of(answer: WhatIfAnswer) -> Iterator[tuple[str, int, int]]:
         counts: tuple[dict[str, int], dict[str, int]] = getattr(one, name), getattr(other, name)
         for queue in {**counts[0], **counts[1]}:
             yield f"{words} '{queue}'", counts[0].get(queue, 0), counts[1].get(queue, 0)
+
+
+def in_one_sentence(answer: WhatIfAnswer, ends: Iterable[str]) -> str:
+    """Return question and answer. ``ends`` say what ends differently."""
+    if not answer.reproduced:
+        why = (
+            f"the original settings reproduce none of {_messages(answer.messages)}" if answer.messages else "no message"
+        )
+        return f"{answer.question}: no answer ({why})"
+    parts = [*ends] or ["the same ends"]
+    parts += _times(answer.delay_ms)
+    if answer.undecided:
+        parts.append(f"{_messages(answer.undecided)} may end in another way")
+    if left_out := answer.messages - answer.reproduced:
+        parts.append(f"{left_out:,} of {_messages(answer.messages)} are left out")
+    return f"{answer.question}: {'; '.join(parts)}"
+
+
+_SHARES = {"p95": "95 % take up to", "p50": "half take up to", "max": "the slowest takes"}
+
+
+def _times(delays: Delays) -> list[str]:
+    """Say how long messages take, by the share of which that differs most; by the slowest only if all others agree."""
+    before, after = delays.before, delays.after
+    if before.max is None or after.max is None:
+        return []
+    both = {name: (_rounded(getattr(before, name)), _rounded(getattr(after, name))) for name in _SHARES}
+    if all(was == now for was, now in both.values()):
+        return ["as fast as before"]
+    usual = [name for name in ("p95", "p50") if both[name][0] != both[name][1]]
+    share = max(usual, key=lambda name: (max(both[name]) + 1) / (min(both[name]) + 1), default="max")
+    was, now = (span(1_000 * ms) for ms in both[share])
+    return [f"{_SHARES[share]} {now} instead of {was}"]
+
+
+def _rounded(ms: float) -> int:
+    """Return milliseconds, of which people read three digits."""
+    return int(float(f"{ms:.3g}"))
 
 
 def _messages(count: int) -> str:

@@ -26,7 +26,7 @@ from simulator.analysis.slices import sent_on_from
 from simulator.definitions import DefinitionsError
 from simulator.whatif.both_sides import ComparedMessage, Playbacks
 from simulator.whatif.coupling import message_of
-from simulator.whatif.differences import SideDifference, differences, taken_back
+from simulator.whatif.differences import SideDifference, differences, question, taken_back
 from simulator.whatif.outcomes import Ends
 from simulator.whatif.playback import in_order
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
@@ -46,10 +46,11 @@ class ChangeCause(msgspec.Struct, frozen=True, rename={"what": "behaviour or set
 
 
 class Causes(NamedTuple):
-    """The causes, most messages first, and what was not looked at, in sentences."""
+    """The causes, most messages first, what was not looked at, in sentences, and in what the sides differ, in words."""
 
     found: tuple[ChangeCause, ...]
     unchecked: tuple[str, ...]
+    question: str
 
 
 class Part(NamedTuple):
@@ -72,7 +73,8 @@ class Part(NamedTuple):
 
 def find_causes(playbacks: Playbacks, parts: Iterable[Part]) -> Causes:
     """Return what makes messages end differently."""
-    found = differences(playbacks.before.side, playbacks.after.side)
+    sides = playbacks.before.side, playbacks.after.side
+    found = differences(*sides)
     counted: Counter[str] = Counter()
     unchecked = []
     for part in parts:
@@ -86,7 +88,8 @@ def find_causes(playbacks: Playbacks, parts: Iterable[Part]) -> Causes:
         else:
             counted += _of_part(part, playbacks, found)
     causes = sorted(counted.items(), key=lambda cause: (-cause[1], cause[0]))
-    return Causes(tuple(ChangeCause(what, messages) for what, messages in causes), tuple(unchecked))
+    shown = tuple(ChangeCause(what, messages) for what, messages in causes)
+    return Causes(shown, tuple(unchecked), question(*sides, found))
 
 
 def _of_part(part: Part, playbacks: Playbacks, found: Sequence[SideDifference]) -> Counter[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -19,6 +19,8 @@ from simulator.whatif.playback_broker import QueueRef
 _TABLES = {"queues": "arguments", "policies": "definition", "exchanges": "arguments"}
 _DECIDING = ("vhosts", "parameters", "policies", "queues", "exchanges", "bindings")
 _MISSING = object()
+NAMED_MAX = 12
+"""Changes that a question names."""
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -33,6 +35,7 @@ class SideDifference(msgspec.Struct, frozen=True):
 
     Attributes:
         what: it, as a person would name it: a setting, an object, or a row of the release table.
+        short: the same of a setting, as ``--set`` names it: ``jobs.x-message-ttl 5000 → 60000``; else as ``what``.
         behaviour: the row; empty for what definitions say.
         section, key, field: where definitions say it: the object, and one of its settings or nothing for all of it.
     """
@@ -42,6 +45,7 @@ class SideDifference(msgspec.Struct, frozen=True):
     section: str = ""
     key: bytes = b""
     field: str = ""
+    short: str = ""
 
 
 def differences(one: Side, other: Side) -> list[SideDifference]:
@@ -93,18 +97,39 @@ def _in_section(one: Side, other: Side, section: str) -> Iterator[SideDifference
         had, has = (each.get(table) or {} for each in (mine, theirs))
         for field in {**had, **has}:
             if had.get(field, _MISSING) != has.get(field, _MISSING):
-                what = f"{field} of {_describe(section, mine)}: {_shown(had, field)} → {_shown(has, field)}"
-                yield SideDifference(what, section=section, key=key, field=field)
+                change = f"{_shown(had, field)} → {_shown(has, field)}"
+                kind = "" if section == "queues" else f"{_kind(section)} "
+                yield SideDifference(
+                    f"{field} of {_describe(section, mine)}: {change}",
+                    section=section,
+                    key=key,
+                    field=field,
+                    short=f"{kind}{mine.get('name')}.{field} {change}",
+                )
+
+
+def question(one: Side, other: Side, found: Iterable[SideDifference]) -> str:
+    """Return what is asked in some words: ``4.3 instead of 3.13, jobs.x-message-ttl 5000 → 60000``.
+
+    ``found`` are the differences of the sides.
+    """
+    named = list(dict.fromkeys(each.short or each.what for each in found if not each.behaviour))
+    rest = [f"{len(named) - NAMED_MAX} more changes"] if len(named) > NAMED_MAX else []
+    releases = [f"{other.release.name} instead of {one.release.name}"] if one.release != other.release else []
+    return ", ".join([*releases, *named[:NAMED_MAX], *rest]) or "the same settings"
 
 
 def _describe(section: str, item: dict[str, Any]) -> str:
-    kind = {"policies": "policy", "queues": "queue", "exchanges": "exchange", "bindings": "binding"}.get(section)
     if section == "bindings":
         source = item.get("source") or "the default exchange"
         return f"binding of '{item.get('destination')}' to '{source}' with '{item.get('routing_key', '')}'"
     if section == "parameters":
         return f"{str(item.get('component', 'parameter')).replace('_', ' ')} '{item.get('name')}'"
-    return f"{kind or section} '{item.get('name')}'"
+    return f"{_kind(section)} '{item.get('name')}'"
+
+
+def _kind(section: str) -> str:
+    return {"policies": "policy", "queues": "queue", "exchanges": "exchange"}.get(section, section)
 
 
 def _shown(table: dict[str, Any], field: str) -> str:

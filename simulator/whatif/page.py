@@ -53,15 +53,14 @@ def fragment(answer: WhatIfAnswer) -> str:
 
 
 def _headline(answer: WhatIfAnswer, names: tuple[str, str]) -> Html:
-    *parts, title = headline(answer)
-    mood = parts[0].mood if parts else title.mood
+    title, *parts = headline(answer)
     return element(
         "section",
         element("p", f"{names[0]}, against {names[1]}", class_="muted"),
         element("h1", title.text),
-        element("ul", *(element("li", part.text) for part in parts)) if parts else "",
+        element("ul", *(element("li", part.text) for part in parts)),
         id="verdict",
-        class_="" if mood == "bad" else mood,
+        class_="" if title.mood == "bad" else title.mood,
     )
 
 

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from simulator.markup import plural
 from simulator.replay.results.late_rows import lateness_by, misfits_of, waited_in
 from simulator.replay.rows.tables import Table
-from simulator.whatif.answer import Delay, Delays, OutcomeChange, Represented, Totals, WhatIfAnswer
+from simulator.whatif.answer import Delay, Delays, OutcomeChange, Represented, Totals, WhatIfAnswer, in_one_sentence
 from simulator.whatif.both_sides import ComparedMessage, Playbacks
 from simulator.whatif.causes import WAYS_MAX, Causes, ChangeCause, Part
 from simulator.whatif.correlates import VALUES_MAX, Correlates
@@ -170,9 +171,12 @@ class Tally:
         self.marks.merge(other.marks)
         self._marks_of_changed.merge(other._marks_of_changed)
 
-    def answer(self, causes: Iterable[ChangeCause] = (), unchecked: Iterable[str] = ()) -> WhatIfAnswer:
-        """Return the answer."""
-        return WhatIfAnswer(
+    def answer(
+        self, question: str = "the same settings", causes: Iterable[ChangeCause] = (), unchecked: Iterable[str] = ()
+    ) -> WhatIfAnswer:
+        """Return the answer to the question."""
+        found = WhatIfAnswer(
+            question=question,
             messages=self.messages,
             reproduced=self.reproduced,
             before=Totals.of(self.ends[0]).in_order(),
@@ -190,6 +194,19 @@ class Tally:
             outcomes=_frequent_first({_describe(*each): number for each, number in self._outcomes.items()}),
             unchecked=tuple(unchecked),
         )
+        found.sentence = in_one_sentence(found, self._ends_told())
+        return found
+
+    def _ends_told(self) -> Iterator[str]:
+        """Say how many messages end differently, and how: losses first."""
+        together: dict[tuple[int, str], Counter[tuple[str, str]]] = {}
+        for way, (messages, _) in self.ways.items():
+            pairs = together.setdefault(_kind_of_change(way), Counter())
+            pairs[told(way.before), told(way.after)] += messages
+        for (_, words), pairs in sorted(together.items()):
+            ((was, now), _), *more = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
+            such = "such as " if more else ""
+            yield f"{plural(pairs.total(), 'message')} {words} ({such}{now} instead of {was})"
 
     def frequent_ways(self) -> list[tuple[int, Transition, Named]]:
         """Return how many messages change in each way, the most frequent first, and one of them."""
@@ -246,6 +263,17 @@ class Tally:
         return ranked[:REPRESENTED_MAX]
 
 
+def _kind_of_change(way: Transition) -> tuple[int, str]:
+    """Return how a message ends differently, in words, and how bad that is: 0 is the worst."""
+    before, after = way.before, way.after
+    if after.lost_copies > before.lost_copies:
+        whole = not before.lost_copies and not (after.acknowledged or after.waiting or after.endless)
+        return 0, "would be lost that were not" if whole else "would lose copies that they did not lose"
+    if after.lost_copies < before.lost_copies:
+        return 1, "would lose fewer copies"
+    return 2, "would end elsewhere"
+
+
 def _first(most: int, some: Iterable[Any], others: Iterable[Any]) -> list[Any]:
     return sorted({*some, *others})[:most]
 
@@ -255,7 +283,7 @@ def _frequent_first(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _delay(took_ms: Counter[int]) -> Delay:
-    return Delay(_percentile(took_ms, 50), _percentile(took_ms, 95)) if took_ms else Delay()
+    return Delay(*(_percentile(took_ms, percent) for percent in (50, 95, 100))) if took_ms else Delay()
 
 
 def _percentile(counts: Counter[int], percent: int) -> int:
@@ -288,7 +316,7 @@ def conclusion(tally: Tally, causes: Causes, playbacks: Playbacks, captured: Cap
         *hidden_ends(tally.ended, playbacks.before.flows, playbacks.log.consumed | captured.left_queues),
         *_late_rows(tally, captured),
     )
-    return tally.answer(causes.found, unchecked)
+    return tally.answer(causes.question, causes.found, unchecked)
 
 
 def _late_rows(tally: Tally, captured: Captured[Table]) -> Iterator[str]:

@@ -30,11 +30,18 @@ def page(chromium: Chrome, report: Path) -> Iterator[Chrome]:
     chromium.get_log("performance")
     chromium.get_log("browser")
     chromium.get(report.as_uri())
+    WebDriverWait(chromium, 20, 0.05).until(drawn)
     yield chromium
     assert chromium.get_log("browser") == []
     messages = (json.loads(entry["message"])["message"] for entry in chromium.get_log("performance"))
     requested = {each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"}
     assert {url for url in requested if not url.startswith(("file:", "data:", "blob:"))} == set()
+
+
+def drawn(page: Chrome) -> bool:
+    return page.execute_script(
+        "return 'drawn' in document.documentElement.dataset && !!document.querySelector('svg.main-svg')"
+    )
 
 
 def life(page: Chrome) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from simulator.analysis.lint.rule import RULES
 from simulator.cli.main import main
+from simulator.lint_reports import formats
 
 Capture = pytest.CaptureFixture[str]
 
@@ -456,7 +457,11 @@ def test_wrong_choices_are_64(args: tuple[str, ...], problem: str, capsys: Captu
     assert problem in failing(capsys, 64, CLEAN, *args)
 
 
-def test_each_rule_has_an_address_where_its_document_is(capsys: Capture) -> None:
+PUBLISHED = "https://github.com/somebody/dlx/tree/main/docs"
+
+
+def test_each_rule_has_an_address_where_its_document_is(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "_documentation", lambda: PUBLISHED)
     documented = Path("docs/how-to/lint.md").read_text(encoding="utf-8")
     anchors = {
         line.removeprefix("### ").lower().replace(" ", "-") for line in documented.splitlines() if "### " in line
@@ -466,6 +471,16 @@ def test_each_rule_has_an_address_where_its_document_is(capsys: Capture) -> None
     assert {each.partition("/docs/how-to/lint.md#")[2] for each in addresses} <= anchors
     assert f"  see: {addresses[0]}" in lint(capsys, ERROR)
     assert addresses[0] in lint(capsys, "--explain", "DLX001")
+
+
+def test_a_checkout_whose_owner_nobody_knows_names_the_command_that_explains_and_its_own_document(
+    capsys: Capture,
+) -> None:
+    assert "  see: dlx lint --explain DLX" in lint(capsys, ERROR)
+    assert "OWNER" not in lint(capsys, ERROR, "--format", "sarif")
+    file, _, anchor = lint(capsys, "--explain", "DLX001").split()[-1].partition("#")
+    assert file == "docs/how-to/lint.md"
+    assert anchor.startswith("dlx001-")
 
 
 # dlx.toml

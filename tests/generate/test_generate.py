@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +130,35 @@ def test_definitions_through_which_nothing_goes(capsys: pytest.CaptureFixture[st
     assert code == 65
     assert "no message gets anywhere in virtual host '/'" in said
     assert not (tmp_path / "out").exists()
+
+
+def kill_itself(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_killed_is_told_with_what_to_do(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "PART_ROWS", 100)
+    monkeypatch.setattr(log_module, "write_part", kill_itself)
+    wanted = ("--definitions", EXPORT, "--events", 200, "--processes", 2, "--out", tmp_path / "out")
+    code, _, said = run(capsys, *wanted)
+    assert code == 69
+    assert "one of 2 processes ended before it had written its part of the log: it was killed, most likely" in said
+    assert said.endswith("--processes 1\n")
+    assert "bug" not in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_script_on_standard_input_writes_a_log_in_one_process(tmp_path: Path) -> None:
+    wanted = ["--definitions", str(EXPORT), "--events", "200", "--processes", "1", "--out", str(tmp_path / "out")]
+    script = (
+        "import sys\nfrom simulator.cli.main import main\nfrom simulator.generate import log\nlog.PART_ROWS = 100\n"
+        f"sys.exit(main(['generate', *{wanted}]))"
+    )
+    done = subprocess.run([sys.executable, "-"], input=script, text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(rows(tmp_path / "out")) == 200
 
 
 @pytest.mark.spark

@@ -1,6 +1,28 @@
 // Draws the figures of the report and the group of queues that is picked, and finds messages.
-(() => {
-  const figures = JSON.parse(document.getElementById("figures").textContent);
+(async () => {
+  // Figures and plotly are compressed, in base 85: five characters are four bytes.
+  const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
+  const bytesOf = (text) => {
+    const digits = new Uint8Array(128);
+    for (let digit = 0; digit < 85; digit++) digits[DIGITS.charCodeAt(digit)] = digit;
+    const rest = (5 - (text.length % 5)) % 5;
+    const padded = text + "~".repeat(rest);
+    const bytes = new DataView(new ArrayBuffer((padded.length / 5) * 4));
+    for (let at = 0; at < padded.length; at += 5) {
+      let word = 0;
+      for (let place = at; place < at + 5; place++) word = word * 85 + digits[padded.charCodeAt(place)];
+      bytes.setUint32((at / 5) * 4, word);
+    }
+    return new Uint8Array(bytes.buffer, 0, bytes.byteLength - rest);
+  };
+  const unpacked = (id) => {
+    const packed = new Blob([bytesOf(document.getElementById(id).textContent)]);
+    return new Response(packed.stream().pipeThrough(new DecompressionStream("deflate"))).text();
+  };
+  const figures = JSON.parse(await unpacked("figures"));
+  const plotly = document.createElement("script");
+  plotly.textContent = await unpacked("plotly");
+  document.head.append(plotly);
   const draw = (place, figure, config) =>
     Plotly.react(place, figure.data, figure.layout, { displayModeBar: false, responsive: false, ...config });
 
@@ -22,6 +44,7 @@
   };
   for (const button of buttons) button.addEventListener("click", () => pick(button));
   if (buttons.length) pick(buttons[0]);
+  document.documentElement.dataset.drawn = "";
 
   // Messages
 

@@ -463,7 +463,7 @@ def _named(vhost: str, name: str, several: bool) -> str:
 # Writes the section on what may be behind the deliveries that are not as predicted, each with the rows around it.
 
 
-REPAIRS_SHOWN = 40
+REPAIRS_SHOWN = 20
 
 
 def repairs_section(repairs: Repairs) -> Html:
