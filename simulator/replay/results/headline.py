@@ -14,6 +14,7 @@ from simulator.replay.results.counters import Balance
 from simulator.replay.results.summary import Summary
 from simulator.replay.rows.assumptions import LateStretch
 from simulator.replay.rows.verdict_words import What
+from simulator.time_spans import span
 
 _LACKING: dict[What, str] = {
     "queue": "the definitions lack the queue, or one that the message died in",
@@ -109,6 +110,24 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
         found.append(_not_checked(what, count))
     if summary.broken_lines:
         found.append(f"{_number(summary.broken_lines, 'line', 'lines')} of the log could not be read")
+    if summary.undelivered:
+        found.append(
+            f"{_number(summary.undelivered, 'message', 'messages')} came back from a consumer, or"
+            f" {'was' if summary.undelivered == 1 else 'were'} acknowledged, without a delivery: rows of the log are"
+            " missing"
+        )
+    if summary.twice:
+        found.append(f"{_number(summary.twice, 'row stands', 'rows stand')} twice in the log: each counts once")
+    if summary.behind_us:
+        found.append(
+            f"Rows of the log are out of order, by up to {span(summary.behind_us)}: they were replayed in the order of"
+            " their times"
+        )
+    found += [
+        f"{_number(rows, 'row', 'rows')} of virtual host '{vhost}' {'is' if rows == 1 else 'are'} left out:"
+        " the definitions are not of it"
+        for vhost, rows in summary.left_out.items()
+    ]
     return found
 
 
@@ -122,6 +141,9 @@ def _late(stretch: LateStretch) -> str:
 def _not_checked(what: What, count: int) -> str:
     if what == "shared-rows":
         return f"{_number(count, 'row', 'rows')} of one moment may be in two of the logs"
+    if what == "rejection":
+        showed = _number(count, "delivery shows", "deliveries show")
+        return f"{showed} a rejection, and the log does not have the delivery before it: rows of the log are missing"
     if what in _LACKING:
         return f"{_number(count, 'delivery was', 'deliveries were')} not checked: {_LACKING[what]}"
     rows = ("row", "rows") if what == "routing" else ("delivery", "deliveries")  # publishes are routed, too

@@ -85,6 +85,16 @@ _HOPS = """
     WHERE step >= 0"""
 
 
+_UNDELIVERED = f"""
+    SELECT coalesce(sum(settled - delivered), 0) AS undelivered
+    FROM (
+        SELECT count_if(event = '{Event.DELIVERED.value}') AS delivered,
+            count_if(event NOT IN ('{Event.PUBLISHED.value}', '{Event.DELIVERED.value}')) AS settled
+        FROM {{replayed}} GROUP BY vhost, message, queue
+    )
+    WHERE settled > delivered"""
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The totals of a replay.
 
@@ -103,6 +113,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         late: when rows were written late, and by how much.
         untested: the settings in force that the log did not put to the test, by queue; ``None``: nobody looked.
         untested_more: how many there are in further queues.
+        left_out: how many rows there are of virtual hosts that the definitions are not of, by virtual host.
+        twice: how many rows stood in the log twice, and count once.
+        undelivered: how many acknowledgements, rejections and returns there are without a delivery before.
+        behind_us: how long before an earlier row of its log a row was written, if that is above the tolerance;
+            microseconds.
     """
 
     messages: int
@@ -122,6 +137,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     untested: dict[str, tuple[str, ...]] | None = None
     untested_more: int = 0
     late: tuple[LateStretch, ...] = ()
+    left_out: dict[str, int] = {}
+    twice: int = 0
+    undelivered: int = 0
+    behind_us: int = 0
 
     @property
     def explained(self) -> bool:
@@ -256,6 +275,8 @@ def summarize(
     if any(part["ended"] for part in parts):
         until_us = max(part["until_us"] for part in parts)
         lost, may_be_lost = _lost(replayed, assumptions.traced_until_us(until_us))
+    settled = any(part["event"] not in (Event.PUBLISHED, Event.DELIVERED) for part in parts)
+    undelivered = rows(_UNDELIVERED, replayed=replayed)[0]["undelivered"] if settled else 0
     return Summary(
         messages=sum(part["messages"] or 0 for part in parts),
         deliveries=sum(verdicts.values()),
@@ -263,6 +284,7 @@ def summarize(
         broken_lines=broken_lines,
         lost=lost,
         may_be_lost=may_be_lost,
+        undelivered=int(undelivered),
         overfull=overfull,
         unfilled=unfilled,
         untested=untested.by_queue,
@@ -272,7 +294,10 @@ def summarize(
             part["rows"] for part in parts if part["event"] == Event.PUBLISHED and part["verdict"] == "differ"
         ),
         unchecked={what: unchecked[what] for what in MEANINGS if unchecked[what]},
-        **{name: verdicts[name] for name in VERDICTS},
+        agree=verdicts["agree"],
+        differ=verdicts["differ"],
+        ambiguous=verdicts["ambiguous"],
+        unexplained=verdicts["unexplained"],
     )
 
 
