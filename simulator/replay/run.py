@@ -86,7 +86,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     def as_json(self) -> bytes:
         """Return the totals as JSON."""
         document = msgspec.to_builtins(self.summary)
-        for name in ("late", "left_out", "twice", "undelivered", "behind_us"):
+        for name in ("late", "left_out", "twice", "undelivered", "tolerance_ms", "behind_us"):
             if not document[name]:
                 del document[name]
         document["coverage"] = self.coverage

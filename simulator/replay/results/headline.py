@@ -74,6 +74,11 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
         f" which {each.limit} rules out"
         for each in summary.overfull
     ]
+    if summary.tolerance_ms:
+        found.append(
+            "Only times are wrong, by little, and all in one direction: either rows were written late, as on a busy"
+            f" machine, and --tolerance-ms {summary.tolerance_ms} allows for that, or a TTL of the definitions is wrong"
+        )
     found += [
         f"{_number(each.deaths, 'message', 'messages')} died of {each.limit} in queue '{each.queue}',"
         f" where the messages of the log allow {each.most:,}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -85,6 +86,13 @@ _HOPS = """
     WHERE step >= 0"""
 
 
+SMALL_US = 5_000_000
+"""How far off times may be for a tracer on a busy machine to be likely."""
+_BY_TIME = f"""
+    SELECT count(*) AS deliveries, count(DISTINCT misfit.kind) AS kinds, max(misfit.by_us) AS by_us
+    FROM {{replayed}}
+    WHERE event = '{Event.DELIVERED.value}' AND verdict IN ('differ', 'unexplained')
+        AND misfit.kind IN ('early', 'late')"""
 _UNDELIVERED = f"""
     SELECT coalesce(sum(settled - delivered), 0) AS undelivered
     FROM (
@@ -116,6 +124,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         left_out: how many rows there are of virtual hosts that the definitions are not of, by virtual host.
         twice: how many rows stood in the log twice, and count once.
         undelivered: how many acknowledgements, rejections and returns there are without a delivery before.
+        tolerance_ms: the tolerance with which all deliveries would be as predicted, where all that are not are off by
+            little, and in one direction.
         behind_us: how long before an earlier row of its log a row was written, if that is above the tolerance;
             microseconds.
     """
@@ -140,6 +150,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     left_out: dict[str, int] = {}
     twice: int = 0
     undelivered: int = 0
+    tolerance_ms: int = 0
     behind_us: int = 0
 
     @property
@@ -285,6 +296,7 @@ def summarize(
         lost=lost,
         may_be_lost=may_be_lost,
         undelivered=int(undelivered),
+        tolerance_ms=_tolerance_ms(replayed, verdicts["differ"] + verdicts["unexplained"], assumptions),
         overfull=overfull,
         unfilled=unfilled,
         untested=untested.by_queue,
@@ -299,6 +311,16 @@ def summarize(
         ambiguous=verdicts["ambiguous"],
         unexplained=verdicts["unexplained"],
     )
+
+
+def _tolerance_ms(replayed: Table, wrong: int, assumptions: Assumptions) -> int:
+    """Return the tolerance that would take all wrong deliveries, as ``Summary.tolerance_ms``; 0 if there is none."""
+    if not wrong:
+        return 0
+    (by_time,) = rows(_BY_TIME, replayed=replayed)
+    if by_time["deliveries"] < wrong or by_time["kinds"] > 1 or by_time["by_us"] > SMALL_US:
+        return 0
+    return 100 * math.ceil((assumptions.tolerance_us + int(by_time["by_us"])) / 100_000)
 
 
 def _lost(replayed: Table, until_us: int) -> tuple[int, int]:
