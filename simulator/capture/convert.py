@@ -13,6 +13,7 @@ import msgspec
 
 from simulator.capture.capture_errors import Broken, CaptureError, NothingReadable
 from simulator.capture.read import open_log
+from simulator.capture.schema import without_bodies
 from simulator.capture.sources import names_of
 from simulator.files import beside
 
@@ -41,6 +42,7 @@ def convert(
     out_parquet: str | os.PathLike[str],
     *,
     progress: Progress | None = None,
+    bodies: bool = True,
 ) -> ConversionReport:
     """Convert logs into one Parquet capture, row by row in the order given.
 
@@ -51,6 +53,7 @@ def convert(
         paths: the logs.
         out_parquet: the capture to write, whole or not at all.
         progress: called after every batch with the path of the log and its rows so far.
+        bodies: whether the capture has the payloads; a broken record is kept as it is.
 
     Raises:
         CaptureError: a log cannot be opened or is no log, a Parquet file is damaged, or no log has a
@@ -70,7 +73,7 @@ def convert(
             rows, broken = writer.rows, rejects.count
             try:
                 for batch in open_log(path, on_broken=rejects.add, file=name):
-                    writer.write(batch)
+                    writer.write(batch if bodies else without_bodies(batch))
                     if progress:
                         progress(os.fspath(path), writer.rows - rows)
             except NothingReadable as error:

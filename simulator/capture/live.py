@@ -61,6 +61,7 @@ def capture(
     management_url: str | None = None,
     metrics_urls: Sequence[str] = (),
     tls: TLS = TLS(),  # noqa: B008  immutable
+    bodies: bool = True,
     on_ready: Callable[[], None] = lambda: None,
     on_row: Callable[[int], None] = lambda rows: None,
     on_idle: Callable[[float], None] = lambda seconds: None,
@@ -76,7 +77,8 @@ def capture(
     it, and written beside the capture (``simulator.capture.counters``). ``tls`` has certificates for
     all these URLs. What a URL leaves out is found by ``simulator.capture.access``; a management URL
     without a user has that of ``url``, and metrics without one are read by nobody in particular.
-    When the connection is lost, what came before is kept, and the report says so.
+    When the connection is lost, what came before is kept, and the report says so. Without ``bodies``, no payload
+    is written.
 
     Raises:
         AccessError: a URL leaves out what is not found, or a file with a password or certificate cannot be used.
@@ -102,7 +104,7 @@ def capture(
             ):  # fmt: skip
                 seen += 1
                 on_row(seen)
-                yield observation
+                yield observation if bodies else msgspec.structs.replace(observation, payload=b"")
         except CaptureUnavailable as error:
             if not seen:
                 raise

@@ -116,6 +116,14 @@ def to_batch(rows: list[Observation]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def without_bodies(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch of ``SCHEMA`` with empty payloads."""
+    import pyarrow as pa
+
+    at = batch.schema.get_field_index("payload")
+    return batch.set_column(at, batch.schema.field(at), pa.array([b""] * batch.num_rows, pa.binary()))
+
+
 def to_batches(rows: Iterable[Observation]) -> Iterator[pa.RecordBatch]:
     """Pack a stream of rows into batches, bounded in rows and in payload bytes."""
     held: list[Observation] = []

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from simulator.capture.live import CaptureReport
 
 _HINT_AFTER_SECONDS = 5
+_no_bodies = click.option(
+    "--no-bodies",
+    is_flag=True,
+    help="Write no payload. Everything else is kept, also headers. Messages without message_id keep the hash that tells"
+    " them apart.",
+)
 
 
 class _LogOrSource(click.ParamType):  # type: ignore[type-arg]  # which takes an argument from click 8.4 on
@@ -82,6 +88,7 @@ class _LogOrSource(click.ParamType):  # type: ignore[type-arg]  # which takes an
     metavar="URL",
     help="Metrics of a node (http://HOST:15692/metrics) whose counters to keep beside OUT; repeatable: once a node.",
 )
+@_no_bodies
 @server_options
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def capture(
@@ -94,6 +101,7 @@ def capture(
     idle: float | None,
     management_url: str | None,
     metrics_urls: tuple[str, ...],
+    no_bodies: bool,
     as_json: bool,
 ) -> None:
     """Record the firehose of a running RabbitMQ into a Parquet file until you press Ctrl-C or a limit is reached.
@@ -138,6 +146,7 @@ def capture(
             management_url=management_url,
             metrics_urls=metrics_urls,
             tls=given_tls(),
+            bodies=not no_bodies,
             on_row=on_row,
             on_idle=on_idle,
             on_broken=lambda broken: click.echo(f"message {broken.line}: {broken.reason}", err=True),
@@ -177,12 +186,15 @@ def capture(
     is_eager=True,
     help="LOG is a SOURCE, as dlx lint takes it: write its topology in this form, to OUT or standard output.",
 )
+@_no_bodies
 @server_options
-def convert(logs: tuple[Any, ...], out: Path | None, as_json: bool, redact: bool, form: str | None) -> None:
+def convert(
+    logs: tuple[Any, ...], out: Path | None, as_json: bool, redact: bool, form: str | None, no_bodies: bool
+) -> None:
     """Convert logs of RabbitMQ's tracing plugin into one Parquet file.
 
     LOG is a JSON or text log, plain or gzip-compressed, or a capture in Parquet.
-    Records that cannot be read are written to OUT.rejected.jsonl with the reasons.
+    Records that cannot be read are written as they are to OUT.rejected.jsonl with the reasons, also with --no-bodies.
 
     With --redact, LOG is one SOURCE: a definitions file, a file or folder that describes a topology, `-` for
     standard input, or the management URL of a running server. OUT has its definitions as JSON, to commit or to share.
@@ -190,6 +202,8 @@ def convert(logs: tuple[Any, ...], out: Path | None, as_json: bool, redact: bool
     With --to, LOG is one SOURCE: a definitions file, a file or folder that describes a topology, `-` for
     standard input, or the management URL of a running server. What the form cannot say is a note.
     """
+    if no_bodies and (redact or form is not None):
+        raise click.UsageError(f"--no-bodies: for logs, not with {'--to' if form is not None else '--redact'}")
     if form is not None:
         _convert_topology(logs, form, out, redact)
         return
@@ -199,7 +213,9 @@ def convert(logs: tuple[Any, ...], out: Path | None, as_json: bool, redact: bool
         _redact(logs, out)
         return
     with progress("converting") as show, _exit_codes():
-        report = captures.convert(logs, out, progress=lambda log, rows: show(f"converting {log}", rows))
+        report = captures.convert(
+            logs, out, progress=lambda log, rows: show(f"converting {log}", rows), bodies=not no_bodies
+        )
     if as_json:
         click.echo(msgspec.json.encode({"out": str(out), **msgspec.structs.asdict(report)}).decode())
     else:

@@ -270,7 +270,7 @@ def _life_in_log(log: Path, definitions_path: Path, message: str, given: str | N
         definitions, rules = read_noted(definitions_path, given, [log])
         must_exist([log])
         with workplace(None) as work, progress("reading the log") as show:
-            prepared = prepared_logs([log], work, show)
+            prepared = prepared_logs([log], work, show, definitions)
             with local_engine(work) as engine:
                 return seen_life(engine.read(prepared.captures), definitions, message, rules)
     except (CaptureError, DefinitionsError) as error:

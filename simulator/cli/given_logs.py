@@ -94,14 +94,14 @@ def must_exist(logs: Sequence[Path]) -> None:
             raise DataError(f"{log}: no such file" if not log.exists() else f"{log}: not a file")
 
 
-def prepared_logs(logs: Sequence[Path], work: Path, show: Show) -> Prepared:
+def prepared_logs(logs: Sequence[Path], work: Path, show: Show, definitions: Definitions | None = None) -> Prepared:
     """Prepare logs for a replay in ``work``; notes on standard error name their broken records.
 
     Raises ``CaptureError`` for a log that cannot be used.
     """
     from simulator.replay.run import prepare
 
-    prepared = prepare(logs, work, show)
+    prepared = prepare(logs, work, show, definitions)
     for line in prepared.rejected:
         click.echo(f"broken: {line}", err=True)
     return prepared

@@ -248,7 +248,7 @@ def _replayed(
         counters = None if counters_path is None else read_counters(counters_path)
         must_exist(logs)
         with workplace(out) as work, progress("reading the logs") as show:
-            prepared = prepared_logs(logs, work, show)
+            prepared = prepared_logs(logs, work, show, definitions)
 
             def job(engine: Engine[Rows]) -> ReplayResult:
                 return run_replay(

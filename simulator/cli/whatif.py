@@ -152,7 +152,7 @@ def _asked(
         before, after = side_of(definitions, rules), side_of(_with(other, settings, against), against)
         must_exist((*logs, *left))
         with workplace(out) as work, progress("reading the logs") as show:
-            log = prepared_logs(logs, work, show)
+            log = prepared_logs(logs, work, show, definitions)
             (work / "left").mkdir()
             held = prepared_logs(left, work / "left", show).captures if left else ()
             chosen: Unseen = "repeat" if unseen == "repeat" else "ack"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +15,7 @@ import msgspec
 import pyarrow.parquet as pq
 
 from dlx.releases import release
+from dlx.topology import QUORUM
 from simulator.capture import CaptureError, FileReport, convert, read_capture
 from simulator.capture.counters import CounterReadings
 from simulator.capture.parquet import MAGIC
@@ -35,9 +37,10 @@ from simulator.replay.results.summary import (
     unchecked_findings,
 )
 from simulator.replay.results.untested import untested_settings
-from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, lost_rows
-from simulator.replay.rows.tables import Table, check_no_copies
-from simulator.replay.rows.topologies import topologies
+from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NO_LOST_ROWS, Assumptions, lost_rows
+from simulator.replay.rows.damage import Place, overview, without
+from simulator.replay.rows.tables import Table, check_no_copies, select, text
+from simulator.replay.rows.topologies import left_out, topologies
 from simulator.replay.rows.verdict_words import What
 
 Progress = Callable[[str, int, int | None], None]
@@ -84,7 +87,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     def as_json(self) -> bytes:
         """Return the totals as JSON."""
         document = msgspec.to_builtins(self.summary)
-        for name in ("late", "holding"):
+        for name in ("late", "left_out", "twice", "undelivered", "tolerance_ms", "behind_us", "holding"):
             if not document[name]:
                 del document[name]
         if self.lost:
@@ -100,13 +103,21 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """Logs that were found readable: captures to scan, how much is in each file, and the rejected records.
 
-    ``shared``: how many rows two of them have alike.
+    Attributes:
+        captures: they have each row once.
+        shared: how many rows two of them have alike.
+        places: how many rows there are of each virtual host and queue.
+        twice: how many rows stood in a log twice.
+        behind_us: how long before an earlier row of its log a row was written, at most; microseconds.
     """
 
     captures: tuple[str, ...]
     files: tuple[FileReport, ...]
     rejected: tuple[str, ...] = ()
     shared: int = 0
+    places: Mapping[Place, int] = {}
+    twice: int = 0
+    behind_us: int = 0
 
     @property
     def rows(self) -> int:
@@ -119,9 +130,12 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         return sum(file.broken for file in self.files)
 
 
-def prepare(logs: Sequence[Path], work: Path, progress: Progress = _silent) -> Prepared:
+def prepare(
+    logs: Sequence[Path], work: Path, progress: Progress = _silent, definitions: Definitions | None = None
+) -> Prepared:
     """Prepare logs for a replay: take captures where they are, and convert other logs into ``work``.
 
+    A row that stands in a log twice is left out once; ``definitions`` tell more of them apart from redeliveries.
     Raises ``CaptureError`` for a log that cannot be used, or is given twice.
     """
     captures = [log for log in logs if _is_parquet(log)]
@@ -141,8 +155,21 @@ def prepare(logs: Sequence[Path], work: Path, progress: Progress = _silent) -> P
             with kept.open(encoding="utf-8") as lines:
                 rejected = tuple(_described(line) for line, _ in zip(lines, range(SHOWN), strict=False))
     given = [*map(str, captures), *(None for _ in paths[len(captures) :])]
-    shared = check_no_copies([*zip(paths, given, strict=True)], work)
-    return Prepared(captures=tuple(paths), files=tuple(files), rejected=rejected, shared=shared)
+    hosts = {} if definitions is None else topologies(definitions)
+    counting = {each.name for host in hosts.values() for each in host.queues.values() if each.type == QUORUM}
+    seen = [overview(path, work, counting) for path in paths]
+    for number, each in enumerate(seen):
+        if len(each.again):
+            paths[number] = without(paths[number], each.again, work / f"once-{number}.parquet")
+    return Prepared(
+        captures=tuple(paths),
+        files=tuple(files),
+        rejected=rejected,
+        shared=check_no_copies([*zip(paths, given, strict=True)], work),
+        places=sum((each.places for each in seen), Counter()),
+        twice=sum(len(each.again) for each in seen),
+        behind_us=max(each.behind_us for each in seen),
+    )
 
 
 class Engine(Protocol[Table]):
@@ -190,10 +217,15 @@ def run_replay(
 
     done(0)
     captured = engine.read(prepared.captures)
+    others = left_out(prepared.places, definitions)
+    if others:
+        hosts_of_others = ", ".join(map(text, others))
+        captured = select(f"SELECT * FROM {{captured}} WHERE vhost NOT IN ({hosts_of_others})", captured=captured)
     folder = work / "verdicts.parquet"
     replayed = engine.replay(captured, definitions, rules, assumptions, folder, done)
-    late, lost = lateness(captured, replayed), lost_rows(replayed)
-    if late.stretches or lost.found_us:
+    late = lateness(captured, replayed)
+    lost = lost_rows(replayed, captured, disordered=prepared.behind_us > 0)
+    if late.stretches or lost != NO_LOST_ROWS:
         progress("allowing for late rows, and for lost ones", prepared.rows, None)
         shutil.rmtree(folder)
         assumptions = msgspec.structs.replace(assumptions, lateness=late, lost_rows=lost)
@@ -213,6 +245,12 @@ def run_replay(
     if prepared.shared:
         unchecked: dict[What, int] = {**summary.unchecked, "shared-rows": prepared.shared}
         summary = msgspec.structs.replace(summary, unchecked=unchecked)
+    summary = msgspec.structs.replace(
+        summary,
+        left_out=others,
+        twice=prepared.twice,
+        behind_us=prepared.behind_us if prepared.behind_us > assumptions.tolerance_us else 0,
+    )
     found = tuple(() if summary.explained else findings(replayed))
     repairs = NO_REPAIRS
     if not summary.explained:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from simulator.capture import open_log
 from simulator.cli.main import main
 from tests.capture.sample_logs import trace_log
 
@@ -51,3 +52,23 @@ def test_a_server_that_is_not_there_ends_with_69(tmp_path: Path, capsys: pytest.
 def test_a_wrong_url_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["capture", "--out", str(tmp_path / "out.parquet"), "--url", "localhost"]) == 64
     assert "amqp://user:password@host:port" in capsys.readouterr().err
+
+
+def test_a_log_without_bodies_gets_the_same_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(__file__).parents[1] / "whatif" / "recorded" / "4.3" / "own"
+    log, out = str(folder / "trace.log.gz"), tmp_path / "log.parquet"
+    assert main(["convert", log, "--no-bodies", "--out", str(out)]) == 0
+    capsys.readouterr()
+    assert {row["payload"] for batch in open_log(out) for row in batch.to_pylist()} == {b""}
+    found = []
+    for given in (log, str(out)):
+        assert main(["replay", given, "--definitions", str(folder / "definitions.json"), "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0] == found[1]
+
+
+def test_no_bodies_is_for_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    definitions = tmp_path / "definitions.json"
+    definitions.write_text("{}")
+    assert main(["convert", "--redact", str(definitions), "--no-bodies", "--out", str(tmp_path / "out.json")]) == 64
+    assert "--no-bodies: for logs, not with --redact" in capsys.readouterr().err

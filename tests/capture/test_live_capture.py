@@ -53,3 +53,21 @@ def test_a_pause_while_traces_are_on_their_way_does_not_end_the_capture(
     monkeypatch.setattr(BlockingChannel, "consume", with_a_pause)
     report = captured(tmp_path / "live.parquet", CaptureLimits(rows=TRACED, seconds=60))
     assert (report.rows, report.lost) == (TRACED, None)
+
+
+def test_a_capture_without_bodies_has_every_row_but_no_payload(tmp_path: Path) -> None:
+    out = tmp_path / "live.parquet"
+    with simulator.serve("4.3", management_port=0) as server:
+
+        def publish() -> None:
+            with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
+                channel = connection.channel()
+                channel.confirm_delivery()
+                for body in (b"one", b"two"):
+                    channel.basic_publish("amq.fanout", "", body)
+
+        until = CaptureLimits(stop=lambda: True)
+        capture(server.amqp_url, out, management_url=server.management_url, until=until, on_ready=publish, bodies=False)
+    rows = [row for batch in open_log(out) for row in batch.to_pylist()]
+    assert [row["payload"] for row in rows] == [b"", b""]
+    assert len({row["message"] for row in rows}) == 2

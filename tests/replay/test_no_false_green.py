@@ -90,3 +90,14 @@ def test_a_log_in_which_nothing_died_proves_nothing(tmp_path: Path, capsys: Any)
     proves = "No delivery in this log shows that a message died: it proves nothing about dead letters."
     assert told.out.startswith(proves)
     assert "--require-deaths" in told.err
+
+
+def test_times_that_are_off_by_little_propose_a_tolerance(tmp_path: Path, capsys: Any) -> None:
+    wait = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late", "x-message-ttl": 1900}
+    log, definitions = and_one_that_is_seen_again(Log()), definitions_of({"wait": wait, "late": {}})
+    assert main(run(tmp_path, log, definitions)) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("1 delivery of 1 is not what the rules of 4.3 predict.")
+    proposed = re.search("and --tolerance-ms ([0-9]+) allows for that, or a TTL of the definitions is wrong", out)
+    assert proposed is not None
+    assert main(run(tmp_path, log, definitions, "--tolerance-ms", proposed[1])) == 0

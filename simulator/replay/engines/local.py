@@ -92,7 +92,8 @@ def _late_and_lost(captured: list[pa.RecordBatch], replayed: pa.Table) -> tuple[
     with tempfile.TemporaryDirectory() as work, Database(Path(work)) as database:
         messages = pa.Table.from_batches(map(_with_message, replayed.to_batches()))
         found = database.arrow("replayed", messages)
-        return lateness(database.arrow("captured", pa.Table.from_batches(captured)), found), lost_rows(found)
+        given = database.arrow("captured", pa.Table.from_batches(captured))
+        return lateness(given, found), lost_rows(found, given)
 
 
 def repair_table(
@@ -152,7 +153,7 @@ def replayed_message(
     with tempfile.TemporaryDirectory() as work:
         verdicts = Path(work) / "verdicts.parquet"
         whole = replay_files(captured, definitions, rules, assumptions, verdicts=verdicts)
-        kernel.lateness, kernel.lost_rows = lateness(captured, whole), lost_rows(whole)
+        kernel.lateness, kernel.lost_rows = lateness(captured, whole), lost_rows(whole, captured)
     return replayed()
 
 

@@ -27,7 +27,7 @@ from simulator.replay.checks.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.checks.path_times import UNKNOWN, PathTimes
 from simulator.replay.checks.times import FLAG_UNKNOWN, NO_FAULT, Facts, HopMarks, Judged, Refutation, RowTimes, Stays
 from simulator.replay.coverage.shown import RuleAtQueue
-from simulator.replay.kernel.message_verdicts import LOST, Fits, RowVerdict, not_checked
+from simulator.replay.kernel.message_verdicts import DISORDERED, LOST, Fits, RowVerdict, not_checked
 from simulator.replay.kernel.output import dead_end_column, misfit_column, shown_column, verdict_columns
 from simulator.replay.kernel.verdict_cache import NO_VERDICT, Found, Memory
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, Lateness, LostRows
@@ -309,18 +309,25 @@ class _Batch:
         self._tell_bodies(self._rows(group), self.open.bodies)
 
     def _tell_lost_rows(self) -> None:
-        """Leave unchecked what is not as predicted, but not by time, where the log may lack rows of the message."""
+        """Leave unchecked what is not as predicted, but not by time, where the log may lack rows of the message.
+
+        So too where it has rows of the message in another order.
+        """
         memory, marks = self._memory, self._times.marks
-        if not memory.lost_rows.found_us:
+        lost = memory.lost_rows
+        if not (lost.found_us or lost.disordered):
             return
         used, index = _used(self._verdicts)
         bad = np.array([(found := memory.verdict(each)) is not None and found.name in BAD for each in used])
         rows = np.flatnonzero(bad[index] & (marks.fault == NO_FAULT))
         first = self._starts[np.searchsorted(self._starts, rows, side="right") - 1]
         times_us = self._times.facts.time_us
-        for row in rows[memory.lost_rows.between(times_us[first], times_us[rows])].tolist():
+        lacking = lost.between(times_us[first], times_us[rows])
+        at_once = np.cumsum(np.diff(times_us, prepend=times_us[:1] - 1) == 0)
+        told = lacking | ((at_once[rows] > at_once[first]) & lost.disordered)
+        for row, why in zip(rows[told].tolist(), np.where(lacking, LOST, DISORDERED)[told].tolist(), strict=True):
             if memory.signatures.example(int(self._templates[row])).event == Event.DELIVERED:
-                self._verdicts[row] = memory.number(not_checked("publish", self._queue(row), LOST))
+                self._verdicts[row] = memory.number(not_checked("publish", self._queue(row), why))
                 self._deliveries[row] = memory.delivery_number(None)
                 self._times.numbers[row] = memory.clock.number(UNKNOWN)
 

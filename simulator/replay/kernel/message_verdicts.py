@@ -37,6 +37,7 @@ UNTYPED = "a header that a headers exchange compares may be a timestamp, which t
 UNSEEN = "the log lacks the delivery that was rejected"
 UNPUBLISHED = "the log has no publish of the message before: it may have begun later, or have a gap"
 LOST = "the log has a gap since the message was seen before, and may lack a publish of it"
+DISORDERED = "rows of the log are out of order, and nothing tells which row of one moment came first"
 SLIGHT = 2
 """Differing fields up to which a delivery counts as altered, not as unexplained."""
 SOURCES_MAX = 64

@@ -223,7 +223,8 @@ def unfilled_queues(
     if not dropped:
         return ()
     not_told = {row["vhost"] for row in rows(_NOT_TOLD, captured=captured)}
-    size = "octet_length(payload)" if "payload" in captured.columns else "NULL"
+    # An empty payload may be one that the log does not have.
+    size = "nullif(octet_length(payload), 0)" if "payload" in captured.columns else "NULL"
     routed = {(row["vhost"], row["queue"]): _came(row) for row in rows(_ROUTED % size, captured=captured)}
     flows: dict[str, MessageFlow] = {}
     found: list[UnfilledQueue] = []

@@ -8,7 +8,7 @@ which a log does not show.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from simulator.replay.checks.check_texts import moment
@@ -17,6 +17,7 @@ from simulator.replay.results.held_up import hold_up_text
 from simulator.replay.results.summary import LostMessages, Summary
 from simulator.replay.rows.assumptions import LateStretch
 from simulator.replay.rows.verdict_words import What
+from simulator.time_spans import span
 
 _LACKING: dict[What, str] = {
     "queue": "the definitions lack the queue, or one that the message died in",
@@ -46,18 +47,17 @@ def headline(
     held, or may be.
     """
     wrong = summary.differ + summary.unexplained
-    certain, remarks = _certain(summary, balance), _open(summary, rules, balance, lost)
+    certain, limits, remarks = _certain(summary, balance), _limits(summary), _open(summary, rules, balance, lost)
     if summary.misrouted and not wrong:
         text = f"{_number(summary.misrouted, 'publish', 'publishes')} went to other queues than {_routes(rules)}"
-        return Headline("bad", text, (*certain, *remarks))
+        return Headline("bad", text, (*limits, *certain, *remarks))
     if wrong:
         differ = "differs" if wrong == 1 else "differ"
         text = f"{_number(wrong, 'delivery', 'deliveries')} of {summary.deliveries:,} {differ} from what {_does(rules)}"
-        return Headline("bad", text, (*certain, *remarks))
+        return Headline("bad", text, (*_only_times(summary), *limits, *certain, *remarks))
     if summary.overfull or any(each.certain for each in summary.unfilled):
-        first, *others = _limits(summary)
-        return Headline("bad", first, (*others, *certain, *remarks))
-    remarks = [*_limits(summary), *remarks]
+        return Headline("bad", limits[0], (*limits[1:], *certain, *remarks))
+    remarks = [*limits, *remarks]
     if balance is not None and balance.other_time:
         return Headline("bad", balance.other_time, (*certain, *remarks))
     if balance is not None and balance.unexplained:
@@ -88,6 +88,15 @@ def _proves_nothing(summary: Summary) -> str:
     if not summary.deliveries:
         return "The log has no delivery: it proves nothing"
     return "No delivery in this log shows that a message died: it proves nothing about dead letters"
+
+
+def _only_times(summary: Summary) -> Iterator[str]:
+    """Yield which tolerance would take all deliveries that differ, if there is one."""
+    if summary.tolerance_ms:
+        yield (
+            "Only times are wrong, by little, and all in one direction: either rows were written late, as on a busy"
+            f" machine, and --tolerance-ms {summary.tolerance_ms} allows for that, or a TTL of the definitions is wrong"
+        )
 
 
 def _limits(summary: Summary) -> list[str]:
@@ -157,6 +166,24 @@ def _open(summary: Summary, rules: str, balance: Balance | None, lost: Sequence[
         found.append(_not_checked(what, count))
     if summary.broken_lines:
         found.append(f"{_number(summary.broken_lines, 'line', 'lines')} of the log could not be read")
+    if summary.undelivered:
+        found.append(
+            f"{_number(summary.undelivered, 'message', 'messages')} came back from a consumer, or"
+            f" {'was' if summary.undelivered == 1 else 'were'} acknowledged, without a delivery: rows of the log are"
+            " missing"
+        )
+    if summary.twice:
+        found.append(f"{_number(summary.twice, 'row stands', 'rows stand')} twice in the log: each counts once")
+    if summary.behind_us:
+        found.append(
+            f"Rows of the log are out of order, by up to {span(summary.behind_us)}: they were replayed in the order of"
+            " their times"
+        )
+    found += [
+        f"{_number(rows, 'row', 'rows')} of virtual host '{vhost}' {'is' if rows == 1 else 'are'} left out:"
+        " the definitions are not of it"
+        for vhost, rows in summary.left_out.items()
+    ]
     return found
 
 
@@ -170,6 +197,9 @@ def _late(stretch: LateStretch) -> str:
 def _not_checked(what: What, count: int) -> str:
     if what == "shared-rows":
         return f"{_number(count, 'row', 'rows')} of one moment may be in two of the logs"
+    if what == "rejection":
+        showed = _number(count, "delivery shows", "deliveries show")
+        return f"{showed} a rejection, and the log does not have the delivery before it: rows of the log are missing"
     if what in _LACKING:
         return f"{_number(count, 'delivery was', 'deliveries were')} not checked: {_LACKING[what]}"
     rows = ("row", "rows") if what == "routing" else ("delivery", "deliveries")  # publishes are routed, too

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -95,6 +96,23 @@ _HOPS = """
     WHERE step >= 0"""
 
 
+SMALL_US = 5_000_000
+"""How far off times may be for a tracer on a busy machine to be likely."""
+_BY_TIME = f"""
+    SELECT count(*) AS deliveries, count(DISTINCT misfit.kind) AS kinds, max(misfit.by_us) AS by_us
+    FROM {{replayed}}
+    WHERE event = '{Event.DELIVERED.value}' AND verdict IN ('differ', 'unexplained')
+        AND misfit.kind IN ('early', 'late')"""
+_UNDELIVERED = f"""
+    SELECT coalesce(sum(settled - delivered), 0) AS undelivered
+    FROM (
+        SELECT count_if(event = '{Event.DELIVERED.value}') AS delivered,
+            count_if(event NOT IN ('{Event.PUBLISHED.value}', '{Event.DELIVERED.value}')) AS settled
+        FROM {{replayed}} GROUP BY vhost, message, queue
+    )
+    WHERE settled > delivered"""
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The totals of a replay.
 
@@ -117,6 +135,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         late: when rows were written late, and by how much.
         untested: the settings in force that the log did not put to the test, by queue; ``None``: nobody looked.
         untested_more: how many there are in further queues.
+        left_out: how many rows there are of virtual hosts that the definitions are not of, by virtual host.
+        twice: how many rows stood in the log twice, and count once.
+        undelivered: how many acknowledgements, rejections and returns there are without a delivery before.
+        tolerance_ms: the tolerance with which all deliveries would be as predicted, where all that are not are off by
+            little, and in one direction.
+        behind_us: how long before an earlier row of its log a row was written, if that is above the tolerance;
+            microseconds.
     """
 
     messages: int
@@ -139,6 +164,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     untested: dict[str, tuple[str, ...]] | None = None
     untested_more: int = 0
     late: tuple[LateStretch, ...] = ()
+    left_out: dict[str, int] = {}
+    twice: int = 0
+    undelivered: int = 0
+    tolerance_ms: int = 0
+    behind_us: int = 0
 
     @property
     def explained(self) -> bool:
@@ -283,12 +313,16 @@ def summarize(
     if any(part["ended"] for part in parts):
         until_us = max(part["until_us"] for part in parts)
         ends = _lost(replayed, assumptions.traced_until_us(until_us))
+    settled = any(part["event"] not in (Event.PUBLISHED, Event.DELIVERED) for part in parts)
+    undelivered = rows(_UNDELIVERED, replayed=replayed)[0]["undelivered"] if settled else 0
     return Summary(
         messages=sum(part["messages"] or 0 for part in parts),
         deliveries=sum(verdicts.values()),
         dead_letters=sum(part["deaths"] or 0 for part in parts),
         broken_lines=broken_lines,
         **ends,
+        undelivered=int(undelivered),
+        tolerance_ms=_tolerance_ms(replayed, verdicts["differ"] + verdicts["unexplained"], assumptions),
         overfull=overfull,
         unfilled=unfilled,
         untested=untested.by_queue,
@@ -300,6 +334,16 @@ def summarize(
         unchecked={what: unchecked[what] for what in MEANINGS if unchecked[what]},
         **verdict_counts,
     )
+
+
+def _tolerance_ms(replayed: Table, wrong: int, assumptions: Assumptions) -> int:
+    """Return the tolerance that would take all wrong deliveries, as ``Summary.tolerance_ms``; 0 if there is none."""
+    if not wrong:
+        return 0
+    (by_time,) = rows(_BY_TIME, replayed=replayed)
+    if by_time["deliveries"] < wrong or by_time["kinds"] > 1 or by_time["by_us"] > SMALL_US:
+        return 0
+    return 100 * math.ceil((assumptions.tolerance_us + int(by_time["by_us"])) / 100_000)
 
 
 def _lost(replayed: Table, until_us: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import msgspec
 
 from simulator.events import Event
 from simulator.replay.rows.tables import Table, rows
-from simulator.replay.rows.verdict_words import BAD
+from simulator.replay.rows.verdict_words import BAD, IS_LACKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,8 +93,9 @@ NOT_LATE = Lateness()
 
 # Finds where a log lacks rows: messages turn up without a publish, or without a delivery before a rejection.
 #
-# Where a file of a rotated log is missing, or the tracer stopped for a while, that shows soon after. A client's own
-# publish may be among the missing rows, and the rules do not predict the result of an unknown publish.
+# Where a file of a rotated log is missing, or the tracer stopped for a while, that shows soon after. Where single rows
+# get lost all along, more deliveries prove that than are wrong. A client's own publish may be among the missing rows,
+# and the rules do not predict the result of an unknown publish.
 
 
 SEVERAL = 3
@@ -105,13 +106,44 @@ _LACKING = """
     SELECT time_us FROM {replayed} LATERAL VIEW explode(unchecked) AS one
     WHERE one.what = 'rejection' OR (one.what = 'publish' AND first)
     ORDER BY time_us"""
-_ANY_BAD = f"SELECT 1 FROM {{replayed}} WHERE event = '{Event.DELIVERED.value}' AND verdict IN {BAD} LIMIT 1"
+_BAD_DELIVERY = f"event = '{Event.DELIVERED.value}' AND verdict IN {BAD}"
+_ANY_BAD = f"SELECT 1 FROM {{replayed}} WHERE {_BAD_DELIVERY} LIMIT 1"
+_WRONG = f"SELECT count(*) AS deliveries FROM {{replayed}} WHERE {_BAD_DELIVERY} AND misfit IS NULL"
+_NO_DELIVERY = f"""
+    SELECT count(*) AS deliveries
+    FROM (SELECT vhost, explode(unchecked) AS one FROM {{replayed}}) lacking
+    JOIN (SELECT DISTINCT vhost, queue FROM {{replayed}} WHERE event = '{Event.DELIVERED.value}') delivering
+    ON lacking.vhost = delivering.vhost AND lacking.one.name = delivering.queue
+    WHERE lacking.one.what = 'rejection'"""
+_NO_PUBLISH = f"""
+    SELECT count(*) AS deliveries
+    FROM (
+        SELECT r.vhost, r.queue, r.time_us FROM {{replayed}} r JOIN {{captured}} c
+        ON r.file = c.file AND r.line = c.line AND r.time_us = c.time_us
+        WHERE r.first AND r.event = '{Event.DELIVERED.value}' AND c.x_death IS NULL AND {IS_LACKING}
+    ) lacking
+    JOIN (
+        SELECT d.vhost, d.queue, min(d.time_us) AS complete_us FROM {{replayed}} d JOIN {{replayed}} p
+        ON d.vhost = p.vhost AND d.message = p.message
+        WHERE d.event = '{Event.DELIVERED.value}' AND p.first AND p.event = '{Event.PUBLISHED.value}'
+        GROUP BY d.vhost, d.queue
+    ) complete
+    ON lacking.vhost = complete.vhost AND lacking.queue = complete.queue
+    WHERE lacking.time_us > complete.complete_us"""
 
 
 class LostRows(NamedTuple):
-    """When deliveries showed that the log lacks rows before them, in microseconds since 1970, in order."""
+    """Where the log lacks rows.
+
+    Attributes:
+        found_us: when deliveries showed that, in microseconds since 1970, in order.
+        all_along: whether rows get lost all along.
+        disordered: whether rows are out of order, and so those of one moment in any.
+    """
 
     found_us: tuple[int, ...] = ()
+    all_along: bool = False
+    disordered: bool = False
 
     def between(self, since_us: Ints, until_us: Ints) -> npt.NDArray[np.bool_]:
         """Return where the log may lack rows between two moments.
@@ -120,6 +152,8 @@ class LostRows(NamedTuple):
         """
         import numpy as np
 
+        if self.all_along:
+            return np.ones(len(since_us), np.bool_)
         found_us = np.array(self.found_us, np.int64)
         long_us = np.maximum(until_us - since_us, SOON_US)
         before, at, after = (
@@ -133,11 +167,24 @@ class LostRows(NamedTuple):
 NO_LOST_ROWS = LostRows()
 
 
-def lost_rows(replayed: Table) -> LostRows:
-    """Return where a log lacks rows; nowhere if every delivery is as predicted."""
+def lost_rows(replayed: Table, captured: Table, *, disordered: bool = False) -> LostRows:
+    """Return where a log lacks rows; nowhere if every delivery is as predicted. ``disordered`` goes along.
+
+    Where more deliveries are wrong than show that rows are missing, missing rows are not the reason.
+    It lacks some all along if there are more proofs of that than wrong deliveries: rejections without a delivery, in
+    queues that the log has deliveries from, and first deliveries without a publish, from queues that had delivered
+    messages with one before.
+    """
     if not rows(_ANY_BAD, replayed=replayed):
         return NO_LOST_ROWS
-    return LostRows(tuple(row["time_us"] for row in rows(_LACKING, replayed=replayed)))
+    found_us = tuple(row["time_us"] for row in rows(_LACKING, replayed=replayed))
+    (wrong,) = rows(_WRONG, replayed=replayed)
+    if len(found_us) < max(SEVERAL, wrong["deliveries"]):
+        return LostRows(disordered=disordered)
+    (rejected,) = rows(_NO_DELIVERY, replayed=replayed)
+    (unpublished,) = rows(_NO_PUBLISH, replayed=replayed, captured=captured)
+    proofs = rejected["deliveries"] + unpublished["deliveries"]
+    return LostRows(found_us, proofs >= max(SEVERAL, wrong["deliveries"]), disordered)
 
 
 # What a replay assumes of a log.

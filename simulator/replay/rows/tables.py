@@ -64,7 +64,7 @@ class LocalTable:
 
     def write(self, file: Path) -> None:
         """Write its rows into a Parquet file."""
-        self.database.connection.cursor().execute(f"COPY (FROM {self}) TO {_quoted(file)} (FORMAT parquet)")
+        self.database.connection.cursor().execute(f"COPY (FROM {self}) TO {quoted(file)} (FORMAT parquet)")
 
 
 class Database:
@@ -90,10 +90,11 @@ class Database:
         self.connection.execute(f"CREATE TABLE {name} AS FROM given_{name}")  # cursors do not see what is registered
         return LocalTable(self, name)
 
-    def parquet(self, files: Sequence[str | Path]) -> LocalTable:
-        """Return the table in Parquet files of the same columns."""
-        names = ", ".join(_quoted(_no_pattern(str(file))) for file in files)
-        return LocalTable(self, f"read_parquet([{names}], union_by_name = true)")
+    def parquet(self, files: Sequence[str | Path], *, numbered: bool = False) -> LocalTable:
+        """Return the table in Parquet files of the same columns; ``numbered``: each row has a ``file_row_number``."""
+        names = ", ".join(quoted(_no_pattern(str(file))) for file in files)
+        also = ", file_row_number = true" if numbered else ""
+        return LocalTable(self, f"read_parquet([{names}], union_by_name = true{also})")
 
 
 Table = TypeVar("Table", "DataFrame", LocalTable)
@@ -153,7 +154,8 @@ def _mark(name: str) -> str:
     return f"table_{name}_of_the_replay"
 
 
-def _quoted(file: str | Path) -> str:
+def quoted(file: str | Path) -> str:
+    """Return a name as a literal of DuckDB's SQL."""
     return "'" + str(file).replace("'", "''") + "'"
 
 

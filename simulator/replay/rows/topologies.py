@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 from dlx.releases import Release, neighbours, release
 from dlx.topology import Topology
 from simulator.definitions import Definitions
@@ -19,3 +22,20 @@ def exporting_release(definitions: Definitions) -> Release | None:
     version = definitions.rabbitmq_version
     nearest, _ = neighbours(version) if version is not None else (None, None)
     return release(nearest) if nearest is not None else None
+
+
+def left_out(places: Mapping[tuple[str, str | None], int], definitions: Definitions) -> dict[str, int]:
+    """Return how many rows a log has of each virtual host that definitions are not of; none if they are of no other.
+
+    ``places``: how many rows there are of each virtual host and queue. An export that does not name its virtual host
+    is of those where it has a queue.
+    """
+    if definitions.vhost_named:
+        own = set(definitions.vhosts)
+    else:
+        queues = definitions.topology("/").queues
+        own = {vhost for vhost, queue in places if queue in queues}
+    counted: Counter[str] = Counter()
+    for (vhost, _), rows in places.items():
+        counted[vhost] += rows
+    return {vhost: rows for vhost, rows in counted.items() if vhost not in own} if own & counted.keys() else {}
