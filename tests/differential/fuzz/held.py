@@ -4,6 +4,8 @@ One queue at a time is filled, or has messages rejected, and what follows from i
 step. In the end the script asks how many dead letters each queue holds (``messages_dlx``), and empties all queues.
 What a server leaves to chance is not drawn: a queue whose messages expire has none rejected, so that no step has to
 come before a deadline. As in other scripts, there are rejections or deaths by themselves until 3.12, not both.
+Nor does a client reject more than 32 messages at once that it has got one by one: a quorum queue hears of those beyond
+in another order.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ MISSING = "missing"
 KEYS = ["k", "k.k", "gone"]
 PATTERNS = ["k", "k.#", "*.k", "#", "q1", "q2"]
 AMOUNTS = [1, 1, 2, 3, 5, 8, 31, 32, 33, 40]  # the worker has 32 in hand
+GOT_MOST = 32
 EXPIRED = ops.Wait(1_500)  # whatever expires has, and the dead letters of that, too
 STATISTICS = ops.Wait(12_000)  # a queue tells every five seconds, and the API looks every five seconds
 PUBLISHER = "p"
@@ -80,39 +83,55 @@ class Drawing:
         self.declared, self.names = declared, [queue.queue for queue in declared]
         self.holding = [queue.queue for queue in declared if holds(queue)]
         self.rejecting = [queue.queue for queue in declared if not _expires(queue)] if rejections else []
-        self.touched = self.published = 0
+        self.touched = self.published = self.consumers = 0
 
     def touch(self, queue: str) -> Steps:
         """A change of its policy makes a queue's worker try again."""
         self.touched += 1
-        return [ops.SetPolicy("touch", f"^{queue}$", {"max-length": 1000 + self.touched}), ops.Wait(400), EXPIRED]
+        return [ops.SetPolicy("touch", f"^{queue}$", {"delivery-limit": 1000 + self.touched}), ops.Wait(400), EXPIRED]
 
 
 @st.composite
 def fills(draw: st.DrawFn, drawing: Drawing) -> Steps:
-    """Messages come to a queue, one by one where it may refuse them."""
+    """Messages come to a queue by one routing key or two, one by one where it may refuse them."""
     queue = draw(st.sampled_from(drawing.declared + [each for each in drawing.declared if holds(each)] * 2))
     refuses = "x-max-length" in queue.arguments
-    number = draw(st.sampled_from(AMOUNTS[:5] if refuses else AMOUNTS))
-    drawing.published += number
-    bodies = [f"{drawing.published - number + i + 1}" for i in range(number)]
-    publishes = tuple(ops.Publish(queue.queue, body=body, channel=PUBLISHER) for body in bodies)
-    found: Steps = [*publishes] if refuses else [ops.Burst(publishes)]
+    numbers = draw(st.lists(st.sampled_from(AMOUNTS[:5] if refuses else AMOUNTS), min_size=1, max_size=2))
+    publishes: list[ops.OnChannel] = []
+    for number in numbers:
+        key = draw(st.sampled_from([*drawing.names, *KEYS]))
+        for _ in range(number):
+            drawing.published += 1
+            publishes.append(ops.Publish(key, _into(queue.queue), f"{drawing.published}", channel=PUBLISHER))
+    found: Steps = [*publishes] if refuses else [ops.Burst(tuple(publishes))]
     rejects = queue.queue in drawing.rejecting and draw(st.booleans())
-    return [*found, EXPIRED, *(_rejected(queue.queue, draw(st.sampled_from([number, number, 1]))) if rejects else [])]
+    amount = draw(st.sampled_from([sum(numbers), sum(numbers), 1]))
+    return [*found, EXPIRED, *(draw(rejected(queue.queue, amount, drawing)) if rejects else [])]
 
 
-def _rejected(queue: str, number: int) -> Steps:
-    where: dict[str, Any] = {"channel": f"a/{queue}"}
+def _into(queue: str) -> str:
+    """The exchange that leads to that queue alone, whatever the key."""
+    return f"to {queue}"
+
+
+@st.composite
+def rejected(draw: st.DrawFn, queue: str, number: int, drawing: Drawing) -> Steps:
+    """So many messages are rejected together, by a consumer or by one who gets them one by one."""
+    drawing.consumers += 1
+    where: dict[str, Any] = {"channel": f"a/{drawing.consumers}"}
     answer = ops.Nack(tag=0, multiple=True, requeue=False, **where)
-    return [ops.Burst((*[ops.Get(queue, **where)] * number, answer)), EXPIRED]
+    if number <= GOT_MOST and draw(st.booleans()):
+        return [ops.Burst((*[ops.Get(queue, **where)] * number, answer)), EXPIRED]
+    tag = f"k{drawing.consumers}"
+    consumer = [ops.Qos(number, **where), ops.Consume(queue, tag, **where), ops.Cancel(tag, **where)]
+    return [*consumer, answer, EXPIRED, ops.CloseChannel(**where), EFFECT]
 
 
 @st.composite
 def rejections(draw: st.DrawFn, drawing: Drawing) -> Steps:
     """A consumer rejects what a queue has."""
     queue = draw(st.sampled_from(drawing.rejecting + [name for name in drawing.holding if name in drawing.rejecting]))
-    return _rejected(queue, draw(st.sampled_from(AMOUNTS)))
+    return draw(rejected(queue, draw(st.sampled_from(AMOUNTS)), drawing))
 
 
 @st.composite
@@ -150,7 +169,8 @@ def scripts(draw: st.DrawFn, release: Release, patient: bool = False) -> tuple[o
     declared = [draw(queues(name, names, "holds" if name == names[0] else draw(kinds), deadly)) for name in names]
     drawing = Drawing(declared, rejecting)
     exchanges = [ops.DeclareExchange(name, kind) for name, kind in EXCHANGES.items()]
-    bound = draw(st.lists(bindings(names), min_size=1, max_size=6))
+    exchanges += [ops.DeclareExchange(_into(name)) for name in names]
+    bound = [*(ops.Bind(_into(name), name) for name in names), *draw(st.lists(bindings(names), min_size=1, max_size=6))]
     found: Steps = [ops.SelectConfirms(channel=PUBLISHER), *exchanges, *declared, *bound]
     kinds_of_step = [fills] * 5 + [rejections] * (3 if drawing.rejecting else 0) + [mended] * 2 + [emptied, counts]
     found += draw(fills(drawing))

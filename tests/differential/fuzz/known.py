@@ -176,9 +176,9 @@ _LIMIT_OF_ITSELF = {"3.10": "max-length", "4.3": "max-length-bytes"}
 def feeds_itself_beyond_a_limit(script: Sequence[Operation], release: Release) -> bool:
     """Whether a script has an at-least-once queue, and a limit that decides what comes back into it."""
     limit = _LIMIT_OF_ITSELF.get(release.name)
-    set_keys = {key for _, arguments in _declared(script) for key in arguments}
-    set_keys |= {f"x-{key}" for each in script if isinstance(each, SetPolicy) for key in each.definition}
-    return limit is not None and {f"x-{limit}", "x-dead-letter-strategy"} <= set_keys
+    by_policy = {f"x-{key}" for each in script if isinstance(each, SetPolicy) for key in each.definition}
+    keys_of_queues = [{*arguments} | by_policy for _, arguments in _declared(script)]
+    return limit is not None and any({f"x-{limit}", "x-dead-letter-strategy"} <= keys for keys in keys_of_queues)
 
 
 FIRST_FROM_A_WORKER = Known(
