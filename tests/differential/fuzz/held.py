@@ -28,6 +28,8 @@ AMOUNTS = [1, 1, 2, 3, 5, 8, 31, 32, 33, 40]  # the worker has 32 in hand
 GOT_MOST = 32
 EXPIRED = ops.Wait(1_500)  # whatever expires has, and the dead letters of that, too
 STATISTICS = ops.Wait(12_000)  # a queue tells every five seconds, and the API looks every five seconds
+RETRIED = ops.Wait(370_000)  # a worker tries again every three minutes what it sent three minutes ago or more
+HELD = ("messages_dlx", "message_bytes_dlx")
 PUBLISHER = "p"
 
 Steps = list[ops.Operation]
@@ -176,7 +178,7 @@ def scripts(draw: st.DrawFn, release: Release, patient: bool = False) -> tuple[o
     found += draw(fills(drawing))
     for _ in range(draw(st.integers(2, 7))):
         found += draw(draw(st.sampled_from(kinds_of_step))(drawing))
-        if patient and draw(st.integers(0, 2)) == 0:
-            found.append(ops.Wait(400_000))
-    shown = [ops.ShowQueue(name, ("messages_dlx",)) for name in drawing.holding]
+        if patient and found.count(RETRIED) < 2 and draw(st.integers(0, 2)) == 0:
+            found.append(RETRIED)
+    shown = [ops.ShowQueue(name, HELD) for name in drawing.holding]
     return (*found, STATISTICS, *shown, *map(ops.Count, names))
