@@ -79,15 +79,18 @@ def retry(node: NodeState, queue: QueueState) -> None:
     for pending in list(queue.in_hand):
         published = pending.published_us
         if published is None or published + RETRY_US <= node.now_us:
-            _forward(node, queue, pending, under_way)
+            _forward(node, queue, pending, under_way, again=True)
     _work(node, queue)
 
 
-def _forward(node: NodeState, queue: QueueState, pending: Pending, under_way: set[str]) -> None:
+def _forward(node: NodeState, queue: QueueState, pending: Pending, under_way: set[str], *, again: bool = False) -> None:
     """Publish a held message to the queues that do not have it yet; it is done when all have.
 
     ``under_way``: quorum queues that have taken one in the same go. Before they can tell the worker to stop,
     it has sent the rest of what it has in hand.
+
+    If it is sent ``again``, RabbitMQ also waits for queues that would close a cycle, to which it sends nothing. So
+    it keeps the message although all others have it.
 
     Once the queues that refused a message are no longer bound, RabbitMQ still keeps it
     while queues that have it are bound, and lets it go when no queue is bound any more.
@@ -100,7 +103,8 @@ def _forward(node: NodeState, queue: QueueState, pending: Pending, under_way: se
         _settled(node, queue, pending)
         return
     targets = [name for name in letter.queues if name not in pending.reached]
-    if targets and _publish(node, queue, pending, targets, under_way):
+    taken = bool(targets) and _publish(node, queue, pending, targets, under_way)
+    if taken and not (again and letter.cycles):
         _settled(node, queue, pending)
 
 

@@ -201,8 +201,10 @@ def may_wait_for_a_worker(script: Sequence[Operation], live: Transcript, simulat
 
 
 def _delivered(transcript: Transcript) -> Counter[tuple[Any, ...]]:
-    events = (event for step in transcript for event in step if "body" in event)
-    return Counter((event["body"], event.get("exchange"), event.get("routing_key")) for event in events)
+    """What was delivered, and what the management API shows of queues."""
+    events = [event for step in transcript for event in step]
+    found = Counter((each["body"], each.get("exchange"), each.get("routing_key")) for each in events if "body" in each)
+    return found + Counter(tuple(each["shown"].items()) for each in events if "shown" in each)
 
 
 def replaces_a_queue_it_got_from(script: Sequence[Operation], live: Transcript) -> bool:

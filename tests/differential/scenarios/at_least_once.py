@@ -18,6 +18,7 @@ from tests.differential.operations import (
     SelectConfirms,
     SetPolicy,
     ShowQueue,
+    Unbind,
     Wait,
 )
 from tests.differential.words import (
@@ -99,6 +100,17 @@ SCENARIOS = [
     at_least_once(
         "a cycle drops one copy only",
         fan("x", "d"), quorum("q", dlx="x", ttl=50, **HELD), Bind("x", "q"), publish("q"), Wait(300), Count("q"),
+    ),
+    at_least_once(
+        "held by a cycle until another queue is bound",
+        exchange("x"), quorum("q", dlx="x", ttl=50, **HELD), Bind("x", "q"), publish("q", "1", "2"), Wait(300),
+        queue("d"), Bind("x", "d"), TOUCH, Count("d"), publish("q", "3"), Wait(300), Count("d"), STATISTICS,
+        ShowQueue("q", ("messages_dlx",)),
+    ),
+    at_least_once(
+        "held by a cycle until its binding is gone",
+        exchange("x"), quorum("q", dlx="x", ttl=50, **HELD), Bind("x", "q"), publish("q", "1", "2"), Wait(300),
+        Unbind("x", "q"), queue("d"), Bind("x", "d"), TOUCH, Count("d"), STATISTICS, ShowQueue("q", ("messages_dlx",)),
     ),
     at_least_once(
         "rejected onto itself is no cycle",
