@@ -66,10 +66,11 @@ def _why_held(broker: Broker, queue: QueueState, pending: Pending) -> str:
     exchange = queue.settings.dead_letter_exchange
     if letter.message is None:
         return f"its dead-letter exchange '{exchange}' does not exist"
-    if letter.queues:
-        missing = ", ".join(f"'{name}'" for name in letter.queues if name not in pending.reached)
+    if missing := ", ".join(f"'{name}'" for name in letter.queues if name not in pending.reached):
         return f"its dead letter was refused by {missing}"
     if letter.cycles:
         return "its dead letter would go in a circle"
+    if letter.queues:
+        return "it waits until none of the queues that have it is bound any more"
     keys = ", ".join(f"'{key}'" for key in letter.message.routing_keys)
     return f"the exchange '{exchange}' routes {keys} to no queue"
