@@ -353,7 +353,7 @@ def _script(found: Plan, commands: _Commands) -> Iterator[str]:
         for act in step.acts:
             command = commands.of(act)
             waits = isinstance(act, Count | Drain)  # the server's counts lag some seconds
-            yield f"until [ \"$({command})\" = '{{\"messages\":0}}' ]; do sleep 2; done" if waits else command
+            yield f'until [ "$({command})" = \'{{"messages":0}}\' ]; do sleep 2; done' if waits else command
 
 
 def _changed(found: Plan, new: str) -> Iterator[_Line]:
