@@ -20,7 +20,7 @@ from simulator.broker.commands import (
 from simulator.broker.replies import NotImported
 from simulator.definitions import Definitions, DefinitionsError, importable
 from simulator.definitions.checks import check_some_release_takes, impossible_places
-from simulator.definitions.completed import completed
+from simulator.definitions.completed import Completed, completed
 from simulator.sources import definitions_from_file
 
 DefinitionsSource = Mapping[str, Any] | str | os.PathLike[str]
@@ -130,6 +130,11 @@ def take_definitions(
     replies = broker.handle(TakeDefinitions(whole, only_vhost), now_us)
     told = [reply for reply in replies if isinstance(reply, NotImported)]
     return [each for each in told if each.place < len(document.get(each.section, ()))]  # stand-ins come behind
+
+
+def completed_definitions(definitions: Definitions, rules: Release) -> Completed:
+    """Return definitions with stand-ins for what exports leave out."""
+    return completed(importable(definitions.document), rules, _only_vhost(definitions))
 
 
 def as_taken(document: Mapping[str, Any], taken: Iterable[NotImported]) -> dict[str, Any]:

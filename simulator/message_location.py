@@ -75,9 +75,11 @@ def why_held(broker: Broker, queue: QueueState, pending: Pending) -> str:
         return f"its dead letter was refused by {', '.join(map(repr, refused))}"
     if queue.name in letter.queues:
         return f"all its queues have it, but {broker.release.name} does not count the confirm of the queue itself"
+    if letter.cycles:
+        return f"its dead letter {letter.why or 'would go in a circle'}"
     if letter.queues:
-        return "all queues that are bound have it, but one that is bound no more refused it"
-    return f"its dead letter {letter.why}" if letter.cycles else letter.why
+        return "it waits until none of the queues that have it is bound any more"
+    return letter.why
 
 
 def is_held_for_ever(broker: Broker, queue: QueueState, pending: Pending) -> bool:

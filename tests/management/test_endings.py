@@ -208,6 +208,27 @@ def test_held_until_its_dead_letter_exchange_exists() -> None:
     assert world.told()[-1] == "It is in the queue 'dead', ready at place 1 of 1."
 
 
+def test_held_by_a_cycle_though_another_queue_has_it() -> None:
+    world = World(AT_LEAST_ONCE | {"x-dead-letter-exchange": "x", "x-message-ttl": 50})
+    world.api("PUT", "/api/exchanges/%2F/x", {"type": "fanout", "durable": True})
+    world.api("POST", "/api/bindings/%2F/e/x/q/q", {})
+    world.publish()
+    world.advance(seconds=1)
+    in_a_circle = "its dead letter would go in a circle."
+    assert world.told()[-1] == f"The queue 'q' holds it: {in_a_circle}"
+    world.declare("dead")
+    world.api("POST", "/api/bindings/%2F/e/x/q/dead", {})
+    world.advance(minutes=4)
+    there = "One copy is in the queue 'dead', ready at place 1 of 1."
+    assert world.told()[-2:] == [f"The queue 'q' holds one copy: {in_a_circle}", there]
+    assert world.api("DELETE", "/api/bindings/%2F/e/x/q/q/~").status == 204
+    waits = "it waits until none of the queues that have it is bound any more."
+    assert world.told()[-2:] == [f"The queue 'q' holds one copy: {waits}", there]
+    assert world.api("DELETE", "/api/bindings/%2F/e/x/q/dead/~").status == 204
+    world.advance(minutes=4)
+    assert world.told()[-1] == "It is in the queue 'dead', ready at place 1 of 1."
+
+
 def test_acknowledged() -> None:
     world = World({})
     world.publish()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import signal
 import socket
@@ -56,6 +57,28 @@ def test_its_users_and_definitions(tmp_path: Path) -> None:
         connection = pika.BlockingConnection(pika.URLParameters(url))
         connection.channel().queue_declare("q", passive=True)
         connection.close()
+
+
+def test_a_note_names_what_an_export_leaves_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """4.3 exports the bindings of exclusive queues, and of internal exchanges, but not these."""
+    export = tmp_path / "definitions.json"
+    bindings = [
+        {"source": "events", "vhost": "/", "destination": "amq.gen-1", "destination_type": "queue"},
+        {"source": "events", "vhost": "/", "destination": "inside", "destination_type": "exchange"},
+    ]
+    events = {"name": "events", "vhost": "/", "type": "topic", "durable": True, "auto_delete": False, "internal": False}
+    keys = {"routing_key": "a", "arguments": {}}
+    document = {"exchanges": [events | {"arguments": {}}], "bindings": [each | keys for each in bindings]}
+    export.write_text(json.dumps(document))
+    with serving("--definitions", str(export)) as (_, line):
+        connection = pika.BlockingConnection(pika.URLParameters(line.split()[0]))
+        assert connection.channel().queue_declare("amq.gen-1", passive=True).method.message_count == 0
+        connection.close()
+    why = "it is named here and not declared, as exports leave out"
+    assert capfd.readouterr().err.splitlines() == [
+        f"note: queue 'amq.gen-1': {why} exclusive queues (the broker has a classic queue in its place)",
+        f"note: exchange 'inside': {why} internal exchanges (the broker has a fanout exchange in its place)",
+    ]
 
 
 def failing(*options: str) -> tuple[int, str]:

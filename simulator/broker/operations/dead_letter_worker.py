@@ -47,24 +47,30 @@ def due(node: NodeState, _due_us: int, queue: QueueState) -> None:
 
 
 def _work(node: NodeState, queue: QueueState) -> None:
-    """Take messages in hand for as long as the worker may, and republish each."""
-    under_way: set[str] = set()
-    while queue.discards and len(queue.in_hand) < WORKER_PREFETCH:
-        pending = queue.discards.popleft()
-        time_s = node.now_us // 1_000_000
-        pending.keys = pending.letter.routing_keys
-        try:
-            pending.letter = record_death(pending.letter, queue.name, pending.reason, node.release, time_s=time_s)
-        except QueueCrashError as error:
-            dead_letters.count_held(queue, pending.copy, -1)
-            why = f"the dead-letter worker crashed: {error}"
-            dead_letters.ended(node, queue, pending.copy, pending.reason, "queue crashes", why)
-            continue
-        queue.in_hand.append(pending)
-        _forward(node, queue, pending, under_way)
+    """Take messages in hand, as many as the worker may have, and republish each; then more as those are taken."""
+    while queue.discards and (room := WORKER_PREFETCH - len(queue.in_hand)):
+        under_way: set[str] = set()
+        for _ in range(min(room, len(queue.discards))):
+            _take(node, queue, under_way)
     if queue.in_hand and not queue.retrying:
         queue.retrying = True
         node.timers.set(node.now_us + RETRY_US, "retry", queue)
+
+
+def _take(node: NodeState, queue: QueueState, under_way: set[str]) -> None:
+    """Take one held message in hand and republish it."""
+    pending = queue.discards.popleft()
+    time_s = node.now_us // 1_000_000
+    pending.keys = pending.letter.routing_keys
+    try:
+        pending.letter = record_death(pending.letter, queue.name, pending.reason, node.release, time_s=time_s)
+    except QueueCrashError as error:
+        dead_letters.count_held(queue, pending.copy, -1)
+        why = f"the dead-letter worker crashed: {error}"
+        dead_letters.ended(node, queue, pending.copy, pending.reason, "queue crashes", why)
+        return
+    queue.in_hand.append(pending)
+    _forward(node, queue, pending, under_way)
 
 
 def retry(node: NodeState, queue: QueueState) -> None:
@@ -73,15 +79,18 @@ def retry(node: NodeState, queue: QueueState) -> None:
     for pending in list(queue.in_hand):
         published = pending.published_us
         if published is None or published + RETRY_US <= node.now_us:
-            _forward(node, queue, pending, under_way)
+            _forward(node, queue, pending, under_way, again=True)
     _work(node, queue)
 
 
-def _forward(node: NodeState, queue: QueueState, pending: Pending, under_way: set[str]) -> None:
+def _forward(node: NodeState, queue: QueueState, pending: Pending, under_way: set[str], *, again: bool = False) -> None:
     """Publish a held message to the queues that do not have it yet; it is done when all have.
 
     ``under_way``: quorum queues that have taken one in the same go. Before they can tell the worker to stop,
-    it has sent the rest.
+    it has sent the rest of what it has in hand.
+
+    If it is sent ``again``, RabbitMQ also waits for queues that would close a cycle, to which it sends nothing. So
+    it keeps the message although all others have it.
 
     Once the queues that refused a message are no longer bound, RabbitMQ still keeps it
     while queues that have it are bound, and lets it go when no queue is bound any more.
@@ -94,7 +103,8 @@ def _forward(node: NodeState, queue: QueueState, pending: Pending, under_way: se
         _settled(node, queue, pending)
         return
     targets = [name for name in letter.queues if name not in pending.reached]
-    if targets and _publish(node, queue, pending, targets, under_way):
+    taken = bool(targets) and _publish(node, queue, pending, targets, under_way)
+    if taken and not (again and letter.cycles):
         _settled(node, queue, pending)
 
 

@@ -7,6 +7,7 @@ strategies:
 
 * ``topologies`` has queues, exchanges, bindings and policies, ``names`` what they are called;
 * ``messages`` has properties and headers, ``values`` the values of tables, ``claimed_deaths`` made-up histories;
+* ``held`` has scripts of their own, about what at-least-once dead-lettering holds (``--kind held``);
 * ``faults`` has what a server refuses, ``users`` a user who may not do everything, ``management`` the HTTP API.
 
 ``cases`` plays and judges; ``smaller`` takes out of a script what its divergence does not need; ``report`` shows what

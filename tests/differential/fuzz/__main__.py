@@ -17,7 +17,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 import click
 
-from tests.differential.fuzz.cases import Case, Judged, Outcome, judge
+import dlx
+from tests.differential.fuzz.cases import KINDS, Case, Judged, Outcome, judge
 from tests.differential.fuzz.known import KNOWN, KNOWN_CASES
 from tests.differential.fuzz.report import report
 from tests.differential.fuzz.smaller import smaller
@@ -67,6 +68,7 @@ def known_ones(met: Counter[str]) -> str:
 @click.command(help=(__doc__ or "").split("\n")[0])
 @click.option("--release", "names", multiple=True, help="Only servers of this release; repeatable.")
 @click.option("--seed", default=1, show_default=True, help="The seed of the first case; the next has the next.")
+@click.option("--kind", type=click.Choice([*KINDS]), default="any", show_default=True, help="What scripts are about.")
 @click.option("--cases", default=40, show_default=True, help="Cases for each server.")
 @click.option("--minutes", default=600.0, show_default=True, help="Begin no other case after so many minutes.")
 @click.option("--workers", default=12, show_default=True, help="Cases at a time on each server.")
@@ -75,6 +77,7 @@ def known_ones(met: Counter[str]) -> str:
 def main(
     names: tuple[str, ...],
     seed: int,
+    kind: str,
     cases: int,
     minutes: float,
     workers: int,
@@ -83,12 +86,14 @@ def main(
 ) -> None:
     """Run and report; exit code 1 if anything diverges."""
     found = [server for server in servers.given(given) if not names or server.release in names]
+    if kind != "any":
+        found = [server for server in found if dlx.release(server.release).quorum_at_least_once]
     if not found:
         raise click.UsageError("no such server: set DLX_LIVE_SERVERS or give --broker")
     counts: Counts = Counter()
     began = time.monotonic()
     met: Counter[str] = Counter()
-    drawn = (Case.drawn(number, server) for number in range(seed, seed + cases) for server in found)
+    drawn = (Case.drawn(number, server, kind) for number in range(seed, seed + cases) for server in found)
     for number, judged in enumerate(play_all(drawn, workers * len(found), minutes), 1):
         if number % PROGRESS == 0:
             click.echo(f"{number} played", err=True)

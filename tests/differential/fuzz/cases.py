@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from enum import Enum
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -20,9 +21,9 @@ from dlx.releases import release
 from simulator.server import serve
 from tests.differential.client import ServerSilentError
 from tests.differential.differences import same
+from tests.differential.fuzz import held, scripts
 from tests.differential.fuzz.known import QUEUE_CRASHES, crashes_queues, known_case, known_difference
 from tests.differential.fuzz.same_draws import BACKEND
-from tests.differential.fuzz.scripts import scripts
 from tests.differential.operations import Operation, Wait
 from tests.differential.player import Player, Target
 from tests.differential.transcript import Event, Transcript, confirms_last
@@ -30,6 +31,7 @@ from tests.live.servers import LiveServer
 
 PACES = (1.0, 0.93, 1.03, 0.8)  # how fast the simulator's clock goes compared with the server's
 ATTEMPTS = 3
+KINDS = {"any": scripts.scripts, "held": held.scripts, "held for long": partial(held.scripts, patient=True)}
 Script = tuple[Operation, ...]
 
 
@@ -44,18 +46,19 @@ class Outcome(Enum):
 
 
 class Case(NamedTuple):
-    """A script for a server, and the seed that it was drawn from."""
+    """A script for a server, the seed that it was drawn from, and the kind of script (``KINDS``)."""
 
     release: str
     seed: int
     script: Script
     target: Target
+    kind: str = "any"
 
     @classmethod
-    def drawn(cls, number: int, server: LiveServer) -> Case:
+    def drawn(cls, number: int, server: LiveServer, kind: str = "any") -> Case:
         """The case of a seed for that server."""
         target = Target(server.amqp_url, server.management_url)
-        return cls(server.release, number, script_of(number, server.release), target)
+        return cls(server.release, number, script_of(number, server.release, kind), target, kind)
 
     def of(self, script: Script) -> Case:
         """The case with another script."""
@@ -76,7 +79,7 @@ class Judged(NamedTuple):
     known: str = ""
 
 
-def script_of(number: int, name: str) -> Script:
+def script_of(number: int, name: str, kind: str = "any") -> Script:
     """The script of a seed for the release of that name."""
     found: list[Script] = []
 
@@ -84,7 +87,7 @@ def script_of(number: int, name: str) -> Script:
         max_examples=1, backend=BACKEND, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
     )
     @seed(number)
-    @given(_at_random(scripts(release(name))))
+    @given(_at_random(KINDS[kind](release(name))))
     def keep(script: Script) -> None:
         found.append(script)
 

@@ -176,9 +176,9 @@ _LIMIT_OF_ITSELF = {"3.10": "max-length", "4.3": "max-length-bytes"}
 def feeds_itself_beyond_a_limit(script: Sequence[Operation], release: Release) -> bool:
     """Whether a script has an at-least-once queue, and a limit that decides what comes back into it."""
     limit = _LIMIT_OF_ITSELF.get(release.name)
-    set_keys = {key for _, arguments in _declared(script) for key in arguments}
-    set_keys |= {f"x-{key}" for each in script if isinstance(each, SetPolicy) for key in each.definition}
-    return limit is not None and {f"x-{limit}", "x-dead-letter-strategy"} <= set_keys
+    by_policy = {f"x-{key}" for each in script if isinstance(each, SetPolicy) for key in each.definition}
+    keys_of_queues = [{*arguments} | by_policy for _, arguments in _declared(script)]
+    return limit is not None and any({f"x-{limit}", "x-dead-letter-strategy"} <= keys for keys in keys_of_queues)
 
 
 FIRST_FROM_A_WORKER = Known(
@@ -201,8 +201,10 @@ def may_wait_for_a_worker(script: Sequence[Operation], live: Transcript, simulat
 
 
 def _delivered(transcript: Transcript) -> Counter[tuple[Any, ...]]:
-    events = (event for step in transcript for event in step if "body" in event)
-    return Counter((event["body"], event.get("exchange"), event.get("routing_key")) for event in events)
+    """What was delivered, and what the management API shows of queues."""
+    events = [event for step in transcript for event in step]
+    found = Counter((each["body"], each.get("exchange"), each.get("routing_key")) for each in events if "body" in each)
+    return found + Counter(tuple(each["shown"].items()) for each in events if "shown" in each)
 
 
 def replaces_a_queue_it_got_from(script: Sequence[Operation], live: Transcript) -> bool:

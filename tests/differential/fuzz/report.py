@@ -16,7 +16,8 @@ def report(judged: Judged) -> str:
     lines = [f"{judged.outcome.value} on {case.release}, seed {case.seed}: {judged.error or _shown(judged)}"]
     if judged.error:
         lines += [f"  {operation!r}," for operation in case.script]
-    lines += [f"again: python -m tests.differential.fuzz --release {case.release} --seed {case.seed} --cases 1", ""]
+    which = f"--release {case.release} --kind '{case.kind}' --seed {case.seed} --cases 1"
+    lines += [f"again: python -m tests.differential.fuzz {which}", ""]
     return "\n".join(lines)
 
 

@@ -4,19 +4,26 @@ from typing import Any
 
 from tests.differential.operations import (
     Bind,
+    Cancel,
     ClearPolicy,
+    Consume,
     Count,
     Drain,
     Get,
     Nack,
+    Operation,
     PurgeQueue,
+    Qos,
     Scenario,
     SelectConfirms,
     SetPolicy,
+    ShowQueue,
+    Unbind,
     Wait,
 )
 from tests.differential.words import (
     Part,
+    burst,
     exchange,
     fan,
     gets,
@@ -34,12 +41,33 @@ from tests.real_servers import since
 FROM_39 = since("3.9")
 CONFIRMED = SelectConfirms()
 HELD: dict[str, Any] = {"overflow": "reject-publish", "dead_letter_strategy": "at-least-once"}
+STATISTICS = Wait(12_000)  # a server shows how many are held some seconds late
 TOUCH = [SetPolicy("touch", "^q$", {"max-length": 1000}), Wait(300)]  # a change of policy makes the worker try again
 
 
 def at_least_once(name: str, *parts: Part) -> Scenario:
     """A scenario of the releases that know it."""
     return scenario(name, CONFIRMED, *parts, releases=FROM_39)
+
+
+def rejected_together(queue: str, number: int) -> list[Operation]:
+    """A consumer takes so many messages and rejects them at once."""
+    tag, where = "k", {"channel": "c"}
+    return [
+        Qos(number, **where), Consume(queue, tag, **where), Cancel(tag, **where),
+        Nack(tag=0, multiple=True, requeue=False, **where), Wait(300),
+    ]  # fmt: skip
+
+
+def held_before_one_that_has_a_route(number: int) -> list[Part]:
+    """So many messages that no queue gets die first, and then one that a queue gets."""
+    return [
+        exchange("x", "direct"), queue("d"), Bind("x", "d", "d"), quorum("q", dlx="x", **HELD), exchange("in"),
+        Bind("in", "q"), burst(publish("gone", *["m"] * number, exchange="in"), publish("d", "last", exchange="in")),
+        rejected_together("q", number + 1), Count("d"), STATISTICS, ShowQueue("q", ("messages_dlx",)),
+        queue("e"), Bind("x", "e", "gone"), TOUCH, Count("d"), Count("e"), STATISTICS,
+        ShowQueue("q", ("messages_dlx",)),
+    ]  # fmt: skip
 
 
 SCENARIOS = [
@@ -72,6 +100,17 @@ SCENARIOS = [
     at_least_once(
         "a cycle drops one copy only",
         fan("x", "d"), quorum("q", dlx="x", ttl=50, **HELD), Bind("x", "q"), publish("q"), Wait(300), Count("q"),
+    ),
+    at_least_once(
+        "held by a cycle until another queue is bound",
+        exchange("x"), quorum("q", dlx="x", ttl=50, **HELD), Bind("x", "q"), publish("q", "1", "2"), Wait(300),
+        queue("d"), Bind("x", "d"), TOUCH, Count("d"), publish("q", "3"), Wait(300), Count("d"), STATISTICS,
+        ShowQueue("q", ("messages_dlx",)),
+    ),
+    at_least_once(
+        "held by a cycle until its binding is gone",
+        exchange("x"), quorum("q", dlx="x", ttl=50, **HELD), Bind("x", "q"), publish("q", "1", "2"), Wait(300),
+        Unbind("x", "q"), queue("d"), Bind("x", "d"), TOUCH, Count("d"), STATISTICS, ShowQueue("q", ("messages_dlx",)),
     ),
     at_least_once(
         "rejected onto itself is no cycle",
@@ -133,6 +172,19 @@ SCENARIOS = [
             queue("d", type=type, length=2, overflow="reject-publish"), quorum("q", dlx="", dlrk="d", **HELD),
             publish("q", "1", "2", "3", "4", "5"), gets("q", 5), Nack(multiple=True, tag=0, requeue=False), Wait(300),
             Count("d"), Drain("d"), TOUCH, Count("d"),
+        )
+        for type in ("classic", "quorum")
+    ],
+    *[
+        at_least_once(f"{number} held before one that has a route", *held_before_one_that_has_a_route(number))
+        for number in (31, 32, 40)
+    ],
+    *[
+        at_least_once(
+            f"forty at once into a {type} queue that refuses what is too much",
+            queue("d", type=type, length=2, overflow="reject-publish"), quorum("q", dlx="", dlrk="d", **HELD),
+            burst(publish("q", *map(str, range(40)))), rejected_together("q", 40), Count("d"), STATISTICS,
+            ShowQueue("q", ("messages_dlx",)), PurgeQueue("d"), TOUCH, Count("d"),
         )
         for type in ("classic", "quorum")
     ],

@@ -23,7 +23,7 @@ from tests.differential.operations import (
     SetPermissions,
     SetTopicPermissions,
 )
-from tests.differential.words import Part, burst, exchange, fan, gets, publish, queue, quorum, scenario
+from tests.differential.words import Part, burst, exchange, fan, gets, publish, queue, quorum, scenario, stream
 from tests.real_servers import LIVE, since
 from tests.vectors.amqp import Field
 
@@ -220,6 +220,29 @@ SCENARIOS = [
         "transaction into a quorum queue that comes to refuse before the commit",
         CONFIRMED_B, quorum("q", length=2, overflow="reject-publish"), TRANSACTIONS, publish("q", "1"),
         publish("q", *"234", on="b"), Commit(), Count("q"), publish("q", "5"), Commit(), Count("q"), releases=REJECTS,
+    ),
+    scenario(
+        "transaction into a quorum queue that refuses, and a mandatory publish that no queue gets",
+        FULL, TRANSACTIONS, publish("q", "4"), publish("missing", "5", mandatory=True), Commit(), Count("q"),
+        releases=REJECTS,
+    ),
+    scenario(
+        "transaction into a quorum queue that refuses, and a stream",
+        FULL, stream("s"), exchange("x"), Bind("x", "q"), Bind("x", "s"), TRANSACTIONS, publish("", "4", exchange="x"),
+        publish("s", "5"), Commit(), Count("q"), releases=REJECTS,
+    ),
+    *[
+        scenario(
+            f"transaction into a full {type} queue that drops its head",
+            CONFIRMED_B, queue("d"), queue("q", type=type, length=1, dlx="", dlrk="d"), publish("q", "1", on="b"),
+            TRANSACTIONS, publish("q", "2", "3"), Commit(), Count("q"), Count("d"), releases=LIVE,
+        )
+        for type in ("classic", "quorum")
+    ],
+    scenario(
+        "transaction into a full queue that dead-letters what it refuses",
+        CONFIRMED_B, queue("d"), queue("q", length=1, overflow="reject-publish-dlx", dlx="", dlrk="d"),
+        publish("q", "1", on="b"), TRANSACTIONS, publish("q", "2"), Commit(), Count("q"), Count("d"), releases=LIVE,
     ),
     scenario(
         "transaction, quorum",
