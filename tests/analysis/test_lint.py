@@ -225,7 +225,51 @@ def test_dead_letters_that_are_held_for_ever_are_told() -> None:
     work = queue("work", queue_type="quorum", dead_letter_exchange="dlx", dead_letter_strategy="at-least-once",
                  overflow="reject-publish", delivery_limit=5)  # fmt: skip
     (only,) = found(work, exchanges=[exchange("dlx", "fanout")])
-    assert (only.name, only.severity) == ("unroutable-dead-letter", "warning")
+    assert (only.name, only.severity, only.held) == ("unroutable-dead-letter", "error", True)
+    assert only.message.endswith("they are held in 'work' until one does. 32 of them hold up all others.")
+    (missing,) = found(work)
+    assert (missing.name, missing.severity, missing.held) == ("missing-dlx", "error", True)
+    assert "every dead letter is held in 'work' until it does" in missing.message
+
+
+HELD = EXAMPLES.parent / "held_examples"
+HELD_CASES = [
+    (
+        "key-of-no-queue",
+        "4.3",
+        ["DLX003", "DLX010"],
+        "behind exchange 'deliver': they are held in 'level'",
+    ),
+    (
+        "cycle",
+        "3.10",
+        ["DLX004", "DLX004"],
+        "without a rejection on the way ('wait' → 'orders' → 'wait')",
+    ),
+    ("cycle", "4.3", ["DLX004", "DLX004"], "each stays in 'orders', held for ever. 32 of them hold up all others."),
+    ("own-queue-and-another", "3.10", ["DLX006", "DLX004"], "RabbitMQ 3.10 does not count that it has taken them"),
+    ("own-queue-and-another", "4.3", ["DLX006"], "a rejected message loops for ever"),
+]
+
+
+@pytest.mark.parametrize(("name", "of", "codes", "says"), HELD_CASES, ids=lambda value: str(value)[:25])
+def test_what_is_held_for_ever_is_an_error_with_its_cause_and_a_history_that_holds_it(
+    name: str, of: str, codes: list[str], says: str
+) -> None:
+    file = HELD / f"{name}.json"
+    first, *others = lint(read_definitions(file), release(of)).findings
+    assert [first.code, *(each.code for each in others)] == codes
+    assert says in first.message
+    assert "bind a queue" not in first.fix.text
+    assert first.held == bool(first.history) == (first.severity == "error")
+    if first.history:
+        trial = Trial(file, release=of)
+        trial.play(first.history)
+        held = trial.queue(first.about.name, first.about.vhost)
+        assert held is not None
+        assert len(held.in_hand) == 1
+        trial.wait(600_000)
+        assert len(held.in_hand) == 1
 
 
 def test_a_fix_names_the_policy_that_applies() -> None:

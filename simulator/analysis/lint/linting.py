@@ -108,7 +108,7 @@ def findings_about(
 
 def _findings(subject: Subject) -> list[Finding]:
     names = Names(subject.snapshot)
-    straight = {id(loss.history) for loss in subject.lost if loss.straight}
+    straight = {id(loss.history) for loss in (*subject.lost, *subject.losses.held) if loss.straight}
     every = (_judged(each, straight) for rule in RULES.values() for each in rule.findings(subject))
     found = sorted(every, key=order)
     places = object_places(subject.snapshot.definitions) if found else {}
@@ -121,7 +121,8 @@ def _with_line(finding: Finding, subject: Subject) -> Finding:
     """Return the finding with what is stated of clients behind its reason, where it is none without that."""
     about = finding.about.vhost, finding.about.name
     open_to = [*subject.losses.held, *subject.losses.unproven] if not finding.history else []
-    lines = [loss.line for loss in subject.lost if loss.line and loss.history is finding.history]
+    shown = (*subject.lost, *subject.losses.held) if finding.history else ()
+    lines = [loss.line for loss in shown if loss.line and loss.history is finding.history]
     lines += [loss.line for loss in open_to if (loss.vhost, loss.queue) == about and str(loss.rule) == finding.because]
     if not any(lines):
         return finding

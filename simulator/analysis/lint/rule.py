@@ -73,11 +73,7 @@ class Subject:
         clients brings about.
         """
 
-        def order(loss: Loss) -> tuple[bool, bool, int, bool]:
-            waits = is_named_for_waiting(loss.queue) and loss.reason != EXPIRED
-            return loss.straight, bool(loss.line), steps.length(loss.history), waits
-
-        return sorted(self.losses.lost, key=order)
+        return sorted(self.losses.lost, key=_likeliest_first)
 
     @property
     def clients(self) -> Clients:
@@ -100,6 +96,14 @@ class Subject:
         """The losses by the queue in which the message dies, the likeliest first."""
         found: dict[QueueAt, list[Loss]] = defaultdict(list)
         for loss in self.lost:
+            found[loss.vhost, loss.queue].append(loss)
+        return found
+
+    @cached_property
+    def held_at(self) -> dict[QueueAt, list[Loss]]:
+        """The dead letters that stay held, by the queue that holds them, the likeliest first."""
+        found: dict[QueueAt, list[Loss]] = defaultdict(list)
+        for loss in sorted(self.losses.held, key=_likeliest_first):
             found[loss.vhost, loss.queue].append(loss)
         return found
 
@@ -190,6 +194,11 @@ class Subject:
     def is_parking(self, queue: QueueAt) -> bool:
         """Tell whether a queue takes dead letters and sends none: it keeps what has failed for somebody to look at."""
         return queue in self.losses.parking
+
+
+def _likeliest_first(loss: Loss) -> tuple[bool, bool, int, bool]:
+    waits = is_named_for_waiting(loss.queue) and loss.reason != EXPIRED
+    return loss.straight, bool(loss.line), steps.length(loss.history), waits
 
 
 class Loop:
@@ -355,6 +364,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     fix: Fix
     history: History = ()
+    held: bool = False
 
 
 Check = Callable[[Subject], Iterable[Found]]
