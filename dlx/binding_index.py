@@ -311,6 +311,21 @@ def headers_match(arguments: Mapping[str, Any], headers: Mapping[str, Any], rele
     return HeaderMatch.by(arguments).met_by(headers, release)
 
 
+def not_compared(arguments: Mapping[str, Any], release: Release) -> str:
+    """Say which arguments of a headers binding its x-match passes over; empty where it compares all.
+
+    Source: rabbit_exchange_type_headers.erl; live.
+    """
+    compared = HeaderMatch.by(arguments).fields(release)
+    names = [name for name in arguments if name != "x-match" and name not in compared]
+    if not names:
+        return ""
+    kind = arguments.get("x-match", "all")
+    other = f" ({kind}-with-x does not)" if release.headers_match_with_x else ""
+    what = f"does not compare {', '.join(names)}" if compared else "compares nothing"
+    return f"{what}: x-match={kind} passes over x- arguments{other}"
+
+
 def _value_matches(wanted: Any, value: Any, release: Release) -> bool:
     """Return whether a binding argument matches a header; at the outermost level, types hardly count."""
     if wanted is None:  # a void argument asks for presence

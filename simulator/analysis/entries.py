@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from itertools import chain, count, islice, product
@@ -212,6 +212,22 @@ def entries(flows: Mapping[str, MessageFlow], clients: Clients = NOTHING_STATED)
         for step in _OneVhost(flow, name, short, clients).publishes():
             found.setdefault(repr(step), step)
     return Entries(list(found.values()), [*_left_out(short), *_routed_nowhere(found.values(), clients)])
+
+
+def by_name(flow: MessageFlow, vhost: str, known: Collection[Hashable]) -> list[Publish]:
+    """Return publishes to bound queues by their names, where dead letters keep that key and so go another way.
+
+    Frameworks that republish, shovels, "Move messages" of the management page and ``dlx redrive`` publish so.
+
+    ``known``: the situations (``MessageFlow.situation``) that other publishes lead to.
+    """
+    found = []
+    for name in flow.topology.queues:
+        settings, step = flow.settings(name), Publish("", name, vhost=vhost)
+        keeps_key = settings.dead_letters and settings.dead_letter_routing_key is None
+        if keeps_key and flow.situation(name, message_of(step, flow.release)) not in known:
+            found.append(step)
+    return found
 
 
 def _routed_nowhere(publishes: Iterable[Publish], clients: Clients) -> Iterator[str]:

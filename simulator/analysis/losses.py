@@ -23,7 +23,7 @@ from dlx.releases import Release, rules_of
 from dlx.settings import AT_LEAST_ONCE, DEAD_LETTER_STRATEGY, EXPIRES, alternate_exchange
 from dlx.topology import STREAM, Exchange
 from simulator.analysis.clients import NOTHING_STATED, Clients
-from simulator.analysis.entries import Entries, entries
+from simulator.analysis.entries import Entries, by_name, entries
 from simulator.analysis.findings import ObjectName
 from simulator.analysis.next_steps import unused_ms
 from simulator.analysis.proofs import Budget, loses, proof
@@ -96,6 +96,8 @@ class Losses(msgspec.Struct, frozen=True):
         held: dead letters that stay in their queue, since no queue takes them and nothing is given up there; each with
             its history, if one was found.
         unproven: what the rules make possible, while no history of it was found.
+        by_name: dead letters that no queue takes if the message was published to a queue by its name, also such as
+            ``lost`` and ``held`` have.
         walks: the walks behind it, by virtual host.
         parking: queues that take dead letters and send none, as pairs of virtual host and name.
         assumed: what clients do, as far as it is stated, and which losses that rules out; then what the export leaves
@@ -109,6 +111,7 @@ class Losses(msgspec.Struct, frozen=True):
     partial: tuple[Loss, ...]
     unproven: tuple[Loss, ...]
     held: tuple[Loss, ...]
+    by_name: tuple[Loss, ...]
     walks: dict[str, Walk]
     parking: frozenset[tuple[str, str]]
     assumed: tuple[str, ...]
@@ -168,6 +171,7 @@ def find_losses(
         partial=tuple(partial),
         unproven=tuple(unproven),
         held=tuple(held),
+        by_name=tuple(loss for loss in _lost_by_name(walks.values()) if not unsure.about(loss)),
         walks=walks,
         parking=parking,
         assumed=(
@@ -246,6 +250,25 @@ def ruled_out_by(loss: Loss, flow: MessageFlow, clients: Clients) -> str | None:
         if kept is not None:
             return kept
     return PUBLISHED if clients.publish else None
+
+
+def _lost_by_name(walks: Iterable[Walk]) -> Iterator[Loss]:
+    """Yield what publishes to queues by their names add: dead letters with such a key that no queue takes."""
+    for usual in walks:
+        if usual.clients.publish:
+            continue
+        flow = usual.flow
+        known = {flow.situation(place.queue, place.state.message) for place in usual.places}
+        walk = Walk(flow, usual.vhost, by_name(flow, usual.vhost, known), usual.clients)
+        for loss in (loss for place in walk.places for loss in losses_at(place, walk, parked=False)):
+            if is_unroutable(loss, flow) and loss.publish.routing_key in loss.keys:
+                yield loss
+
+
+def is_unroutable(loss: Loss, flow: MessageFlow) -> bool:
+    """Return whether a dead letter is lost or held because its exchange leads it to no queue."""
+    held = loss.fate == HELD and loss.target is None and not is_missing(loss, flow)
+    return loss.fate == UNROUTABLE or held
 
 
 def _concerns(loss: Loss, about: Collection[tuple[str, str]]) -> bool:

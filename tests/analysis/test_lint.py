@@ -350,6 +350,52 @@ def test_a_way_back_that_reaches_the_queues_of_other_consumers_is_told_with_them
     assert "to the default exchange, with routing key 'stock'" in told[0].fix.text
 
 
+def headers_binding(**arguments: str) -> Finding | None:
+    item = {**bound("h", "late"), "arguments": {key.replace("_", "-"): value for key, value in arguments.items()}}
+    told = found(queue("late"), exchanges=[exchange("h", "headers")], bindings=[item])
+    return next((each for each in told if each.code == "DLX034"), None)
+
+
+def test_a_binding_whose_x_arguments_are_not_compared_says_what_it_takes_and_how_to_compare_them() -> None:
+    every = headers_binding(x_match="all", x_first_death_reason="expired")
+    none, some = headers_binding(x_match="any", x_reason="a"), headers_binding(x_reason="a", kind="b")
+    assert every is not None
+    assert none is not None
+    assert some is not None
+    assert "compares nothing: x-match=all passes over x- arguments (all-with-x does not)" in every.message
+    assert every.message.endswith("so it takes every message.")
+    assert every.about.name == "h → late"
+    assert "with x-match=all-with-x" in every.fix.text
+    assert none.message.endswith("so it takes no message.")
+    assert "does not compare x-reason: x-match=all passes" in some.message
+    assert headers_binding(x_match="any-with-x", x_reason="a") is None
+    assert headers_binding(x_match="all") is None
+
+
+def test_what_is_lost_only_after_a_publish_by_queue_name_is_one_note_for_an_exchange() -> None:
+    work = [queue(name, dead_letter_exchange="dlx") for name in ("a", "b", "c", "d", "e")]
+    sections = {
+        "exchanges": [exchange("in", "topic"), exchange("dlx", "topic")],
+        "bindings": [{**bound("in", each["name"]), "routing_key": "key"} for each in work]
+        + [{**bound("dlx", "dead"), "routing_key": "key"}],
+    }
+    (only,) = found(*work, queue("dead"), **sections)
+    assert (only.code, only.severity, str(only.about)) == ("DLX036", "note", "exchange 'dlx'")
+    assert only.message.endswith("routes key 'a' to no queue; so it is with 'b', 'c', 'd' and 1 more.")
+    sections["bindings"][0]["routing_key"] = "#"  # now other keys are lost in 'a' as well
+    told = found(*work, queue("dead"), **sections)
+    assert [(each.code, "'a'" in each.message) for each in told] == [("DLX003", True), ("DLX036", False)]
+
+
+def test_a_retry_queue_that_publishers_declare_for_each_delay_is_no_forgotten_one() -> None:
+    back = {"message_ttl": 5_000, "dead_letter_exchange": "", "dead_letter_routing_key": "orders"}
+    (only,) = found(queue("orders"), queue("orders.retry", **back))
+    assert (only.code, only.severity, only.about.name) == ("DLX035", "note", "orders")
+    assert only.fix.text.endswith("set dead-letter-exchange to '' and dead-letter-routing-key to 'orders.retry'")
+    assert "DLX035" not in {each.code for each in found(queue("orders"), queue("orders.retry", expires=9_000, **back))}
+    assert names(queue("orders"), queue("bills.retry", **back)) == set()
+
+
 def test_a_policy_that_another_one_beats_everywhere_is_told_and_one_for_later_queues_is_a_note() -> None:
     def policy(name: str, pattern: str, priority: int) -> dict[str, Any]:
         return {"vhost": "/", "name": name, "pattern": pattern, "apply-to": "queues", "priority": priority,

@@ -45,7 +45,7 @@ from simulator.analysis.lint.rule import (
     said_by,
     shown,
 )
-from simulator.analysis.losses import HELD, MISSING, REFUSED, REMOVED, UNROUTABLE, Loss, is_missing
+from simulator.analysis.losses import HELD, MISSING, REFUSED, REMOVED, Loss, is_unroutable
 from simulator.analysis.names import is_named_for_dead_letters
 from simulator.broker import WORKER_PREFETCH
 
@@ -170,7 +170,7 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
 
     Why: an exchange drops what it cannot route, and nobody is told. A dead letter keeps the routing keys that it was
     published with, unless the queue has a dead-letter routing key. A queue that dead-letters at least once keeps such
-    dead letters, and 32 of them hold up all others: no dead letter leaves the queue any more.
+    dead letters, and when it has a few dozen, they hold up all others.
     Example: dead-letter exchange 'orders.dlx' is direct and bound with 'orders'; messages come with 'order.paid'.
     Only topic exchanges know wildcards: bound to a direct exchange, '#' is a key like any other.
     Fix: bind a queue for these keys, or set a dead-letter routing key that is bound.
@@ -205,8 +205,8 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
 def _unroutable(subject: Subject, queue: QueueAt) -> list[Loss]:
     """Return the ways in which dead letters of a queue come to its exchange and no further."""
     flow = subject.snapshot.flows[queue[0]]
-    held = [loss for loss in subject.held_at.get(queue, ()) if loss.target is None and not is_missing(loss, flow)]
-    return held or [loss for loss in subject.lost_at.get(queue, ()) if loss.fate == UNROUTABLE]
+    found = (*subject.held_at.get(queue, ()), *subject.lost_at.get(queue, ()))
+    return [loss for loss in found if is_unroutable(loss, flow)]
 
 
 def _on_ladder(subject: Subject, queue: QueueAt) -> str:
@@ -226,6 +226,37 @@ def _near_key(subject: Subject, queue: QueueAt, key: str) -> str:
     bound = (each.routing_key for each in topology.bindings.get(dlx or "", ()))
     near = nearest(key, bound if dlx else topology.queues)[:1]
     return "".join(f" Did you mean {'routing key' if dlx else 'queue'} '{name}'?" for name in near)
+
+
+@rule("DLX036", "lost-if-published-by-queue-name")
+def lost_if_published_by_queue_name(subject: Subject) -> Iterator[Found]:
+    """Dead letters have the name of their queue as routing key after a publish to it by name, and no queue takes that.
+
+    Why: frameworks that republish, shovels, "Move messages" of the management page and `dlx redrive` publish to a queue
+    by its name. Its dead letters keep that name as their key, and the dead-letter exchange knows the usual keys alone.
+    Example: 'jobs' is bound by 'job.new', and its dead-letter exchange is bound by 'job.new': what a framework has
+    published again to 'jobs' and a consumer then rejects is lost.
+    Fix: bind the queue for dead letters for the name of the queue as well, or set a dead-letter routing key.
+    """
+    alike: dict[tuple[str, str], dict[str, Loss]] = {}
+    for loss in subject.losses.by_name:
+        queue = loss.vhost, loss.queue
+        if not _unroutable(subject, queue):  # else DLX003 tells it
+            exchange = subject.snapshot.flows[loss.vhost].settings(loss.queue).dead_letter_exchange or ""
+            alike.setdefault((loss.vhost, exchange), {}).setdefault(loss.publish.routing_key, loss)
+    for (vhost, exchange), losses in alike.items():
+        name, loss = next(iter(losses.items()))
+        fate = "held there" if loss.fate == HELD else "lost"
+        more = f"; so it is with {_some(list(losses)[1:])}" if len(losses) > 1 else ""
+        yield Found(
+            severity="note",
+            about=ObjectName("exchange", vhost, exchange),
+            message=f"what is published to '{name}' by its name (a framework that republishes, \"Move messages\", a "
+            f"shovel, `dlx redrive`) and then dies in '{loss.queue}' is {fate}: exchange '{exchange}' routes key "
+            f"'{name}' to no queue{more}.",
+            because=f"the default exchange leads to '{name}' by its name, and dead letters keep their key",
+            fix=route_dead_letters(subject, (vhost, loss.queue), list(losses)),
+        )
 
 
 @rule("DLX004", "automatic-cycle")
