@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from dlx.deaths import EXPIRED, REJECTED
-from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, MAX_LENGTH, MAX_LENGTH_BYTES
+from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, MAX_LENGTH, MAX_LENGTH_BYTES, Settings
 from dlx.topology import QUORUM
 from simulator.analysis.findings import Fix
 from simulator.analysis.lint.rule import (
@@ -89,13 +89,22 @@ def retry_reaches_others(subject: Subject) -> Iterator[Found]:
         for place in loop.places:
             waiting = loop.vhost, place.queue
             back = {there.queue: None for hop, there in place.onward if hop.reason == EXPIRED}
-            worked_on = [name for name in back if flow.settings(name).message_ttl_ms is None]
-            if flow.settings(place.queue).message_ttl_ms is None or waiting in told or len(worked_on) < 2:
+            pause_ms = flow.settings(place.queue).message_ttl_ms
+            if pause_ms is None or waiting in told:
+                continue
+            worked_on = [name for name in back if _is_worked_on(flow.settings(name), pause_ms)]
+            if len(worked_on) < 2:
                 continue
             mine = [name for name in worked_on if name in loop.queues]
             if mine:
                 told.add(waiting)
                 yield _copies(subject, waiting, mine[0], worked_on)
+
+
+def _is_worked_on(settings: Settings, pause_ms: int) -> bool:
+    """Tell whether a queue is for consumers, and not for the next pause: what waits stays there longer, or for ever."""
+    ttl_ms = settings.message_ttl_ms
+    return ttl_ms is None or (ttl_ms > pause_ms and not is_named_for_waiting(settings.queue.name))
 
 
 def _copies(subject: Subject, waiting: QueueAt, mine: str, worked_on: list[str]) -> Found:
