@@ -77,6 +77,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         because: the deciding rule: an argument, policy, operator policy, server default, or the release's behaviour.
         fix: what to do.
         history: the steps that show it on a broker; empty where no message is lost.
+        some_keys: whether it is only about messages with some routing keys, which publishers may not use.
         held: whether these steps leave the message held in its queue for ever, rather than lose it.
         place: where the object stands, if that is known.
         shape: the same for findings that are equal up to names; empty where nobody compared them.
@@ -94,6 +95,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     fix: Fix
     history: History = ()
+    some_keys: bool = False
     held: bool = False
     place: Place | None = None
     shape: str = ""

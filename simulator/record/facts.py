@@ -165,8 +165,9 @@ def _prefetches(recording: Recording, flows: Mapping[str, MessageFlow]) -> Itera
             "prefetch",
             "warning" if was_lost else "note",
             f"consumers of {', '.join(queues[:NAMED_MAX])}{more} take {taken} messages in advance, with a delivery "
-            f"limit of {limit}{seen}: each lost channel counts against all messages that it had, also those that nobody "
-            "had begun to work on, and they die with the one that is to blame. Take one at a time, or raise the limit",
+            f"limit of {limit}{seen}: each lost channel counts against all messages that it had, also those that "
+            "nobody had begun to work on, and they die with the one that is to blame. Take one at a time, or raise the "
+            "limit",
         )
 
 

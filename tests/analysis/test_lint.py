@@ -272,6 +272,22 @@ def test_what_is_held_for_ever_is_an_error_with_its_cause_and_a_history_that_hol
         assert len(held.in_hand) == 1
 
 
+def test_what_loses_every_message_comes_before_what_only_some_keys_lose_and_that_before_what_is_held() -> None:
+    queues = [
+        queue("c", dead_letter_exchange="gone"),  # DLX001
+        queue("b", dead_letter_exchange="dlx"),  # some keys are bound
+        queue("a", queue_type="quorum", dead_letter_exchange="gone", dead_letter_strategy="at-least-once",
+              overflow="reject-publish", delivery_limit=5),
+        queue("d", max_length=4),  # takes more actions
+    ]  # fmt: skip
+    sections = {
+        "exchanges": [exchange("in", "topic"), exchange("dlx", "direct")],
+        "bindings": [{**bound("in", "b"), "routing_key": "#"}, {**bound("dlx", "dead"), "routing_key": "key"}],
+    }
+    told = [each for each in found(*queues, queue("dead"), **sections) if each.severity == "error"]
+    assert [each.about.name for each in told] == ["c", "d", "b", "a"]
+
+
 def test_a_fix_names_the_policy_that_applies() -> None:
     policy = {"vhost": "/", "name": "ttl", "pattern": ".*", "apply-to": "queues", "priority": 10,
               "definition": {"message-ttl": 1_000}}  # fmt: skip

@@ -38,7 +38,7 @@ class LintReport(msgspec.Struct, frozen=True):
 
     Attributes:
         release: its name.
-        findings: errors first, then warnings and notes; those that the fewest actions bring about first, then by code.
+        findings: errors first, then warnings and notes, each in the ``order`` below.
         assumed: what has to be so for the answer to hold.
         unchecked: what was not looked at.
         queues: how many queues were.
@@ -140,14 +140,17 @@ def _judged(finding: Finding, straight: Collection[int]) -> Finding:
     return msgspec.structs.replace(finding, severity="warning") if rare and finding.severity == "error" else finding
 
 
-def order(finding: Finding) -> tuple[int, int, int, str, Any]:
-    """Return what findings are sorted by: severity, how many actions bring the loss about, code and object.
+def order(finding: Finding) -> tuple[int, int, bool, bool, int, str, Any]:
+    """Return what findings are sorted by: severity, how certain it is, how many actions it takes, code and object.
 
-    First of all comes what a recording shows.
+    First of all comes what a recording shows; what is lost whatever the routing keys are comes before what only some
+    keys lose, and both before what is held.
     """
     return (
         BASES.index(finding.basis),
         SEVERITIES.index(finding.severity),
+        finding.held,
+        finding.some_keys,
         steps.length(finding.history),
         finding.code,
         finding.about,

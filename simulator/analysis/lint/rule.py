@@ -118,6 +118,11 @@ class Subject:
         return found
 
     @cached_property
+    def delivering(self) -> set[QueueAt]:
+        """The queues of which some dead letters come to a queue."""
+        return {(vhost, name) for (vhost, _), names in self.sources.items() for name in names}
+
+    @cached_property
     def dead_letter_exchanges(self) -> set[tuple[str, str]]:
         """The exchanges to which queues dead-letter, as pairs of virtual host and name."""
         named = ((vhost, settings.dead_letter_exchange) for (vhost, _), settings in self.queues())
@@ -364,6 +369,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     fix: Fix
     history: History = ()
+    some_keys: bool = False
     held: bool = False
 
 

@@ -198,6 +198,7 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
             because="; ".join(said_by(each) for each in (settings.values.get(DEAD_LETTER_EXCHANGE), replaced) if each),
             fix=mended(lost, route_dead_letters(subject, queue, keys)),
             history=lost[0].history,
+            some_keys=queue in subject.delivering,
             held=held,
         )
 
