@@ -13,7 +13,10 @@ from simulator.scenario import steps
 from simulator.scenario.steps import History
 
 Severity = Literal["error", "warning", "note"]
-"""``error``: messages are lost. ``warning``: they may be, or a setting does not do what it says. ``note``: to know."""
+"""``error``: messages are lost, or held for ever. ``warning``: they may be, or a setting does not do what it says.
+
+``note``: to know.
+"""
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
@@ -67,13 +70,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         code, name: the rule, as ``DLX001`` and ``missing-dlx``; neither is ever used for another rule.
-        severity: ``error`` only where ``history`` loses a message, takes no flood of them, and publishes none straight
-            to an exchange for dead letters with a key that no dead letter has.
+        severity: ``error`` only where ``history`` loses a message or leaves it held for ever, takes no flood of them,
+            and publishes none straight to an exchange for dead letters with a key that no dead letter has.
         about: the object.
         message: what is wrong, in a sentence.
         because: the deciding rule: an argument, policy, operator policy, server default, or the release's behaviour.
         fix: what to do.
         history: the steps that show it on a broker; empty where no message is lost.
+        some_keys: whether it is only about messages with some routing keys, which publishers may not use.
+        held: whether these steps leave the message held in its queue for ever, rather than lose it.
         place: where the object stands, if that is known.
         shape: the same for findings that are equal up to names; empty where nobody compared them.
         basis, basis_text: what it rests on where there is a recording, and in a phrase what the recording has.
@@ -90,6 +95,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     fix: Fix
     history: History = ()
+    some_keys: bool = False
+    held: bool = False
     place: Place | None = None
     shape: str = ""
     basis: Basis = ""
@@ -116,6 +123,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             "because": self.because,
             "fix": msgspec.to_builtins(self.fix),
             "history": steps.to_builtins(self.history),
+            **({"held": True} if self.held else {}),
             "place": msgspec.to_builtins(self.place),
             "needs": self.needs,
             "shape": self.shape,

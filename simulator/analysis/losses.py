@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from dlx.death_headers import stored_headers
 from dlx.deaths import DELIVERY_LIMIT, MAXLEN, REJECTED, X_DEATH
+from dlx.letter_copies import LetterCopy
 from dlx.message_flow import Hop, MessageFlow
 from dlx.possible_deaths import DeathRule
 from dlx.releases import Release, rules_of
-from dlx.settings import AT_LEAST_ONCE, EXPIRES, alternate_exchange
+from dlx.settings import AT_LEAST_ONCE, DEAD_LETTER_STRATEGY, EXPIRES, alternate_exchange
 from dlx.topology import STREAM, Exchange
 from simulator.analysis.clients import NOTHING_STATED, Clients
-from simulator.analysis.entries import Entries, entries
+from simulator.analysis.entries import Entries, by_name, entries
 from simulator.analysis.findings import ObjectName
 from simulator.analysis.next_steps import unused_ms
 from simulator.analysis.proofs import Budget, loses, proof
@@ -40,7 +41,7 @@ TRIED_MAX = 4
 """At most this many ways to the same loss are tried until one of them is played successfully."""
 _ACTIONS_PER_QUEUE = 8
 """Declaring a queue takes as long as this many actions, with its bindings and events."""
-HELD = "held"
+HELD: Final = "held"
 PUBLISHED = "clients.publish"
 REPUBLISHED = "clients.republish_x_death"
 NAMED_MAX = 3
@@ -60,7 +61,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
         rule: the deciding rule, with the setting where there is one.
         publish, path: how it was published, and the deaths behind it.
         keys: its routing keys at the end.
-        target: the queue that the dead letter was for, if there is one.
+        target: the queue that the dead letter was for, if there is one; of a held one, that to which it would return.
         by_consumers: whether only consumers can lose it: they promise not to.
         whole: whether no other copy of the dead letter arrives.
         line: the line about clients without which it would be none; empty where it needs none.
@@ -92,8 +93,11 @@ class Losses(msgspec.Struct, frozen=True):
         lost: the losses, each with its history.
         promised: what would be lost if consumers did what they promise not to do.
         partial: dead letters of which one copy is lost, and another one arrives.
-        held: dead letters that wait in their queue, since no queue takes them and nothing is given up there.
+        held: dead letters that stay in their queue, since no queue takes them and nothing is given up there; each with
+            its history, if one was found.
         unproven: what the rules make possible, while no history of it was found.
+        by_name: dead letters that no queue takes if the message was published to a queue by its name, also such as
+            ``lost`` and ``held`` have.
         walks: the walks behind it, by virtual host.
         parking: queues that take dead letters and send none, as pairs of virtual host and name.
         assumed: what clients do, as far as it is stated, and which losses that rules out; then what the export leaves
@@ -107,6 +111,7 @@ class Losses(msgspec.Struct, frozen=True):
     partial: tuple[Loss, ...]
     unproven: tuple[Loss, ...]
     held: tuple[Loss, ...]
+    by_name: tuple[Loss, ...]
     walks: dict[str, Walk]
     parking: frozenset[tuple[str, str]]
     assumed: tuple[str, ...]
@@ -143,13 +148,15 @@ def find_losses(
         for alike in _alike(walk, parking):
             if unsure.about(alike[0]):
                 continue
-            if alike[0].fate == HELD or not alike[0].whole:
-                (held if alike[0].fate == HELD else partial).append(alike[0])
+            is_held = alike[0].fate == HELD
+            if not (alike[0].whole or is_held):
+                partial.append(alike[0])
                 continue
             if about is not None and not _concerns(alike[0], about):
                 continue
             shown = prover.first_proven(alike[:TRIED_MAX])
-            (unproven if shown is None else proven).append(shown or alike[0])
+            found = held if is_held else unproven if shown is None else proven
+            found.append(shown or alike[0])
     lost = [loss for loss in proven if not loss.by_consumers]
     promised = [loss for loss in proven if loss.by_consumers]
     unchecked = [
@@ -164,6 +171,7 @@ def find_losses(
         partial=tuple(partial),
         unproven=tuple(unproven),
         held=tuple(held),
+        by_name=tuple(loss for loss in _lost_by_name(walks.values()) if not unsure.about(loss)),
         walks=walks,
         parking=parking,
         assumed=(
@@ -244,6 +252,25 @@ def ruled_out_by(loss: Loss, flow: MessageFlow, clients: Clients) -> str | None:
     return PUBLISHED if clients.publish else None
 
 
+def _lost_by_name(walks: Iterable[Walk]) -> Iterator[Loss]:
+    """Yield what publishes to queues by their names add: dead letters with such a key that no queue takes."""
+    for usual in walks:
+        if usual.clients.publish:
+            continue
+        flow = usual.flow
+        known = {flow.situation(place.queue, place.state.message) for place in usual.places}
+        walk = Walk(flow, usual.vhost, by_name(flow, usual.vhost, known), usual.clients)
+        for loss in (loss for place in walk.places for loss in losses_at(place, walk, parked=False)):
+            if is_unroutable(loss, flow) and loss.publish.routing_key in loss.keys:
+                yield loss
+
+
+def is_unroutable(loss: Loss, flow: MessageFlow) -> bool:
+    """Return whether a dead letter is lost or held because its exchange leads it to no queue."""
+    held = loss.fate == HELD and loss.target is None and not is_missing(loss, flow)
+    return loss.fate == UNROUTABLE or held
+
+
 def _concerns(loss: Loss, about: Collection[tuple[str, str]]) -> bool:
     return any((loss.vhost, queue) in about for queue in (loss.queue, loss.target))
 
@@ -254,7 +281,7 @@ def _alike(walk: Walk, parking: frozenset[tuple[str, str]]) -> Iterable[list[Los
     usual = {id(place) for place in walk.usual_places()}
     for place in sorted(walk.places, key=lambda place: id(place) not in usual):
         for loss in losses_at(place, walk, parked=(walk.vhost, place.queue) in parking):
-            keys = loss.keys if loss.fate == UNROUTABLE else ()
+            keys = loss.keys if loss.fate == UNROUTABLE or (loss.fate == HELD and loss.target is None) else ()
             loss = msgspec.structs.replace(loss, straight=True) if id(place) not in usual else loss
             found[loss.queue, loss.reason, loss.fate, _end(loss), loss.whole, keys].append(loss)
     return found.values()
@@ -262,7 +289,7 @@ def _alike(walk: Walk, parking: frozenset[tuple[str, str]]) -> Iterable[list[Los
 
 def _end(loss: Loss) -> str | None:
     """Return where the dead letter was to go, as far as that makes it another loss."""
-    if loss.fate == "cycle":
+    if loss.fate in ("cycle", HELD) and loss.target is not None:
         return "itself" if loss.target == loss.queue else "another queue"
     return loss.target
 
@@ -276,7 +303,7 @@ def losses_at(place: Place, walk: Walk, *, parked: bool) -> Iterator[Loss]:
         habit = walk.clients.habit(walk.vhost, queue, death.reason)
         if habit is not None and not habit.does:
             continue
-        copies = flow.copies(place.state, death.reason)
+        copies = _copies(place, death.reason, flow)
         arrives = any(copy.outcome in ("dead-lettered", "may be refused") for copy in copies)
         for copy in copies:
             fate = _fate(copy.outcome, copy.queue, flow, queue)
@@ -316,6 +343,19 @@ def losses_at(place: Place, walk: Walk, *, parked: bool) -> Iterator[Loss]:
         )
 
 
+def _copies(place: Place, reason: str, flow: MessageFlow) -> tuple[LetterCopy, ...]:
+    """Return the copies of the dead letter; of one that the queue holds, with the queue to which it would return."""
+    copies, settings = flow.copies(place.state, reason), flow.settings(place.queue)
+    if copies[0].outcome == HELD:
+        back = next((hop.to_queue for hop, _ in flow.cycles(place.state, reason)), None)
+        return (msgspec.structs.replace(copies[0], queue=back),)
+    returns = any(copy.queue == place.queue and copy.outcome != "cycle" for copy in copies)
+    if settings.dead_letter_strategy != AT_LEAST_ONCE or not returns or flow.release.quorum_confirms_own_dead_letters:
+        return copies
+    why = f"RabbitMQ {flow.release.name} does not count it when '{place.queue}' takes its own dead letter"
+    return (*copies, LetterCopy(HELD, DeathRule(why, settings.values.get(DEAD_LETTER_STRATEGY)), place.queue))
+
+
 def _published_by(place: Place) -> str:
     return REPUBLISHED if X_DEATH in place.publish.headers else ""
 
@@ -330,9 +370,13 @@ def _fate(outcome: str, target: str | None, flow: MessageFlow, queue: str) -> st
     if outcome == "may be refused" and target is not None:
         held = flow.settings(queue).dead_letter_strategy == AT_LEAST_ONCE
         return None if held or flow.settings(target).dead_letters_refused else REFUSED
-    if outcome == HELD:  # by an exchange that does not exist: that is a matter of its own
-        return HELD if flow.settings(queue).dead_letter_exchange in flow.topology.exchanges else None
     return None if outcome in NOT_LOST else outcome
+
+
+def is_missing(loss: Loss, flow: MessageFlow) -> bool:
+    """Return whether it is for want of its exchange that a dead letter is lost or held."""
+    held = loss.fate == HELD and flow.settings(loss.queue).dead_letter_exchange not in flow.topology.exchanges
+    return loss.fate == MISSING or held
 
 
 def _keys_on(flow: MessageFlow, place: Place) -> tuple[str, ...]:
@@ -394,7 +438,7 @@ class _Unsure:
             return False
         flow = self._flows[loss.vhost]
         dlx = flow.settings(loss.queue).dead_letter_exchange or ""
-        if loss.fate == MISSING and self._version is not None and self._omits_internal:
+        if is_missing(loss, flow) and self._version is not None and self._omits_internal:
             inside = Exchange(name=dlx, internal=True)
             if alternate_exchange(inside, flow.topology, flow.release) is not None:
                 return True
@@ -408,16 +452,17 @@ class _Unsure:
         """Yield what is taken not to be there, since the export would not have it, in phrases."""
         if self._version is None or loss.fate not in (UNROUTABLE, MISSING, HELD):
             return
-        export, dlx = f"an export of RabbitMQ {self._version} omits", self._flows[loss.vhost].settings(loss.queue)
-        about = ObjectName("exchange", loss.vhost, dlx.dead_letter_exchange or "")
-        if loss.fate == MISSING and self._omits_internal:
+        export, flow = f"an export of RabbitMQ {self._version} omits", self._flows[loss.vhost]
+        about = ObjectName("exchange", loss.vhost, flow.settings(loss.queue).dead_letter_exchange or "")
+        missing = is_missing(loss, flow)
+        if missing and self._omits_internal:
             yield (
                 f"{export} internal exchanges: if {about} is one, dead letters leave it by an alternate exchange alone"
             )
-        elif loss.fate != MISSING and not about.name:
+        elif not missing and not about.name:
             named = " or ".join(f"'{key}'" for key in loss.keys)
             yield f"{export} exclusive queues: a client that has queue {named} gets dead letters while it is connected"
-        elif loss.fate != MISSING and self._omits_bindings:
+        elif not missing and self._omits_bindings:
             yield (
                 f"{export} exclusive queues and what binds them: a client that has one behind {about} gets dead letters"
                 " while it is connected"

@@ -20,6 +20,11 @@ def is_named_for_waiting(name: str) -> bool:
     return not _WAITING.isdisjoint(words(name)) or "back off" in " ".join(words(name))
 
 
+def is_named_for_retries(name: str) -> bool:
+    """Tell whether people call a queue like that in which failed messages wait for their next attempt."""
+    return not {"retry", "retries"}.isdisjoint(words(name))
+
+
 def is_named_for_dead_letters(name: str) -> bool:
     """Tell whether people call an exchange or a queue like that which takes dead letters."""
     return not _DEAD.isdisjoint(words(name))

@@ -1,4 +1,4 @@
-"""Proves a loss: turns the way of a message into steps, and plays them until the broker loses it.
+"""Proves a loss: turns the way of a message into steps, and plays them until the broker loses it, or holds it.
 
 What the rules say of a message says nothing of how to bring it about: who has to consume,
 what time has to pass, how many messages fill a queue. Here that is tried in the part of the
@@ -55,7 +55,7 @@ class Budget:
 
 
 class _Loses(Property):
-    """Is broken when a message is lost in that queue for that reason."""
+    """Is broken when a message is lost in that queue for that reason, or the queue holds one that died so."""
 
     name = "keeps"
 
@@ -71,6 +71,11 @@ class _Loses(Property):
         here = event.queue == self._queue and (event.reason or "") == self._reason
         if here or (self._full is not None and event.queue == self._full):
             raise self.broken("lost", event)
+
+    def check(self, trial: Trial) -> None:
+        for queue in trial.queues():
+            if queue.name == self._queue and any(pending.reason == self._reason for pending in queue.in_hand):
+                raise self.broken("held")
 
 
 class _TooMuch(Exception):
@@ -103,6 +108,8 @@ def proof(
     budget: Budget | None = None,
 ) -> History | None:
     """Return a history in which the message, dying along the path, is lost by ``death``; ``None`` if none was found.
+
+    A message that its queue holds, since at-least-once dead-lettering finds no way for it, counts as lost here.
 
     Args:
         definitions: those that the message can come to, at least.

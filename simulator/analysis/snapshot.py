@@ -112,8 +112,8 @@ class Snapshot:
             if (each.text or each.taken != each.item) and not self._is_of_plugin(each)
         )
         self.not_imported = tuple(
-            f"{_about(each.section, each.item, self._vhost(each.item))} is there, as on the server that exported it: "
-            f"{each.plain}"
+            f"{object_name(each.section, each.item, self._vhost(each.item))} is there, as on the server that exported "
+            f"it: {each.plain}"
             for each in taken
             if not each.text and each.taken == each.item
         )
@@ -204,7 +204,7 @@ class Snapshot:
         item = told.item
         whole = told.taken is not None and {**item, **told.taken} == item
         kept: Kept = "no" if told.taken is None else "whole" if whole else "in part"
-        about, declaration = _about(told.section, item, self._vhost(item)), ""
+        about, declaration = object_name(told.section, item, self._vhost(item)), ""
         if told.section == "queues" and not told.text:
             try:
                 check_declared("queue", about.vhost, item, self.release)
@@ -223,7 +223,7 @@ class Snapshot:
 
     def _of_plugin(self, told: NotImported) -> str:
         item = told.item
-        about = _about(told.section, item, self._vhost(item))
+        about = object_name(told.section, item, self._vhost(item))
         if told.section == "parameters":
             return f"what a plugin does with {about} of {item.get('component')}"
         return f"what a plugin does with {', '.join(map(repr, _keys_of_plugins(item)))} in {about}"
@@ -250,7 +250,9 @@ def object_places(definitions: Definitions) -> dict[ObjectName, Place]:
             if place is not None:
                 vhost = str(item.get("vhost", "/"))
                 about = (
-                    _about(section, item, vhost) if section != "vhosts" else ObjectName("vhost", *[item["name"]] * 2)
+                    object_name(section, item, vhost)
+                    if section != "vhosts"
+                    else ObjectName("vhost", *[item["name"]] * 2)
                 )
                 if section not in FIRST_COUNTS or about not in found:
                     found[about] = place
@@ -282,7 +284,8 @@ def _named_by(section: str, item: Mapping[str, Any]) -> Iterator[ObjectName]:
             yield ObjectName(str(item.get("destination_type", "queue")), vhost, str(item.get("destination")))
 
 
-def _about(section: str, item: Mapping[str, Any], vhost: str) -> ObjectName:
+def object_name(section: str, item: Mapping[str, Any], vhost: str) -> ObjectName:
+    """Return the name of an item of a section as findings have it."""
     name, kind = str(item.get("name", item.get("user", ""))), _KINDS.get(section, "parameter")
     if section == "users":
         return ObjectName(kind, "", name)

@@ -218,7 +218,7 @@ def _told(alike: Sequence[Finding], place: str, *, see: bool) -> list[Text]:
     elif finding.history and finding.severity != "note":
         steps = in_words(_joined(finding.history))
         more = [f"... {len(steps) - _HISTORY_MAX} more steps"] if len(steps) > _HISTORY_MAX else []
-        lines.append(Text(f"  this loses a message, and needs {finding.needs}:"))
+        lines.append(Text(f"  this {'holds' if finding.held else 'loses'} a message, and needs {finding.needs}:"))
         lines += [Text(f"    {step}") for step in [*steps[:_HISTORY_MAX], *more]]
     if see:
         lines.append(Text(f"  see: {_see(RULES[finding.code])}"))

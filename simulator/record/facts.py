@@ -13,7 +13,7 @@ from dlx.releases import Release
 from dlx.topology import STOCK_EXCHANGES
 from simulator.analysis.findings import SEVERITIES, Severity
 from simulator.events import Event
-from simulator.record.recording import STORY_MAX, RecordedLoss, RecordedPublishes, Recording
+from simulator.record.recording import STORY_MAX, RecordedLoss, RecordedPublishes, RecordedQueue, Recording
 from simulator.record.seen_clients import counted, messages, together
 from simulator.time_spans import span
 
@@ -22,7 +22,7 @@ LOOP_MIN = 20
 """More deliveries again than this for each message are told as a loop."""
 Kind = Literal[
     "no-client", "refused", "unroutable", "lost", "returned", "full", "x-death", "counter", "timed-out", "loop",
-    "expiration",
+    "expiration", "prefetch",
 ]  # fmt: skip
 _LOOKED_FOR = 404
 """The code of what is not there: many clients ask whether it is."""
@@ -117,6 +117,7 @@ def facts_of(
         where = f"'{lost.queue}'{_in(lost.vhost)} ({lost.reason or _HOW.get(lost.event, lost.event)})"
         told = f"{counted(lost.times, 'message')} lost from {where}: no finding explains it"
         yield Fact("lost", "error", told, tuple(lost.story[:STORY_MAX]))
+    yield from _prefetches(recording, flows)
     counters: dict[str, set[str]] = defaultdict(set)
     for one in recording.published:
         counters[one.vhost].update(one.counters)
@@ -129,8 +130,7 @@ def facts_of(
         if each.redeliveries > LOOP_MIN * messages_delivered:
             times = f"{each.deliveries:,} deliveries of {counted(messages_delivered, 'message')} left {at}"
             yield Fact("loop", "warning", f"{times}: they were returned, and delivered again, over and over")
-        flow = flows.get(each.vhost)
-        limit = flow.settings(each.queue).delivery_limit if flow and each.queue in flow.topology.queues else None
+        limit = _delivery_limit(each, flows)
         if each.republished and counters[each.vhost] and limit is not None:
             names = together([f"'{name}'" for name in sorted(counters[each.vhost])])
             yield Fact(
@@ -139,6 +139,36 @@ def facts_of(
                 f"clients count tries in header {names} and publish messages of {at} again, and the queue has a "
                 f"delivery limit of {limit} besides: that counts what goes back to the queue, not what is published",
             )
+
+
+def _delivery_limit(consumed: RecordedQueue, flows: Mapping[str, MessageFlow]) -> int | None:
+    flow = flows.get(consumed.vhost)
+    there = flow is not None and consumed.queue in flow.topology.queues
+    return flow.settings(consumed.queue).delivery_limit if flow is not None and there else None
+
+
+def _prefetches(recording: Recording, flows: Mapping[str, MessageFlow]) -> Iterator[Fact]:
+    """Yield the queues with a delivery limit whose consumers take several messages in advance.
+
+    In every release, a lost channel counts for each delivery that it had (``quorum_delivery_limit_counts``).
+    """
+    alike: dict[tuple[bool, tuple[int, ...], int], list[str]] = defaultdict(list)
+    for each in recording.consumed:
+        limit, most = _delivery_limit(each, flows), tuple(sorted(set(each.prefetch) - {1}))
+        if limit is not None and most and each.automatic < max(each.deliveries, 1):
+            alike[each.abandoned > 0, most, limit].append(f"'{each.queue}'{_in(each.vhost)}")
+    for (was_lost, most, limit), queues in alike.items():
+        more = f" and {len(queues) - NAMED_MAX:,} more queues" if len(queues) > NAMED_MAX else ""
+        taken = together([f"{count:,}" if count else "any number of" for count in most])
+        seen = ", and channels were lost with messages" if was_lost else ""
+        yield Fact(
+            "prefetch",
+            "warning" if was_lost else "note",
+            f"consumers of {', '.join(queues[:NAMED_MAX])}{more} take {taken} messages in advance, with a delivery "
+            f"limit of {limit}{seen}: each lost channel counts against all messages that it had, also those that "
+            "nobody had begun to work on, and they die with the one that is to blame. Take one at a time, or raise the "
+            "limit",
+        )
 
 
 def _no_client(recording: Recording) -> Iterator[Fact]:

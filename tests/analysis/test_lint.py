@@ -226,7 +226,67 @@ def test_dead_letters_that_are_held_for_ever_are_told() -> None:
     work = queue("work", queue_type="quorum", dead_letter_exchange="dlx", dead_letter_strategy="at-least-once",
                  overflow="reject-publish", delivery_limit=5)  # fmt: skip
     (only,) = found(work, exchanges=[exchange("dlx", "fanout")])
-    assert (only.name, only.severity) == ("unroutable-dead-letter", "warning")
+    assert (only.name, only.severity, only.held) == ("unroutable-dead-letter", "error", True)
+    assert only.message.endswith("they are held in 'work' until one does. 32 of them hold up all others.")
+    (missing,) = found(work)
+    assert (missing.name, missing.severity, missing.held) == ("missing-dlx", "error", True)
+    assert "every dead letter is held in 'work' until it does" in missing.message
+
+
+HELD = EXAMPLES.parent / "held_examples"
+HELD_CASES = [
+    (
+        "key-of-no-queue",
+        "4.3",
+        ["DLX003", "DLX010"],
+        "behind exchange 'deliver': they are held in 'level'",
+    ),
+    (
+        "cycle",
+        "3.10",
+        ["DLX004", "DLX004"],
+        "without a rejection on the way ('wait' → 'orders' → 'wait')",
+    ),
+    ("cycle", "4.3", ["DLX004", "DLX004"], "each stays in 'orders', held for ever. 32 of them hold up all others."),
+    ("own-queue-and-another", "3.10", ["DLX006", "DLX004"], "RabbitMQ 3.10 does not count that it has taken them"),
+    ("own-queue-and-another", "4.3", ["DLX006"], "a rejected message loops for ever"),
+]
+
+
+@pytest.mark.parametrize(("name", "of", "codes", "says"), HELD_CASES, ids=lambda value: str(value)[:25])
+def test_what_is_held_for_ever_is_an_error_with_its_cause_and_a_history_that_holds_it(
+    name: str, of: str, codes: list[str], says: str
+) -> None:
+    file = HELD / f"{name}.json"
+    first, *others = lint(read_definitions(file), release(of)).findings
+    assert [first.code, *(each.code for each in others)] == codes
+    assert says in first.message
+    assert "bind a queue" not in first.fix.text
+    assert first.held == bool(first.history) == (first.severity == "error")
+    if first.history:
+        trial = Trial(file, release=of)
+        trial.play(first.history)
+        held = trial.queue(first.about.name, first.about.vhost)
+        assert held is not None
+        assert len(held.in_hand) == 1
+        trial.wait(600_000)
+        assert len(held.in_hand) == 1
+
+
+def test_what_loses_every_message_comes_before_what_only_some_keys_lose_and_that_before_what_is_held() -> None:
+    queues = [
+        queue("c", dead_letter_exchange="gone"),  # DLX001
+        queue("b", dead_letter_exchange="dlx"),  # some keys are bound
+        queue("a", queue_type="quorum", dead_letter_exchange="gone", dead_letter_strategy="at-least-once",
+              overflow="reject-publish", delivery_limit=5),
+        queue("d", max_length=4),  # takes more actions
+    ]  # fmt: skip
+    sections = {
+        "exchanges": [exchange("in", "topic"), exchange("dlx", "direct")],
+        "bindings": [{**bound("in", "b"), "routing_key": "#"}, {**bound("dlx", "dead"), "routing_key": "key"}],
+    }
+    told = [each for each in found(*queues, queue("dead"), **sections) if each.severity == "error"]
+    assert [each.about.name for each in told] == ["c", "d", "b", "a"]
 
 
 def test_a_fix_names_the_policy_that_applies() -> None:
@@ -305,6 +365,52 @@ def test_a_way_back_that_reaches_the_queues_of_other_consumers_is_told_with_them
     assert [each.about.name for each in told] == ["stock.retry"]
     assert "come to 'mail', too" in told[0].message
     assert "to the default exchange, with routing key 'stock'" in told[0].fix.text
+
+
+def headers_binding(**arguments: str) -> Finding | None:
+    item = {**bound("h", "late"), "arguments": {key.replace("_", "-"): value for key, value in arguments.items()}}
+    told = found(queue("late"), exchanges=[exchange("h", "headers")], bindings=[item])
+    return next((each for each in told if each.code == "DLX034"), None)
+
+
+def test_a_binding_whose_x_arguments_are_not_compared_says_what_it_takes_and_how_to_compare_them() -> None:
+    every = headers_binding(x_match="all", x_first_death_reason="expired")
+    none, some = headers_binding(x_match="any", x_reason="a"), headers_binding(x_reason="a", kind="b")
+    assert every is not None
+    assert none is not None
+    assert some is not None
+    assert "compares nothing: x-match=all passes over x- arguments (all-with-x does not)" in every.message
+    assert every.message.endswith("so it takes every message.")
+    assert every.about.name == "h → late"
+    assert "with x-match=all-with-x" in every.fix.text
+    assert none.message.endswith("so it takes no message.")
+    assert "does not compare x-reason: x-match=all passes" in some.message
+    assert headers_binding(x_match="any-with-x", x_reason="a") is None
+    assert headers_binding(x_match="all") is None
+
+
+def test_what_is_lost_only_after_a_publish_by_queue_name_is_one_note_for_an_exchange() -> None:
+    work = [queue(name, dead_letter_exchange="dlx") for name in ("a", "b", "c", "d", "e")]
+    sections = {
+        "exchanges": [exchange("in", "topic"), exchange("dlx", "topic")],
+        "bindings": [{**bound("in", each["name"]), "routing_key": "key"} for each in work]
+        + [{**bound("dlx", "dead"), "routing_key": "key"}],
+    }
+    (only,) = found(*work, queue("dead"), **sections)
+    assert (only.code, only.severity, str(only.about)) == ("DLX036", "note", "exchange 'dlx'")
+    assert only.message.endswith("routes key 'a' to no queue; so it is with 'b', 'c', 'd' and 1 more.")
+    sections["bindings"][0]["routing_key"] = "#"  # now other keys are lost in 'a' as well
+    told = found(*work, queue("dead"), **sections)
+    assert [(each.code, "'a'" in each.message) for each in told] == [("DLX003", True), ("DLX036", False)]
+
+
+def test_a_retry_queue_that_publishers_declare_for_each_delay_is_no_forgotten_one() -> None:
+    back = {"message_ttl": 5_000, "dead_letter_exchange": "", "dead_letter_routing_key": "orders"}
+    (only,) = found(queue("orders"), queue("orders.retry", **back))
+    assert (only.code, only.severity, only.about.name) == ("DLX035", "note", "orders")
+    assert only.fix.text.endswith("set dead-letter-exchange to '' and dead-letter-routing-key to 'orders.retry'")
+    assert "DLX035" not in {each.code for each in found(queue("orders"), queue("orders.retry", expires=9_000, **back))}
+    assert names(queue("orders"), queue("bills.retry", **back)) == set()
 
 
 def test_a_policy_that_another_one_beats_everywhere_is_told_and_one_for_later_queues_is_a_note() -> None:

@@ -10,12 +10,13 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from dlx.releases import release
+from dlx.releases import RELEASES, release
 from simulator.capture.journal import CaptureFile
 from simulator.capture.schema import Observation
 from simulator.cli.main import main
 from simulator.record.recording import RecordedLoss, RecordedPublishes, RecordedQueue, RecordedRefusal, read_recording
 from simulator.record.seen_clients import clients_seen
+from simulator.scenario.trial import Trial
 from tests.record.made import binding, celery, exchange, queue, write
 
 Capture = pytest.CaptureFixture[str]
@@ -207,6 +208,36 @@ def test_a_counter_next_to_a_delivery_limit_is_told(tmp_path: Path, capsys: Capt
     consumed = did(acked=5)
     folder = work(tmp_path / "app", published=again, consumed=[msgspec.structs.replace(consumed[0], republished=3)])
     assert "count tries in header 'tries'" in dict(facts(capsys, folder))["counter"]
+
+
+@pytest.mark.parametrize("of", RELEASES)
+def test_a_prefetch_beside_a_delivery_limit_is_told_since_a_crash_counts_for_all_that_it_had(
+    tmp_path: Path, capsys: Capture, of: str
+) -> None:
+    def told(limit: int, **did: Any) -> list[str]:
+        queues = tuple(queue(name, type="quorum", delivery_limit=limit) for name in ("jobs", "mail"))
+        consumed = [RecordedQueue(vhost="/", queue=name, entered=9, deliveries=9, **did) for name in ("jobs", "mail")]
+        folder = write(tmp_path / str(sorted(did)), queues=queues, release=f"{of}.0", consumed=consumed)
+        return [line for line in printed(capsys, "lint", folder, "--release", of).splitlines() if " prefetch: " in line]
+
+    (note,) = told(2, prefetch=[1, 10], acked=9)
+    assert note.startswith(
+        "note prefetch: consumers of 'jobs', 'mail' take 10 messages in advance, with a delivery limit"
+    )
+    (warning,) = told(2, prefetch=[0], acked=7, abandoned=2)
+    assert warning.startswith("warning prefetch: consumers of 'jobs', 'mail' take any number of messages in advance")
+    assert told(2, prefetch=[1], acked=9) == told(2, prefetch=[10], automatic=9) == []
+
+    settings = {"x-queue-type": "quorum", "x-delivery-limit": 2}
+    jobs = {"name": "jobs", "vhost": "/", "durable": True, "auto_delete": False, "arguments": settings}
+    trial = Trial({"vhosts": [{"name": "/"}], "queues": [jobs]}, release=of)
+    trial.publish("", "jobs", times=3)
+    left = []
+    for _ in range(3):
+        trial.hold("jobs", 3)
+        trial.crash("jobs")
+        left.append(sum(1 for _ in trial.copies()))
+    assert left == [3, 3, 0]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class LintReport(msgspec.Struct, frozen=True):
 
     Attributes:
         release: its name.
-        findings: errors first, then warnings and notes; those that the fewest actions bring about first, then by code.
+        findings: errors first, then warnings and notes, each in the ``order`` below.
         assumed: what has to be so for the answer to hold.
         unchecked: what was not looked at.
         queues: how many queues were.
@@ -108,7 +108,7 @@ def findings_about(
 
 def _findings(subject: Subject) -> list[Finding]:
     names = Names(subject.snapshot)
-    straight = {id(loss.history) for loss in subject.lost if loss.straight}
+    straight = {id(loss.history) for loss in (*subject.lost, *subject.losses.held) if loss.straight}
     every = (_judged(each, straight) for rule in RULES.values() for each in rule.findings(subject))
     found = sorted(every, key=order)
     places = object_places(subject.snapshot.definitions) if found else {}
@@ -121,7 +121,8 @@ def _with_line(finding: Finding, subject: Subject) -> Finding:
     """Return the finding with what is stated of clients behind its reason, where it is none without that."""
     about = finding.about.vhost, finding.about.name
     open_to = [*subject.losses.held, *subject.losses.unproven] if not finding.history else []
-    lines = [loss.line for loss in subject.lost if loss.line and loss.history is finding.history]
+    shown = (*subject.lost, *subject.losses.held) if finding.history else ()
+    lines = [loss.line for loss in shown if loss.line and loss.history is finding.history]
     lines += [loss.line for loss in open_to if (loss.vhost, loss.queue) == about and str(loss.rule) == finding.because]
     if not any(lines):
         return finding
@@ -139,14 +140,17 @@ def _judged(finding: Finding, straight: Collection[int]) -> Finding:
     return msgspec.structs.replace(finding, severity="warning") if rare and finding.severity == "error" else finding
 
 
-def order(finding: Finding) -> tuple[int, int, int, str, Any]:
-    """Return what findings are sorted by: severity, how many actions bring the loss about, code and object.
+def order(finding: Finding) -> tuple[int, int, bool, bool, int, str, Any]:
+    """Return what findings are sorted by: severity, how certain it is, how many actions it takes, code and object.
 
-    First of all comes what a recording shows.
+    First of all comes what a recording shows; what is lost whatever the routing keys are comes before what only some
+    keys lose, and both before what is held.
     """
     return (
         BASES.index(finding.basis),
         SEVERITIES.index(finding.severity),
+        finding.held,
+        finding.some_keys,
         steps.length(finding.history),
         finding.code,
         finding.about,

@@ -73,11 +73,7 @@ class Subject:
         clients brings about.
         """
 
-        def order(loss: Loss) -> tuple[bool, bool, int, bool]:
-            waits = is_named_for_waiting(loss.queue) and loss.reason != EXPIRED
-            return loss.straight, bool(loss.line), steps.length(loss.history), waits
-
-        return sorted(self.losses.lost, key=order)
+        return sorted(self.losses.lost, key=_likeliest_first)
 
     @property
     def clients(self) -> Clients:
@@ -104,6 +100,14 @@ class Subject:
         return found
 
     @cached_property
+    def held_at(self) -> dict[QueueAt, list[Loss]]:
+        """The dead letters that stay held, by the queue that holds them, the likeliest first."""
+        found: dict[QueueAt, list[Loss]] = defaultdict(list)
+        for loss in sorted(self.losses.held, key=_likeliest_first):
+            found[loss.vhost, loss.queue].append(loss)
+        return found
+
+    @cached_property
     def sources(self) -> dict[QueueAt, set[str]]:
         """The queues whose dead letters come to a queue."""
         found: dict[QueueAt, set[str]] = defaultdict(set)
@@ -112,6 +116,11 @@ class Subject:
                 for hop, _ in place.onward:
                     found[vhost, hop.to_queue].add(hop.queue)
         return found
+
+    @cached_property
+    def delivering(self) -> set[QueueAt]:
+        """The queues of which some dead letters come to a queue."""
+        return {(vhost, name) for (vhost, _), names in self.sources.items() for name in names}
 
     @cached_property
     def dead_letter_exchanges(self) -> set[tuple[str, str]]:
@@ -190,6 +199,11 @@ class Subject:
     def is_parking(self, queue: QueueAt) -> bool:
         """Tell whether a queue takes dead letters and sends none: it keeps what has failed for somebody to look at."""
         return queue in self.losses.parking
+
+
+def _likeliest_first(loss: Loss) -> tuple[bool, bool, int, bool]:
+    waits = is_named_for_waiting(loss.queue) and loss.reason != EXPIRED
+    return loss.straight, bool(loss.line), steps.length(loss.history), waits
 
 
 class Loop:
@@ -355,6 +369,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     fix: Fix
     history: History = ()
+    some_keys: bool = False
+    held: bool = False
 
 
 Check = Callable[[Subject], Iterable[Found]]

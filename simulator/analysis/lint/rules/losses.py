@@ -45,10 +45,13 @@ from simulator.analysis.lint.rule import (
     said_by,
     shown,
 )
-from simulator.analysis.losses import MISSING, REFUSED, REMOVED, UNROUTABLE, Loss
+from simulator.analysis.losses import HELD, MISSING, REFUSED, REMOVED, Loss, is_unroutable
 from simulator.analysis.names import is_named_for_dead_letters
+from simulator.broker import WORKER_PREFETCH
 
 NAMED_MAX = 3
+HOLD_UP = f"{WORKER_PREFETCH} of them hold up all others."
+"""What becomes of a queue whose dead letters are held."""
 _DEFAULT_IN_BINDINGS = "amq.default"
 """What the management API calls the default exchange where a name must not be empty."""
 HOW = {
@@ -87,17 +90,19 @@ def missing_dlx(subject: Subject) -> Iterator[Found]:
         exchanges = subject.snapshot.flows[vhost].topology.exchanges
         if is_stream(settings) or dlx is None or dlx in exchanges or subject.is_left_out("exchange", vhost, dlx):
             continue
-        lost = [each for each in subject.lost_at.get((vhost, name), ()) if each.fate == MISSING]
         held = settings.dead_letter_strategy == AT_LEAST_ONCE
-        fate = "dead letters wait in the queue until it does" if held else "every dead letter is lost"
+        at = subject.held_at if held else subject.lost_at
+        lost = [each for each in at.get((vhost, name), ()) if each.fate == (HELD if held else MISSING)]
+        fate = f"every dead letter is held in '{name}' until it does" if held else "every dead letter is lost"
         meant, fix = _meant_exchange(subject, (vhost, name), dlx)
         yield Found(
-            severity="error" if lost else "warning",
+            severity="error" if any(each.history for each in lost) else "warning",
             about=queue_name((vhost, name)),
             message=f"'{name}' sends its dead letters to exchange '{dlx}', which does not exist: {fate}." + meant,
             because=said_by(settings.values[DEAD_LETTER_EXCHANGE]),
             fix=fix,
             history=lost[0].history if lost else (),
+            held=held,
         )
 
 
@@ -164,12 +169,17 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
     """The dead-letter exchange exists, but no queue is bound to it for the routing key that dead letters have.
 
     Why: an exchange drops what it cannot route, and nobody is told. A dead letter keeps the routing keys that it was
-    published with, unless the queue has a dead-letter routing key.
+    published with, unless the queue has a dead-letter routing key. A queue that dead-letters at least once keeps such
+    dead letters, and when it has a few dozen, they hold up all others.
     Example: dead-letter exchange 'orders.dlx' is direct and bound with 'orders'; messages come with 'order.paid'.
     Only topic exchanges know wildcards: bound to a direct exchange, '#' is a key like any other.
     Fix: bind a queue for these keys, or set a dead-letter routing key that is bound.
     """
-    for queue, settings, lost in _losses(subject, UNROUTABLE):
+    for queue, settings in subject.queues():
+        lost = _unroutable(subject, queue)
+        if not lost:
+            continue
+        held = lost[0].fate == HELD
         name, dlx = settings.queue.name, settings.dead_letter_exchange
         keys = list(dict.fromkeys(key for loss in lost for key in loss.keys))
         told = ", ".join(f"'{key}'" for key in keys[:NAMED_MAX])
@@ -178,18 +188,26 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
         replaced = settings.values.get(DEAD_LETTER_ROUTING_KEY)
         literal = literal_wildcards(subject, queue)[:1]
         yield Found(
-            severity="error",
+            severity="error" if lost[0].history else "warning",
             about=queue_name(queue),
             message=f"dead letters of '{name}' with routing key {told}{more} reach no queue behind exchange '{dlx}': "
-            "they are lost."
+            + (f"they are held in '{name}' until one does. {HOLD_UP}" if held else "they are lost.")
             + "".join(f" '{dlx}' is a direct exchange, to which '{key}' is a key like any other." for key in literal)
             + ("" if replaced is None else _near_key(subject, queue, str(replaced.value)))
             + _on_ladder(subject, queue),
             because="; ".join(said_by(each) for each in (settings.values.get(DEAD_LETTER_EXCHANGE), replaced) if each),
-            fix=route_dead_letters(subject, queue, keys),
+            fix=mended(lost, route_dead_letters(subject, queue, keys)),
             history=lost[0].history,
+            some_keys=queue in subject.delivering,
+            held=held,
         )
-    yield from _held(subject)
+
+
+def _unroutable(subject: Subject, queue: QueueAt) -> list[Loss]:
+    """Return the ways in which dead letters of a queue come to its exchange and no further."""
+    flow = subject.snapshot.flows[queue[0]]
+    found = (*subject.held_at.get(queue, ()), *subject.lost_at.get(queue, ()))
+    return [loss for loss in found if is_unroutable(loss, flow)]
 
 
 def _on_ladder(subject: Subject, queue: QueueAt) -> str:
@@ -211,22 +229,34 @@ def _near_key(subject: Subject, queue: QueueAt, key: str) -> str:
     return "".join(f" Did you mean {'routing key' if dlx else 'queue'} '{name}'?" for name in near)
 
 
-def _held(subject: Subject) -> Iterator[Found]:
-    """Yield queues that keep dead letters which no queue takes."""
-    told: set[QueueAt] = set()
-    for loss in subject.losses.held:
+@rule("DLX036", "lost-if-published-by-queue-name")
+def lost_if_published_by_queue_name(subject: Subject) -> Iterator[Found]:
+    """Dead letters have the name of their queue as routing key after a publish to it by name, and no queue takes that.
+
+    Why: frameworks that republish, shovels, "Move messages" of the management page and `dlx redrive` publish to a queue
+    by its name. Its dead letters keep that name as their key, and the dead-letter exchange knows the usual keys alone.
+    Example: 'jobs' is bound by 'job.new', and its dead-letter exchange is bound by 'job.new': what a framework has
+    published again to 'jobs' and a consumer then rejects is lost.
+    Fix: bind the queue for dead letters for the name of the queue as well, or set a dead-letter routing key.
+    """
+    alike: dict[tuple[str, str], dict[str, Loss]] = {}
+    for loss in subject.losses.by_name:
         queue = loss.vhost, loss.queue
-        if queue in told:
-            continue
-        told.add(queue)
-        keys = ", ".join(map(shown, loss.keys))
+        if not _unroutable(subject, queue):  # else DLX003 tells it
+            exchange = subject.snapshot.flows[loss.vhost].settings(loss.queue).dead_letter_exchange or ""
+            alike.setdefault((loss.vhost, exchange), {}).setdefault(loss.publish.routing_key, loss)
+    for (vhost, exchange), losses in alike.items():
+        name, loss = next(iter(losses.items()))
+        fate = "held there" if loss.fate == HELD else "lost"
+        more = f"; so it is with {_some(list(losses)[1:])}" if len(losses) > 1 else ""
         yield Found(
-            severity="warning",
-            about=queue_name(queue),
-            message=f"no queue takes dead letters of '{loss.queue}' with routing key {keys}: "
-            f"at-least-once dead-lettering keeps them in it until one does.{_on_ladder(subject, queue)}",
-            because=because(loss),
-            fix=mended([loss], route_dead_letters(subject, queue, list(loss.keys))),
+            severity="note",
+            about=ObjectName("exchange", vhost, exchange),
+            message=f"what is published to '{name}' by its name (a framework that republishes, \"Move messages\", a "
+            f"shovel, `dlx redrive`) and then dies in '{loss.queue}' is {fate}: exchange '{exchange}' routes key "
+            f"'{name}' to no queue{more}.",
+            because=f"the default exchange leads to '{name}' by its name, and dead letters keep their key",
+            fix=route_dead_letters(subject, (vhost, loss.queue), list(losses)),
         )
 
 
@@ -234,22 +264,25 @@ def _held(subject: Subject) -> Iterator[Found]:
 def automatic_cycle(subject: Subject) -> Iterator[Found]:
     """Dead letters come back to a queue in which they died before, without a rejection on the way.
 
-    Why: RabbitMQ drops such a dead letter as a cycle, silently. Only a rejection by a consumer lets it pass.
+    Why: RabbitMQ drops such a dead letter as a cycle, silently. Only a rejection by a consumer lets it pass. A queue
+    that dead-letters at least once holds it instead, for ever: no binding ends a cycle.
     Example: 'orders' expires into 'retry', and 'retry' expires back into 'orders': the message is gone after one
     round, if no consumer rejected it.
     Fix: send what expires (or is dropped) somewhere else than back, for example to a parking queue.
     """
     for queue, settings in subject.queues():
-        lost = [loss for loss in subject.lost_at.get(queue, ()) if _is_cycle(loss) and loss.target != loss.queue]
+        lost = [loss for loss in _cycles(subject, queue) if loss.target != loss.queue]
         if lost:
             first = lost[0]
+            held = first.fate == HELD
             names = dict.fromkeys([hop.queue for hop in first.path] + [first.queue])
             round_trip = " → ".join([*(f"'{name}'" for name in names), f"'{first.target}'"])
+            fate = f"each stays in '{queue[1]}', held for ever. {HOLD_UP}" if held else "they are dropped as a cycle."
             yield Found(
-                severity="error",
+                severity="error" if first.history else "warning",
                 about=queue_name(queue),
                 message=f"messages that {_reasons(lost)} in '{settings.queue.name}' would return to '{first.target}' "
-                f"without a rejection on the way ({round_trip}): they are dropped as a cycle.",
+                f"without a rejection on the way ({round_trip}): {fate}",
                 because=because(first),
                 fix=mended(
                     lost,
@@ -258,8 +291,15 @@ def automatic_cycle(subject: Subject) -> Iterator[Found]:
                     ),
                 ),
                 history=first.history,
+                held=held,
             )
     yield from _partial_cycles(subject)
+
+
+def _cycles(subject: Subject, queue: QueueAt) -> list[Loss]:
+    """Return the ways in which dead letters of a queue would close a cycle, the whole of them."""
+    held = [loss for loss in subject.held_at.get(queue, ()) if loss.target is not None and loss.whole]
+    return held or [loss for loss in subject.lost_at.get(queue, ()) if _is_cycle(loss)]
 
 
 def _is_cycle(loss: Loss) -> bool:
@@ -288,25 +328,48 @@ def self_dlx(subject: Subject) -> Iterator[Found]:
     """The dead letters of a queue come back to the queue itself.
 
     Why: what a consumer rejects is delivered to it again at once, for ever, as fast as the broker can; what expires
-    or is dropped by a limit would come back without a rejection, so RabbitMQ drops it as a cycle.
+    or is dropped by a limit would come back without a rejection, so RabbitMQ drops it as a cycle, or holds it if the
+    queue dead-letters at least once. Before 3.11 such a queue holds each dead letter that it takes itself, for ever.
     Example: queue 'orders' with x-dead-letter-exchange '' and no dead-letter routing key: the default exchange
     routes the dead letter to the queue that the message was published to.
     Fix: name another queue by a dead-letter routing key, or another dead-letter exchange.
     """
     for queue, settings in subject.queues():
-        lost = [loss for loss in subject.lost_at.get(queue, ()) if _is_cycle(loss) and loss.target == loss.queue]
-        if not lost and queue[1] not in subject.sources.get(queue, ()):
+        lost = [loss for loss in _cycles(subject, queue) if loss.target == loss.queue]
+        unheard = [loss for loss in subject.held_at.get(queue, ()) if loss.target == loss.queue and not loss.whole]
+        if not lost and not unheard and queue[1] not in subject.sources.get(queue, ()):
             continue
-        fate = f"messages that {_reasons(lost)} are dropped as a cycle" if lost else "a rejected message loops for ever"
         key = DEAD_LETTER_ROUTING_KEY if DEAD_LETTER_ROUTING_KEY in settings.values else DEAD_LETTER_EXCHANGE
+        own = said_by(settings.values[key]) if key in settings.values else "its own binding"
+        found = [*unheard, *lost]
         yield Found(
-            severity="error" if lost else "warning",
+            severity="error" if found and found[0].history else "warning",
             about=queue_name(queue),
-            message=f"dead letters of '{queue[1]}' come back to '{queue[1]}' itself: {fate}.",
-            because=said_by(settings.values[key]) if key in settings.values else "its own binding",
+            message=f"dead letters of '{queue[1]}' come back to '{queue[1]}' itself: "
+            + (_unheard(subject, queue) if unheard else _fate_of_own(lost)),
+            because=because(unheard[0]) if unheard else own,
             fix=send_elsewhere(subject, queue),
-            history=lost[0].history if lost else (),
+            history=found[0].history if found else (),
+            held=bool(found) and found[0].fate == HELD,
         )
+
+
+def _unheard(subject: Subject, queue: QueueAt) -> str:
+    """Say what becomes of dead letters where the release does not count that their own queue has taken them."""
+    release = subject.snapshot.release.name
+    return (
+        f"RabbitMQ {release} does not count that it has taken them, and holds each in '{queue[1]}' for ever, though "
+        f"all their queues have it. {HOLD_UP}"
+    )
+
+
+def _fate_of_own(lost: list[Loss]) -> str:
+    """Say what becomes of dead letters that come back to their own queue, or would do so."""
+    if not lost:
+        return "a rejected message loops for ever."
+    if lost[0].fate == HELD:
+        return f"messages that {_reasons(lost)} are held for ever. {HOLD_UP}"
+    return f"messages that {_reasons(lost)} are dropped as a cycle."
 
 
 @rule("DLX010", "default-delivery-limit")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from dlx.deaths import EXPIRED, REJECTED
-from dlx.settings import DEAD_LETTER_EXCHANGE, MAX_LENGTH, MAX_LENGTH_BYTES
+from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, MAX_LENGTH, MAX_LENGTH_BYTES, Settings
+from dlx.topology import QUORUM
 from simulator.analysis.findings import Fix
 from simulator.analysis.lint.rule import (
     Found,
@@ -20,7 +22,7 @@ from simulator.analysis.lint.rule import (
     said_by,
     shown,
 )
-from simulator.analysis.names import is_named_for_dead_letters, is_named_for_waiting
+from simulator.analysis.names import is_named_for_dead_letters, is_named_for_retries, is_named_for_waiting, stem
 
 
 @rule("DLX005", "endless-retry")
@@ -87,13 +89,22 @@ def retry_reaches_others(subject: Subject) -> Iterator[Found]:
         for place in loop.places:
             waiting = loop.vhost, place.queue
             back = {there.queue: None for hop, there in place.onward if hop.reason == EXPIRED}
-            worked_on = [name for name in back if flow.settings(name).message_ttl_ms is None]
-            if flow.settings(place.queue).message_ttl_ms is None or waiting in told or len(worked_on) < 2:
+            pause_ms = flow.settings(place.queue).message_ttl_ms
+            if pause_ms is None or waiting in told:
+                continue
+            worked_on = [name for name in back if _is_worked_on(flow.settings(name), pause_ms)]
+            if len(worked_on) < 2:
                 continue
             mine = [name for name in worked_on if name in loop.queues]
             if mine:
                 told.add(waiting)
                 yield _copies(subject, waiting, mine[0], worked_on)
+
+
+def _is_worked_on(settings: Settings, pause_ms: int) -> bool:
+    """Tell whether a queue is for consumers, and not for the next pause: what waits stays there longer, or for ever."""
+    ttl_ms = settings.message_ttl_ms
+    return ttl_ms is None or (ttl_ms > pause_ms and not is_named_for_waiting(settings.queue.name))
 
 
 def _copies(subject: Subject, waiting: QueueAt, mine: str, worked_on: list[str]) -> Found:
@@ -111,6 +122,57 @@ def _copies(subject: Subject, waiting: QueueAt, mine: str, worked_on: list[str])
         because=said_by(settings.values[key]),
         fix=change(subject, waiting, key, how),
     )
+
+
+@rule("DLX035", "retry-queue-unused")
+def retry_queue_unused(subject: Subject) -> Iterator[Found]:
+    """A retry queue leads back to a work queue that sends no dead letters there: it has no dead-letter exchange.
+
+    Why: what consumers reject in the work queue is gone, while the queue stays empty in which it was to wait. The work
+    queue was declared before the retries were, or by another program, without its dead-letter exchange.
+    Example: 'jobs-retry' has x-message-ttl 60000 and leads to 'jobs', which has no dead-letter exchange.
+    Fix: set the dead-letter exchange of the work queue by policy; or reject nothing, and publish to the retry queue.
+    """
+    for_retries = [queue for queue, _ in subject.queues() if _is_for_retries(subject, queue)]
+    for queue, settings in subject.queues() if for_retries else ():
+        told = settings.queue.type == QUORUM or queue in subject.lost_at  # by DLX002
+        if settings.dead_letters or is_stream(settings) or told or not subject.happens(queue, REJECTED):
+            continue
+        waiting = next((each[1] for each in for_retries if _is_retried_by(subject, queue, each)), None)
+        if waiting is not None:
+            yield Found(
+                severity="note",
+                about=queue_name(queue),
+                message=f"what consumers reject in '{queue[1]}' is gone, though '{waiting}' waits for it.",
+                because=f"'{queue[1]}' has no dead-letter exchange; '{waiting}' is judged by its name and its TTL",
+                fix=_dead_letter_to_queue(subject, queue, waiting),
+            )
+
+
+def _is_retried_by(subject: Subject, queue: QueueAt, waiting: QueueAt) -> bool:
+    """Tell whether a queue for retries is named after a queue, and leads back to it."""
+    own, words = set(stem(queue[1])), set(stem(waiting[1]))
+    is_own = queue[0] == waiting[0] and bool(own) and own <= words and not is_named_for_dead_letters(queue[1])
+    return is_own and queue[1] in subject.snapshot.flows[queue[0]].possible_targets(waiting[1])
+
+
+def _dead_letter_to_queue(subject: Subject, queue: QueueAt, target: str) -> Fix:
+    """Return the fix that lets dead letters of a queue go to another one, by the exchange that it is bound to."""
+    bindings = chain(*subject.snapshot.topologies[queue[0]].bindings.values())
+    exchanges = (each.source for each in bindings if (each.destination, each.destination_type) == (target, "queue"))
+    exchange = next(filter(None, exchanges), "")
+    how = f"'{exchange}', which leads to '{target}'" if exchange else f"'' and {DEAD_LETTER_ROUTING_KEY} to '{target}'"
+    return Fix(True, f"{by_its_policy(subject, queue)}: set {DEAD_LETTER_EXCHANGE} to {how}")
+
+
+def _is_for_retries(subject: Subject, queue: QueueAt) -> bool:
+    """Tell whether a queue is named for retries and has a TTL, and no dead letters come to it.
+
+    A queue that expires is none: those who publish to it declare it, and mean what they do.
+    """
+    settings = subject.snapshot.flows[queue[0]].settings(queue[1])
+    waits = settings.message_ttl_ms is not None and settings.dead_letters and settings.expires_ms is None
+    return waits and is_named_for_retries(queue[1]) and queue not in subject.sources
 
 
 @rule("DLX015", "head-of-line-ttl")

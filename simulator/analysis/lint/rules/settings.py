@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dlx.binding_index import not_compared
 from dlx.declarations import EXCHANGE_ARGUMENTS
 from dlx.nearest_names import nearest
 from dlx.policies import unsupported_keys
@@ -37,10 +38,11 @@ from simulator.analysis.lint.rule import (
     said_by,
     shown,
 )
-from simulator.analysis.snapshot import RefusedObject, Snapshot, whole_file
+from simulator.analysis.snapshot import RefusedObject, Snapshot, object_name, whole_file
 from simulator.definitions.checks import misspelt, mistaken_arguments
 from simulator.definitions.reading import FIRST_COUNTS, SECTIONS
 from simulator.definitions.schema import OBJECT_FIELDS
+from simulator.json_values import fields_shown
 
 _NEAR = 0.85
 _NAMED_MAX = 3
@@ -415,6 +417,39 @@ def _rename(subject: Subject, about: ObjectName, name: str, meant: str, value: o
     declare = f"name it {meant} where the queue is declared the next time"
     to = f" to {shown(value)}" if any(misspelt([name], [meant])) else ""
     return Fix(True, f"{by_its_policy(subject, queue)}: set {key}{to}; {declare}")
+
+
+@rule("DLX034", "header-not-compared")
+def header_not_compared(subject: Subject) -> Iterator[Found]:
+    """A binding of a headers exchange has arguments that begin with x-, and its x-match passes over them.
+
+    Why: x-match all and any compare no header whose name begins with x-, such as x-first-death-reason. Where nothing is
+    left to compare, all takes every message and any takes none. all-with-x and any-with-x compare them, from 3.10 on.
+    Example: dead letters are to be sorted by x-first-death-reason with x-match all: each queue gets all of them.
+    Fix: bind with all-with-x or any-with-x in place of it; before 3.10, compare a header of another name.
+    """
+    for item, vhost in subject.snapshot.items("bindings"):
+        topology, release = subject.snapshot.topologies.get(vhost), subject.snapshot.release
+        exchange = None if topology is None else topology.exchanges.get(item["source"])
+        if exchange is None or exchange.type != "headers":
+            continue
+        arguments = item.get("arguments") or {}
+        why = not_compared(arguments, release)
+        if why:
+            kind = str(arguments.get("x-match", "all"))
+            nothing = why.startswith("compares nothing")
+            takes = f", so it takes {'no' if kind.startswith('any') else 'every'} message" if nothing else ""
+            of = f"the binding of exchange '{exchange.name}' to '{item['destination']}'"
+            asks = ", ".join(fields_shown(arguments))
+            bound = f"bind '{item['destination']}' with x-match={kind}-with-x, then remove the binding with {kind}"
+            fix = bound if release.headers_match_with_x else "compare a header whose name does not begin with x-"
+            yield Found(
+                severity="warning",
+                about=object_name("bindings", item, vhost),
+                message=f"{of} with {asks} {why}{takes}.",
+                because=f"x-match is {shown(kind)} {'by argument' if 'x-match' in arguments else 'by default'}",
+                fix=Fix(True, fix),
+            )
 
 
 @rule("DLX030", "duplicate-object")
