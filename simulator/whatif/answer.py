@@ -194,7 +194,9 @@ class Sentence(NamedTuple):
 
 def headline(answer: WhatIfAnswer) -> list[Sentence]:
     """Return question and answer in one sentence, then what is undecided, then how many end differently."""
-    mood: Mood = "bad" if answer.losing else "open" if answer.changed and not answer.saved else "good"
+    newly_held = any(change.held and not change.saved for change in answer.changes)
+    good = not answer.changed or (answer.saved and not newly_held)
+    mood: Mood = "bad" if answer.losing else "good" if good else "open"
     found = [Sentence(answer.sentence, mood if answer.reproduced else "open")]
     if answer.undecided:
         found.append(Sentence(_undecided(answer), "bad" if answer.undecided_losing else "open"))

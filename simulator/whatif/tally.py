@@ -198,7 +198,7 @@ class Tally:
         return found
 
     def _ends_told(self) -> Iterator[str]:
-        """Say how many messages end differently, and how: losses first."""
+        """Say how many messages end differently, and how: losses first, then what is held."""
         together: dict[tuple[int, str], Counter[tuple[str, str]]] = {}
         for way, (messages, _) in self.ways.items():
             pairs = together.setdefault(_kind_of_change(way), Counter())
@@ -266,12 +266,21 @@ class Tally:
 def _kind_of_change(way: Transition) -> tuple[int, str]:
     """Return how a message ends differently, in words, and how bad that is: 0 is the worst."""
     before, after = way.before, way.after
-    if after.lost_copies > before.lost_copies:
-        whole = not before.lost_copies and not (after.acknowledged or after.waiting or after.endless)
+    more_lost = after.lost_copies - before.lost_copies
+    more_held = after.held_copies - before.held_copies
+    others = after.acknowledged or after.waiting or after.endless
+    if more_lost > 0:
+        whole = not (before.lost_copies or after.held or others)
         return 0, "would be lost that were not" if whole else "would lose copies that they did not lose"
-    if after.lost_copies < before.lost_copies:
-        return 1, "would lose fewer copies"
-    return 2, "would end elsewhere"
+    if more_held > 0:
+        if before.held or after.lost_copies or others:
+            return 1, "would have copies held that were not"
+        return 1, "would be held that were lost" if more_lost else "would be held that were not"
+    if more_lost < 0:
+        return 2, "would lose fewer copies"
+    if more_held < 0:
+        return 3, "would have fewer copies held" if after.held else "would be held no longer"
+    return 4, "would end elsewhere"
 
 
 def _first(most: int, some: Iterable[Any], others: Iterable[Any]) -> list[Any]:

@@ -361,6 +361,48 @@ def test_what_would_be_held_is_an_end_of_its_own() -> None:
     assert [row["held"] for row in asked.frame().to_dict("records")] == [[], [("jobs", 1)]]
 
 
+STRATEGY, ARRIVES = "queue:jobs.x-dead-letter-strategy", "queue:jobs.x-dead-letter-routing-key=late"
+HELD = "held in 'jobs' instead of"
+
+
+@pytest.mark.parametrize(
+    ("before", "setting", "told"),
+    [
+        pytest.param("at-most-once", f"{STRATEGY}=at-least-once",
+                     f"3 messages would be held that were lost ({HELD} lost in 'jobs' (expired))", id="lost before"),
+        pytest.param("at-least-once", f"{STRATEGY}=at-most-once",
+                     "3 messages would be lost that were not (lost in 'jobs' (expired) instead of held in 'jobs')",
+                     id="held before"),
+        pytest.param("at-least-once", ARRIVES,
+                     "3 messages would be held no longer (waits in 'late' instead of held in 'jobs')", id="freed"),
+    ],
+)  # fmt: skip
+def test_the_first_sentence_tells_what_would_be_held_and_what_no_longer(before: str, setting: str, told: str) -> None:
+    jobs = holding("jobs", "missing")
+    jobs.arguments["x-dead-letter-strategy"] = before
+    topology = Topology.of(queues=[jobs, Queue(name="late")])
+    answer = asked_about(topology, [Publish("", "jobs", times=3), Wait(5_000)], setting, release="4.3").answer
+    assert told in answer.sentence
+
+
+THREE = [holding("jobs", "late"), Queue(name="late"), holding("also", "missing")]
+
+
+@pytest.mark.parametrize(
+    ("fans_to", "told"),
+    [
+        (["jobs", "late"], "1 message would have copies held that were not (held in 'jobs', "),
+        (["jobs", "also"], "1 message would have copies held that were not (held in 'also', held in 'jobs' instead of"),
+    ],
+)
+def test_copies_that_are_held_beside_others_are_told_as_copies(fans_to: list[str], told: str) -> None:
+    bindings = [Binding(source="all", destination=queue) for queue in fans_to]
+    topology = Topology.of(exchanges=[Exchange(name="all", type="fanout")], queues=THREE, bindings=bindings)
+    setting = "queue:jobs.x-dead-letter-routing-key=missing"
+    answer = asked_about(topology, [Publish("all", ""), Wait(5_000)], setting, release="4.3").answer
+    assert told in answer.sentence
+
+
 @pytest.mark.parametrize("release", ["3.10", "4.3"])
 @pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
 def test_a_dead_letter_that_a_full_queue_refuses_for_ever_is_held_where_it_died(release: str, overflow: str) -> None:
