@@ -6,15 +6,17 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import plotly.graph_objects as go
 import pyarrow as pa
 from IPython.display import display
-from pyspark.sql import SparkSession
 
 from simulator.json_values import canonical_json
-from simulator.replay import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SHADES = ("#6b7280", "#4f7fc4", "#d64562", "#d98a1f")
 WIDTH, ROW, GAP, LABELS, TOP = 760, 16, 10, 280, 56
@@ -26,6 +28,8 @@ VERDICT = ("file", "line", "verdict", "why", "hops", "new_hops", "new_deaths", "
 
 def session(master: str = "local[*]") -> SparkSession:
     """A Spark session; the greetings of its Java process do not go into the notebook."""
+    from simulator.replay import spark_session  # notebooks without Spark need no Java
+
     with _no_stderr():
         return spark_session(master, "dlx notebook")
 
@@ -64,8 +68,19 @@ def bars(title: str, labels: Sequence[str], series: Mapping[str, Sequence[int]])
     return figure
 
 
-def show(figure: go.Figure) -> None:
-    """Display bars: alive where plotly's figures are known, else as the same bars in SVG."""
+def show_table(rows: Sequence[Mapping[str, Any]], without: str) -> None:
+    """Display rows as a table, or say why there are none."""
+    if rows:
+        display(pd.DataFrame(rows).set_index(next(iter(rows[0]))))
+    else:
+        print(without)
+
+
+def show(figure: go.Figure, without: str = "all counts are 0") -> None:
+    """Display bars: alive where plotly's figures are known, else as the same bars in SVG; without any, say why."""
+    if not any(value for trace in figure.data for value in trace.x):
+        print(f"{figure.layout.title.text}: nothing to draw: {without}")
+        return
     live = {"data": figure.to_plotly_json()["data"], "layout": _plain(figure.layout.to_plotly_json())}
     forms = {"application/vnd.plotly.v1+json": live, "image/svg+xml": svg(figure)}
     display({**forms, "text/plain": figure.layout.title.text}, raw=True)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from simulator.capture import convert
+from tests.replay.logs import EXAMPLES, example_records, write_log
 
 nbformat = pytest.importorskip("nbformat")
 
@@ -79,9 +83,65 @@ def test_finds_the_repository_from_its_root_too(path: Path, monkeypatch: pytest.
 @each_notebook
 def test_runs_and_gives_what_is_checked_in(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Executed in memory, beside the files it uses; the checked-in notebook stays as it is."""
+    before = path.read_bytes()
+    notebook = executed(path, monkeypatch)
+    for was, now in zip(code_cells(read(path)), code_cells(notebook), strict=True):
+        assert plain_outputs(now) == plain_outputs(was)
+    assert path.read_bytes() == before
+
+
+def two_hosts(folder: Path) -> tuple[Path, Path]:
+    """A capture in Parquet with rows of a second virtual host, which the definitions are not of."""
+    records = example_records("4.3")[:400]
+    own_and_other = [{**record, "vhost": vhost} for record in records for vhost in (record["vhost"], "elsewhere")]
+    convert([write_log(folder / "trace.log", own_and_other)], folder / "log.parquet")
+    return folder / "log.parquet", EXAMPLES / "captured-4.3" / "definitions.json"
+
+
+def nothing_delivered(_: Path) -> tuple[Path, Path]:
+    """The log of a recording in which all messages are held for ever, or are behind such."""
+    held = ROOT / "tests" / "replay" / "held"
+    return held / "trace.jsonl", held / "definitions.json"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "pictures", "told"),
+    [
+        (two_hosts, 2, ["400 rows of virtual host 'elsewhere' are left out", "Every delivery is as predicted"]),
+        (
+            nothing_delivered,
+            0,
+            [
+                "33 messages are held in the queues where they died",
+                "Deliveries by queue: nothing to draw: no delivery in this log",
+                "Dead letters by queue: nothing to draw: no delivery of this log shows a death",
+                "exchange 'deliver' routes key '0.gone' to no queue",
+                "The log has no delivery to compare.",
+            ],
+        ),
+    ],
+    ids=["two virtual hosts", "no deliveries"],
+)
+def test_any_log_has_words_and_pictures(
+    given: Callable[[Path], tuple[Path, Path]],
+    pictures: int,
+    told: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, path in zip(("LOG", "DEFINITIONS"), given(tmp_path), strict=True):
+        monkeypatch.setenv(name, str(path))
+    cells = code_cells(executed(ROOT / "notebooks" / "any-log.ipynb", monkeypatch))
+    assert sum("image/svg+xml" in output.get("data", {}) for cell in cells for output in cell.outputs) == pictures
+    everything = "\n".join(text for cell in cells for text in plain_outputs(cell))
+    assert [each for each in told if each not in everything] == []
+
+
+def executed(path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The notebook as it runs in this Python. Raises for a cell that fails."""
     nbclient = pytest.importorskip("nbclient")
     monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
-    before = path.read_bytes()
     notebook = read(path)
     client = nbclient.NotebookClient(
         notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
@@ -89,9 +149,7 @@ def test_runs_and_gives_what_is_checked_in(path: Path, monkeypatch: pytest.Monke
     client.create_kernel_manager()
     client.km.kernel_spec.argv[0] = sys.executable
     client.execute()
-    for was, now in zip(code_cells(read(path)), code_cells(notebook), strict=True):
-        assert plain_outputs(now) == plain_outputs(was)
-    assert path.read_bytes() == before
+    return notebook
 
 
 def plain_outputs(cell) -> list[str]:

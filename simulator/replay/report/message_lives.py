@@ -20,7 +20,7 @@ from simulator.replay.results.held_up import holding_queues, is_over, with_true_
 from simulator.replay.rows.tables import Table, rows, select
 from simulator.replay.search.copies import Fate
 
-ROWS_MAX = 2_400
+ROWS_MAX = 4_200
 STEPS_MAX = 60
 """Rows of all messages, and of one, that are kept."""
 NAME_MAX = 200

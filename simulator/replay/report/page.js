@@ -1,19 +1,17 @@
 // Draws the figures of the report and the group of queues that is picked, and finds messages.
 (async () => {
-  // Figures and plotly are compressed, in base 85: five characters are four bytes.
-  const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
+  // Figures and plotly are compressed, as text: two characters are 13 bits, a last one six; none is "<" (60).
   const bytesOf = (text) => {
-    const digits = new Uint8Array(128);
-    for (let digit = 0; digit < 85; digit++) digits[DIGITS.charCodeAt(digit)] = digit;
-    const rest = (5 - (text.length % 5)) % 5;
-    const padded = text + "~".repeat(rest);
-    const bytes = new DataView(new ArrayBuffer((padded.length / 5) * 4));
-    for (let at = 0; at < padded.length; at += 5) {
-      let word = 0;
-      for (let place = at; place < at + 5; place++) word = word * 85 + digits[padded.charCodeAt(place)];
-      bytes.setUint32((at / 5) * 4, word);
+    const digit = (at) => text.charCodeAt(at) - (text.charCodeAt(at) > 60 ? 34 : 33);
+    const bytes = new Uint8Array(Math.floor(((text.length >> 1) * 13 + (text.length % 2) * 6) / 8));
+    let [value, bits, size] = [0, 0, 0];
+    for (let at = 0; at < text.length; at += 2) {
+      const alone = at + 1 === text.length;
+      value = alone ? (value << 6) | digit(at) : (value << 13) | (digit(at) * 93 + digit(at + 1));
+      bits += alone ? 6 : 13;
+      for (; bits >= 8; size++) bytes[size] = value >> (bits -= 8); // a byte takes the last eight bits
     }
-    return new Uint8Array(bytes.buffer, 0, bytes.byteLength - rest);
+    return bytes;
   };
   const unpacked = (id) => {
     const packed = new Blob([bytesOf(document.getElementById(id).textContent)]);
