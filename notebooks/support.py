@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SHADES = ("#6b7280", "#4f7fc4", "#d64562", "#d98a1f")
 WIDTH, ROW, GAP, LABELS, TOP = 760, 16, 10, 280, 56
+LABEL_MAX = 42
+"""Characters of a label that fit into ``LABELS`` pixels."""
 
 
 VERDICT = ("file", "line", "verdict", "why", "hops", "new_hops", "new_deaths", "differences", "alternatives",
@@ -97,7 +99,8 @@ def svg(figure: go.Figure) -> str:
             parts += [_rect(x, 34, 10, 10, trace.marker.color), _text(x + 15, 43, trace.name)]
     y = float(TOP)
     for row, label in enumerate(traces[0].y):
-        parts.append(_text(LABELS - 8, y + len(traces) * ROW / 2 + 4, label, anchor="end"))
+        fitting = label if len(label) <= LABEL_MAX else f"…{label[1 - LABEL_MAX :]}"
+        parts.append(_text(LABELS - 8, y + len(traces) * ROW / 2 + 4, fitting, anchor="end"))
         for trace in traces:
             length = trace.x[row] * scale
             parts.append(_rect(LABELS, y + 1, length, ROW - 2, trace.marker.color))

@@ -115,7 +115,7 @@ def nothing_delivered(_: Path) -> tuple[Path, Path]:
             [
                 "33 messages are held in the queues where they died",
                 "Deliveries by queue: nothing to draw: no delivery in this log",
-                "Dead letters by queue: nothing to draw: no delivery of this log shows a death",
+                "Deaths by queue and reason: nothing to draw: no delivery of this log shows a death",
                 "exchange 'deliver' routes key '0.gone' to no queue",
                 "The log has no delivery to compare.",
             ],
