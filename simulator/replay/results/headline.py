@@ -7,11 +7,12 @@ died, and none was lost.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from simulator.replay.checks.check_texts import moment
 from simulator.replay.results.counters import Balance
-from simulator.replay.results.summary import Summary
+from simulator.replay.results.summary import Change, Summary
 from simulator.replay.rows.assumptions import LateStretch
 from simulator.replay.rows.verdict_words import What
 from simulator.time_spans import span
@@ -19,6 +20,7 @@ from simulator.time_spans import span
 _LACKING: dict[What, str] = {
     "queue": "the definitions lack the queue, or one that the message died in",
     "publish": "the log does not have the publish of the message before",
+    "definitions": "the message was published before the definitions changed",
 }
 
 _IN_PART = "as far as it was checked"
@@ -43,6 +45,8 @@ def headline(summary: Summary, rules: str, balance: Balance | None = None) -> He
     if summary.misrouted and not wrong:
         text = f"{_number(summary.misrouted, 'publish', 'publishes')} went to other queues than the rules of {rules}"
         return Headline("bad", f"{text} and the definitions predict", tuple(_open(summary, balance)))
+    if wrong and summary.changed is not None:
+        return Headline("bad", _changed(wrong, summary.changed), tuple(_open(summary, balance)))
     if wrong:
         are = "is" if wrong == 1 else "are"
         text = f"{_number(wrong, 'delivery', 'deliveries')} of {summary.deliveries:,} {are} not what"
@@ -134,6 +138,23 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
         for vhost, rows in summary.left_out.items()
     ]
     return found
+
+
+def _changed(wrong: int, change: Change) -> str:
+    """Return that definitions were changed during the log; the broker is not to blame."""
+    at = datetime.fromtimestamp(-(-change.at_us // 1_000) / 1_000, UTC).isoformat(timespec="milliseconds")
+    one = wrong == 1
+    before = (
+        f"{'is of a message' if one else 'are of messages'} published before"
+        if change.wrong_before
+        else (f"{'lies' if one else 'lie'} after")
+    )
+    missing = "EARLIER --definitions FILE" if change.wrong_before else "FILE --definitions LATER"
+    at = at.replace("+00:00", "Z")
+    return (
+        f"{'The delivery' if one else f'All {wrong:,} deliveries'} that {'differs' if one else 'differ'} {before} {at}:"
+        f" the definitions were probably changed then. Give those of both times: --definitions {missing}@{at}"
+    )
 
 
 def _late(stretch: LateStretch) -> str:
