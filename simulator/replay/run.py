@@ -324,7 +324,9 @@ def _replayed(
     The latter are in ``folder``; what an earlier replay left there is removed.
     """
     numbers = range(len(periods))
-    folders = [folder.with_name(f"period-{number}.parquet") for number in numbers] if len(periods) > 1 else [folder]
+    folders: list[Path] = [folder]
+    if len(periods) > 1:
+        folders = [folder.with_name(f"period-{number}.parquet") for number in numbers]
     for each in (folder, *folders):
         shutil.rmtree(each, ignore_errors=True)
 
