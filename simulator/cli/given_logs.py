@@ -13,6 +13,7 @@ import click
 from dlx.releases import release, stand_in_remark
 from simulator.cli.command_parts import DataError
 from simulator.cli.options import DEFINITIONS, chosen_release
+from simulator.files import is_url
 
 if TYPE_CHECKING:
     from simulator.cli.progress import Show
@@ -43,7 +44,9 @@ def definitions_option(  # as click calls it
 
 def one_definitions(context: click.Context, _param: click.Parameter, given: tuple[Path, ...]) -> Path | None:
     """Return the one file that is given, if any. Fails with a usage error for several, and for one with a time."""
-    timed = [each for each in given if "@" in each.name and not each.exists() and _file_and_time(str(each))[0].exists()]
+    timed = [
+        each for each in given if "@" in each.name and not each.exists() and Path(_file_and_time(str(each))[0]).exists()
+    ]
     if len(given) > 1 or timed:
         raise click.UsageError(
             f"--definitions {timed[0] if timed else given[1]}: dlx {context.info_name} takes one file, of definitions"
@@ -91,16 +94,21 @@ class DefinitionsAndTime(click.ParamType):  # type: ignore[type-arg]  # which ta
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TimedDefinitions:
         """Return file and time. Fails with a usage error for a time that cannot be read."""
-        file, time = (Path(value), None) if "@" not in value or Path(value).exists() else _file_and_time(value)
+        whole = "@" not in value or is_url(value) or Path(value).exists()
+        file, time = (value, None) if whole else _file_and_time(value)
         since = None if time is None else _moment(time)
         if time is not None and since is None:
-            self.fail(f"{value!r}: {time!r} is no time. After the @ goes one such as {TIME_FORMS}", param, ctx)
-        return TimedDefinitions(DEFINITIONS.convert(str(file), param, ctx), since)
+            self.fail(
+                f"there is no file {value!r}, and {time!r} is no time. After the @ goes one such as {TIME_FORMS}",
+                param,
+                ctx,
+            )
+        return TimedDefinitions(DEFINITIONS.convert(file, param, ctx), since)
 
 
-def _file_and_time(value: str) -> tuple[Path, str]:
+def _file_and_time(value: str) -> tuple[str, str]:
     file, _, time = value.rpartition("@")
-    return Path(file), time
+    return file, time
 
 
 def _moment(text: str) -> Moment | None:

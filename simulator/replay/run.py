@@ -40,7 +40,7 @@ from simulator.replay.results.summary import (
 from simulator.replay.results.untested import untested_settings
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NO_LOST_ROWS, Assumptions, lost_rows
 from simulator.replay.rows.damage import Place, overview, without
-from simulator.replay.rows.periods import Period, in_force, periods_of, wrong_in
+from simulator.replay.rows.periods import Period, in_force, named_after_all, periods_of, wrong_in
 from simulator.replay.rows.tables import Table, check_no_copies, rows, select, text
 from simulator.replay.rows.topologies import left_out, topologies
 from simulator.replay.rows.verdict_words import What
@@ -290,7 +290,7 @@ def run_replay(
         write_report(
             work / "report.html",
             replayed,
-            periods[-1].definitions,
+            named_after_all(periods),
             rules,
             summary,
             prepared.files,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from simulator.scenario import steps
 from simulator.scenario.player import START_US
 from simulator.testing.strategies import definitions_document
 from tests.replay.broker_logs import broker_log
+from tests.replay.logs import START, Log, definitions_of, write_log
 from tests.replay.test_damage import CAPTURES
 
 CHANGES: dict[str, list[dict[str, Any]]] = {
@@ -186,6 +187,45 @@ def test_a_recorded_log_agrees_with_its_definitions_given_thrice(release: str, t
     assert thrice == {name: value for name, value in once.items() if name not in left_out}
 
 
+def recorded(release: str) -> tuple[Path, list[Path], list[float]]:
+    """A log of a server on which a policy was changed twice, the definitions of each time, and the two moments."""
+    folder = Path(__file__).parent / "changed" / release
+    return folder / "log.parquet", sorted(folder.glob("definitions-*")), json.loads((folder / "times.json").read_text())
+
+
+@pytest.mark.parametrize("release", ["3.8", "3.10", "4.3"])
+def test_a_server_whose_policy_was_changed_is_not_blamed(release: str, capsys: Any) -> None:
+    log, (first, *others), times = recorded(release)
+    timed = [option for file, at in zip(others, times, strict=True) for option in ("--definitions", f"{file}@{at}")]
+    code, out, _ = replay(capsys, log, "--definitions", str(first), *timed, "--release", release)
+    assert code == 0
+    assert out.startswith(f"RabbitMQ delivered everything as the rules of {release} predict.")
+    code, out, _ = replay(capsys, log, "--definitions", str(others[-1]), "--release", release)
+    said = re.match(r"All [0-9]+ deliveries that differ are of messages published before (\S+): the definitions", out)
+    assert code == 1
+    assert said is not None
+    assert abs(datetime.fromisoformat(said[1]).timestamp() - times[0]) < 1
+
+
+def test_messages_are_lost_only_before_a_change_that_mends_it(tmp_path: Path, capsys: Any) -> None:
+    """The exchange of the dead letters is missing at first, and messages die half a second after their publish."""
+    log = Log()
+    for name in ("before", "under way", "after"):
+        log.publish("", "orders", message_id=name)
+    log.publish("", "work", message_id="other").deliver("work", "", ["work"], message_id="other")
+    files = []
+    for exchange in ("missing", ""):
+        arguments = {"x-message-ttl": 500, "x-dead-letter-exchange": exchange, "x-dead-letter-routing-key": "dead"}
+        files.append(tmp_path / f"definitions-{len(files)}.json")
+        files[-1].write_bytes(definitions_of({"orders": arguments, "dead": {}, "work": {}}).to_json())
+    trace = write_log(tmp_path / "trace.log", log.records)
+    code, out, _ = replay(capsys, trace, "--definitions", str(files[0]), "--json")
+    assert (code, json.loads(out)["lost"]) == (0, 3)
+    timed = f"{files[1]}@{(START + timedelta(seconds=1.25)).isoformat()}"
+    code, out, _ = replay(capsys, trace, "--definitions", str(files[0]), "--definitions", timed, "--json")
+    assert (code, json.loads(out)["lost"]) == (0, 1)
+
+
 # What is given wrongly.
 
 
@@ -215,6 +255,9 @@ def test_wrong_use_is_explained(tmp_path: Path, capsys: Any) -> None:
         return capsys.readouterr().err
 
     assert "'half past two' is no time. After the @ goes one such as 2026-" in refused(first, f"{second}@half past two")
+    url = refused("http://guest:secret@localhost:15672/api/definitions")
+    assert "is a URL, and a file is needed here" in url
+    assert "secret" not in url
     assert "'25:03' is no time" in refused(first, f"{second}@25:03")
     assert "both hold from the beginning" in refused(first, second)
     assert "give the definitions that hold from the beginning, too" in refused(f"{second}@14:03")

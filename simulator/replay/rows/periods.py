@@ -8,6 +8,8 @@ change, the best verdict counts, and where all are bad, the row is not checked.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from pathlib import PurePath
 from typing import NamedTuple
 
 from simulator.definitions import Definitions
@@ -68,6 +70,13 @@ def periods_of(definitions: Definitions, changes: Sequence[tuple[int, Definition
     begins = [(-ALWAYS_US, definitions), *sorted(changes, key=lambda change: change[0])]
     ends = [begin for begin, _ in begins[1:]] + [ALWAYS_US]
     return tuple(Period(each, begin, end) for (begin, each), end in zip(begins, ends, strict=True))
+
+
+def named_after_all(periods: Sequence[Period]) -> Definitions:
+    """Return the definitions of the last period, with the names of all files."""
+    last = copy(periods[-1].definitions)
+    last.source = ", ".join(PurePath(period.definitions.source).name for period in periods)
+    return last
 
 
 def in_force(replayed: Sequence[Table], periods: Sequence[Period], slack_us: int) -> Table:
