@@ -119,18 +119,21 @@ _SIDES = f"""
             FROM {{replayed}} WHERE event = '{Event.DELIVERED.value}' AND verdict = 'agree'
         ) JOIN died_in USING (vhost, died_in)
     ), lives AS (
-        SELECT vhost, message, min(time_us) AS since_us, min(CASE WHEN verdict IN {BAD} THEN time_us END) AS bad_us
+        SELECT vhost, message, min(time_us) AS since_us, max(time_us) AS last_us,
+            min(CASE WHEN verdict IN {BAD} THEN time_us END) AS bad_us
         FROM {{replayed}} GROUP BY 1, 2
     ), bounds AS (
         SELECT count(bad_us) AS bad, max(CASE WHEN bad_us IS NOT NULL THEN since_us END) AS until_us,
-            min(bad_us) AS from_us
-        FROM lives
+            max(first_bad_us) AS from_us, count(CASE WHEN since_us >= first_bad_us THEN bad_us END) AS bad_later
+        FROM (SELECT *, min(bad_us) OVER () AS first_bad_us FROM lives) known
     )
-    SELECT max(bad) AS bad, max(until_us) AS until_us, max(from_us) AS from_us, count(time_us) AS good,
+    SELECT max(bad) AS bad, max(until_us) AS until_us, max(from_us) AS from_us,
+        max(bad_later) AS bad_later, count(time_us) AS good,
         count(CASE WHEN since_us > until_us THEN 1 END) AS good_after,
-        count(CASE WHEN time_us < from_us THEN 1 END) AS good_before
+        count(CASE WHEN last_us < from_us THEN 1 END) AS good_before
     FROM bounds LEFT JOIN (
-        SELECT good.time_us, lives.since_us FROM good JOIN lives USING (vhost, message)
+        SELECT good.time_us, lives.since_us, lives.last_us FROM good JOIN lives USING (vhost, message)
+        WHERE lives.bad_us IS NULL
     ) placed ON TRUE"""
 BY_CHANCE = 0.01
 """How likely it may be, at most, that what differs lies on one side of a moment by chance."""
@@ -382,6 +385,8 @@ def _changed(replayed: Table) -> Change | None:
     by_chance = (1 - beyond / (bad + good)) ** bad
     if by_chance > BY_CHANCE or good - beyond > bad:
         return None
+    if not before and 2 * found["bad_later"] < bad:
+        return None  # they were published before: what differs may just come late in their lives
     return Change(found["until_us"] + 1 if before else found["from_us"], before)
 
 
