@@ -17,8 +17,9 @@ from simulator.analysis.life import OUTCOMES, LifeStep, Possibility, PredictedLi
 from simulator.analysis.snapshot import Snapshot
 from simulator.capture import CaptureError
 from simulator.cli.command_parts import DataError, example, print_json
+from simulator.cli.given_logs import definitions_option
 from simulator.cli.given_source import Source, named, read_recording_of, read_source, source_argument
-from simulator.cli.options import DEFINITIONS, chosen_release, release_option
+from simulator.cli.options import chosen_release, release_option
 from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
 from simulator.events import Happened
@@ -66,13 +67,7 @@ _EXAMPLES = (
     metavar="QUEUE=OUTCOME,...",
     help="What happens to it in a queue, the first time, the second time, ...; repeatable: once per queue.",
 )
-@click.option(
-    "--definitions",
-    "definitions_path",
-    type=DEFINITIONS,
-    metavar="FILE",
-    help="If SOURCE is a log: the broker's definitions when it was written.",
-)
+@definitions_option("If SOURCE is a log: the broker's definitions when it was written.", required=False)
 @click.option(
     "--message", metavar="ID", help="If SOURCE is a log: the message to explain, by its message_id or identity."
 )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from dlx.releases import release, stand_in_remark
 from simulator.cli.command_parts import DataError
 from simulator.cli.options import DEFINITIONS, chosen_release
+from simulator.files import is_url
 
 if TYPE_CHECKING:
     from simulator.cli.progress import Show
@@ -26,10 +29,144 @@ OF_THE_LOG = "Definitions exported from the broker while its topology was the on
 def definitions_option(  # as click calls it
     help: str = OF_THE_LOG, *, required: bool = True
 ) -> Callable[[Function], Function]:
-    """Return the option ``--definitions`` of a command, which takes it as ``definitions_path``."""
+    """Return the option ``--definitions`` of a command, which takes it as ``definitions_path``: one file."""
     return click.option(
-        "--definitions", "definitions_path", required=required, type=DEFINITIONS, metavar="FILE", help=help
+        "--definitions",
+        "definitions_path",
+        required=required,
+        multiple=True,
+        type=DEFINITIONS,
+        metavar="FILE",
+        help=help,
+        callback=one_definitions,
     )
+
+
+def one_definitions(context: click.Context, _param: click.Parameter, given: tuple[Path, ...]) -> Path | None:
+    """Return the one file that is given, if any. Fails with a usage error for several, and for one with a time."""
+    timed = [
+        each for each in given if "@" in each.name and not each.exists() and Path(_file_and_time(str(each))[0]).exists()
+    ]
+    if len(given) > 1 or timed:
+        raise click.UsageError(
+            f"--definitions {timed[0] if timed else given[1]}: dlx {context.info_name} takes one file, of definitions"
+            " that hold for the whole time. Where they changed during a log, dlx replay takes several, each"
+            " FILE@TIME; for this command, use a log from before or from after the change"
+        )
+    return given[0] if given else None
+
+
+# Definitions that do not hold for the whole log: each from a moment on.
+
+
+TIME_FORMS = (
+    "2026-11-27T14:03:20 (UTC, unless it has a zone), 14:03 or 14:03:20 of the first day of the log, or seconds since"
+    " 1970"
+)
+_DAY_US = 86_400_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OF_A_DAY = re.compile("([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?")
+
+
+class Moment(NamedTuple):
+    """A time as it is given: microseconds since 1970, or since the first day of the log began."""
+
+    text: str
+    time_us: int
+    of_first_day: bool = False
+
+    def in_log(self, from_us: int) -> int:
+        """Return the time in a log that begins then, in microseconds since 1970."""
+        return self.time_us + (from_us - from_us % _DAY_US if self.of_first_day else 0)
+
+
+class TimedDefinitions(NamedTuple):
+    """A file of definitions, and since when they hold; ``None``: from the beginning."""
+
+    path: Path
+    since: Moment | None = None
+
+
+class DefinitionsAndTime(click.ParamType):  # type: ignore[type-arg]  # which takes an argument from click 8.2 on
+    """``FILE`` or ``FILE@TIME``; a file whose name has an @ comes first."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TimedDefinitions:
+        """Return file and time. Fails with a usage error for a time that cannot be read."""
+        whole = "@" not in value or is_url(value) or Path(value).exists()
+        file, time = (value, None) if whole else _file_and_time(value)
+        since = None if time is None else _moment(time)
+        if time is not None and since is None:
+            self.fail(
+                f"there is no file {value!r}, and {time!r} is no time. After the @ goes one such as {TIME_FORMS}",
+                param,
+                ctx,
+            )
+        return TimedDefinitions(DEFINITIONS.convert(file, param, ctx), since)
+
+
+def _file_and_time(value: str) -> tuple[str, str]:
+    file, _, time = value.rpartition("@")
+    return file, time
+
+
+def _moment(text: str) -> Moment | None:
+    """Return the moment that a text names, ``None`` if it names none."""
+    try:
+        if re.fullmatch("[0-9]+([.][0-9]+)?", text):
+            return Moment(text, _us(datetime.fromtimestamp(float(text), UTC)))
+        if _OF_A_DAY.fullmatch(text):
+            hours, minutes, seconds = (*map(float, text.split(":")), 0.0)[:3]
+            return Moment(text, round((hours * 3600 + minutes * 60 + seconds) * 1_000_000), of_first_day=True)
+        at = datetime.fromisoformat(text)
+        return Moment(text, _us(at if at.tzinfo is not None else at.replace(tzinfo=UTC)))
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _us(moment: datetime) -> int:
+    return (moment - _EPOCH) // moment.resolution
+
+
+def check_times(given: Sequence[TimedDefinitions]) -> None:
+    """Raise ``UsageError`` unless exactly one of the definitions holds from the beginning."""
+    initial = [each.path for each in given if each.since is None]
+    if len(initial) > 1:
+        raise click.UsageError(
+            f"--definitions {initial[0]} and {initial[1]} both hold from the beginning: give the later one as"
+            f" {initial[1]}@TIME, such as {TIME_FORMS}"
+        )
+    if not initial:
+        raise click.UsageError(
+            f"--definitions {given[0].path}@...: give the definitions that hold from the beginning, too, without @TIME"
+        )
+
+
+def changes_in(given: Sequence[TimedDefinitions], from_us: int, until_us: int) -> list[tuple[int, TimedDefinitions]]:
+    """Return since when the definitions with a time hold in a log of that time, in order.
+
+    Notes on standard error name those that no row needs. Raises ``UsageError`` for two of one time.
+    """
+    from simulator.replay.checks.check_texts import moment
+
+    times: dict[int, TimedDefinitions] = {}
+    for each in given:
+        if each.since is None:
+            continue
+        at_us = each.since.in_log(from_us)
+        if at_us in times:
+            raise click.UsageError(
+                f"--definitions {times[at_us].path} and {each.path} hold from the same time on, {moment(at_us)}:"
+                " leave one out, or give it another time"
+            )
+        times[at_us] = each
+        name = f"{each.path}@{each.since.text}"
+        if at_us > until_us:
+            click.echo(f"note: {name}: no row lies after {moment(at_us)}; the last is of {moment(until_us)}", err=True)
+        if at_us <= from_us:
+            click.echo(f"note: {name}: no row lies before {moment(at_us)}; the first is of {moment(from_us)}", err=True)
+    return sorted(times.items())
 
 
 def read_noted(path: Path, given: str | None, logs: Sequence[Path]) -> tuple[Definitions, str]:

@@ -14,7 +14,17 @@ from rich.text import Text
 
 from dlx.releases import TABLE
 from simulator.cli.command_parts import DataError, FiniteRange, example
-from simulator.cli.given_logs import definitions_option, must_exist, prepared_logs, read_noted
+from simulator.cli.given_logs import (
+    OF_THE_LOG,
+    TIME_FORMS,
+    DefinitionsAndTime,
+    TimedDefinitions,
+    changes_in,
+    check_times,
+    must_exist,
+    prepared_logs,
+    read_noted,
+)
 from simulator.cli.options import COUNTERS, LOG, GivenEngine, engine_options, given_engine, release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
@@ -30,7 +40,7 @@ if TYPE_CHECKING:
     from simulator.replay.results.counters import Balance
     from simulator.replay.results.summary import Finding, LostMessages
     from simulator.replay.rows.tables import Table as Rows
-    from simulator.replay.run import Engine, ReplayResult
+    from simulator.replay.run import Engine, Prepared, ReplayResult
 
 
 # ``dlx replay --form histories``: logs in the neutral event schema against the rules of the system they come from.
@@ -98,7 +108,7 @@ FORMS: dict[str, tuple[str, ...]] = {
     "rabbitmq": (),
     "histories": ("tolerance_ms", "master", "as_json"),
     "zaqar": ("as_json",),
-    "activemq": ("definitions_path", "as_json"),
+    "activemq": ("given_definitions", "as_json"),
 }
 STYLES = {"good": "bold green", "open": "bold yellow", "bad": "bold red"}
 SHORT = 90
@@ -108,7 +118,15 @@ LOCAL_ROWS_MAX = 2_000_000
 
 @click.command(epilog=example("dlx replay trace.log.gz --definitions definitions.json --release 4.3 --out out"))
 @click.argument("logs", nargs=-1, required=True, type=LOG, metavar="LOG...")
-@definitions_option(required=False)
+@click.option(
+    "--definitions",
+    "given_definitions",
+    multiple=True,
+    type=DefinitionsAndTime(),
+    metavar="FILE[@TIME]",
+    help=f"{OF_THE_LOG} Where it changed, repeatable: each holds from its time on, one without from the beginning."
+    f" TIME: {TIME_FORMS}.",
+)
 @click.option(
     "--form",
     type=click.Choice(list(FORMS)),
@@ -159,7 +177,7 @@ LOCAL_ROWS_MAX = 2_000_000
 def replay(
     context: click.Context,
     logs: tuple[Path, ...],
-    definitions_path: Path | None,
+    given_definitions: tuple[TimedDefinitions, ...],
     form: str,
     rules: str | None,
     counters_path: Path | None,
@@ -186,12 +204,13 @@ def replay(
     if form != "rabbitmq":
         _of_another_form(context, form, logs)
         return
-    if definitions_path is None:
+    if not given_definitions:
         raise click.MissingParameter(ctx=context, param_hint="'--definitions'", param_type="option")
     where = given_engine(engine, master, LOCAL_ROWS_MAX)
     assumptions = Assumptions(tolerance_ms, complete)
-    definitions, rules = read_noted(definitions_path, rules, logs)
-    result = _replayed(logs, definitions, rules, counters_path, assumptions, where, out)
+    _check_several(given_definitions, counters_path, complete=complete)
+    timed, rules = _read(given_definitions, rules, logs)
+    result = _replayed(logs, timed, rules, counters_path, assumptions, where, out)
     if as_json:
         click.echo(result.as_json().decode())
     else:
@@ -201,6 +220,27 @@ def replay(
         raise click.exceptions.Exit(EXIT_FINDINGS)
     if not result.explained:
         raise click.exceptions.Exit(EXIT_FINDINGS)
+
+
+def _check_several(given: tuple[TimedDefinitions, ...], counters: Path | None, *, complete: bool) -> None:
+    """Fail with a usage error for times that do not fit, and for options that several definitions do not go with."""
+    check_times(given)
+    foreign = [name for name, is_given in (("--counters", counters is not None), ("--complete", complete)) if is_given]
+    if len(given) > 1 and foreign:
+        raise click.UsageError(
+            f"{foreign[0]}: not for several --definitions; it adds up the whole log against one set of settings"
+        )
+
+
+def _read(
+    given: tuple[TimedDefinitions, ...], rules: str | None, logs: tuple[Path, ...]
+) -> tuple[dict[TimedDefinitions, Definitions], str]:
+    """Read the definitions, those from the beginning first; return them with the release to follow."""
+    found = {}
+    for each in sorted(given, key=lambda each: each.since is not None):
+        found[each], rules = read_noted(each.path, rules, logs)
+    assert rules is not None, "there is a file"
+    return found, rules
 
 
 def _of_another_form(context: click.Context, form: str, logs: tuple[Path, ...]) -> None:
@@ -218,7 +258,10 @@ def _of_another_form(context: click.Context, form: str, logs: tuple[Path, ...]) 
     elif form == "activemq":
         from simulator.cli.replay_activemq import replay_activemq
 
-        status = replay_activemq(logs, **options)
+        given_files = options.pop("given_definitions", ())
+        if len(given_files) > 1 or any(each.since is not None for each in given_files):
+            raise click.UsageError("--definitions: --form activemq takes one activemq.xml, for the whole log")
+        status = replay_activemq(logs, definitions_path=given_files[0].path if given_files else None, **options)
     else:
         from simulator.cli.replay_zaqar import replay_zaqar
 
@@ -229,7 +272,7 @@ def _of_another_form(context: click.Context, form: str, logs: tuple[Path, ...]) 
 
 def _replayed(
     logs: tuple[Path, ...],
-    definitions: Definitions,
+    timed: dict[TimedDefinitions, Definitions],
     rules: str,
     counters_path: Path | None,
     assumptions: Assumptions,
@@ -248,7 +291,9 @@ def _replayed(
         counters = None if counters_path is None else read_counters(counters_path)
         must_exist(logs)
         with workplace(out) as work, progress("reading the logs") as show:
+            definitions = next(iter(timed.values()))
             prepared = prepared_logs(logs, work, show, definitions)
+            changes = _changes(timed, prepared)
 
             def job(engine: Engine[Rows]) -> ReplayResult:
                 return run_replay(
@@ -261,6 +306,7 @@ def _replayed(
                     out=out,
                     progress=show,
                     counters=counters,
+                    changes=changes,
                 )
 
             if where.is_spark(prepared.rows):
@@ -272,6 +318,13 @@ def _replayed(
         raise DataError(str(error)) from error
     except (CaptureError, DefinitionsError) as error:
         raise DataError(str(error)) from error
+
+
+def _changes(timed: dict[TimedDefinitions, Definitions], prepared: Prepared) -> list[tuple[int, Definitions]]:
+    """Return the definitions that hold from a moment of the log on; their names say so."""
+    if len(timed) == 1:
+        return []
+    return [(at_us, timed[each]) for at_us, each in changes_in(list(timed), prepared.from_us, prepared.until_us)]
 
 
 def _spark_engine(spark: SparkSession) -> Engine[DataFrame]:

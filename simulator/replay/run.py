@@ -30,6 +30,7 @@ from simulator.replay.results.summary import (
     LostMessages,
     Summary,
     UncheckedFinding,
+    check_match,
     findings,
     hops,
     lost_messages,
@@ -39,7 +40,8 @@ from simulator.replay.results.summary import (
 from simulator.replay.results.untested import untested_settings
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NO_LOST_ROWS, Assumptions, lost_rows
 from simulator.replay.rows.damage import Place, overview, without
-from simulator.replay.rows.tables import Table, check_no_copies, select, text
+from simulator.replay.rows.periods import Period, in_force, named_after_all, periods_of, wrong_in
+from simulator.replay.rows.tables import Table, check_no_copies, rows, select, text
 from simulator.replay.rows.topologies import left_out, topologies
 from simulator.replay.rows.verdict_words import What
 
@@ -87,7 +89,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     def as_json(self) -> bytes:
         """Return the totals as JSON."""
         document = msgspec.to_builtins(self.summary)
-        for name in ("late", "left_out", "twice", "undelivered", "tolerance_ms", "behind_us", "holding"):
+        for name in ("late", "left_out", "twice", "undelivered", "tolerance_ms", "behind_us", "changed", "holding"):
             if not document[name]:
                 del document[name]
         if self.lost:
@@ -109,6 +111,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         places: how many rows there are of each virtual host and queue.
         twice: how many rows stood in a log twice.
         behind_us: how long before an earlier row of its log a row was written, at most; microseconds.
+        from_us, until_us: when the first and the last row were written, in microseconds since 1970.
     """
 
     captures: tuple[str, ...]
@@ -118,6 +121,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     places: Mapping[Place, int] = {}
     twice: int = 0
     behind_us: int = 0
+    from_us: int = 0
+    until_us: int = 0
 
     @property
     def rows(self) -> int:
@@ -169,6 +174,8 @@ def prepare(
         places=sum((each.places for each in seen), Counter()),
         twice=sum(len(each.again) for each in seen),
         behind_us=max(each.behind_us for each in seen),
+        from_us=min(each.from_us for each in seen),
+        until_us=max(each.until_us for each in seen),
     )
 
 
@@ -189,7 +196,7 @@ class Engine(Protocol[Table]):
 
     def repair(self, captured: Table, replayed: Table, definitions: Definitions, rules: str) -> Repairs: ...
 
-    def write(self, table: Table, folder: Path) -> None: ...
+    def write(self, table: Table, folder: Path) -> Table: ...
 
 
 def run_replay(
@@ -203,8 +210,12 @@ def run_replay(
     out: Path | None = None,
     progress: Progress = _silent,
     counters: CounterReadings | None = None,
+    changes: Sequence[tuple[int, Definitions]] = (),
 ) -> ReplayResult:
     """Replay prepared logs under the rules of a release; with ``out``, keep verdicts, hops and report there.
+
+    ``changes``: other definitions, each with the moment from which they hold, in microseconds since 1970. What adds up
+    a queue over the whole log, against one set of settings, is left out then.
 
     ``counters``, read before and after the log, are balanced with what the replay reconstructs.
 
@@ -217,19 +228,19 @@ def run_replay(
 
     done(0)
     captured = engine.read(prepared.captures)
-    others = left_out(prepared.places, definitions)
+    periods = periods_of(definitions, changes)
+    others = _left_out(prepared, periods)
     if others:
         hosts_of_others = ", ".join(map(text, others))
         captured = select(f"SELECT * FROM {{captured}} WHERE vhost NOT IN ({hosts_of_others})", captured=captured)
     folder = work / "verdicts.parquet"
-    replayed = engine.replay(captured, definitions, rules, assumptions, folder, done)
+    parts, replayed = _replayed(engine, captured, periods, rules, assumptions, folder, done)
     late = lateness(captured, replayed)
     lost = lost_rows(replayed, captured, disordered=prepared.behind_us > 0)
     if late.stretches or lost != NO_LOST_ROWS:
         progress("allowing for late rows, and for lost ones", prepared.rows, None)
-        shutil.rmtree(folder)
         assumptions = msgspec.structs.replace(assumptions, lateness=late, lost_rows=lost)
-        replayed = engine.replay(captured, definitions, rules, assumptions, folder, done)
+        parts, replayed = _replayed(engine, captured, periods, rules, assumptions, folder, done)
     progress("adding up", prepared.rows, None)
     hosts, judge = topologies(definitions), release(rules)
     books = None
@@ -238,10 +249,15 @@ def run_replay(
         fit = readings_fit(counters, counts, judge, assumptions.tolerance_us)
         books = balance(counters, counts, hosts, judge, fit)
         assumptions = msgspec.structs.replace(assumptions, until_us=fit.until_us)
-    overfull = overfull_queues(replayed, hosts, judge, assumptions)
-    unfilled = unfilled_queues(hops(replayed), captured, hosts, judge, assumptions)
-    untested = untested_settings(replayed, captured, hosts, judge, assumptions, counters=books is not None)
-    summary = summarize(replayed, definitions, prepared.broken, assumptions, overfull, unfilled, untested)
+    for _, each in changes:
+        check_match(rows("SELECT DISTINCT vhost, queue FROM {replayed}", replayed=replayed), each)
+    if changes:
+        summary = summarize(replayed, definitions, prepared.broken, assumptions)
+    else:
+        overfull = overfull_queues(replayed, hosts, judge, assumptions)
+        unfilled = unfilled_queues(hops(replayed), captured, hosts, judge, assumptions)
+        untested = untested_settings(replayed, captured, hosts, judge, assumptions, counters=books is not None)
+        summary = summarize(replayed, definitions, prepared.broken, assumptions, overfull, unfilled, untested)
     if prepared.shared:
         unchecked: dict[What, int] = {**summary.unchecked, "shared-rows": prepared.shared}
         summary = msgspec.structs.replace(summary, unchecked=unchecked)
@@ -255,10 +271,10 @@ def run_replay(
     repairs = NO_REPAIRS
     if not summary.explained:
         progress("looking for explanations", summary.differ + summary.unexplained, None)
-        repairs = engine.repair(captured, replayed, definitions, rules)
+        repairs = _repairs(engine, captured, replayed, periods, rules)
     result = ReplayResult(
         summary=summary,
-        coverage=coverage(replayed, definitions, rules),
+        coverage=coverage(parts, periods[-1].definitions, rules),
         findings=found,
         unchecked=tuple(unchecked_findings(replayed) if summary.unchecked else ()),
         lost=tuple(lost_messages(replayed, assumptions) if summary.has_dead_ends else ()),
@@ -277,7 +293,7 @@ def run_replay(
         write_report(
             work / "report.html",
             replayed,
-            definitions,
+            named_after_all(periods),
             rules,
             summary,
             prepared.files,
@@ -289,6 +305,58 @@ def run_replay(
         )
         publish(work, out, ("verdicts.parquet", "hops.parquet", "summary.json", "report.html", REJECTED))
     return result
+
+
+def _left_out(prepared: Prepared, periods: Sequence[Period]) -> dict[str, int]:
+    """Return how many rows there are of each virtual host that is in none of the definitions."""
+    first, *others = (left_out(prepared.places, period.definitions) for period in periods)
+    return {vhost: found for vhost, found in first.items() if all(vhost in each for each in others)}
+
+
+def _replayed(
+    engine: Engine[Table],
+    captured: Table,
+    periods: Sequence[Period],
+    rules: str,
+    assumptions: Assumptions,
+    folder: Path,
+    done: Callable[[float], object],
+) -> tuple[Table, Table]:
+    """Replay under the definitions of each period: return all rows of all, and the rows by those in force.
+
+    The latter are in ``folder``; what an earlier replay left there is removed.
+    """
+    numbers = range(len(periods))
+    folders: list[Path] = [folder]
+    if len(periods) > 1:
+        folders = [folder.with_name(f"period-{number}.parquet") for number in numbers]
+    for each in (folder, *folders):
+        shutil.rmtree(each, ignore_errors=True)
+
+    def replay(number: int) -> Table:
+        def part_done(share: float) -> object:
+            return done((number + share) / len(periods))
+
+        return engine.replay(captured, periods[number].definitions, rules, assumptions, folders[number], part_done)
+
+    found = [replay(number) for number in numbers]
+    if len(periods) == 1:
+        return found[0], found[0]
+    every = " UNION ALL ".join(f"SELECT * FROM {{part_{number}}}" for number in range(len(found)))
+    parts = select(every, **{f"part_{number}": each for number, each in enumerate(found)})
+    return parts, engine.write(in_force(found, periods, assumptions.slack_us), folder)
+
+
+def _repairs(engine: Engine[Table], captured: Table, replayed: Table, periods: Sequence[Period], rules: str) -> Repairs:
+    """Return what may be behind deliveries that are not as predicted, under the definitions of their time."""
+    if len(periods) == 1:
+        return engine.repair(captured, replayed, periods[0].definitions, rules)
+    each = [engine.repair(captured, wrong_in(replayed, period), period.definitions, rules) for period in periods]
+    return Repairs(
+        found=tuple(sorted((one for repairs in each for one in repairs.found), key=lambda one: -one.deliveries)),
+        unexplained=sum(repairs.unexplained for repairs in each),
+        left_out=sum(repairs.left_out for repairs in each),
+    )
 
 
 @contextmanager

@@ -153,7 +153,7 @@ def test_prometheus_gets_the_same_and_sigterm_ends_with_a_summary(log: Path, tmp
     ("args", "status", "told"),
     [
         (["missing.log", "--once"], 65, "missing.log: no such file"),
-        (["{log}", "--definitions", "missing.json"], 65, "missing.json"),
+        (["{log}", "--definitions", "other.json"], 64, "--definitions other.json: dlx watch takes one file"),
         (["{log}", "--settle", "-1"], 64, "--settle"),
         ([], 64, "SOURCE..."),
         (["{log}", "--once", "--prometheus", "99999"], 64, "--prometheus"),
@@ -165,3 +165,5 @@ def test_bad_input_is_told(
     given = [arg.format(log=log) for arg in args]
     assert main(["watch", "--definitions", DEFINITIONS, *given]) == status
     assert told in capsys.readouterr().err
+    assert main(["watch", os.fspath(log), "--definitions", "missing.json"]) == 65
+    assert "missing.json" in capsys.readouterr().err

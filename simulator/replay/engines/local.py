@@ -276,10 +276,11 @@ class LocalEngine:
         """Return what may be behind the deliveries that are not as predicted."""
         return repair_files(captured, replayed, definitions, rules)
 
-    def write(self, table: LocalTable, folder: Path) -> None:
-        """Write a table into a folder of Parquet files."""
+    def write(self, table: LocalTable, folder: Path) -> LocalTable:
+        """Write a table into a folder of Parquet files, and return it from there."""
         folder.mkdir()
         table.write(folder / "part-0.parquet")
+        return self._database.parquet([folder / "part-0.parquet"])
 
 
 @contextmanager

@@ -238,6 +238,7 @@ class SparkEngine:
         """Return what may be behind the deliveries that are not as predicted."""
         return repair(captured, replayed, definitions, rules)
 
-    def write(self, table: DataFrame, folder: Path) -> None:
-        """Write a table into a folder of Parquet files."""
+    def write(self, table: DataFrame, folder: Path) -> DataFrame:
+        """Write a table into a folder of Parquet files, and return it from there."""
         table.write.parquet(str(folder))
+        return self._spark.read.parquet(str(folder))

@@ -9,12 +9,13 @@ which a log does not show.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from simulator.replay.checks.check_texts import moment
 from simulator.replay.results.counters import Balance
 from simulator.replay.results.held_up import hold_up_text
-from simulator.replay.results.summary import LostMessages, Summary
+from simulator.replay.results.summary import Change, LostMessages, Summary
 from simulator.replay.rows.assumptions import LateStretch
 from simulator.replay.rows.verdict_words import What
 from simulator.time_spans import span
@@ -22,6 +23,7 @@ from simulator.time_spans import span
 _LACKING: dict[What, str] = {
     "queue": "the definitions lack the queue, or one that the message died in",
     "publish": "the log does not have the publish of the message before",
+    "definitions": "the message was published before the definitions changed",
 }
 
 _IN_PART = "as far as it was checked"
@@ -51,6 +53,8 @@ def headline(
     if summary.misrouted and not wrong:
         text = f"{_number(summary.misrouted, 'publish', 'publishes')} went to other queues than {_routes(rules)}"
         return Headline("bad", text, (*limits, *certain, *remarks))
+    if wrong and summary.changed is not None:
+        return Headline("bad", _changed(wrong, summary.changed), (*limits, *certain, *remarks))
     if wrong:
         differ = "differs" if wrong == 1 else "differ"
         text = f"{_number(wrong, 'delivery', 'deliveries')} of {summary.deliveries:,} {differ} from what {_does(rules)}"
@@ -185,6 +189,23 @@ def _open(summary: Summary, rules: str, balance: Balance | None, lost: Sequence[
         for vhost, rows in summary.left_out.items()
     ]
     return found
+
+
+def _changed(wrong: int, change: Change) -> str:
+    """Return that definitions were changed during the log; the broker is not to blame."""
+    at = datetime.fromtimestamp(-(-change.at_us // 1_000) / 1_000, UTC).isoformat(timespec="milliseconds")
+    one = wrong == 1
+    before = (
+        f"{'is of a message' if one else 'are of messages'} published before"
+        if change.wrong_before
+        else (f"{'lies' if one else 'lie'} after")
+    )
+    missing = "EARLIER --definitions FILE" if change.wrong_before else "FILE --definitions LATER"
+    at = at.replace("+00:00", "Z")
+    return (
+        f"{'The delivery' if one else f'All {wrong:,} deliveries'} that {'differs' if one else 'differ'} {before} {at}:"
+        f" the definitions were probably changed then. Give those of both times: --definitions {missing}@{at}"
+    )
 
 
 def _late(stretch: LateStretch) -> str:

@@ -17,7 +17,7 @@ from simulator.replay.results.held_up import HoldingQueue, holding_queues, with_
 from simulator.replay.results.untested import NOT_LOOKED_FOR, UntestedSettings
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, LateStretch
 from simulator.replay.rows.tables import Table, rows, select
-from simulator.replay.rows.verdict_words import MEANINGS, VERDICTS, What
+from simulator.replay.rows.verdict_words import BAD, MEANINGS, VERDICTS, What
 from simulator.replay.search.copies import Fate
 
 FINDINGS_MAX = 20
@@ -113,6 +113,54 @@ _UNDELIVERED = f"""
     WHERE settled > delivered"""
 
 
+_SIDES = f"""
+    WITH died_in AS (
+        SELECT DISTINCT vhost, died_in FROM (
+            SELECT vhost, explode(transform(hops, hop -> hop.queue)) AS died_in
+            FROM {{replayed}} WHERE verdict IN {BAD}
+            UNION ALL
+            SELECT vhost, queue AS died_in FROM {{replayed}} JOIN (
+                SELECT DISTINCT vhost, message FROM {{replayed}} WHERE verdict IN {BAD} AND coalesce(size(hops), 0) < 1
+            ) USING (vhost, message)
+        )
+    ), good AS (
+        SELECT DISTINCT vhost, message, file, line, time_us FROM (
+            SELECT vhost, message, file, line, time_us, explode(transform(hops, hop -> hop.queue)) AS died_in
+            FROM {{replayed}} WHERE event = '{Event.DELIVERED.value}' AND verdict = 'agree'
+        ) JOIN died_in USING (vhost, died_in)
+    ), lives AS (
+        SELECT vhost, message, min(time_us) AS since_us, max(time_us) AS last_us,
+            min(CASE WHEN verdict IN {BAD} THEN time_us END) AS bad_us
+        FROM {{replayed}} GROUP BY 1, 2
+    ), bounds AS (
+        SELECT count(bad_us) AS bad, max(CASE WHEN bad_us IS NOT NULL THEN since_us END) AS until_us,
+            max(first_bad_us) AS from_us, count(CASE WHEN since_us >= first_bad_us THEN bad_us END) AS bad_later
+        FROM (SELECT *, min(bad_us) OVER () AS first_bad_us FROM lives) known
+    )
+    SELECT max(bad) AS bad, max(until_us) AS until_us, max(from_us) AS from_us,
+        max(bad_later) AS bad_later, count(time_us) AS good,
+        count(CASE WHEN since_us > until_us THEN 1 END) AS good_after,
+        count(CASE WHEN last_us < from_us THEN 1 END) AS good_before
+    FROM bounds LEFT JOIN (
+        SELECT good.time_us, lives.since_us, lives.last_us FROM good JOIN lives USING (vhost, message)
+        WHERE lives.bad_us IS NULL
+    ) placed ON TRUE"""
+BY_CHANCE = 0.01
+"""How likely it may be, at most, that what differs lies on one side of a moment by chance."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A moment at which definitions were probably changed: all that is not as predicted lies on one side of it.
+
+    Attributes:
+        at_us: when the definitions that hold afterwards begin, in microseconds since 1970.
+        wrong_before: whether that is the side before it: then it is of messages published before it.
+    """
+
+    at_us: int
+    wrong_before: bool
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The totals of a replay.
 
@@ -142,6 +190,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             little, and in one direction.
         behind_us: how long before an earlier row of its log a row was written, if that is above the tolerance;
             microseconds.
+        changed: when the definitions were probably changed, if what is not as predicted shows that.
     """
 
     messages: int
@@ -169,6 +218,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     undelivered: int = 0
     tolerance_ms: int = 0
     behind_us: int = 0
+    changed: Change | None = None
 
     @property
     def explained(self) -> bool:
@@ -325,6 +375,7 @@ def summarize(
         tolerance_ms=_tolerance_ms(replayed, verdicts["differ"] + verdicts["unexplained"], assumptions),
         overfull=overfull,
         unfilled=unfilled,
+        changed=_changed(replayed) if verdicts["differ"] + verdicts["unexplained"] else None,
         untested=untested.by_queue,
         untested_more=untested.more,
         late=assumptions.lateness.stretches,
@@ -344,6 +395,22 @@ def _tolerance_ms(replayed: Table, wrong: int, assumptions: Assumptions) -> int:
     if by_time["deliveries"] < wrong or by_time["kinds"] > 1 or by_time["by_us"] > SMALL_US:
         return 0
     return 100 * math.ceil((assumptions.tolerance_us + int(by_time["by_us"])) / 100_000)
+
+
+def _changed(replayed: Table) -> Change | None:
+    """Return the moment on one side of which all lies that is not as predicted.
+
+    Deaths in the same queues tell: there is none if it may well be by chance, or if most of them agree on that side.
+    """
+    (found,) = rows(_SIDES, replayed=replayed)
+    bad, good = found["bad"], found["good"]
+    beyond, before = max((found["good_after"], True), (found["good_before"], False))
+    by_chance = (1 - beyond / (bad + good)) ** bad
+    if by_chance > BY_CHANCE or good - beyond > bad:
+        return None
+    if not before and 2 * found["bad_later"] < bad:
+        return None  # they were published before: what differs may just come late in their lives
+    return Change(found["until_us"] + 1 if before else found["from_us"], before)
 
 
 def _lost(replayed: Table, until_us: int) -> dict[str, Any]:

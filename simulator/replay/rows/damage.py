@@ -50,11 +50,14 @@ class Overview(msgspec.Struct):
         places: how many rows are from each place.
         behind_us: how long before an earlier row of its file a row was written, at most; microseconds.
         again: the rows that stand in the capture a second time, counted from 0.
+        from_us, until_us: when the first and the last row were written, in microseconds since 1970; 0 without rows.
     """
 
     places: Counter[Place] = msgspec.field(default_factory=Counter)
     behind_us: int = 0
     again: npt.NDArray[np.int64] = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    from_us: int = 0
+    until_us: int = 0
 
 
 def overview(capture: str, work: Path, counting: Collection[str] = ()) -> Overview:
@@ -72,6 +75,8 @@ def overview(capture: str, work: Path, counting: Collection[str] = ()) -> Overvi
             grouped = pa.Table.from_batches([batch]).group_by(["vhost", "queue"]).aggregate([([], "count_all")])
             found.places.update({(row["vhost"], row["queue"]): row["count_all"] for row in grouped.to_pylist()})
             times_us = batch.column("time_us").to_numpy()
+            found.from_us = min(found.from_us or int(times_us.min()), int(times_us.min()))
+            found.until_us = max(found.until_us, int(times_us.max()))
             late_us = _behind_us(batch, reached)
             found.behind_us = max(found.behind_us, int(late_us.max(initial=0)))
             suspects.append(times_us[(late_us > 0) | _like_the_one_before(batch)])

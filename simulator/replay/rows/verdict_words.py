@@ -29,6 +29,7 @@ What = Literal[
     "shared-rows",
     "queue",
     "publish",
+    "definitions",
 ]
 LACKING: tuple[What, ...] = ("queue", "publish")
 """What is unchecked altogether, for want of a beginning: nothing is known of how the delivery came about."""
@@ -53,6 +54,8 @@ MEANINGS: dict[What, str] = {
     "queue": "a delivery from a queue that the definitions lack, or of a message that died there",
     "publish": "a delivery of a message whose publish is not in the log before it: it was published before the log"
     " began, in a gap of the log, or past the trace",
+    "definitions": "a delivery or a routing of a message that was published before the definitions changed, which"
+    " fits neither of them",
     "shared-rows": "equal rows of one moment in two of the logs: they may be the same rows, and count twice",
 }
 """What each word means, in the order in which reports list them."""
