@@ -72,7 +72,7 @@ def convert(
         for path, name in names.items():
             rows, broken = writer.rows, rejects.count
             try:
-                for batch in open_log(path, on_broken=rejects.add, file=name):
+                for batch in open_log(path, on_broken=rejects.add, file=name, on_late=writer.note_late):
                     writer.write(batch if bodies else without_bodies(batch))
                     if progress:
                         progress(os.fspath(path), writer.rows - rows)

@@ -21,6 +21,7 @@ from simulator.definitions import Definitions, importable
 from simulator.definitions.secrets import note_on_secrets, redacted
 from simulator.extras import check_installed
 from simulator.files import write_whole
+from simulator.replay.rows.assumptions import TOLERANCE_MS
 from simulator.sources.operator_objects import operator_objects
 
 if TYPE_CHECKING:
@@ -157,6 +158,11 @@ def capture(
         click.echo(f"{report.rows:,} rows in {out}")
         if report.counters:
             click.echo(f"the broker's counters are in {report.counters}")
+    if report.late_us is not None and report.late_us > TOLERANCE_MS * 1_000:
+        late = f"rows arrived up to {report.late_us / 1e6:.1f} s late, which {out} says, and dlx replay allows for"
+        click.echo(f"note: {late}", err=True)
+    if report.unmeasured and not report.lost:
+        click.echo(f"note: how late rows arrived was not measured to the end: {report.unmeasured}", err=True)
     if report.lost:
         raise Unavailable(f"{report.lost}; {out} holds everything before that{_uncounted(report)}")
     if report.uncounted:

@@ -129,8 +129,7 @@ LOCAL_ROWS_MAX = 2_000_000
 @click.option(
     "--tolerance-ms",
     type=FiniteRange(min=0),
-    default=TOLERANCE_MS,
-    show_default=True,
+    show_default=f"{TOLERANCE_MS:g}, or the lag that dlx capture measured, if that is more",
     help="Largest difference in milliseconds between two times of the log for the same moment:"
     " how late the broker writes its trace, and how far clocks are apart.",
 )
@@ -163,7 +162,7 @@ def replay(
     form: str,
     rules: str | None,
     counters_path: Path | None,
-    tolerance_ms: float,
+    tolerance_ms: float | None,
     complete: bool,
     engine: str,
     master: str | None,
@@ -189,9 +188,11 @@ def replay(
     if definitions_path is None:
         raise click.MissingParameter(ctx=context, param_hint="'--definitions'", param_type="option")
     where = given_engine(engine, master, LOCAL_ROWS_MAX)
-    assumptions = Assumptions(tolerance_ms, complete)
+    assumptions = Assumptions(TOLERANCE_MS if tolerance_ms is None else tolerance_ms, complete)
     definitions, rules = read_noted(definitions_path, rules, logs)
-    result = _replayed(logs, definitions, rules, counters_path, assumptions, where, out)
+    result = _replayed(
+        logs, definitions, rules, counters_path, assumptions, where, out, as_measured=tolerance_ms is None
+    )
     if as_json:
         click.echo(result.as_json().decode())
     else:
@@ -235,6 +236,8 @@ def _replayed(
     assumptions: Assumptions,
     where: GivenEngine,
     out: Path | None,
+    *,
+    as_measured: bool,
 ) -> ReplayResult:
     from simulator.capture import CaptureError
     from simulator.capture.counters import read_counters
@@ -258,6 +261,7 @@ def _replayed(
                     work,
                     rules=rules,
                     assumptions=assumptions,
+                    as_measured=as_measured,
                     out=out,
                     progress=show,
                     counters=counters,

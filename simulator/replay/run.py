@@ -18,7 +18,7 @@ from dlx.releases import release
 from dlx.topology import QUORUM
 from simulator.capture import CaptureError, FileReport, convert, read_capture
 from simulator.capture.counters import CounterReadings
-from simulator.capture.parquet import MAGIC
+from simulator.capture.parquet import MAGIC, stored_late_us
 from simulator.definitions import Definitions
 from simulator.replay.coverage.totals import Coverage, coverage
 from simulator.replay.repair.repair_report import NO_REPAIRS, Repairs
@@ -86,7 +86,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     def as_json(self) -> bytes:
         """Return the totals as JSON."""
         document = msgspec.to_builtins(self.summary)
-        for name in ("late", "left_out", "twice", "undelivered", "tolerance_ms", "behind_us"):
+        for name in ("late", "left_out", "twice", "undelivered", "tolerance_ms", "behind_us", "measured_us"):
             if not document[name]:
                 del document[name]
         document["coverage"] = self.coverage
@@ -106,6 +106,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         places: how many rows there are of each virtual host and queue.
         twice: how many rows stood in a log twice.
         behind_us: how long before an earlier row of its log a row was written, at most; microseconds.
+        late_us: how late rows arrived, at most, as captures measured it; microseconds.
     """
 
     captures: tuple[str, ...]
@@ -115,6 +116,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     places: Mapping[Place, int] = {}
     twice: int = 0
     behind_us: int = 0
+    late_us: int = 0
 
     @property
     def rows(self) -> int:
@@ -154,6 +156,7 @@ def prepare(
     given = [*map(str, captures), *(None for _ in paths[len(captures) :])]
     hosts = {} if definitions is None else topologies(definitions)
     counting = {each.name for host in hosts.values() for each in host.queues.values() if each.type == QUORUM}
+    late_us = max(stored_late_us(path) or 0 for path in paths)
     seen = [overview(path, work, counting) for path in paths]
     for number, each in enumerate(seen):
         if len(each.again):
@@ -166,6 +169,7 @@ def prepare(
         places=sum((each.places for each in seen), Counter()),
         twice=sum(len(each.again) for each in seen),
         behind_us=max(each.behind_us for each in seen),
+        late_us=late_us,
     )
 
 
@@ -197,12 +201,14 @@ def run_replay(
     *,
     rules: str,
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+    as_measured: bool = False,
     out: Path | None = None,
     progress: Progress = _silent,
     counters: CounterReadings | None = None,
 ) -> ReplayResult:
     """Replay prepared logs under the rules of a release; with ``out``, keep verdicts, hops and report there.
 
+    With ``as_measured``, the tolerance is not below the lag that captures measured.
     ``counters``, read before and after the log, are balanced with what the replay reconstructs.
 
     ``work`` is a folder from ``workplace(out)``. Raises ``MatchesNothingError`` for
@@ -213,6 +219,9 @@ def run_replay(
         progress("replaying", round(share * prepared.rows), prepared.rows)
 
     done(0)
+    measured = as_measured and prepared.late_us > assumptions.tolerance_us
+    if measured:
+        assumptions = msgspec.structs.replace(assumptions, tolerance_ms=prepared.late_us / 1_000)
     captured = engine.read(prepared.captures)
     others = left_out(prepared.places, definitions)
     if others:
@@ -246,6 +255,7 @@ def run_replay(
         summary,
         left_out=others,
         twice=prepared.twice,
+        measured_us=prepared.late_us if measured else 0,
         behind_us=prepared.behind_us if prepared.behind_us > assumptions.tolerance_us else 0,
     )
     found = tuple(() if summary.explained else findings(replayed))

@@ -110,6 +110,11 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
     if summary.ambiguous:
         came = _number(summary.ambiguous, "delivery", "deliveries")
         found.append(f"{came} may have come by any of several paths, and nothing shows which")
+    if summary.measured_us:
+        found.append(
+            f"Rows arrived up to {summary.measured_us / 1e6:.1f} s late, as the capture measured: deliveries within"
+            " that are not called different"
+        )
     found += [_late(stretch) for stretch in summary.late]
     for what, count in summary.unchecked.items():
         found.append(_not_checked(what, count))

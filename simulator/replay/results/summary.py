@@ -128,6 +128,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             little, and in one direction.
         behind_us: how long before an earlier row of its log a row was written, if that is above the tolerance;
             microseconds.
+        measured_us: how late rows arrived, at most, as the capture measured it, if that is the tolerance; microseconds.
     """
 
     messages: int
@@ -152,6 +153,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     undelivered: int = 0
     tolerance_ms: int = 0
     behind_us: int = 0
+    measured_us: int = 0
 
     @property
     def explained(self) -> bool:
