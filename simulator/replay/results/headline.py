@@ -7,6 +7,7 @@ died, and none was lost.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from simulator.replay.checks.check_texts import moment
@@ -133,12 +134,17 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
             f"Rows of the log are out of order, by up to {span(summary.behind_us)}: they were replayed in the order of"
             " their times"
         )
-    found += [
+    found += left_out_remarks(summary.left_out)
+    return found
+
+
+def left_out_remarks(left_out: Mapping[str, int]) -> list[str]:
+    """Return a sentence for each virtual host that the definitions are not of; ``left_out``: its rows in the log."""
+    return [
         f"{_number(rows, 'row', 'rows')} of virtual host '{vhost}' {'is' if rows == 1 else 'are'} left out:"
         " the definitions are not of it"
-        for vhost, rows in summary.left_out.items()
+        for vhost, rows in left_out.items()
     ]
-    return found
 
 
 def _late(stretch: LateStretch) -> str:
