@@ -24,6 +24,7 @@ from simulator.capture.firehose import CaptureLimits, read_firehose, vhost_of
 from simulator.capture.journal import SUFFIXES, CaptureFile
 from simulator.capture.management_api import ManagementError, authorization, call, opened, server_of
 from simulator.capture.parquet import write_capture
+from simulator.capture.redaction import Redaction
 from simulator.capture.schema import Observation, to_batches
 
 
@@ -58,6 +59,7 @@ def capture(
     metrics_urls: Sequence[str] = (),
     tls: TLS = TLS(),  # noqa: B008  immutable
     bodies: bool = True,
+    redact: bool = False,
     on_ready: Callable[[], None] = lambda: None,
     on_row: Callable[[int], None] = lambda rows: None,
     on_idle: Callable[[float], None] = lambda seconds: None,
@@ -74,7 +76,7 @@ def capture(
     all these URLs. What a URL leaves out is found by ``simulator.capture.access``; a management URL
     without a user has that of ``url``, and metrics without one are read by nobody in particular.
     When the connection is lost, what came before is kept, and the report says so. Without ``bodies``, no payload
-    is written.
+    is written; with ``redact``, what ``simulator.capture.redaction`` leaves of each row.
 
     How late rows arrive is measured by small messages that the capture publishes into its own queue, over a connection
     of its own (``simulator.capture.arrival_lag``).
@@ -91,6 +93,7 @@ def capture(
         management_url = complete(with_user_of(management_url, url), access)
     metrics_urls = [with_certificates(each, tls) for each in metrics_urls]
     vhost = vhost if vhost is not None else vhost_of(url)
+    redaction = Redaction() if redact else None
     lost: list[str] = []
     late: list[int] = []
     unmeasured: list[str] = []
@@ -106,7 +109,8 @@ def capture(
             ):  # fmt: skip
                 seen += 1
                 on_row(seen)
-                yield observation if bodies else msgspec.structs.replace(observation, payload=b"")
+                kept = observation if bodies else msgspec.structs.replace(observation, payload=b"")
+                yield kept if redaction is None else redaction.row(kept)
         except CaptureUnavailable as error:
             if not seen:
                 raise

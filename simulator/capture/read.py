@@ -62,6 +62,20 @@ def open_log(
         raise NothingReadable(os.fspath(path), problem)
 
 
+def is_log(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file begins as a log does: a trace of either format, or a capture."""
+    from simulator.capture.parquet import MAGIC
+
+    try:
+        with open_source(path) as stream:
+            head = stream.read(_HEAD_BYTES)
+    except (CaptureError, OSError, *UNREADABLE):
+        return False
+    first = head.removeprefix(UTF8_MARK).lstrip().partition(b"\n")[0]
+    is_trace = first.startswith(b"{") and b'"routing_keys"' in first and b'"node"' in first
+    return head.startswith(MAGIC) or is_trace or HEADER.search(head) is not None
+
+
 def _batches(
     path: str | os.PathLike[str], file: str, on_broken: OnBroken, on_late: Callable[[int], None]
 ) -> Iterator[pa.RecordBatch]:

@@ -19,6 +19,7 @@ from dlx.topology import QUORUM
 from simulator.capture import CaptureError, FileReport, convert, read_capture
 from simulator.capture.counters import CounterReadings
 from simulator.capture.parquet import MAGIC, stored_late_us
+from simulator.capture.redaction import has_redacted_headers
 from simulator.definitions import Definitions
 from simulator.replay.coverage.totals import Coverage, coverage
 from simulator.replay.repair.repair_report import NO_REPAIRS, Repairs
@@ -40,7 +41,7 @@ from simulator.replay.results.untested import untested_settings
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NO_LOST_ROWS, Assumptions, lost_rows
 from simulator.replay.rows.damage import Place, overview, without
 from simulator.replay.rows.tables import Table, check_no_copies, select, text
-from simulator.replay.rows.topologies import left_out, topologies
+from simulator.replay.rows.topologies import left_out, topologies, without_headers_exchanges
 from simulator.replay.rows.verdict_words import What
 
 Progress = Callable[[str, int, int | None], None]
@@ -48,6 +49,8 @@ Progress = Callable[[str, int, int | None], None]
 SHOWN = 20
 """Rejected records that are named one by one."""
 REJECTED = "rejected.jsonl"
+_IF_ANY = ("late", "left_out", "twice", "undelivered", "tolerance_ms", "behind_us", "measured_us", "redacted")
+"""Totals that only some logs have."""
 
 
 def _silent(what: str, rows: int, of: int | None) -> None:
@@ -86,7 +89,16 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     def as_json(self) -> bytes:
         """Return the totals as JSON."""
         document = msgspec.to_builtins(self.summary)
-        for name in ("late", "left_out", "twice", "undelivered", "tolerance_ms", "behind_us", "measured_us"):
+        for name in (
+            "late",
+            "left_out",
+            "twice",
+            "undelivered",
+            "tolerance_ms",
+            "behind_us",
+            "measured_us",
+            "redacted",
+        ):
             if not document[name]:
                 del document[name]
         document["coverage"] = self.coverage
@@ -222,6 +234,10 @@ def run_replay(
     measured = as_measured and prepared.late_us > assumptions.tolerance_us
     if measured:
         assumptions = msgspec.structs.replace(assumptions, tolerance_ms=prepared.late_us / 1_000)
+    by_any_binding = without_headers_exchanges(definitions)
+    redacted = by_any_binding is not definitions and has_redacted_headers(prepared.captures)
+    if redacted:
+        definitions = by_any_binding
     captured = engine.read(prepared.captures)
     others = left_out(prepared.places, definitions)
     if others:
@@ -256,6 +272,7 @@ def run_replay(
         left_out=others,
         twice=prepared.twice,
         measured_us=prepared.late_us if measured else 0,
+        redacted=redacted,
         behind_us=prepared.behind_us if prepared.behind_us > assumptions.tolerance_us else 0,
     )
     found = tuple(() if summary.explained else findings(replayed))

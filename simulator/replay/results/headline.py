@@ -116,6 +116,8 @@ def _open(summary: Summary, balance: Balance | None) -> list[str]:
             f"Rows arrived up to {summary.measured_us / 1e6:.1f} s late, as the capture measured: deliveries within"
             " that are not called different"
         )
+    if summary.redacted:
+        found.append("Values of headers are redacted in the log: routes of headers exchanges are not checked")
     found += [_late(stretch) for stretch in summary.late]
     for what, count in summary.unchecked.items():
         found.append(_not_checked(what, count))

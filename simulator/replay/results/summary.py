@@ -129,6 +129,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         behind_us: how long before an earlier row of its log a row was written, if that is above the tolerance;
             microseconds.
         measured_us: how late rows arrived, at most, as the capture measured it, if that is the tolerance; microseconds.
+        redacted: whether values of headers are redacted in the log, so that headers exchanges may use any binding.
     """
 
     messages: int
@@ -154,6 +155,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     tolerance_ms: int = 0
     behind_us: int = 0
     measured_us: int = 0
+    redacted: bool = False
 
     @property
     def explained(self) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 from dlx.releases import Release, neighbours, release
 from dlx.topology import Topology
 from simulator.definitions import Definitions
+
+_REDACTED = "headers, of redacted values"
 
 
 def topologies(definitions: Definitions) -> dict[str | None, Topology]:
@@ -39,3 +42,27 @@ def left_out(places: Mapping[tuple[str, str | None], int], definitions: Definiti
     for (vhost, _), rows in places.items():
         counted[vhost] += rows
     return {vhost: rows for vhost, rows in counted.items() if vhost not in own} if own & counted.keys() else {}
+
+
+def without_headers_exchanges(definitions: Definitions) -> Definitions:
+    """Return definitions whose headers exchanges have a type that is not known, so that they may use any binding.
+
+    Without such exchanges they are the same object.
+    """
+    given = definitions.document.get("exchanges", [])
+    exchanges = [_by_any_binding(each) if _compares_headers(each) else each for each in given]
+    if exchanges == given:
+        return definitions
+    named = definitions.vhosts[0] if definitions.single_vhost and definitions.vhost_named else None
+    found = Definitions({**definitions.document, "exchanges": exchanges}, definitions.source, named)
+    found.is_recorded = definitions.is_recorded
+    return found
+
+
+def _compares_headers(exchange: Mapping[str, Any]) -> bool:
+    return "headers" in (exchange.get("type"), (exchange.get("arguments") or {}).get("x-delayed-type"))
+
+
+def _by_any_binding(exchange: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = {name: each for name, each in (exchange.get("arguments") or {}).items() if name != "x-delayed-type"}
+    return {**exchange, "type": _REDACTED, "arguments": arguments}
