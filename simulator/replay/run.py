@@ -234,7 +234,7 @@ def run_replay(
     measured = as_measured and prepared.late_us > assumptions.tolerance_us
     if measured:
         assumptions = msgspec.structs.replace(assumptions, tolerance_ms=prepared.late_us / 1_000)
-    by_any_binding = without_headers_exchanges(definitions)
+    by_any_binding = without_headers_exchanges(definitions, release(rules))
     redacted = by_any_binding is not definitions and has_redacted_headers(prepared.captures)
     if redacted:
         definitions = by_any_binding

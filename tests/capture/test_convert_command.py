@@ -143,15 +143,24 @@ def test_a_broken_line_of_a_redacted_log_shows_only_its_place(tmp_path: Path) ->
     assert not [each for each in SECRETS if each in rejected]
 
 
-@pytest.mark.parametrize("release", ["4.3", "3.10"])
-def test_a_redacted_capture_gets_the_verdicts_of_the_whole_one(release: str, tmp_path: Path) -> None:
-    folder = Path(__file__).parents[1] / "whatif" / "recorded" / release / "own"
+WHOLE = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    ("release", "folder"),
+    [
+        ("4.3", WHOLE / "whatif" / "recorded" / "4.3" / "own"),
+        ("3.10", WHOLE / "whatif" / "recorded" / "3.10" / "own"),
+        ("4.3", WHOLE / "replay" / "captures" / "4.3"),  # headers exchanges, some with alternate exchanges
+    ],
+)
+def test_a_redacted_capture_gets_the_verdicts_of_the_whole_one(release: str, folder: Path, tmp_path: Path) -> None:
     out, totals = tmp_path / "log.parquet", []
     assert main(["convert", "--redact", str(folder / "trace.log.gz"), "--out", str(out)]) == 0
     for log in (folder / "trace.log.gz", out):
         kept = tmp_path / log.name
-        command = ["replay", str(log), "--definitions", str(folder / "definitions.json"), "--out", f"{kept}.out"]
-        main(command)
+        command = ["replay", str(log), "--definitions", str(folder / "definitions.json"), "--release", release]
+        main([*command, "--out", f"{kept}.out"])
         totals.append(json.loads(Path(f"{kept}.out", "summary.json").read_bytes()))
     redacted = totals[1].pop("redacted", None)
     assert redacted in (None, True)
