@@ -52,6 +52,7 @@ class ArrivalLag:
         parameters = amqp_parameters(url)
         if vhost is not None:
             parameters.virtual_host = vhost
+        parameters.blocked_connection_timeout = EVERY_S  # the broker does not answer its close, either
         try:
             self._connection = BlockingConnection(parameters)
             self._connection.add_on_connection_blocked_callback(lambda *_: self._block(True))

@@ -145,3 +145,17 @@ def test_a_replay_takes_the_lag_for_its_tolerance(
     assert told in capfd.readouterr().out
     assert main([*command, str(tmp_path / "log.parquet"), "--tolerance-ms", "100"]) == 1
     assert told not in capfd.readouterr().out
+
+
+def test_a_broker_that_takes_no_publishes_does_not_hold_up_the_capture(tmp_path: Path) -> None:
+    with simulator.serve("4.3", management_port=0) as server:
+
+        def publish_and_block() -> None:
+            publish(server.amqp_url)
+            server.faults.add("alarm", resource="memory")
+
+        until = CaptureLimits(seconds=0.5)
+        out, api_url = tmp_path / "live.parquet", server.management_url
+        report = capture(server.amqp_url, out, management_url=api_url, until=until, on_ready=publish_and_block)
+    assert (report.rows, report.lost) == (ROWS, None)
+    assert stored_late_us(out) == report.late_us
