@@ -13,6 +13,7 @@ import msgspec
 
 from simulator.capture.capture_errors import Broken, CaptureError, NothingReadable
 from simulator.capture.read import open_log
+from simulator.capture.redaction import Redaction
 from simulator.capture.schema import without_bodies
 from simulator.capture.sources import names_of
 from simulator.files import beside
@@ -43,6 +44,7 @@ def convert(
     *,
     progress: Progress | None = None,
     bodies: bool = True,
+    redact: bool = False,
 ) -> ConversionReport:
     """Convert logs into one Parquet capture, row by row in the order given.
 
@@ -54,6 +56,7 @@ def convert(
         out_parquet: the capture to write, whole or not at all.
         progress: called after every batch with the path of the log and its rows so far.
         bodies: whether the capture has the payloads; a broken record is kept as it is.
+        redact: write what ``simulator.capture.redaction`` leaves of each row, and of broken records only their places.
 
     Raises:
         CaptureError: a log cannot be opened or is no log, a Parquet file is damaged, or no log has a
@@ -67,13 +70,15 @@ def convert(
             raise CaptureError(os.fspath(path), "is the file to write; name another with --out")
     rejected = Path(f"{os.fspath(out_parquet)}.rejected.jsonl")
     reports: list[FileReport] = []
-    with write_capture(out_parquet) as writer, _Rejected(rejected) as rejects:
+    redaction = Redaction() if redact else None
+    with write_capture(out_parquet) as writer, _Rejected(rejected, redacted=redact) as rejects:
         failures = []
         for path, name in names.items():
             rows, broken = writer.rows, rejects.count
             try:
-                for batch in open_log(path, on_broken=rejects.add, file=name):
-                    writer.write(batch if bodies else without_bodies(batch))
+                for batch in open_log(path, on_broken=rejects.add, file=name, on_late=writer.note_late):
+                    kept = batch if bodies else without_bodies(batch)
+                    writer.write(kept if redaction is None else redaction.batch(kept))
                     if progress:
                         progress(os.fspath(path), writer.rows - rows)
             except NothingReadable as error:
@@ -92,7 +97,8 @@ def convert(
 class _Rejected:
     """The file of broken records. The first one creates it; without an error it replaces an earlier file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, redacted: bool) -> None:
+        self._redacted = redacted
         self.count = 0
         self._path = path
         self._open = ExitStack()
@@ -110,6 +116,8 @@ class _Rejected:
 
     def add(self, broken: Broken) -> None:
         """Write one broken record."""
+        if self._redacted:
+            broken = Broken(file=broken.file, line=broken.line, reason="cannot be read; redacted", raw=b"")
         if self._stream is None:
             part = self._open.enter_context(beside(self._path))
             self._stream = self._open.enter_context(part.open("wb"))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 from pika.adapters.blocking_connection import BlockingChannel
 
+from simulator.capture.arrival_lag import PROBE, ArrivalLag, is_probe
 from simulator.capture.capture_errors import Broken, OnBroken, refuse
 from simulator.capture.connected import connected, exact_values
 from simulator.capture.observe import split_properties
@@ -54,6 +55,8 @@ def read_firehose(
     on_ready: Callable[[], None] = lambda: None,
     on_idle: Callable[[float], None] = lambda seconds: None,
     on_broken: OnBroken = refuse,
+    on_late: Callable[[int], None] | None = None,
+    on_unmeasured: Callable[[str], None] = lambda problem: None,
 ) -> Iterator[Observation]:
     """Consume the firehose of one virtual host from a queue of our own, deleted afterwards.
 
@@ -68,40 +71,57 @@ def read_firehose(
         on_ready: called once the queue is bound.
         on_idle: called several times a second while nothing arrives, with the seconds since something did.
         on_broken: gets every message that is not a trace; by default the first one raises.
+        on_late: gets the largest lag of rows in microseconds whenever it rises; without it, no lag is measured.
+        on_unmeasured: gets the reason, at the end, if the lag could not be measured to the end.
 
     Raises:
         CaptureUnavailable: no connection, or it was lost. The rows read before have been yielded.
     """
-    started = last = time.monotonic()
-    rows = number = acknowledged = 0
+    started = last = before = time.monotonic()
+    rows = number = tag = acknowledged = 0
     unbound = False
-    with exact_values(), _trace_channel(url, vhost, pattern) as (channel, queue, name):
+    with exact_values(), _trace_channel(url, vhost, pattern) as (channel, queue, name), ExitStack() as stack:
+        lag = None if on_late is None else ArrivalLag(url, vhost, queue, on_late, _POLL_SECONDS)
+        if lag is not None:
+            stack.callback(lambda: on_unmeasured(lag.problem) if lag.problem else None)
+            stack.callback(lag.close)
         on_ready()
         for method, properties, body in channel.consume(queue, inactivity_timeout=_POLL_SECONDS):
             now = time.monotonic()
-            # Delivery tags count as ``number`` does. Tag 0 would acknowledge what is still on its way, too, and the
-            # broker closes a channel that acknowledges a delivery twice.
-            if number - acknowledged >= (_ACK_EVERY if method else 1):
-                channel.basic_ack(number, multiple=True)
-                acknowledged = number
+            if lag is not None and not unbound:
+                lag.probe(now, before)
+            before = now
+            # Tag 0 would acknowledge what is still on its way, too, and the broker closes a channel that acknowledges a
+            # delivery twice.
+            if tag - acknowledged >= (_ACK_EVERY if method else 1):
+                channel.basic_ack(tag, multiple=True)
+                acknowledged = tag
             if method is None:
                 on_idle(now - last)
             else:
-                number, last = number + 1, now
-                try:
-                    yield observe_trace(
-                        method.routing_key, properties.headers or {}, body,
-                        file=name, line=number, time_us=time.time_ns() // 1000,
-                    )  # fmt: skip
-                    rows += 1
-                except ValueError as error:
-                    on_broken(Broken(file=name, line=number, reason=str(error), raw=body))
+                tag = method.delivery_tag
+                headers = properties.headers or {}
+                if lag is not None and properties.type == PROBE:
+                    lag.arrived(body, now)
+                elif not is_probe(headers):
+                    number, last = number + 1, now
+                    try:
+                        yield observe_trace(
+                            method.routing_key, headers, body, file=name, line=number, time_us=time.time_ns() // 1000
+                        )
+                        rows += 1
+                    except ValueError as error:
+                        on_broken(Broken(file=name, line=number, reason=str(error), raw=body))
             full = until.rows is not None and rows >= until.rows
             if full or (unbound and method is None and _is_empty(channel, queue)):
+                if lag is not None:
+                    lag.end(now)
                 return
             if not unbound and _is_over(until, now - started, now - last):
                 channel.queue_unbind(queue, TRACE_EXCHANGE, pattern)
                 unbound = True
+                if lag is not None:
+                    lag.probe(now, before, at_once=True)
 
 
 def vhost_of(url: str) -> str:

@@ -10,9 +10,9 @@ line is torn. (Lines are not forced to the disk: a machine that fails may take s
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import msgspec
 
@@ -22,12 +22,21 @@ from simulator.capture.sources import lines
 from simulator.extras import missing
 
 ROW_START = b'{"time_us":'
-"""How each line begins."""
+"""How each line of a row begins."""
+LATE_START = b'{"late_us":'
+"""How a line begins that says how late rows have arrived so far; it is never the first."""
 SUFFIXES = (".jsonl", ".ndjson")
 """How the name of a capture ends that is written line by line."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Observation).decode
+
+
+class _Late(msgspec.Struct):
+    late_us: Annotated[int, msgspec.Meta(ge=0)]
+
+
+_decode_late = msgspec.json.Decoder(_Late).decode
 
 
 class CaptureFile:
@@ -59,6 +68,12 @@ class CaptureFile:
         if self._file.write(lines) != len(lines):
             raise OSError("the disk took only part of the lines")
 
+    def note_late(self, late_us: int) -> None:
+        """Write down how late rows have arrived so far, at most. Raises as ``append``."""
+        line = _encode(_Late(late_us)) + b"\n"
+        if self._file.write(line) != len(line):
+            raise OSError("the disk took only part of the line")
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -83,13 +98,18 @@ def journal_to_capture(journal: str | os.PathLike[str], out_parquet: str | os.Pa
     return writer.rows
 
 
-def read_row_lines(stream: BinaryIO, file: str, on_broken: OnBroken = refuse) -> Iterator[Observation]:
+def read_row_lines(
+    stream: BinaryIO, file: str, on_broken: OnBroken = refuse, on_late: Callable[[int], None] = lambda late_us: None
+) -> Iterator[Observation]:
     """Read the rows of a capture that was written line by line.
 
-    ``file`` is its name for messages: each row has the name of its own log.
+    ``file`` is its name for messages: each row has the name of its own log. ``on_late`` gets how late rows arrived.
     """
     for number, line in enumerate(lines(stream), 1):
         try:
+            if line.startswith(LATE_START):
+                on_late(_decode_late(line).late_us)
+                continue
             row = _decode(line)
         except ValueError as error:
             torn = "" if line.endswith(b"\n") else "the line ends in the middle of a row: "

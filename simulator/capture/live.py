@@ -32,6 +32,7 @@ from simulator.capture.management_api import (
     server_of,
 )
 from simulator.capture.parquet import write_capture
+from simulator.capture.redaction import Redaction
 from simulator.capture.schema import Observation, to_batches
 
 
@@ -43,12 +44,16 @@ class CaptureReport(msgspec.Struct, frozen=True, kw_only=True):
         lost: how the connection ended, unless we ended it ourselves.
         counters: the file of what the nodes counted, if that was asked for.
         uncounted: why there is no such file although it was asked for.
+        late_us: how late rows arrived, at most, as was measured: microseconds. The capture has it, too.
+        unmeasured: why that was not measured to the end.
     """
 
     rows: int
     lost: str | None
     counters: str | None = None
     uncounted: str | None = None
+    late_us: int | None = None
+    unmeasured: str | None = None
 
 
 def capture(
@@ -62,6 +67,7 @@ def capture(
     metrics_urls: Sequence[str] = (),
     tls: TLS = TLS(),  # noqa: B008  immutable
     bodies: bool = True,
+    redact: bool = False,
     on_ready: Callable[[], None] = lambda: None,
     on_row: Callable[[int], None] = lambda rows: None,
     on_idle: Callable[[float], None] = lambda seconds: None,
@@ -78,7 +84,10 @@ def capture(
     all these URLs. What a URL leaves out is found by ``simulator.capture.access``; a management URL
     without a user has that of ``url``, and metrics without one are read by nobody in particular.
     When the connection is lost, what came before is kept, and the report says so. Without ``bodies``, no payload
-    is written.
+    is written; with ``redact``, what ``simulator.capture.redaction`` leaves of each row.
+
+    How late rows arrive is measured by small messages that the capture publishes into its own queue, over a connection
+    of its own (``simulator.capture.arrival_lag``).
 
     Raises:
         AccessError: a URL leaves out what is not found, or a file with a password or certificate cannot be used.
@@ -92,7 +101,10 @@ def capture(
         management_url = complete(with_user_of(management_url, url), access)
     metrics_urls = [with_certificates(each, tls) for each in metrics_urls]
     vhost = vhost if vhost is not None else vhost_of(url)
+    redaction = Redaction() if redact else None
     lost: list[str] = []
+    late: list[int] = []
+    unmeasured: list[str] = []
     before = [read_metrics(metrics_url) for metrics_url in metrics_urls]
 
     def rows() -> Iterator[Observation]:
@@ -101,10 +113,12 @@ def capture(
             for observation in read_firehose(
                 url, vhost=vhost, pattern=pattern, until=until,
                 on_ready=on_ready, on_idle=on_idle, on_broken=on_broken,
+                on_late=late.append, on_unmeasured=unmeasured.append,
             ):  # fmt: skip
                 seen += 1
                 on_row(seen)
-                yield observation if bodies else msgspec.structs.replace(observation, payload=b"")
+                kept = observation if bodies else msgspec.structs.replace(observation, payload=b"")
+                yield kept if redaction is None else redaction.row(kept)
         except CaptureUnavailable as error:
             if not seen:
                 raise
@@ -113,8 +127,13 @@ def capture(
     switched = tracing(management_url, vhost) if management_url else nullcontext()
     with switched:
         nothing = NothingReadable(f"virtual host {vhost}", nothing_traced(vhost, switched_on=bool(management_url)))
-        written = _write(out_parquet, rows(), nothing)
-    report = CaptureReport(rows=written, lost=lost[0] if lost else None)
+        written = _write(out_parquet, rows(), late, nothing)
+    report = CaptureReport(
+        rows=written,
+        lost=lost[0] if lost else None,
+        late_us=late[-1] if late else None,
+        unmeasured=unmeasured[0] if unmeasured else None,
+    )
     if not before:
         return report
     cut = tuple(_cut(report, pattern, until))
@@ -125,30 +144,39 @@ def capture(
     return msgspec.structs.replace(report, counters=os.fspath(path))
 
 
-def _write(out: str | os.PathLike[str], rows: Iterator[Observation], nothing: NothingReadable) -> int:
+def _write(
+    out: str | os.PathLike[str], rows: Iterator[Observation], late: Sequence[int], nothing: NothingReadable
+) -> int:
     """Write rows, into Parquet or line by line as they come, and return their number.
 
-    Raises ``nothing`` if there are none.
+    ``late`` grows with them: the last is how late rows have arrived so far. Raises ``nothing`` if there are none.
     """
     if Path(out).suffix in SUFFIXES:
-        return _write_lines(Path(out), rows, nothing)
+        return _write_lines(Path(out), rows, late, nothing)
     with write_capture(out) as writer:
         for batch in to_batches(rows):
             writer.write(batch)
         if not writer.rows:
             raise nothing
+        if late:
+            writer.note_late(late[-1])
     return writer.rows
 
 
-def _write_lines(out: Path, rows: Iterator[Observation], nothing: NothingReadable) -> int:
+def _write_lines(out: Path, rows: Iterator[Observation], late: Sequence[int], nothing: NothingReadable) -> int:
     if out.exists():
         raise CaptureError(os.fspath(out), "exists; each capture line by line needs a path of its own")
-    written = 0
+    written = noted = 0
     journal = CaptureFile(out)
     try:
         for row in rows:
             journal.append(row)
             written += 1
+            if len(late) > noted:
+                noted = len(late)
+                journal.note_late(late[-1])
+        if written and len(late) > noted:
+            journal.note_late(late[-1])
     except OSError as error:
         raise CaptureError(os.fspath(out), f"cannot be written: {error.strerror or error}") from error
     finally:

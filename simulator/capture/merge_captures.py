@@ -33,12 +33,12 @@ def merge_captures(
     """
     with write_capture(out_parquet) as writer:
         traced: set[str] = set()
-        for batch in open_log(trace):
+        for batch in open_log(trace, on_late=writer.note_late):
             traced.update(batch.column("event").unique().to_pylist())
             writer.write(batch)
         known = pa.array(sorted(traced), pa.string())
         for recording in recordings:
-            for batch in open_log(recording):
+            for batch in open_log(recording, on_late=writer.note_late):
                 writer.write(batch.filter(pc.invert(pc.is_in(batch.column("event"), value_set=known))))
     return writer.rows
 

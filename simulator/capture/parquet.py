@@ -20,6 +20,8 @@ FILE_SCHEMA = pa.schema([*SCHEMA, *((name, pa.int64()) for name in CODED)], SCHE
 """The schema of a capture, and the columns with codes behind it, which a capture may do without."""
 ROW_GROUP_ROWS = 65_536
 ROW_GROUP_BYTES = 128 * 1024 * 1024  # in memory
+LATE_KEY = b"dlx.capture.late_us"
+"""How late the rows of a capture arrived, at most, as it measured: microseconds, in the file's metadata."""
 _AGAIN = "convert the original log again with `dlx convert LOG --out FILE.parquet`"
 
 
@@ -34,6 +36,11 @@ class CaptureWriter:
         self._held: list[pa.RecordBatch] = []
         self._held_rows = 0
         self._held_bytes = 0
+        self._late_us: int | None = None
+
+    def note_late(self, late_us: int) -> None:
+        """Note how late rows arrived, as was measured; the file has the most of it."""
+        self._late_us = max(late_us, self._late_us or 0)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add a batch of ``SCHEMA``."""
@@ -47,7 +54,8 @@ class CaptureWriter:
     def close(self) -> None:
         """Write the rows held so far, and the footer."""
         self._flush()
-        self._writer.add_key_value_metadata(self._coder.footer(self._file))
+        late = {} if self._late_us is None else {LATE_KEY: str(self._late_us).encode()}
+        self._writer.add_key_value_metadata(self._coder.footer(self._file) | late)
         self._writer.close()
         self._file.close()
 
@@ -90,6 +98,12 @@ def read_capture(path: str | os.PathLike[str]) -> Iterator[pa.RecordBatch]:
         problem = str(error).splitlines()[0]
         problem = f"not a whole Parquet file ({problem}); copy it again, or {_AGAIN}"
         raise CaptureError(name, problem) from error
+
+
+def stored_late_us(path: str | os.PathLike[str]) -> int | None:
+    """Return how late the rows of a capture arrived, at most; ``None`` if that was not measured."""
+    written = (pq.read_metadata(path).metadata or {}).get(LATE_KEY, b"")
+    return int(written) if written.isdigit() else None
 
 
 def _check_schema(name: str, schema: pa.Schema) -> None:

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from simulator import capture as captures
+from simulator.capture.read import is_log
 from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
 from simulator.cli.given_server import DEFAULT_URL, given_metrics_url, given_tls, given_url, server_options
 from simulator.cli.given_source import GivenSource, Source, read_source
@@ -21,6 +22,7 @@ from simulator.definitions import Definitions, importable
 from simulator.definitions.secrets import note_on_secrets, redacted
 from simulator.extras import check_installed
 from simulator.files import write_whole
+from simulator.replay.rows.assumptions import TOLERANCE_MS
 from simulator.sources.operator_objects import operator_objects
 
 if TYPE_CHECKING:
@@ -32,6 +34,11 @@ _no_bodies = click.option(
     is_flag=True,
     help="Write no payload. Everything else is kept, also headers. Messages without message_id keep the hash that tells"
     " them apart.",
+)
+_REDACTED = (
+    "no payload, and a hash in place of message ids, correlation ids, users, client addresses, other properties of text"
+    " and the values of headers. Exchanges, queues, routing keys, names of headers, expirations, and what the broker"
+    " writes are kept. Routes of headers exchanges, which compare values, are not checked then."
 )
 
 
@@ -89,6 +96,7 @@ class _LogOrSource(click.ParamType):  # type: ignore[type-arg]  # which takes an
     help="Metrics of a node (http://HOST:15692/metrics) whose counters to keep beside OUT; repeatable: once a node.",
 )
 @_no_bodies
+@click.option("--redact", is_flag=True, help=f"Write {_REDACTED}")
 @server_options
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def capture(
@@ -102,6 +110,7 @@ def capture(
     management_url: str | None,
     metrics_urls: tuple[str, ...],
     no_bodies: bool,
+    redact: bool,
     as_json: bool,
 ) -> None:
     """Record the firehose of a running RabbitMQ into a Parquet file until you press Ctrl-C or a limit is reached.
@@ -147,6 +156,7 @@ def capture(
             metrics_urls=metrics_urls,
             tls=given_tls(),
             bodies=not no_bodies,
+            redact=redact,
             on_row=on_row,
             on_idle=on_idle,
             on_broken=lambda broken: click.echo(f"message {broken.line}: {broken.reason}", err=True),
@@ -157,6 +167,11 @@ def capture(
         click.echo(f"{report.rows:,} rows in {out}")
         if report.counters:
             click.echo(f"the broker's counters are in {report.counters}")
+    if report.late_us is not None and report.late_us > TOLERANCE_MS * 1_000:
+        late = f"rows arrived up to {report.late_us / 1e6:.1f} s late, which {out} says, and dlx replay allows for"
+        click.echo(f"note: {late}", err=True)
+    if report.unmeasured and not report.lost:
+        click.echo(f"note: how late rows arrived was not measured to the end: {report.unmeasured}", err=True)
     if report.lost:
         raise Unavailable(f"{report.lost}; {out} holds everything before that{_uncounted(report)}")
     if report.uncounted:
@@ -177,7 +192,8 @@ def capture(
     "--redact",
     is_flag=True,
     is_eager=True,
-    help="LOG is a SOURCE, as dlx lint takes it: write it to OUT without password hashes and passwords.",
+    help=f"Of logs, write {_REDACTED} Of a SOURCE, as dlx lint takes it, write it without password hashes and"
+    " passwords.",
 )
 @click.option(
     "--to",
@@ -194,27 +210,34 @@ def convert(
     """Convert logs of RabbitMQ's tracing plugin into one Parquet file.
 
     LOG is a JSON or text log, plain or gzip-compressed, or a capture in Parquet.
-    Records that cannot be read are written as they are to OUT.rejected.jsonl with the reasons, also with --no-bodies.
+    Records that cannot be read are written as they are to OUT.rejected.jsonl with the reasons, also with --no-bodies;
+    with --redact, only where they stand.
 
-    With --redact, LOG is one SOURCE: a definitions file, a file or folder that describes a topology, `-` for
-    standard input, or the management URL of a running server. OUT has its definitions as JSON, to commit or to share.
+    With --redact, LOG is logs, of which OUT has what others may read, or one SOURCE: a definitions file, a file or
+    folder that describes a topology, `-` for standard input, or the management URL of a running server. Of a SOURCE,
+    OUT has its definitions as JSON, to commit or to share.
 
     With --to, LOG is one SOURCE: a definitions file, a file or folder that describes a topology, `-` for
     standard input, or the management URL of a running server. What the form cannot say is a note.
     """
-    if no_bodies and (redact or form is not None):
+    of_logs = redact and form is None and all(isinstance(each, Path) and is_log(each) for each in logs)
+    if no_bodies and not of_logs and (redact or form is not None):
         raise click.UsageError(f"--no-bodies: for logs, not with {'--to' if form is not None else '--redact'}")
     if form is not None:
         _convert_topology(logs, form, out, redact)
         return
     if out is None:
         raise click.MissingParameter(param_hint="'--out'", param_type="option")
-    if redact:
+    if redact and not of_logs:
         _redact(logs, out)
         return
     with progress("converting") as show, _exit_codes():
         report = captures.convert(
-            logs, out, progress=lambda log, rows: show(f"converting {log}", rows), bodies=not no_bodies
+            logs,
+            out,
+            progress=lambda log, rows: show(f"converting {log}", rows),
+            bodies=not no_bodies,
+            redact=redact,
         )
     if as_json:
         click.echo(msgspec.json.encode({"out": str(out), **msgspec.structs.asdict(report)}).decode())
@@ -231,7 +254,7 @@ def convert(
 def _redact(sources: tuple[Source, ...], out: Path) -> None:
     """Write definitions without what others must not read."""
     if len(sources) != 1:
-        raise click.UsageError("--redact: expected one SOURCE")
+        raise click.UsageError("--redact: expected logs, or one SOURCE")
     definitions = read_source(sources[0])
     note_remarks(definitions.remarks)
     text = msgspec.json.format(msgspec.json.encode(redacted(definitions.document)), indent=2) + b"\n"

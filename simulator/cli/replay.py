@@ -147,8 +147,7 @@ LOCAL_ROWS_MAX = 2_000_000
 @click.option(
     "--tolerance-ms",
     type=FiniteRange(min=0),
-    default=TOLERANCE_MS,
-    show_default=True,
+    show_default=f"{TOLERANCE_MS:g}, or the lag that dlx capture measured, if that is more",
     help="Largest difference in milliseconds between two times of the log for the same moment:"
     " how late the broker writes its trace, and how far clocks are apart.",
 )
@@ -181,7 +180,7 @@ def replay(
     form: str,
     rules: str | None,
     counters_path: Path | None,
-    tolerance_ms: float,
+    tolerance_ms: float | None,
     complete: bool,
     engine: str,
     master: str | None,
@@ -207,10 +206,10 @@ def replay(
     if not given_definitions:
         raise click.MissingParameter(ctx=context, param_hint="'--definitions'", param_type="option")
     where = given_engine(engine, master, LOCAL_ROWS_MAX)
-    assumptions = Assumptions(tolerance_ms, complete)
+    assumptions = Assumptions(TOLERANCE_MS if tolerance_ms is None else tolerance_ms, complete)
     _check_several(given_definitions, counters_path, complete=complete)
     timed, rules = _read(given_definitions, rules, logs)
-    result = _replayed(logs, timed, rules, counters_path, assumptions, where, out)
+    result = _replayed(logs, timed, rules, counters_path, assumptions, where, out, as_measured=tolerance_ms is None)
     if as_json:
         click.echo(result.as_json().decode())
     else:
@@ -278,6 +277,8 @@ def _replayed(
     assumptions: Assumptions,
     where: GivenEngine,
     out: Path | None,
+    *,
+    as_measured: bool,
 ) -> ReplayResult:
     from simulator.capture import CaptureError
     from simulator.capture.counters import read_counters
@@ -303,6 +304,7 @@ def _replayed(
                     work,
                     rules=rules,
                     assumptions=assumptions,
+                    as_measured=as_measured,
                     out=out,
                     progress=show,
                     counters=counters,

@@ -18,7 +18,8 @@ from dlx.releases import release
 from dlx.topology import QUORUM
 from simulator.capture import CaptureError, FileReport, convert, read_capture
 from simulator.capture.counters import CounterReadings
-from simulator.capture.parquet import MAGIC
+from simulator.capture.parquet import MAGIC, stored_late_us
+from simulator.capture.redaction import has_redacted_headers
 from simulator.definitions import Definitions
 from simulator.replay.coverage.totals import Coverage, coverage
 from simulator.replay.repair.repair_report import NO_REPAIRS, Repairs
@@ -42,7 +43,7 @@ from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NO_LOST_ROWS,
 from simulator.replay.rows.damage import Place, overview, without
 from simulator.replay.rows.periods import Period, in_force, named_after_all, periods_of, wrong_in
 from simulator.replay.rows.tables import Table, check_no_copies, rows, select, text
-from simulator.replay.rows.topologies import left_out, topologies
+from simulator.replay.rows.topologies import left_out, topologies, without_headers_exchanges
 from simulator.replay.rows.verdict_words import What
 
 Progress = Callable[[str, int, int | None], None]
@@ -50,6 +51,19 @@ Progress = Callable[[str, int, int | None], None]
 SHOWN = 20
 """Rejected records that are named one by one."""
 REJECTED = "rejected.jsonl"
+_IF_ANY = (
+    "late",
+    "left_out",
+    "twice",
+    "undelivered",
+    "tolerance_ms",
+    "behind_us",
+    "changed",
+    "holding",
+    "measured_us",
+    "redacted",
+)
+"""Totals that only some logs have."""
 
 
 def _silent(what: str, rows: int, of: int | None) -> None:
@@ -89,7 +103,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     def as_json(self) -> bytes:
         """Return the totals as JSON."""
         document = msgspec.to_builtins(self.summary)
-        for name in ("late", "left_out", "twice", "undelivered", "tolerance_ms", "behind_us", "changed", "holding"):
+        for name in _IF_ANY:
             if not document[name]:
                 del document[name]
         if self.lost:
@@ -112,6 +126,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         twice: how many rows stood in a log twice.
         behind_us: how long before an earlier row of its log a row was written, at most; microseconds.
         from_us, until_us: when the first and the last row were written, in microseconds since 1970.
+        late_us: how late rows arrived, at most, as captures measured it; microseconds.
     """
 
     captures: tuple[str, ...]
@@ -123,6 +138,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     behind_us: int = 0
     from_us: int = 0
     until_us: int = 0
+    late_us: int = 0
 
     @property
     def rows(self) -> int:
@@ -162,6 +178,7 @@ def prepare(
     given = [*map(str, captures), *(None for _ in paths[len(captures) :])]
     hosts = {} if definitions is None else topologies(definitions)
     counting = {each.name for host in hosts.values() for each in host.queues.values() if each.type == QUORUM}
+    late_us = max(stored_late_us(path) or 0 for path in paths)
     seen = [overview(path, work, counting) for path in paths]
     for number, each in enumerate(seen):
         if len(each.again):
@@ -176,6 +193,7 @@ def prepare(
         behind_us=max(each.behind_us for each in seen),
         from_us=min(each.from_us for each in seen),
         until_us=max(each.until_us for each in seen),
+        late_us=late_us,
     )
 
 
@@ -207,6 +225,7 @@ def run_replay(
     *,
     rules: str,
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+    as_measured: bool = False,
     out: Path | None = None,
     progress: Progress = _silent,
     counters: CounterReadings | None = None,
@@ -217,6 +236,7 @@ def run_replay(
     ``changes``: other definitions, each with the moment from which they hold, in microseconds since 1970. What adds up
     a queue over the whole log, against one set of settings, is left out then.
 
+    With ``as_measured``, the tolerance is not below the lag that captures measured.
     ``counters``, read before and after the log, are balanced with what the replay reconstructs.
 
     ``work`` is a folder from ``workplace(out)``. Raises ``MatchesNothingError`` for
@@ -227,6 +247,16 @@ def run_replay(
         progress("replaying", round(share * prepared.rows), prepared.rows)
 
     done(0)
+    measured = as_measured and prepared.late_us > assumptions.tolerance_us
+    if measured:
+        assumptions = msgspec.structs.replace(assumptions, tolerance_ms=prepared.late_us / 1_000)
+    given = [definitions, *(each for _, each in changes)]
+    by_any_binding = [without_headers_exchanges(each, release(rules)) for each in given]
+    compares = any(new is not each for new, each in zip(by_any_binding, given, strict=True))
+    redacted = compares and has_redacted_headers(prepared.captures)
+    if redacted:
+        definitions, *later = by_any_binding
+        changes = [(at_us, each) for (at_us, _), each in zip(changes, later, strict=True)]
     captured = engine.read(prepared.captures)
     periods = periods_of(definitions, changes)
     others = _left_out(prepared, periods)
@@ -265,6 +295,8 @@ def run_replay(
         summary,
         left_out=others,
         twice=prepared.twice,
+        measured_us=prepared.late_us if measured else 0,
+        redacted=redacted,
         behind_us=prepared.behind_us if prepared.behind_us > assumptions.tolerance_us else 0,
     )
     found = tuple(() if summary.explained else findings(replayed))

@@ -71,3 +71,25 @@ def test_a_capture_without_bodies_has_every_row_but_no_payload(tmp_path: Path) -
     rows = [row for batch in open_log(out) for row in batch.to_pylist()]
     assert [row["payload"] for row in rows] == [b"", b""]
     assert len({row["message"] for row in rows}) == 2
+
+
+def test_a_redacted_capture_has_every_row_and_says_who_is_the_same(tmp_path: Path) -> None:
+    out = tmp_path / "live.jsonl"
+    with simulator.serve("4.3", management_port=0) as server:
+
+        def publish() -> None:
+            with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
+                channel = connection.channel()
+                channel.confirm_delivery()
+                for number in ("cus-1", "cus-1", "cus-2"):
+                    properties = pika.BasicProperties(message_id=number, headers={"tier": "gold"})
+                    channel.basic_publish("amq.fanout", "key", b"pay me", properties)
+
+        until = CaptureLimits(stop=lambda: True)
+        capture(server.amqp_url, out, management_url=server.management_url, until=until, on_ready=publish, redact=True)
+    text = out.read_text()
+    assert not [each for each in ("cus-", "gold", "guest", "cGF5") if each in text]
+    rows = [row for batch in open_log(out) for row in batch.to_pylist()]
+    assert [row["routing_keys"] for row in rows] == [["key"]] * 3
+    first, same, other = [row["message"] for row in rows]
+    assert first == same != other

@@ -77,6 +77,29 @@ def test_a_live_capture_has_every_publish_and_delivery(
     assert (delivered["vhost"], delivered["queue"], delivered["redelivered"]) == (live_vhost, "work", False)
     assert delivered["headers"] == '{"number":699}'
     assert not tracing(live_server, live_vhost)
+    assert report.unmeasured is None
+    assert report.late_us is not None
+
+
+def test_how_late_rows_arrive_is_measured_without_a_row_of_it(
+    live_server: LiveServer, live_vhost: str, tmp_path: Path
+) -> None:
+    publisher = Publisher(live_server, live_vhost, 3)
+    out = tmp_path / "live.jsonl"
+    began_s = time.monotonic()
+    report = capture(
+        live_server.vhost_url(live_vhost),
+        out,
+        until=CaptureLimits(idle_seconds=1.5),
+        management_url=live_server.management_url,
+        on_ready=publisher.start,
+        on_row=lambda rows: time.sleep(0.5 if rows == 2 else 0),
+    )
+    took_us = (time.monotonic() - began_s) * 1e6
+    publisher.join()
+    assert report.unmeasured is None
+    assert 300_000 <= (report.late_us or 0) < took_us
+    assert {row["message"] for row in read(out)} == {"m-0", "m-1", "m-2"}
 
 
 def test_a_pattern_chooses_what_is_captured(live_server: LiveServer, live_vhost: str, tmp_path: Path) -> None:

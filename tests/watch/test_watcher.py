@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from simulator.capture import SCHEMA, open_log
-from simulator.definitions import read_definitions
+from simulator.definitions import parse_definitions, read_definitions
 from simulator.replay.watch.watcher import WatchOptions
 from tests.replay.logs import Log, definitions_of, write_log
 from tests.watch.logs import CAPTURED, ROOT, log_of, replayed, said, watcher, wish_for
@@ -63,6 +64,30 @@ def test_the_flag_redelivered_is_held_against_the_log(tmp_path: Path) -> None:
         while each.step(100, settled=True).more:
             pass
         assert (each.status(100).agree, each.status(100).differ) == (1, 1)
+
+
+def test_rows_of_another_virtual_host_are_left_out_and_counted(tmp_path: Path) -> None:
+    """In each step, also one that has no others, and by a watch that goes on from its state."""
+    log, growing = Log(), tmp_path / "trace.log"
+    for number in range(3):
+        log.publish("", "work", message_id=f"{number}").deliver("work", "", ["work"], message_id=f"{number}")
+    others = [{**each, "vhost": "b"} for each in log.records]
+    document = json.loads(definitions_of({"work": {}}).to_json())
+    document["vhosts"] = [{"name": "/"}]
+    for kind in ("queues", "exchanges", "bindings"):
+        document[kind] = [{**each, "vhost": "/"} for each in document.get(kind, [])]
+    definitions = parse_definitions(json.dumps(document).encode(), "definitions.json")
+    for added in ([log.records[0]], others, log.records[1:], others[:1]):
+        write_log(tmp_path / "added.log", added)
+        with growing.open("ab") as stream:
+            stream.write((tmp_path / "added.log").read_bytes())
+        each, state = watcher(growing, WatchOptions(definitions=definitions, rules="4.3"), tmp_path / "state")
+        with state:
+            while each.step(100, settled=True).more:
+                pass
+            status = each.status(100)
+    assert (status.rows, status.agree, status.open_messages) == (13, 3, 3)
+    assert (status.unchecked, status.left_out) == (0, {"b": 7})
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ which a log does not show.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
@@ -165,6 +165,13 @@ def _open(summary: Summary, rules: str, balance: Balance | None, lost: Sequence[
     if summary.ambiguous:
         came = _number(summary.ambiguous, "delivery", "deliveries")
         found.append(f"{came} may have come by any of several paths, and nothing shows which")
+    if summary.measured_us:
+        found.append(
+            f"Rows arrived up to {summary.measured_us / 1e6:.1f} s late, as the capture measured: deliveries within"
+            " that are not called different"
+        )
+    if summary.redacted:
+        found.append("Values of headers are redacted in the log: routes of headers exchanges are not checked")
     found += [_late(stretch) for stretch in summary.late]
     for what, count in summary.unchecked.items():
         found.append(_not_checked(what, count))
@@ -183,12 +190,17 @@ def _open(summary: Summary, rules: str, balance: Balance | None, lost: Sequence[
             f"Rows of the log are out of order, by up to {span(summary.behind_us)}: they were replayed in the order of"
             " their times"
         )
-    found += [
+    found += left_out_remarks(summary.left_out)
+    return found
+
+
+def left_out_remarks(left_out: Mapping[str, int]) -> list[str]:
+    """Return a sentence for each virtual host that the definitions are not of; ``left_out``: its rows in the log."""
+    return [
         f"{_number(rows, 'row', 'rows')} of virtual host '{vhost}' {'is' if rows == 1 else 'are'} left out:"
         " the definitions are not of it"
-        for vhost, rows in summary.left_out.items()
+        for vhost, rows in left_out.items()
     ]
-    return found
 
 
 def _changed(wrong: int, change: Change) -> str:

@@ -191,6 +191,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         behind_us: how long before an earlier row of its log a row was written, if that is above the tolerance;
             microseconds.
         changed: when the definitions were probably changed, if what is not as predicted shows that.
+        measured_us: how late rows arrived, at most, as the capture measured it, if that is the tolerance; microseconds.
+        redacted: whether values of headers are redacted in the log, so that headers exchanges may use any binding.
     """
 
     messages: int
@@ -219,6 +221,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     tolerance_ms: int = 0
     behind_us: int = 0
     changed: Change | None = None
+    measured_us: int = 0
+    redacted: bool = False
 
     @property
     def explained(self) -> bool:

@@ -56,6 +56,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         corrections: verdicts that a late row has changed.
         open_messages: messages whose rows are kept.
         lag_p95_s: from a row's time to its verdict, in seconds: 95 % of the last verdicts took no longer.
+        left_out: how many rows there are of virtual hosts that the definitions are not of, by virtual host.
     """
 
     rows: int
@@ -74,6 +75,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     corrections: int
     open_messages: int
     lag_p95_s: float | None
+    left_out: dict[str, int] = {}
 
     @property
     def explained(self) -> bool:

@@ -12,6 +12,7 @@ from zlib import crc32
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dlx.deaths import EXPIRED, MAXLEN
 from dlx.releases import release
@@ -28,7 +29,7 @@ from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NOT_LATE, Ass
 from simulator.replay.rows.bodies import BODY
 from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, read_message, read_signature
 from simulator.replay.rows.schema import INPUT
-from simulator.replay.rows.topologies import exporting_release, topologies
+from simulator.replay.rows.topologies import exporting_release, left_out, topologies
 from simulator.replay.search.copies import Fate
 from simulator.replay.watch.growing import CHUNK_BYTES, GrowingFile, Position, files_of, read_again
 from simulator.replay.watch.state import KeptRow, Standing, WatchState
@@ -193,6 +194,7 @@ LAGS_MAX = 10_000
 _encode = msgspec.json.Encoder().encode
 _decode_shared = msgspec.json.Decoder(dict[str, list[int]]).decode
 _decode_signs = msgspec.json.Decoder(LateSigns).decode
+_decode_seen = msgspec.json.Decoder(list[tuple[str, str | None, int]]).decode
 _decode_places = msgspec.json.Decoder(set[tuple[str, str | None]]).decode
 
 
@@ -239,6 +241,9 @@ class Watcher:
         self._files = {path: GrowingFile(path, position) for path, position in state.positions().items()}
         self._until_us = int(state.about("until_us", 0))
         self._places = None if state.fits else _decode_places(state.about("places", b"[]"))
+        self._seen = Counter({(vhost, queue): n for vhost, queue, n in _decode_seen(state.about("seen", b"[]"))})
+        if wish.definitions.vhost_named:
+            self._seen.update({(vhost, None): 0 for vhost in wish.definitions.vhosts})
         self._signs = _decode_signs(state.about("late", b"{}"))
         self._shared = _decode_shared(state.about("shared", b"{}"))
         self._forget_after_s = wish.forget_after_s
@@ -315,15 +320,17 @@ class Watcher:
                 self._files[path] = GrowingFile(path, Position(name))
 
     def _add(self, batch: pa.RecordBatch, now_s: float) -> None:
+        if self._places is not None:
+            self._look_for_match(self._places, batch)
+        batch = self._without_others(batch)
+        if not batch.num_rows:
+            return
         rows = arranged_table([batch]).to_pylist()
         writers = _writers(batch)
         self._signs.read(rows)
         self._state.totals["rows"] += len(rows)
-        if rows:
-            self._until_us = max(self._until_us, *(row["time_us"] for row in rows))
-            self._last_read_s = now_s
-        if self._places is not None:
-            self._look_for_match(self._places, batch)
+        self._until_us = max(self._until_us, *(row["time_us"] for row in rows))
+        self._last_read_s = now_s
         if self._state.totals["forgotten"]:
             returned = self._state.returned({row[LINEAGE] for row in rows})
             if returned:
@@ -358,6 +365,20 @@ class Watcher:
         if delivering:
             self._places = None
             self._state.fit()
+
+    def _without_others(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch without the rows of virtual hosts that the definitions are not of, as far as that shows."""
+        places = Counter(zip(batch["vhost"].to_pylist(), batch["queue"].to_pylist(), strict=True))
+        self._seen.update(places)
+        self._state.keep("seen", _encode([(*place, rows) for place, rows in self._seen.items()]))
+        others = left_out(self._seen, self._wish.definitions).keys() & {vhost for vhost, _ in places}
+        if not others:
+            return batch
+        for (vhost, _), rows in places.items():
+            if vhost in others:
+                self._state.totals[f"left out {vhost}"] += rows
+                self._state.totals["rows"] += rows
+        return batch.filter(pc.invert(pc.is_in(batch["vhost"], pa.array(sorted(others), pa.string()))))
 
     def _bring_back(self, lineages: set[str], now_s: float) -> None:
         """Read the rows of forgotten messages again, and judge them as they were judged before."""
@@ -477,6 +498,9 @@ class Watcher:
             corrections=totals["corrections"],
             open_messages=totals["open"],
             lag_p95_s=_p95(self._lags),
+            left_out={
+                key.removeprefix("left out "): rows for key, rows in totals.items() if key.startswith("left out ")
+            },
         )
 
 
