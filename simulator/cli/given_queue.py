@@ -77,6 +77,8 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 def written_to(out: Path | None) -> Iterator[CaptureWriter | None]:
     """Open the Parquet file, if there is to be one: what keeps it from being written ends the command before a look.
 
+    It has the bodies of messages, so only its owner may read it.
+
     Raises:
         DataError: it cannot be written.
     """
@@ -86,7 +88,7 @@ def written_to(out: Path | None) -> Iterator[CaptureWriter | None]:
     from simulator.capture import write_capture
 
     try:
-        with write_capture(out) as writer:
+        with write_capture(out, private=True) as writer:
             yield writer
     except CaptureError as error:
         raise DataError(str(error)) from error

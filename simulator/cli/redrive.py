@@ -206,7 +206,10 @@ def _put_back(
     try:
         with exit_codes():
             origin, archived = read_archive(archive)
-            before = numbers_put_back(archive)
+            before, doubtful = numbers_put_back(archive)
+            twice = [each.message for number, each in enumerate(archived, 1) for _ in range(doubtful.count(number))]
+            for message_id in twice:
+                click.echo(f"possible duplicate: {message_id} (an earlier run may have put it back)", err=True)
             left = [(number, each) for number, each in enumerate(archived, 1) if number not in before]
             chosen = [pair for pair in left if wanted.only(as_waiting(pair[1], queue))][: pace.limit]
             if why_none := _why_none(wanted):
@@ -223,7 +226,8 @@ def _put_back(
         raise DataError(str(error)) from error
     if as_json:
         counts = {"archived": len(archived), "put_back_before": len(before), "chosen": len(chosen), "put_back": done}
-        print_json({**counts, "archive": str(archive), "from": msgspec.to_builtins(origin)})
+        rest = {"possible_duplicates": twice, "archive": str(archive), "from": msgspec.to_builtins(origin)}
+        print_json({**counts, **rest})
     else:
         was = f"{len(before):,} were put back before" if before else "none was put back before"
         say(f"{len(archived):,} messages from '{origin.archive_of}' of {origin.server} in {archive}; {was}")
