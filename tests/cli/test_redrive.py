@@ -732,6 +732,19 @@ def test_a_queue_that_refuses_doubles_nothing(
     assert "put-back:2: expected the number of a message that was put back, found 'x'" in capsys.readouterr().err
 
 
+def test_many_headers_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    with simulated("4.3") as place, place.channel() as channel:
+        declare(place, "classic")
+        channel.basic_publish("", DEAD, b"", pika.BasicProperties(headers={f"k{n:02}": "v" for n in range(15)}))
+        command = given(place, "--to", "", WORK)
+        assert main(command) == 0
+        shown = capsys.readouterr().out
+        assert len(answer(capsys, command, 0)["messages"][0]["carries"]) == 15
+    assert shown.startswith("1 message; nothing was moved")
+    assert "carrying k00 v, " in shown
+    assert "k11 v, and 3 more (--json has all)\n" in shown
+
+
 def test_a_message_without_x_death_needs_an_address(capsys: pytest.CaptureFixture[str]) -> None:
     with simulated("4.3") as place, place.channel() as channel:
         declare(place, "classic")
@@ -770,5 +783,5 @@ def test_a_discard_that_cannot_be_written_down_leaves_the_messages(
     assert main(given(place, "--discard", "--journal", str(tmp_path / "k"), "--max", "2", "--execute")) == 0
     command = [place.amqp_url, "small", "--management-url", place.server.management_url]
     assert main(["redrive", *command, "--put-back", str(tmp_path / "k.archive.jsonl"), "--execute"]) == 65
-    assert "'small' holds 1 messages at most, and has no room for 2 more" in capsys.readouterr().err
+    assert "'small' holds 1 message at most, and has no room for 2 more" in capsys.readouterr().err
     assert ids(place, DEAD) == ["m2", "m3", "m4", "m5"]
