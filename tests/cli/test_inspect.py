@@ -123,6 +123,21 @@ def test_what_is_written_can_be_inspected_again(
     assert out.stat().st_mode & 0o777 == 0o600  # it has the bodies
 
 
+def test_a_count_that_a_dead_letter_brought_along_kills_nothing_for_sure(capsys: pytest.CaptureFixture[str]) -> None:
+    """Until a message was given back, a quorum queue of 4.0 shows the count of the queue before."""
+    with simulated("4.0") as place, place.channel() as channel:
+        declare(place, "quorum", delivery_limit=1)
+        dying = {"x-queue-type": "quorum", "x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
+        channel.queue_declare("level", durable=True, arguments=dying)
+        channel.basic_publish("", "level", b"", pika.BasicProperties(message_id="m0"))
+        method, _, _ = channel.basic_get("level")
+        assert method is not None
+        channel.basic_reject(method.delivery_tag, requeue=False)
+        assert main(["inspect", *given(place)]) == 0
+        assert "Reading may have killed 'm0': giving it back exceeded" in capsys.readouterr().out
+        assert len(place.waiting()) == 1
+
+
 def test_a_device_is_not_replaced_by_what_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
