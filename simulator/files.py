@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -21,15 +22,23 @@ def is_url(text: str) -> bool:
 
 
 @contextmanager
-def beside(path: str | os.PathLike[str]) -> Iterator[Path]:
+def beside(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
     """Yield a hidden path beside ``path`` to write to: renamed to ``path`` at the end, removed after an error.
 
+    Args:
+        path: a file, or nothing yet: a device or a pipe would be gone after the renaming.
+        private: whether only its owner may read it.
+
     Raises:
-        OSError: the block wrote nothing, or the file cannot be renamed.
+        OSError: ``path`` is no file, the block wrote nothing, or the file cannot be renamed.
     """
     target = Path(path)
+    if target.exists() and not target.is_file():
+        raise OSError(errno.EINVAL, "Is a directory" if target.is_dir() else "Is a device or a pipe; a file is needed")
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
+        if private:
+            os.close(os.open(part, os.O_WRONLY | os.O_CREAT, 0o600))
         yield part
         part.replace(target)
     finally:

@@ -67,14 +67,18 @@ class CaptureWriter:
 
 
 @contextmanager
-def write_capture(path: str | os.PathLike[str]) -> Iterator[CaptureWriter]:
+def write_capture(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[CaptureWriter]:
     """Write a capture, which is at ``path`` once the block ends without an error.
+
+    Args:
+        path: the file.
+        private: whether only its owner may read it.
 
     Raises:
         CaptureError: the file cannot be written.
     """
     try:
-        with beside(path) as part, closing(CaptureWriter(part)) as writer:
+        with beside(path, private=private) as part, closing(CaptureWriter(part)) as writer:
             yield writer
     except OSError as error:
         raise CaptureError(os.fspath(path), f"cannot be written: {error.strerror or error}") from error

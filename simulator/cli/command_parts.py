@@ -20,6 +20,11 @@ def example(*commands: str) -> str:
     return "\n".join(["\b", "Example:", *(f"  {command}" for command in commands)])
 
 
+def count_messages(count: int) -> str:
+    """Return how many messages these are, in words: ``1 message``, ``5,000 messages``."""
+    return "1 message" if count == 1 else f"{count:,} messages"
+
+
 def print_json(document: Any) -> None:
     """Print a document as JSON, indented."""
     click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))

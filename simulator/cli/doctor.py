@@ -15,7 +15,7 @@ from rich.console import Console
 
 from dlx.topology import STREAM
 from simulator.capture.access import usual_api, with_user_of
-from simulator.cli.command_parts import DataError, Unavailable, example, print_json
+from simulator.cli.command_parts import DataError, Unavailable, count_messages, example, print_json
 from simulator.cli.given_queue import Looked, exit_codes, look_into, server_given
 from simulator.cli.given_server import given_again, server_options, url_first
 from simulator.cli.progress import progress
@@ -297,8 +297,7 @@ def _sampled(server: ServerAddress, on_server: QueueOnServer, sample: int | None
 def _show(found: Diagnosis) -> None:
     length = found.length
     in_vhost = "" if found.vhost == "/" else f", virtual host '{found.vhost}'"
-    counted = "1 message" if length.messages == 1 else f"{length.messages:,} messages"
-    _say(f"{counted} in '{found.queue}' of {found.where}{in_vhost}", "bold", indent=0)
+    _say(f"{count_messages(length.messages)} in '{found.queue}' of {found.where}{in_vhost}", "bold", indent=0)
     if found.killed_sentence:
         _say(found.killed_sentence, "bold red")
     _say(f"{length.ready:,} ready, {length.unacknowledged:,} unacknowledged, {length.held:,} held; {_growth(length)}.")

@@ -39,6 +39,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
         unseen: how many messages were ready and were not read.
         killed: how many died by being given back.
         killed_ids: their ids.
+        killed_surely: whether the counts that say so are of this queue.
         notes: what the look did to the queue, in sentences.
         unchecked: what it cannot show.
     """
@@ -51,6 +52,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     unseen: int = 0
     killed: int = 0
     killed_ids: tuple[str, ...] = ()
+    killed_surely: bool = True
     notes: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
 
@@ -58,7 +60,10 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     def killed_sentence(self) -> str:
         """Say what the look has killed."""
         which = f"'{self.killed_ids[0]}'" if self.killed_ids and self.killed == 1 else f"{self.killed:,} messages"
-        return f"Reading killed {which}: giving it back exceeded the delivery limit."
+        if self.killed_surely:
+            return f"Reading killed {which}: giving it back exceeded the delivery limit."
+        unless = "unless the count that was shown is of the queue where it died before"
+        return f"Reading may have killed {which}: giving it back exceeded the delivery limit, {unless}."
 
     def as_json(self) -> dict[str, Any]:
         """Return all but the messages as plain JSON values."""
@@ -77,6 +82,8 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 def written_to(out: Path | None) -> Iterator[CaptureWriter | None]:
     """Open the Parquet file, if there is to be one: what keeps it from being written ends the command before a look.
 
+    It has the bodies of messages, so only its owner may read it.
+
     Raises:
         DataError: it cannot be written.
     """
@@ -86,7 +93,7 @@ def written_to(out: Path | None) -> Iterator[CaptureWriter | None]:
     from simulator.capture import write_capture
 
     try:
-        with write_capture(out) as writer:
+        with write_capture(out, private=True) as writer:
             yield writer
     except CaptureError as error:
         raise DataError(str(error)) from error
@@ -234,6 +241,7 @@ def _looked(server: ServerAddress, how: PeekPlan, limit: int | None, unseen: tup
                 on_row=lambda rows, of: show(how.settings.queue.name, rows, of),
             )
     messages = [waiting(row) for row in found.rows]
+    killed = [message for message in messages if how.kills(message.deaths)]
     notes = [*how.notes, *unseen]
     if dying := doomed(how, (message.deaths for message in messages)) - found.killed:
         notes.append(f"{dying:,} of them die if they are read once more: the delivery limit")
@@ -254,7 +262,8 @@ def _looked(server: ServerAddress, how: PeekPlan, limit: int | None, unseen: tup
         messages=messages,
         unseen=found.unseen,
         killed=found.killed,
-        killed_ids=tuple(message.id for message in messages if how.kills(message.deaths)),
+        killed_ids=tuple(message.id for message in killed),
+        killed_surely=not any(how.count_may_be_of_another(message.deaths) for message in killed),
         notes=tuple(notes),
         unchecked=tuple(unchecked),
     )

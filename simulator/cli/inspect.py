@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dlx.nearest_names import suggestion
-from simulator.cli.command_parts import DataError, example, print_json
+from simulator.cli.command_parts import DataError, count_messages, example, print_json
 from simulator.cli.given_queue import messages_in_file, messages_on_server, written_to
 from simulator.cli.given_server import server_options, url_first
 from simulator.extras import check_installed
@@ -188,7 +188,7 @@ def _body(message: WaitingMessage) -> dict[str, str]:
 
 def _show(found: Looked, groups: Mapping[str, Sequence[MessageGroup]]) -> None:
     console = Console()
-    say = Text.assemble((f"{len(found.messages):,} messages", "bold"), f" in '{found.queue}' of {found.where}")
+    say = Text.assemble((count_messages(len(found.messages)), "bold"), f" in '{found.queue}' of {found.where}")
     console.print(say, soft_wrap=True)
     if found.killed:
         console.print(Text(found.killed_sentence, style="bold red"), soft_wrap=True)

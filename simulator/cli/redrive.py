@@ -17,7 +17,15 @@ from rich.text import Text
 
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS
 from dlx.topology import STREAM
-from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, print_json, until_interrupted
+from simulator.cli.command_parts import (
+    DataError,
+    FiniteRange,
+    Unavailable,
+    count_messages,
+    example,
+    print_json,
+    until_interrupted,
+)
 from simulator.cli.given_queue import check_brought_counts, check_consumers, exit_codes, look_into, server_given
 from simulator.cli.given_server import server_options, url_first
 from simulator.cli.progress import progress
@@ -37,6 +45,8 @@ _OF_X_DEATH = frozenset({*FIRST_DEATH_HEADERS, *LAST_DEATH_HEADERS})
 """They repeat what x-death has."""
 VALUE_LENGTH_MAX = 20
 """Longer values of headers are not shown to people; ``--json`` has all."""
+NAMES_SHOWN_MAX = 12
+"""More headers and properties are counted; ``--json`` has all."""
 LOSSES_SHOWN_MAX = 4
 """More ways to lose a message later are counted."""
 _ASSUMED = (
@@ -206,7 +216,10 @@ def _put_back(
     try:
         with exit_codes():
             origin, archived = read_archive(archive)
-            before = numbers_put_back(archive)
+            before, doubtful = numbers_put_back(archive)
+            twice = [each.message for number, each in enumerate(archived, 1) for _ in range(doubtful.count(number))]
+            for message_id in twice:
+                click.echo(f"possible duplicate: {message_id} (an earlier run may have put it back)", err=True)
             left = [(number, each) for number, each in enumerate(archived, 1) if number not in before]
             chosen = [pair for pair in left if wanted.only(as_waiting(pair[1], queue))][: pace.limit]
             if why_none := _why_none(wanted):
@@ -223,12 +236,13 @@ def _put_back(
         raise DataError(str(error)) from error
     if as_json:
         counts = {"archived": len(archived), "put_back_before": len(before), "chosen": len(chosen), "put_back": done}
-        print_json({**counts, "archive": str(archive), "from": msgspec.to_builtins(origin)})
+        rest = {"possible_duplicates": twice, "archive": str(archive), "from": msgspec.to_builtins(origin)}
+        print_json({**counts, **rest})
     else:
         was = f"{len(before):,} were put back before" if before else "none was put back before"
-        say(f"{len(archived):,} messages from '{origin.archive_of}' of {origin.server} in {archive}; {was}")
+        say(f"{count_messages(len(archived))} from '{origin.archive_of}' of {origin.server} in {archive}; {was}")
         would = f"{len(chosen):,} would be put at the end of '{queue}' (--execute puts them there)"
-        say(f"{done:,} messages put at the end of '{queue}'" if execute else would, "bold")
+        say(f"{count_messages(done)} put at the end of '{queue}'" if execute else would, "bold")
     return EXIT_STAYS if execute and done < len(chosen) else 0
 
 
@@ -238,7 +252,9 @@ def _check_room(server: ServerAddress, on_server: QueueOnServer, count: int) -> 
 
     limit, queue = on_server.settings.max_length, on_server.settings.queue.name
     if limit is not None and ready_in(server, queue) + count > limit:
-        raise DataError(f"'{queue}' holds {limit:,} messages at most, and has no room for {count:,} more: see --max")
+        raise DataError(
+            f"'{queue}' holds {count_messages(limit)} at most, and has no room for {count:,} more: see --max"
+        )
 
 
 def _wanted(
@@ -369,7 +385,7 @@ def _show_plan(planned: Sequence[Planned], planner: RedrivePlanner | DiscardPlan
     from simulator.redrive.prediction import Kind
 
     does = "discards" if any(each.fate.kind == Kind.DISCARDED for each in planned) else "moves"
-    say(f"{len(planned):,} messages; nothing was moved (--execute {does} them)", "bold")
+    say(f"{count_messages(len(planned))}; nothing was moved (--execute {does} them)", "bold")
     if found.killed:
         say(found.killed_sentence, "bold red")
     groups: dict[tuple[str, str, tuple[str, ...], bool], list[Planned]] = {}
@@ -418,7 +434,11 @@ def _names(carried: Iterable[Mapping[str, Any]]) -> str:
             if name in _OF_X_DEATH:
                 continue
             values.setdefault(name, []).append(value)
-    return ", ".join(_shown(name, seen, messages) for name, seen in sorted(values.items())) or "no headers"
+    shown = [_shown(name, seen, messages) for name, seen in sorted(values.items())]
+    more = len(shown) - NAMES_SHOWN_MAX
+    if more > 0:
+        shown[NAMES_SHOWN_MAX:] = [f"and {more:,} more (--json has all)"]
+    return ", ".join(shown) or "no headers"
 
 
 def _shown(name: str, seen: Sequence[Any], messages: int) -> str:
@@ -542,7 +562,7 @@ def _report(journal: RedriveJournal, stopped: str, audit: Path, moved_before: in
         print_json(document)
     else:
         before = f" ({moved_before:,} of them by earlier runs)" if moved_before else ""
-        say(f"{moved:,} messages moved{before}, {ledger.left:,} left in the queue", "bold")
+        say(f"{count_messages(moved)} moved{before}, {ledger.left:,} left in the queue", "bold")
         for why, count in refused.most_common():
             say(f"{count:,} left: {why}")
         if stopped:

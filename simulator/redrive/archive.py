@@ -197,17 +197,30 @@ def as_waiting(message: ArchivedMessage, queue: str) -> WaitingMessage:
 
 
 def put_back_path(archive: Path) -> Path:
-    """Return the file that says which messages of an archive were put back: a number a line, from 1 on."""
+    """Return the file that says which messages of an archive were put back: a number a line, from 1 on.
+
+    A number stands there before its message is sent, and its line ends once the queue has the message. So one whose
+    line has no end, or a question mark, which the next run sets, was on its way when a run was killed.
+    """
     return archive.with_name(f"{archive.name}.put-back")
 
 
-def numbers_put_back(archive: Path) -> set[int]:
-    """Return the numbers of the messages that were put back. Raises ``JournalError``."""
+def numbers_put_back(archive: Path) -> tuple[set[int], list[int]]:
+    """Return the numbers of the messages that were put back, and those of the messages that may have been.
+
+    Raises ``JournalError``.
+    """
     path = put_back_path(archive)
     if not path.exists():
-        return set()
+        return set(), []
     with file_errors(path):
-        return {int(line) for line in path.read_text().split("\n")[:-1]}
+        *lines, torn = path.read_text().split("\n")
+    lines += [f"{torn}?"] * bool(torn)
+    for at, line in enumerate(lines, 1):
+        if not line.removesuffix("?").isdecimal():
+            raise JournalError(f"{path}:{at}: expected the number of a message that was put back, found {line!r}")
+    sent = [int(line.removesuffix("?")) for line in lines if line.endswith("?")]
+    return {int(line) for line in lines if not line.endswith("?")}, sent
 
 
 def put_back(
@@ -221,7 +234,8 @@ def put_back(
     """Publish archived messages to a queue, one after the other, each confirmed; return how many.
 
     They keep their headers, without the counts of the queue, and without CC and BCC, or other queues would get them,
-    too. If this is killed, the next run leaves out what was put back, but for the one that was on its way.
+    too. If this is killed, the next run leaves out what was put back, but for the one that was on its way: that may
+    be there twice then.
 
     Args:
         server, queue: where to.
@@ -237,8 +251,9 @@ def put_back(
     assert server.amqp_url is not None
     done = 0
     with file_errors(put_back_path(archive)):
-        file = os.open(put_back_path(archive), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        file = os.open(put_back_path(archive), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:
+        _end_torn_line(archive, file)
         with exact_values(to_publish=True), connected(server.amqp_url, server.vhost) as (connection, _):
             channel = connection.channel()
             channel.confirm_delivery()
@@ -247,16 +262,32 @@ def put_back(
                     break
                 properties = message.decoded
                 kept = {name: value for name, value in (properties.headers or {}).items() if name not in _LEFT_OUT}
+                sent = properties_carried(properties, kept)
+                begun = _write(archive, file, str(number))
                 try:
-                    sent = properties_carried(properties, kept)
                     channel.basic_publish("", queue, message.payload, sent, mandatory=True)
                 except (NackError, UnroutableError) as error:
+                    os.ftruncate(file, begun)
                     why = "the queue is gone" if isinstance(error, UnroutableError) else "the queue refuses it"
                     raise JournalError(f"{archive}: {message.message!r} was not put back: {why}") from error
-                with file_errors(put_back_path(archive)):
-                    os.write(file, f"{number}\n".encode())
+                _write(archive, file, "\n")
                 done += 1
                 on_row(done, len(messages))
     finally:
         os.close(file)
     return done
+
+
+def _end_torn_line(archive: Path, file: int) -> None:
+    """Mark the message that was on its way when an earlier run was killed."""
+    size = os.fstat(file).st_size
+    if size and os.pread(file, 1, size - 1) != b"\n":
+        _write(archive, file, "?\n")
+
+
+def _write(archive: Path, file: int, text: str) -> int:
+    """Append a text, and return how long the file was before, in bytes. Raises ``JournalError``."""
+    with file_errors(put_back_path(archive)):
+        size = os.fstat(file).st_size
+        os.write(file, text.encode())
+    return size

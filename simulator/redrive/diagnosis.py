@@ -295,7 +295,7 @@ def next_step(planned: Sequence[Planned], planner: RedrivePlanner, length: Lengt
             if instead is not None and instead.option:
                 why = "At another address they are not lost if they die again. This says what would happen there:"
                 return NextStep(why, "redrive", tuple(shlex.split(instead.option)))
-        return NextStep("None of them would move. This says why, message by message:", "redrive")
+        return NextStep("None of them would move. This says why, for each kind of message:", "redrive")
     options = tuple(_only_largest(planned, going))
     if length.still_grows:
         return NextStep(

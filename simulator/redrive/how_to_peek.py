@@ -71,6 +71,14 @@ class PeekPlan(msgspec.Struct, frozen=True):
             counts = returned(counts, how, self.release)
         return limit_exceeded(counts, self.settings.delivery_limit, self.release)
 
+    def count_may_be_of_another(self, history: DeathHistory) -> bool:
+        """Return whether a delivery with these counts may show that of the queue where the message died before.
+
+        The limit does not read it, and it is gone once the message was given back (4.0 to 4.2).
+        """
+        shown = self.release.delivery_count_carried != "never" and not self.release.quorum_acquired_count_header
+        return shown and bool(history)
+
     @property
     def may_kill(self) -> bool:
         """Whether there is a delivery limit that a message may exceed by being given back."""

@@ -414,8 +414,7 @@ def write_audit(journal: Path) -> Path:
         JournalError: the journal cannot be read, or the audit file not written.
     """
     path = audit_path(journal)
-    with file_errors(path), beside(path) as part:
-        part.touch(0o600)  # as private as the journal
+    with file_errors(path), beside(path, private=True) as part:  # as the journal
         part.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in audit(journal)))
     return path
 

@@ -33,6 +33,8 @@ Headers = Literal["strip", "attempts", "keep"]
 which ``dlx.death_history`` reads. ``keep``: all, also what the broker wrote."""
 
 _COPIES = ("CC", "BCC")
+_NO_X_DEATH = "it has no x-death: give --to EXCHANGE KEY"
+_FIRST_DEATH_UNKNOWN = "its x-death does not have its first death"
 
 
 def carried(
@@ -172,7 +174,7 @@ class RedrivePlanner:
         if not self._wanted.only(message):
             return Prediction(Kind.NOT_SELECTED)
         if address is None:
-            return Prediction(Kind.UNKNOWN_ORIGIN, why="its x-death does not have its first death")
+            return Prediction(Kind.UNKNOWN_ORIGIN, why=_FIRST_DEATH_UNKNOWN if message.deaths else _NO_X_DEATH)
         exchange = self._flow.topology.exchanges.get(address.exchange)
         if exchange is None:
             return Prediction(Kind.UNROUTABLE, why=f"there is no exchange '{address.exchange}'")

@@ -154,7 +154,8 @@ def life_so_far(message: WaitingMessage) -> Iterator[str]:
     first = message.first_entry
     if first is not None:
         yield f"Published to {_exchange(first.exchange)} with {_keys(first)}."
-    for death in sorted(message.deaths.deaths, key=lambda death: death.time_s):
+    oldest_first = message.deaths.deaths[::-1]
+    for death in sorted(oldest_first, key=lambda death: death.time_s):  # of one second, the last entry first
         yield _died(death)
     if not message.deaths:
         yield f"Published to {_exchange(message.row.exchange)} with {', '.join(map(repr, message.row.routing_keys))}."

@@ -146,7 +146,7 @@ def test_losses_and_holds_on_the_way_come_first(place: Place, capsys: pytest.Cap
     assert "elsewhere" not in {each["object"] for each in found["findings"]}
     shown = screen(capsys, given(place))
     assert "1 dead letter of 'level' is held in it" in shown
-    assert shown.index("error DLX003") < shown.index("warning DLX003") < shown.index("Consumers")
+    assert shown.index("letters of 'fragile'") < shown.index("letters of 'level' with") < shown.index("Consumers")
 
 
 def test_consumers_are_named_with_their_client(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

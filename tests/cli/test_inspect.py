@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +120,50 @@ def test_what_is_written_can_be_inspected_again(
     again = answer(capsys, str(out), DEAD)
     assert again["groups"] == live["groups"]
     assert again["where"] == str(out)
+    assert out.stat().st_mode & 0o777 == 0o600  # it has the bodies
+
+
+def test_a_count_that_a_dead_letter_brought_along_kills_nothing_for_sure(capsys: pytest.CaptureFixture[str]) -> None:
+    """Until a message was given back, a quorum queue of 4.0 shows the count of the queue before."""
+    with simulated("4.0") as place, place.channel() as channel:
+        declare(place, "quorum", delivery_limit=1)
+        dying = {"x-queue-type": "quorum", "x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
+        channel.queue_declare("level", durable=True, arguments=dying)
+        channel.basic_publish("", "level", b"", pika.BasicProperties(message_id="m0"))
+        method, _, _ = channel.basic_get("level")
+        assert method is not None
+        channel.basic_reject(method.delivery_tag, requeue=False)
+        assert main(["inspect", *given(place)]) == 0
+        assert "Reading may have killed 'm0': giving it back exceeded" in capsys.readouterr().out
+        assert len(place.waiting()) == 1
+
+
+def test_a_device_is_not_replaced_by_what_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with simulated("4.3") as place:
+        declare(place, "classic")
+        let_die(place, 1)
+        assert main(["inspect", *given(place), "--out", str(pipe)]) == 65
+        assert [method.redelivered for method, _, _ in place.waiting()] == [False]
+    assert "pipe: cannot be written: Is a device or a pipe; a file is needed" in capsys.readouterr().err
+    assert pipe.is_fifo()
+
+
+def test_deaths_of_one_second_are_told_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
+    died = {"count": 1, "exchange": "", "time": datetime(2026, 1, 2, tzinfo=UTC)}
+    entries = [
+        {**died, "queue": "wait", "reason": "expired", "routing-keys": ["wait"]},
+        {**died, "queue": "work", "reason": "rejected", "routing-keys": ["work"]},
+    ]
+    with simulated("4.3") as place, place.channel() as channel:
+        declare(place, "classic")
+        properties = pika.BasicProperties(message_id="again", headers={"x-death": entries})
+        channel.basic_publish("", DEAD, b"", properties)
+        assert main(["inspect", *given(place), "--message", "again"]) == 0
+    _, first, second, _ = capsys.readouterr().out.splitlines()
+    assert "In 'work' a consumer rejected it" in first
+    assert "In 'wait' its time to live ran out" in second
 
 
 def test_messages_of_one_id_stay_apart_in_what_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -683,6 +684,76 @@ def test_what_is_discarded_is_kept_whole_and_can_be_put_back(
     assert waiting["m1"][0].headers["x-death"][0]["queue"] == WORK
 
 
+def test_what_was_on_its_way_back_when_it_was_killed_is_named(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(given(place, "--discard", "--max", "3", "--journal", str(tmp_path / "j"), "--execute")) == 0
+    archive = tmp_path / "j.archive.jsonl"
+    publish = pika.adapters.blocking_connection.BlockingChannel.basic_publish
+
+    def publish_and_end(self: Any, exchange: str, key: str, body: bytes, *args: Any, **named: Any) -> None:
+        publish(self, exchange, key, body, *args, **named)
+        if args[0].message_id == "m1":
+            raise SystemExit(137)
+
+    with monkeypatch.context() as patched, suppress(SystemExit):
+        patched.setattr(pika.adapters.blocking_connection.BlockingChannel, "basic_publish", publish_and_end)
+        main(given(place, "--put-back", str(archive), "--execute"))
+    capsys.readouterr()
+    for put_back, before in ((2, 1), (0, 3)):
+        assert main(given(place, "--put-back", str(archive), "--execute", "--json")) == 0
+        said = capsys.readouterr()
+        assert "possible duplicate: m1 (an earlier run may have put it back)" in said.err
+        found = json.loads(said.out)
+        assert (found["put_back"], found["put_back_before"], found["possible_duplicates"]) == (put_back, before, ["m1"])
+    assert sorted(ids(place, DEAD)) == ["m0", "m1", "m1", "m2", "m3", "m4", "m5"]
+
+
+def test_a_queue_that_refuses_doubles_nothing(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(given(place, "--discard", "--max", "1", "--journal", str(tmp_path / "j"), "--execute")) == 0
+    archive = tmp_path / "j.archive.jsonl"
+
+    publish = pika.adapters.blocking_connection.BlockingChannel.basic_publish
+
+    def refuse(self: Any, exchange: str, key: str, body: bytes, *args: Any, **named: Any) -> None:
+        if args and args[0].message_id == "m0":
+            raise pika.exceptions.NackError([])
+        publish(self, exchange, key, body, *args, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pika.adapters.blocking_connection.BlockingChannel, "basic_publish", refuse)
+        assert main(given(place, "--put-back", str(archive), "--execute")) == 65
+    assert "'m0' was not put back: the queue refuses it" in capsys.readouterr().err
+    assert answer(capsys, given(place, "--put-back", str(archive), "--execute"), 0)["possible_duplicates"] == []
+    (tmp_path / "j.archive.jsonl.put-back").write_text("1\nx\n")
+    assert main(given(place, "--put-back", str(archive), "--execute")) == 65
+    assert "put-back:2: expected the number of a message that was put back, found 'x'" in capsys.readouterr().err
+
+
+def test_many_headers_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    with simulated("4.3") as place, place.channel() as channel:
+        declare(place, "classic")
+        channel.basic_publish("", DEAD, b"", pika.BasicProperties(headers={f"k{n:02}": "v" for n in range(15)}))
+        command = given(place, "--to", "", WORK)
+        assert main(command) == 0
+        shown = capsys.readouterr().out
+        assert len(answer(capsys, command, 0)["messages"][0]["carries"]) == 15
+    assert shown.startswith("1 message; nothing was moved")
+    assert "carrying k00 v, " in shown
+    assert "k11 v, and 3 more (--json has all)\n" in shown
+
+
+def test_a_message_without_x_death_needs_an_address(capsys: pytest.CaptureFixture[str]) -> None:
+    with simulated("4.3") as place, place.channel() as channel:
+        declare(place, "classic")
+        channel.basic_publish("", DEAD, b"")
+        assert main(given(place)) == 1
+    assert "no header names its origin" in (shown := capsys.readouterr().out)
+    assert "it has no x-death: give --to EXCHANGE KEY\n" in shown
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -712,5 +783,5 @@ def test_a_discard_that_cannot_be_written_down_leaves_the_messages(
     assert main(given(place, "--discard", "--journal", str(tmp_path / "k"), "--max", "2", "--execute")) == 0
     command = [place.amqp_url, "small", "--management-url", place.server.management_url]
     assert main(["redrive", *command, "--put-back", str(tmp_path / "k.archive.jsonl"), "--execute"]) == 65
-    assert "'small' holds 1 messages at most, and has no room for 2 more" in capsys.readouterr().err
+    assert "'small' holds 1 message at most, and has no room for 2 more" in capsys.readouterr().err
     assert ids(place, DEAD) == ["m2", "m3", "m4", "m5"]
