@@ -217,14 +217,17 @@ def entries(flows: Mapping[str, MessageFlow], clients: Clients = NOTHING_STATED)
 def by_name(flow: MessageFlow, vhost: str, known: Collection[Hashable]) -> list[Publish]:
     """Return publishes to bound queues by their names, where dead letters keep that key and so go another way.
 
-    Frameworks that republish, shovels, "Move messages" of the management page and ``dlx redrive`` publish so.
+    Frameworks that republish, shovels, "Move messages" of the management page and ``dlx redrive`` publish so. All keep
+    the headers of messages: a headers exchange takes the dead letters as before.
 
     ``known``: the situations (``MessageFlow.situation``) that other publishes lead to.
     """
     found = []
     for name in flow.topology.queues:
         settings, step = flow.settings(name), Publish("", name, vhost=vhost)
-        keeps_key = settings.dead_letters and settings.dead_letter_routing_key is None
+        dlx = flow.topology.exchanges.get(settings.dead_letter_exchange or "")
+        by_key = dlx is None or dlx.type != "headers"
+        keeps_key = settings.dead_letters and settings.dead_letter_routing_key is None and by_key
         if keeps_key and flow.situation(name, message_of(step, flow.release)) not in known:
             found.append(step)
     return found

@@ -120,7 +120,10 @@ class Losses(msgspec.Struct, frozen=True):
 
 
 def find_losses(
-    snapshot: Snapshot, about: Collection[tuple[str, str]] | None = None, clients: Clients = NOTHING_STATED
+    snapshot: Snapshot,
+    about: Collection[tuple[str, str]] | None = None,
+    clients: Clients = NOTHING_STATED,
+    named: Iterable[tuple[str, str]] = (),
 ) -> Losses:
     """Return every way in which messages can be lost.
 
@@ -129,6 +132,8 @@ def find_losses(
         about: pairs of virtual host and name of a queue. What is lost in none of them, or on the way to it, is left
             out of ``lost``, ``promised`` and ``unproven``: to prove losses is what takes the time.
         clients: what clients do.
+        named: pairs of virtual host and name of queues to which clients are known to publish by their names. What is
+            stated of publishers comes first.
     """
     publishes, left_out = published(snapshot.flows, clients) if clients else snapshot.entries
     unknown = list(clients.unknown(snapshot.topologies))
@@ -136,6 +141,8 @@ def find_losses(
         clients = msgspec.structs.replace(clients, publish=())
         publishes, more = published(snapshot.flows, clients)
         left_out = [f"{PUBLISHED}: no queue takes what it states, so it is taken as not stated", *left_out, *more]
+    by_their_names = [] if clients.publish else [Publish("", name, vhost=vhost) for vhost, name in named]
+    publishes = [*publishes, *(each for each in by_their_names if each not in publishes)]
     walks = {vhost: Walk(flow, vhost, publishes, clients) for vhost, flow in snapshot.flows.items()}
     parking = parking_in(walks)
     prover = _Prover(snapshot, clients)

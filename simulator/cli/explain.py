@@ -178,9 +178,12 @@ def _takes(topology: Topology, exchange: str, key: str) -> bool:
     return exchange in topology.exchanges and (exchange != "" or key in topology.queues)
 
 
-def _check_known(option: str, kind: str, name: str, known: Iterable[str]) -> None:
+_LISTS = "`dlx settings SOURCE` lists queues, `dlx graph SOURCE --format dot` the rest"
+
+
+def _check_known(option: str, kind: str, name: str, known: Iterable[str], lists: str = _LISTS) -> None:
     if name not in known:
-        near = suggestion(name, known, "`dlx settings SOURCE` lists queues, `dlx graph SOURCE --format dot` the rest")
+        near = suggestion(name, known, lists)
         raise click.BadParameter(f"no {kind} {name!r}; {near}", param_hint=f"'{option}'")
 
 
@@ -224,7 +227,7 @@ def _outcomes(word: str) -> list[StatedOutcome]:
     if star and not (times.isdecimal() and 1 <= int(times) <= TIMES_MAX):
         problem = f"{word!r}; expected a number of times from 1 to {TIMES_MAX:,} after the *"
         raise click.BadParameter(problem, param_hint="'--outcome'")
-    _check_known("--outcome", "outcome", name, OUTCOMES)
+    _check_known("--outcome", "outcome", name, OUTCOMES, f"there are {', '.join(OUTCOMES)}")
     return [OUTCOMES[name]] * (int(times) if star else 1)
 
 

@@ -237,13 +237,14 @@ def _judged(
     recording: Recording, definitions: Definitions, rules: Release, clients: Clients
 ) -> tuple[LintReport, Recorded]:
     """Return what lint finds with what each finding rests on, and what the recording says on its own."""
-    from simulator.record.basis import Judge, broken_promises
+    from simulator.record.basis import Judge, broken_promises, published_by_name
     from simulator.record.facts import facts_of, recorded
 
     again = any(each.with_x_death for each in recording.published)
     clients = msgspec.structs.replace(clients, republish_x_death=clients.republish_x_death or again)
-    report = lint_definitions(definitions, rules, clients, broken_promises(recording))
     snapshot = Snapshot(definitions, rules)
+    named = published_by_name(recording, snapshot)
+    report = lint_definitions(definitions, rules, clients, broken_promises(recording), named)
     judge = Judge(recording, snapshot, report.losses)
     findings = tuple(judge.judged(each) for each in report.findings)
     facts = facts_of(recording, rules, snapshot.flows, judge.unexplained)

@@ -275,6 +275,16 @@ def broken_promises(recording: Recording) -> set[tuple[str, str, str]]:
     return {(each.vhost, each.queue, each.reason or "") for each in recording.lost if each.queue is not None}
 
 
+def published_by_name(recording: Recording, snapshot: Snapshot) -> list[tuple[str, str]]:
+    """Return the virtual hosts and names of the queues to which clients published through the default exchange."""
+    straight = ((each.vhost, each.routing_key) for each in recording.published if not each.exchange)
+    return [
+        (vhost, name)
+        for vhost, name in straight
+        if vhost in snapshot.flows and name in snapshot.topologies[vhost].queues
+    ]
+
+
 def _as_seen(clients: Clients) -> Clients:
     """Return clients who do nothing that was not seen, where it is open what they do."""
     queues = (

@@ -389,6 +389,23 @@ def test_a_binding_whose_x_arguments_are_not_compared_says_what_it_takes_and_how
     assert headers_binding(x_match="all") is None
 
 
+def test_a_binding_that_the_release_refuses_compares_nothing_and_is_told_once() -> None:
+    item = {**bound("h", "late"), "arguments": {"x-match": "all-with-x", "x-first-death-reason": "expired"}}
+    document = {"vhosts": [{"name": "/"}], "queues": [queue("late")], "exchanges": [exchange("h", "headers")],
+                "bindings": [item]}  # fmt: skip
+    told = lint(Definitions(document, "definitions"), release("3.9")).findings
+    assert [each.code for each in told] == ["DLX025"]
+
+
+def test_a_headers_exchange_takes_what_is_published_by_queue_name_as_before() -> None:
+    item = {"arguments": {"x-match": "all", "kind": "mail"}}
+    sections = {
+        "exchanges": [exchange("in", "headers"), exchange("dlx", "headers")],
+        "bindings": [{**bound("in", "mail"), **item}, {**bound("dlx", "dead"), **item}],
+    }
+    assert names(queue("mail", dead_letter_exchange="dlx"), queue("dead"), **sections) == set()
+
+
 def test_what_is_lost_only_after_a_publish_by_queue_name_is_one_note_for_an_exchange() -> None:
     work = [queue(name, dead_letter_exchange="dlx") for name in ("a", "b", "c", "d", "e")]
     sections = {
@@ -404,6 +421,20 @@ def test_what_is_lost_only_after_a_publish_by_queue_name_is_one_note_for_an_exch
     assert [(each.code, "'a'" in each.message) for each in told] == [("DLX003", True), ("DLX036", False)]
 
 
+def test_a_fix_names_a_few_of_many_keys_and_has_them_all() -> None:
+    work = [queue(name, dead_letter_exchange="dlx") for name in ("a", "b", "c", "d", "e")]
+    keys = [
+        (source, to, f"key.{each['name']}") for each in work for source, to in (("in", each["name"]), ("dlx", "dead"))
+    ]
+    sections = {
+        "exchanges": [exchange("in", "direct"), exchange("dlx", "direct")],
+        "bindings": [{**bound(source, to), "routing_key": key} for source, to, key in keys],
+    }
+    (only,) = found(*work, queue("dead"), **sections)
+    assert only.fix.text == "bind queue 'dead' to exchange 'dlx' for routing key 'a' and 'b' and 'c' and 2 more"
+    assert [each.item["routing_key"] for each in only.fix.changes] == ["a", "b", "c", "d", "e"]
+
+
 def test_a_retry_queue_that_publishers_declare_for_each_delay_is_no_forgotten_one() -> None:
     back = {"message_ttl": 5_000, "dead_letter_exchange": "", "dead_letter_routing_key": "orders"}
     (only,) = found(queue("orders"), queue("orders.retry", **back))
@@ -411,6 +442,26 @@ def test_a_retry_queue_that_publishers_declare_for_each_delay_is_no_forgotten_on
     assert only.fix.text.endswith("set dead-letter-exchange to '' and dead-letter-routing-key to 'orders.retry'")
     assert "DLX035" not in {each.code for each in found(queue("orders"), queue("orders.retry", expires=9_000, **back))}
     assert names(queue("orders"), queue("bills.retry", **back)) == set()
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "fix"),
+    [
+        ("direct", "again", "'' and dead-letter-routing-key to 'orders.retry'"),
+        ("topic", "again.#", "'' and dead-letter-routing-key to 'orders.retry'"),
+        ("topic", "#", "'wait', which leads to 'orders.retry'"),
+        ("fanout", "again", "'wait', which leads to 'orders.retry'"),
+    ],
+)
+def test_an_exchange_that_leads_to_the_retry_queue_is_named_where_it_takes_all_keys(
+    kind: str, key: str, fix: str
+) -> None:
+    back = {"message_ttl": 5_000, "dead_letter_exchange": "", "dead_letter_routing_key": "orders"}
+    sections = {
+        "exchanges": [exchange("wait", kind)], "bindings": [{**bound("wait", "orders.retry"), "routing_key": key}]
+    }  # fmt: skip
+    (only,) = found(queue("orders"), queue("orders.retry", **back), **sections)
+    assert only.fix.text.endswith(f"set dead-letter-exchange to {fix}")
 
 
 def test_a_policy_that_another_one_beats_everywhere_is_told_and_one_for_later_queues_is_a_note() -> None:

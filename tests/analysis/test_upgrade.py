@@ -211,6 +211,27 @@ def test_with_a_dead_letter_exchange_the_default_limit_is_a_warning() -> None:
     assert (found.severity, "dead-letters it to the default exchange" in found.message) == ("warning", True)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "fate"),
+    [({}, "lost"), ({"dead_letter_strategy": "at-least-once", "overflow": "reject-publish"}, "held")],
+)
+def test_what_dies_by_the_default_limit_in_a_retry_loop_is_lost_or_held(strategy: dict[str, str], fate: str) -> None:
+    goes_on = {"dead_letter_exchange": "", **strategy}
+    document = topology(
+        queue("orders", "quorum", dead_letter_routing_key="wait", **goes_on),
+        queue("wait", "quorum", message_ttl=1_000, dead_letter_routing_key="orders", **goes_on),
+    )
+    found = changes(document, "3.13", "4.0")["quorum_default_delivery_limit", "orders"]
+    assert found.severity == "error"
+    assert f"Then it is {fate} in 'wait': " in found.message
+    assert changes(document, "3.13", "4.0")["quorum_default_delivery_limit", "wait"].severity == "warning"
+    for trial, left in zip(both(document, "3.13", "4.0"), (1, 0), strict=True):
+        trial.publish("", "orders")
+        trial.requeue("orders", times=21)
+        trial.wait(ms=1_000)
+        assert ready(trial, "orders") == left
+
+
 def test_the_fix_names_the_policy_that_a_queue_has() -> None:
     document = topology(queue("orders", "quorum"), policies=[policy("sizes", "^orders$", max_length=9)])
     found = changes(document, "3.13", "4.0")["quorum_default_delivery_limit", "orders"]

@@ -91,6 +91,7 @@ def test_mermaid_is_a_sequence_diagram(ladder: str, capsys: pytest.CaptureFixtur
         (["--publish", "amq.rabbitmq.trace", "k"], "is internal: clients cannot publish to it"),
         (["--publish", "shop", "k", "--outcome", "order=ack"], "no queue 'order'; did you mean 'orders'?"),
         (["--publish", "shop", "k", "--outcome", "orders=akc"], "no outcome 'akc'; did you mean 'ack'?"),
+        (["--publish", "shop", "k", "--outcome", "orders=held"], "no outcome 'held'; there are ack, reject, requeue, "),
         (["--publish", "shop", "k", "--outcome", "orders=ack*x"], "expected a number of times from 1 to 1,000"),
         (["--publish", "shop", "k", "--outcome", "orders"], "expected QUEUE=OUTCOME"),
         (["--publish", "shop", "k", "--header", "region"], "expected NAME=VALUE"),

@@ -20,7 +20,16 @@ DEFINITIONS = {
     "vhosts": [{"name": "/"}],
     "queues": [
         {"name": "orders", "vhost": "/", "arguments": {"x-queue-type": "quorum"}},
-        {"name": "safe", "vhost": "/", "arguments": {"x-queue-type": "quorum", "x-dead-letter-exchange": ""}},
+        {
+            "name": "safe",
+            "vhost": "/",
+            "arguments": {
+                "x-queue-type": "quorum",
+                "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": "parking",
+            },
+        },
+        {"name": "parking", "vhost": "/"},
     ],
 }
 

@@ -161,6 +161,27 @@ def test_a_promise_that_consumers_broke_is_a_finding(tmp_path: Path, capsys: Cap
     assert not found["recording"]["facts"]
 
 
+def test_a_publish_to_a_bound_queue_by_its_name_was_seen(tmp_path: Path, capsys: Capture) -> None:
+    topology: dict[str, Any] = {
+        "exchanges": (exchange("events", "topic"), exchange("dead", "topic")),
+        "queues": (queue("mail", dead_letter_exchange="dead"), queue("failed")),
+        "bindings": (binding("events", "mail", "user.new"), binding("dead", "failed", "user.#")),
+        "consumed": [RecordedQueue(vhost="/", queue="mail", entered=5, consumers=1, deliveries=5, rejected=2)],
+    }
+    usual = RecordedPublishes(vhost="/", exchange="events", routing_key="user.new", times=3)
+    again = RecordedPublishes(vhost="/", exchange="", routing_key="mail", times=2)
+    folder = write(tmp_path / "usual", **topology, published=[usual])
+    assert [code for code, *_ in findings(capsys, folder)] == ["DLX036"]
+    folder = write(tmp_path / "again", **topology, published=[usual, again])
+    assert findings(capsys, folder) == [("DLX003", "mail", "follows")]
+    gone = [RecordedLoss(
+        vhost="/", event="unroutable", queue="mail", reason="rejected", exchange="", routing_key="mail", times=2
+    )]  # fmt: skip
+    folder = write(tmp_path / "gone", **topology, published=[usual, again], lost=gone)
+    assert findings(capsys, folder) == [("DLX003", "mail", "seen")]
+    assert not facts(capsys, folder)
+
+
 def test_a_loss_that_no_finding_is_about_is_told_as_seen(tmp_path: Path, capsys: Capture) -> None:
     lost = [RecordedLoss(
         vhost="/", event="purged", queue="plain", reason=None, exchange="", routing_key="plain", times=1,

@@ -147,6 +147,17 @@ def test_discards_publishes_to_bound_queues_by_their_names(capsys: pytest.Captur
     assert not any("by queue name" in each for each in stated["assumed"])
 
 
+@pytest.mark.parametrize(("asked", "fate"), [((), "lost or held"), (("--property", "arrives"), "held")])
+def test_what_only_publishes_by_queue_name_hold_is_an_assumption(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, asked: tuple[str, ...], fate: str
+) -> None:
+    path = tmp_path / "definitions.json"
+    holding = topology([queue("main", **HOLDS, dead_letter_exchange="rejected"), queue("dead")])
+    path.write_text(json.dumps({**BY_NAME, "queues": holding["queues"]}))
+    said = f"nobody publishes by queue name to 'main': more dead letters would be {fate} (--discards tries it)"
+    assert said in fuzz(capsys, str(path), *asked)["assumed"]
+
+
 def test_a_work_queue_that_dead_letters_come_back_to_is_no_parking_queue(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

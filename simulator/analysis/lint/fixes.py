@@ -191,7 +191,8 @@ def route_dead_letters(subject: Subject, queue: QueueAt, keys: list[str]) -> Fix
     target = "a queue" if taking is None else f"queue '{taking}'"
 
     def bound(*keys: str, also: str = "") -> Fix:
-        named = " and ".join(map(shown, keys))
+        more = f" and {len(keys) - _BOUND_MAX:,} more" * (len(keys) > _BOUND_MAX)
+        named = " and ".join(map(shown, keys[:_BOUND_MAX])) + more
         changes = () if taking is None else tuple(bind(vhost, dlx, taking, key) for key in keys)
         return Fix(True, f"bind {target} to exchange '{dlx}' for routing key {named}{also}", changes)
 

@@ -68,12 +68,14 @@ def lint(
     release: Release,
     clients: Clients = NOTHING_STATED,
     broken: Collection[tuple[str, str, str]] = (),
+    named: Collection[QueueAt] = (),
 ) -> LintReport:
     """Return what the rules find. Raises ``DefinitionsError`` where the broker refuses the whole document.
 
-    ``broken``: virtual hosts, queues and reasons of deaths that consumers are known to bring about.
+    ``broken``: virtual hosts, queues and reasons of deaths that consumers are known to bring about. ``named``: queues
+    to which clients are known to publish by their names.
     """
-    subject = Subject(Snapshot(definitions, release), clients=clients, broken=broken)
+    subject = Subject(Snapshot(definitions, release), clients=clients, broken=broken, named=named)
     return LintReport(
         release.name,
         tuple(_findings(subject)),

@@ -43,7 +43,7 @@ class Subject:
         snapshot: the definitions.
         losses: what is lost in them, with these ``clients``; with ``about``, only in or on the way to these queues.
             What consumers promise not to do counts as a loss where they are known to do it: ``broken`` has the virtual
-            hosts, the queues and the reasons of deaths.
+            hosts, the queues and the reasons of deaths. ``named``: queues to which they are known to publish by name.
     """
 
     def __init__(
@@ -52,9 +52,10 @@ class Subject:
         about: Collection[QueueAt] | None = None,
         clients: Clients = NOTHING_STATED,
         broken: Collection[tuple[str, str, str]] = (),
+        named: Collection[QueueAt] = (),
     ) -> None:
         self.snapshot = snapshot
-        losses: Losses = find_losses(snapshot, about, clients)
+        losses: Losses = find_losses(snapshot, about, clients, named)
         done = [loss for loss in losses.promised if (loss.vhost, loss.queue, loss.reason) in broken]
         kept = tuple(loss for loss in losses.promised if loss not in done)
         self.losses = msgspec.structs.replace(losses, lost=(*losses.lost, *done), promised=kept)

@@ -207,6 +207,12 @@ class Upgrade:
         return {vhost: Walk(flow, vhost, publishes) for vhost, flow in self.before_flows.items()}
 
     @cached_property
+    def later_walks(self) -> dict[str, Walk]:
+        """All that can become of messages after the upgrade, by virtual host."""
+        publishes, _ = self.entries
+        return {vhost: Walk(flow, vhost, publishes) for vhost, flow in self.after_flows.items()}
+
+    @cached_property
     def takes_dead_letters(self) -> dict[str, dict[str, set[str]]]:
         """By virtual host the queues that dead letters enter, each with the queues that they come from."""
         found: dict[str, dict[str, set[str]]] = {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dlx.deaths import DELIVERY_LIMIT as OVER_LIMIT
+from dlx.deaths import EXPIRED
 from dlx.releases import Release, Row
 from dlx.settings import (
     AT_LEAST_ONCE,
@@ -21,10 +23,12 @@ from dlx.settings import (
 )
 from dlx.topology import QUORUM, Policy
 from simulator.analysis.findings import Fix, Severity
+from simulator.analysis.losses import HELD, losses_at
 from simulator.analysis.upgrade.questions import (
     NOTHING_TO_DO,
     Kind,
     MessagesConcerned,
+    QueueAt,
     SettingChange,
     Upgrade,
     UpgradeChange,
@@ -59,15 +63,32 @@ def _limit_change(upgrade: Upgrade, each: SettingChange) -> UpgradeChange:
     now = _limit(f"'{queue}'", each.now, upgrade.before, _end_of_limit(each.before))
     then = _limit("it", each.then, upgrade.after, end)
     severity: Severity = "note"
+    lost = ""
     if each.then is not None and (each.now is None or each.then < each.now):
-        severity = "warning" if each.after.dead_letters else "error"
+        lost = _lost_after_limit(upgrade, each.queue)
+        severity = "warning" if each.after.dead_letters and not lost else "error"
     return UpgradeChange(
         severity=severity,
         about=each.queue.about,
-        message=f"Under {before} {now}; under {after} {then}.",
+        message=f"Under {before} {now}; under {after} {then}.{lost}",
         fix=NOTHING_TO_DO if severity == "note" and not each.before.dead_letters else _limit_fix(upgrade, each),
         traffic=MessagesConcerned("return", each.queue.vhost, (queue,)),
     )
+
+
+def _lost_after_limit(upgrade: Upgrade, queue: QueueAt) -> str:
+    """Say where messages that exceed the delivery limit of a queue close a cycle after the upgrade; empty if none do.
+
+    Besides that death, they only expire: nothing more is needed of consumers.
+    """
+    walk = upgrade.later_walks[queue.vhost]
+    for loss in (loss for place in walk.places for loss in losses_at(place, walk, parked=False)):
+        deaths = {*((hop.queue, hop.reason) for hop in loss.path), (loss.queue, loss.reason)}
+        others = {reason for _, reason in deaths - {(queue.name, OVER_LIMIT)}}
+        closes = loss.whole and loss.target is not None and loss.fate in ("cycle", HELD)
+        if closes and (queue.name, OVER_LIMIT) in deaths and others <= {EXPIRED}:
+            return f" Then it is {'held' if loss.fate == HELD else 'lost'} in '{loss.queue}': {loss.rule}."
+    return ""
 
 
 def _limit(queue: str, limit: int | None, release: Release, end: str) -> str:

@@ -195,8 +195,11 @@ class Finder:
         untried = [] if self.tried_by_name else self._by_name()
         walks = [Walk(flow, vhost, untried, self.clients) for vhost, flow in self.flows.items()]
         known = _losses_on(self.walks.values())
-        new = (loss for key, loss in _losses_on(walks).items() if key not in known)
-        counted = [loss.publish for loss in new if loss.whole and not loss.by_consumers and loss.fate != HELD]
+        new = [loss for key, loss in _losses_on(walks).items() if key not in known]
+        broken = {each.name for each in self.properties}
+        held = [loss.publish for loss in new if loss.fate == HELD and Arrives.name in broken]
+        lost = [loss.publish for loss in new if loss.fate != HELD and loss.whole and not loss.by_consumers]
+        counted = [*held, *(lost if Lossless.name in broken else [])]
         return [each for each in untried if each in counted]
 
     @property
@@ -533,22 +536,24 @@ def hidden(setting: Setting) -> str:
     return "it hides " + ", ".join(f"{value} by {origin}" for value, origin in setting.hidden)
 
 
+_BECOMES = {Lossless.name: "lost", Arrives.name: "held"}
+
+
 def assumptions(search: Finder) -> Iterator[str]:
     """Yield what is stated of clients, in sentences, and what ``lossless`` takes for granted besides.
 
-    That is: consumers discard nothing where it would be gone.
+    That is: consumers discard nothing where it would be gone. Of ``arrives``, what publishes by queue name add.
     """
     yield from map(search.clients.said, search.clients.lines)
-    if search.property.name != "lossless":
-        return
     named = [f"'{each.routing_key}'" for each in search.lossy_by_name]
     if named:
         more = f" and {len(named) - NAMED_MAX:,} more queues" if len(named) > NAMED_MAX else ""
+        fates = " or ".join(_BECOMES[each.name] for each in search.properties if each.name in _BECOMES)
         yield (
-            f"nobody publishes by queue name to {', '.join(named[:NAMED_MAX])}{more}: more dead letters would be lost "
-            "(--discards tries it)"
+            f"nobody publishes by queue name to {', '.join(named[:NAMED_MAX])}{more}: more dead letters would be "
+            f"{fates} (--discards tries it)"
         )
-    if search.discards:
+    if search.discards or search.property.name != Lossless.name:
         return
     for vhost, flow in search.flows.items():
         queues, _ = reached(flow, [each for each in search.publishes if each.vhost == vhost])

@@ -7,7 +7,7 @@ from itertools import chain
 
 from dlx.deaths import EXPIRED, REJECTED
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, MAX_LENGTH, MAX_LENGTH_BYTES, Settings
-from dlx.topology import QUORUM
+from dlx.topology import QUORUM, Exchange
 from simulator.analysis.findings import Fix
 from simulator.analysis.lint.rule import (
     Found,
@@ -157,12 +157,25 @@ def _is_retried_by(subject: Subject, queue: QueueAt, waiting: QueueAt) -> bool:
 
 
 def _dead_letter_to_queue(subject: Subject, queue: QueueAt, target: str) -> Fix:
-    """Return the fix that lets dead letters of a queue go to another one, by the exchange that it is bound to."""
-    bindings = chain(*subject.snapshot.topologies[queue[0]].bindings.values())
-    exchanges = (each.source for each in bindings if (each.destination, each.destination_type) == (target, "queue"))
-    exchange = next(filter(None, exchanges), "")
+    """Return the fix that lets dead letters of a queue go to another one, by an exchange from which it takes all keys.
+
+    Where there is none, it is the default exchange.
+    """
+    topology = subject.snapshot.topologies[queue[0]]
+    bindings = (each for each in chain(*topology.bindings.values()) if each.destination == target)
+    taking_all = (
+        each.source
+        for each in bindings
+        if each.destination_type == "queue" and _takes_all(topology.exchanges.get(each.source), each.routing_key)
+    )
+    exchange = next(taking_all, "")
     how = f"'{exchange}', which leads to '{target}'" if exchange else f"'' and {DEAD_LETTER_ROUTING_KEY} to '{target}'"
     return Fix(True, f"{by_its_policy(subject, queue)}: set {DEAD_LETTER_EXCHANGE} to {how}")
+
+
+def _takes_all(exchange: Exchange | None, pattern: str) -> bool:
+    """Tell whether a binding with this pattern takes every routing key."""
+    return exchange is not None and (exchange.type == "fanout" or (exchange.type, pattern) == ("topic", "#"))
 
 
 def _is_for_retries(subject: Subject, queue: QueueAt) -> bool:

@@ -434,9 +434,10 @@ def header_not_compared(subject: Subject) -> Iterator[Found]:
         if exchange is None or exchange.type != "headers":
             continue
         arguments = item.get("arguments") or {}
-        why = not_compared(arguments, release)
+        kind = str(arguments.get("x-match", "all"))
+        refused = kind.endswith("-with-x") and not release.headers_match_with_x  # DLX025 tells it
+        why = None if refused else not_compared(arguments, release)
         if why:
-            kind = str(arguments.get("x-match", "all"))
             nothing = why.startswith("compares nothing")
             takes = f", so it takes {'no' if kind.startswith('any') else 'every'} message" if nothing else ""
             of = f"the binding of exchange '{exchange.name}' to '{item['destination']}'"
