@@ -21,7 +21,17 @@ from dlx.settings import AT_LEAST_ONCE, Setting
 from simulator.analysis.clients import FAILURES, NOTHING_STATED, Clients, Failure
 from simulator.analysis.entries import Entries, by_name
 from simulator.analysis.limit_scaling import scaled, unscaled
-from simulator.analysis.losses import HELD, REFUSED, REMOVED, Loss, cause, losses_at, parking_in, published
+from simulator.analysis.losses import (
+    HELD,
+    REFUSED,
+    REMOVED,
+    Loss,
+    cause,
+    losses_at,
+    parking_in,
+    published,
+    room_assumed,
+)
 from simulator.analysis.next_steps import unused_ms
 from simulator.analysis.slices import flows_of, message_of, reached, sliced
 from simulator.analysis.walk import Walk
@@ -553,6 +563,9 @@ def assumptions(search: Finder) -> Iterator[str]:
             f"nobody publishes by queue name to {', '.join(named[:NAMED_MAX])}{more}: more dead letters would be "
             f"{fates} (--discards tries it)"
         )
+    if any(each.name == Arrives.name for each in search.properties):
+        for flow in search.flows.values():
+            yield from room_assumed(flow)
     if search.discards or search.property.name != Lossless.name:
         return
     for vhost, flow in search.flows.items():
