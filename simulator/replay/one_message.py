@@ -204,7 +204,7 @@ class _SeenRows:
         if fate not in (Outcome.ACKNOWLEDGED, Outcome.LOST, Event.HELD):
             yield f"what happened to it in {where} after the last row"
         for end in last["dead_ends"] or ():
-            after = "" if end["after_ms"] is None else f", {span(end['after_ms'] * 1_000)} later"
+            after = f", {span(end['after_ms'] * 1_000)} later" if end["after_ms"] else ""
             over = is_over(end, last, until_us)
             ends = "is held" if end["fate"] != Fate.LOST else "was lost" if over else "is lost"
             doubt = "" if over else " if it died there"
