@@ -86,6 +86,8 @@ def generate(
         raise Unavailable(f"{error}: --processes 1") from error
     except (CaptureError, DefinitionsError, NothingHappensError) as error:
         raise DataError(str(error)) from error
+    except OSError as error:
+        raise DataError(f"{out}: cannot be written: {error.strerror or error}") from error
 
 
 def _write(wish: Wish, out: Path, processes: int | None, master: str | None) -> None:

@@ -172,6 +172,11 @@ def main(args: Sequence[str] | None = None) -> int:
         # The reader (say `head`) has gone; keep Python from complaining about it once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_PIPE
+    except SystemExit as end:
+        # Rich ends a broken pipe with 1, too.
+        if isinstance(end.__context__, BrokenPipeError):
+            return EXIT_PIPE
+        raise
     except Exception as error:
         if os.environ.get("DLX_DEBUG"):
             raise

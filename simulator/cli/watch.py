@@ -221,10 +221,11 @@ class _Face:
         for each in self.status.stuck:
             why = f", held: {each.why}" if each.why else ""
             click.echo(f"{each.count:>8,}  stuck in {each.queue} (virtual host {each.vhost}){why}")
+        several = len({path.vhost for path in self.status.paths}) > 1
         for path in self.status.paths[:PATHS_SHOWN]:
-            click.echo(
-                f"{path.count:>8,}  {path.queue} {path.reason} -> {path.exchange or '(default)'} -> {path.to_queue}"
-            )
+            where = f" (virtual host {path.vhost})" if several else ""
+            way = f"{path.queue} {path.reason} -> {path.exchange or '(default)'} -> {path.to_queue}"
+            click.echo(f"{path.count:>8,}  {way}{where}")
         if len(self.status.paths) > PATHS_SHOWN:
             click.echo(f"          and {len(self.status.paths) - PATHS_SHOWN} more ways")
 

@@ -23,7 +23,7 @@ from simulator.definitions import Definitions
 from simulator.events import Event, Happened, Outcome
 from simulator.replay.engines.local import replay_files, replayed_message
 from simulator.replay.results.held_up import HoldingQueue, hold_up_text, holding_queues, is_over, with_true_ends
-from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
+from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, is_gapless
 from simulator.replay.rows.schema import OUTPUT
 from simulator.replay.rows.tables import Database, LocalTable, rows, text
 from simulator.replay.rows.topologies import topologies
@@ -115,17 +115,17 @@ def seen_life(
     """
     names = _identities(captured, message)
     replayed = replayed_message(captured, names[0], definitions, rules, assumptions)
-    until_us = _until_us(captured, assumptions)
     holding: tuple[HoldingQueue, ...] = ()
-    if any(end["fate"] != Fate.LOST for row in replayed for end in row["dead_ends"] or ()):
+    if any(row["dead_ends"] for row in replayed):
         with tempfile.TemporaryDirectory() as work, Database(Path(work)) as database:
             verdicts = Path(work) / "verdicts.parquet"
             whole = replay_files(captured, definitions, rules, assumptions, verdicts=verdicts)
-            holding = holding_queues(whole, until_us)
+            assumptions = msgspec.structs.replace(assumptions, gapless=is_gapless(whole, captured))
+            holding = holding_queues(whole, _until_us(captured, assumptions))
             own = database.arrow("own", pa.Table.from_pylist(replayed, OUTPUT))
             replayed = with_true_ends(own, holding).to_list()
     seen = _SeenRows(definitions, release(rules), _with_verdicts(captured, names[0], replayed), holding)
-    return seen.life(names[0], until_us)
+    return seen.life(names[0], _until_us(captured, assumptions))
 
 
 def _identities(captured: LocalTable, message: str) -> list[str]:
@@ -204,7 +204,7 @@ class _SeenRows:
         if fate not in (Outcome.ACKNOWLEDGED, Outcome.LOST, Event.HELD):
             yield f"what happened to it in {where} after the last row"
         for end in last["dead_ends"] or ():
-            after = "" if end["after_ms"] is None else f", {span(end['after_ms'] * 1_000)} later"
+            after = f", {span(end['after_ms'] * 1_000)} later" if end["after_ms"] else ""
             over = is_over(end, last, until_us)
             ends = "is held" if end["fate"] != Fate.LOST else "was lost" if over else "is lost"
             doubt = "" if over else " if it died there"

@@ -39,7 +39,7 @@ from simulator.replay.results.summary import (
     unchecked_findings,
 )
 from simulator.replay.results.untested import untested_settings
-from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NO_LOST_ROWS, Assumptions, lost_rows
+from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NO_LOST_ROWS, Assumptions, is_gapless, lost_rows
 from simulator.replay.rows.damage import Place, overview, without
 from simulator.replay.rows.periods import Period, in_force, named_after_all, periods_of, wrong_in
 from simulator.replay.rows.tables import Table, check_no_copies, rows, select, text
@@ -272,6 +272,7 @@ def run_replay(
         assumptions = msgspec.structs.replace(assumptions, lateness=late, lost_rows=lost)
         parts, replayed = _replayed(engine, captured, periods, rules, assumptions, folder, done)
     progress("adding up", prepared.rows, None)
+    assumptions = msgspec.structs.replace(assumptions, gapless=is_gapless(replayed, captured))
     hosts, judge = topologies(definitions), release(rules)
     books = None
     if counters is not None:

@@ -6,12 +6,14 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
 
 from simulator.cli import main as dlx_main
 
+ROOT = Path(__file__).parents[2]
 Install = Callable[[BaseException], None]
 
 
@@ -101,3 +103,16 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     script = f"set -o pipefail; (sleep 0.1; exec {sys.executable} -m simulator.cli.main --help) | true"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_table_whose_reader_has_gone_is_no_finding() -> None:
+    """``dlx replay ... | head``: what rich prints ends as what click prints does."""
+    code = "import sys; from simulator.cli.main import main; sys.exit(main(['settings', *sys.argv[1:]]))"
+    command = [sys.executable, "-c", code, str(ROOT / "examples" / "captured-4.3" / "definitions.json")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert "Traceback" not in said
+    assert process.returncode == dlx_main.EXIT_PIPE

@@ -167,3 +167,29 @@ def test_bad_input_is_told(
     assert told in capsys.readouterr().err
     assert main(["watch", os.fspath(log), "--definitions", "missing.json"]) == 65
     assert "missing.json" in capsys.readouterr().err
+
+
+def test_a_state_that_cannot_be_written_is_named(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    state = tmp_path / "file" / "state"
+    assert main(["watch", str(log), "--definitions", DEFINITIONS, "--once", "--state", str(state)]) == 65
+    assert f"{state}: cannot be written: Not a directory" in capsys.readouterr().err
+
+
+def test_ways_of_several_virtual_hosts_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    definitions = Path(DEFINITIONS).read_bytes()
+    document = json.loads(definitions)
+    for kind in ("vhosts", "original_vhost_name"):
+        document.pop(kind, None)
+    for kind in ("queues", "exchanges", "bindings", "policies"):
+        document[kind] = [{k: v for k, v in each.items() if k != "vhost"} for each in document[kind]]
+    (tmp_path / "definitions.json").write_text(json.dumps(document), encoding="utf-8")
+    with gzip.open(CAPTURED[NAME] / "trace.log.gz", "rt", encoding="utf-8") as lines:
+        records = [json.loads(line) for line in lines]
+    with (tmp_path / "trace.log").open("w", encoding="utf-8") as file:
+        for vhost in ("a", "b"):
+            file.writelines(json.dumps({**each, "vhost": vhost}) + "\n" for each in records)
+    main(["watch", str(tmp_path / "trace.log"), "--definitions", str(tmp_path / "definitions.json"), "--once"])
+    ways = [line for line in capsys.readouterr().out.splitlines() if " -> " in line]
+    assert len(ways) == len(set(ways)) > 1
+    assert ways[0].endswith((" (virtual host a)", " (virtual host b)"))

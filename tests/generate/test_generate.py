@@ -124,6 +124,14 @@ def test_a_folder_with_files_is_left_alone(capsys: pytest.CaptureFixture[str], t
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
+def test_a_folder_that_cannot_be_made_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / "log"
+    code, _, said = run(capsys, "--definitions", EXPORT, "--events", 10, "--out", out)
+    assert code == 65
+    assert f"{out}: cannot be written: File exists" in said
+
+
 def test_definitions_through_which_nothing_goes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "empty.json").write_text('{"vhosts": [{"name": "/"}]}')
     code, _, said = run(capsys, "--definitions", tmp_path / "empty.json", "--out", tmp_path / "out")

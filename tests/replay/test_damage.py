@@ -19,7 +19,7 @@ from simulator.replay.engines.local import local_engine
 from simulator.replay.results.headline import headline
 from simulator.replay.results.summary import Summary
 from simulator.replay.run import prepare, run_replay
-from tests.replay.logs import example_definitions, example_records, write_log
+from tests.replay.logs import Log, definitions_of, example_definitions, example_records, write_log
 
 TESTS = Path(__file__).parents[1]
 CAPTURES = {
@@ -74,7 +74,13 @@ def interleaved(records, chance):
     return [each for pair in zip(records[:half], records[half:], strict=False) for each in pair] + records[2 * half :]
 
 
-@pytest.mark.parametrize("damage", [lacking, at_once_again, sent_again, shuffled, without_a_file, interleaved])
+def whole_again(records, chance):
+    return [*records, *records]
+
+
+@pytest.mark.parametrize(
+    "damage", [lacking, whole_again, at_once_again, sent_again, shuffled, without_a_file, interleaved]
+)
 @pytest.mark.parametrize("release", list(CAPTURES))
 def test_damage_is_not_blamed_on_the_broker(release, damage, tmp_path):
     definitions = read_definitions(CAPTURES[release] / "definitions.json")
@@ -84,6 +90,8 @@ def test_damage_is_not_blamed_on_the_broker(release, damage, tmp_path):
     assert found.explained
     if damage is sent_again:
         assert found.twice == len(records) // 100 + 1
+    if damage is whole_again:
+        assert found.twice == len(records)
     if damage in (sent_again, interleaved):
         assert found.behind_us > 100_000
         assert any(each.startswith("Rows of the log are out of order, by up to") for each in told(found))
@@ -115,6 +123,20 @@ def test_redeliveries_within_a_millisecond_do_not_stand_twice(tmp_path):
     """The examples have equal rows side by side, of classic queues."""
     log = write_log(tmp_path / "trace.log", example_records("4.3"))
     assert summary_of(log, example_definitions("4.3"), "4.3", tmp_path).twice == 0
+
+
+@pytest.mark.parametrize(("flag", "twice"), [(False, 1), (True, 0)])
+def test_what_is_no_redelivery_stands_twice_side_by_side(flag, twice, tmp_path):
+    definitions = definitions_of({"work": {}})
+    log = Log().publish("", "work").deliver("work", "", ["work"]).deliver("work", "", ["work"])
+    log.records[2]["timestamp"] = log.records[1]["timestamp"]
+    trace = write_log(tmp_path / "trace.log", log.records)
+    rows = [Observation(**row) for batch in open_log(trace) for row in batch.to_pylist()]
+    rows[1:] = [msgspec.structs.replace(row, redelivered=flag) for row in rows[1:]]
+    with write_capture(tmp_path / "log.parquet") as writer:
+        for batch in to_batches(rows):
+            writer.write(batch)
+    assert summary_of(tmp_path / "log.parquet", definitions, "4.3", tmp_path).twice == twice
 
 
 def test_an_acknowledgement_without_a_delivery_is_told(tmp_path):

@@ -208,3 +208,49 @@ def test_spark_says_the_same(mixed: tuple[str, str], tmp_path: Path, capfd: Any)
         told[engine] = json.loads(capfd.readouterr().out)
     assert told["local"]["held"] == 34
     assert told["local"] == told["spark"]
+
+
+def test_one_held_message_is_told_in_the_singular(tmp_path: Path, capsys: Any) -> None:
+    trace, given = written(tmp_path, publishes("gone"), levels())
+    main(["replay", str(trace), "--definitions", str(given)])
+    told = "1 message is held in the queue where it died: no queue took its dead letter.\n"
+    assert capsys.readouterr().out.startswith(told)
+
+
+@pytest.mark.parametrize("strategy", ["at-least-once", "at-most-once"])
+@pytest.mark.parametrize("proof", ["delivery", "publishes"])
+def test_a_log_that_lacks_rows_proves_neither_that_messages_are_held_nor_lost(
+    strategy: str, proof: str, tmp_path: Path, capsys: Any
+) -> None:
+    """``other`` delivered a message that it rejects, or three that were published, and the log lacks those rows."""
+    definitions = definitions_of(
+        {
+            "level": {**AT_LEAST_ONCE, "x-dead-letter-strategy": strategy, "x-dead-letter-exchange": "deliver"},
+            "other": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "endpoint"},
+            "endpoint": {},
+        },
+        {"in": "topic", "deliver": "topic"},
+        [("in", "level", "#")],
+    )
+    log = publishes("gone")
+    whole, given = written(tmp_path, log, definitions)
+    end = "held" if strategy == "at-least-once" else "lost"
+    assert main(["replay", str(whole), "--definitions", str(given), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told[end], told[f"may_be_{end}"]) == (1, 0)
+    if proof == "delivery":
+        headers = died(death("other", "rejected", keys=["other"]))
+        log.deliver("endpoint", "", ["endpoint"], message_id="other 1", headers=headers)
+    else:
+        for number in range(20, 23):
+            log.deliver("other", "", ["other"], message_id=f"other {number}")
+    trace, _ = written(tmp_path, log, definitions)
+    assert main(["replay", str(trace), "--definitions", str(given), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told[end], told[f"may_be_{end}"]) == (0, 1)
+    main(["explain", str(trace), "--definitions", str(given), "--message", "gone 0"])
+    assert f"it is {end} in 'level' if it died there" in capsys.readouterr().out
+    if proof == "delivery":
+        main(["watch", str(trace), "--definitions", str(given), "--once", "--json"])
+        watched = json.loads(capsys.readouterr().out.splitlines()[-1])["summary"]
+        assert watched["lost"] == watched.get("held", 0) == 0

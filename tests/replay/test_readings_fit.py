@@ -122,7 +122,7 @@ GONE = {Account("expired", "classic", "at_most_once"): 3}
 def test_the_last_reading_tells_that_the_trace_went_on(tmp_path: Path, capsys: Any) -> None:
     assert main(run(tmp_path, looping(), counted=GONE)) == 0
     out = capsys.readouterr().out
-    assert out.startswith("1 message was lost: their dead letters reached no queue.")
+    assert out.startswith("1 message was lost: its dead letter reached no queue.")
     assert "No delivery shows what happened to 2 dead letters that the broker counted" in out
 
 

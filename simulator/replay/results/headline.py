@@ -121,12 +121,14 @@ def _certain(summary: Summary, balance: Balance | None) -> list[str]:
     """Return what certainly became of messages that no delivery shows again, the worst first."""
     found = []
     if summary.lost:
-        were = "was" if summary.lost == 1 else "were"
-        found.append(f"{_number(summary.lost, 'message', 'messages')} {were} lost: their dead letters reached no queue")
+        ended = ("message was lost: its dead letter", "messages were lost: their dead letters")
+        found.append(f"{_number(summary.lost, *ended)} reached no queue")
     if summary.held:
-        where = "is held in the queue" if summary.held == 1 else "are held in the queues"
-        messages = _number(summary.held, "message", "messages")
-        found.append(f"{messages} {where} where they died: no queue took their dead letters")
+        ended = (
+            "message is held in the queue where it died: no queue took its dead letter",
+            "messages are held in the queues where they died: no queue took their dead letters",
+        )
+        found.append(_number(summary.held, *ended))
     found += hold_up_text(summary.holding)
     if balance is not None and balance.lost:
         dead = _number(balance.lost, "message", "messages")

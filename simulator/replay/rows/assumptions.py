@@ -106,6 +106,12 @@ _LACKING = """
     SELECT time_us FROM {replayed} LATERAL VIEW explode(unchecked) AS one
     WHERE one.what = 'rejection' OR (one.what = 'publish' AND first)
     ORDER BY time_us"""
+_ANY_LACKING = """
+    SELECT 1 FROM {replayed} LATERAL VIEW explode(unchecked) AS one
+    WHERE one.what IN ('rejection', 'publish') LIMIT 1"""
+_ANY_UNDELIVERED = """
+    SELECT 1 FROM {replayed} LATERAL VIEW explode(unchecked) AS one
+    WHERE one.what = 'rejection' AND NOT first LIMIT 1"""
 _BAD_DELIVERY = f"event = '{Event.DELIVERED.value}' AND verdict IN {BAD}"
 _ANY_BAD = f"SELECT 1 FROM {{replayed}} WHERE {_BAD_DELIVERY} LIMIT 1"
 _WRONG = f"SELECT count(*) AS deliveries FROM {{replayed}} WHERE {_BAD_DELIVERY} AND misfit IS NULL"
@@ -187,6 +193,20 @@ def lost_rows(replayed: Table, captured: Table, *, disordered: bool = False) -> 
     return LostRows(found_us, proofs >= max(SEVERAL, wrong["deliveries"]), disordered)
 
 
+def is_gapless(replayed: Table, captured: Table) -> bool:
+    """Return whether nothing proves that rows are missing after the first of the log.
+
+    What proves it is a rejection of a message that the log had before, without its delivery, or several first
+    deliveries without a publish, from queues that had delivered messages with one before.
+    """
+    if not rows(_ANY_LACKING, replayed=replayed):
+        return True
+    if rows(_ANY_UNDELIVERED, replayed=replayed):
+        return False
+    (unpublished,) = rows(_NO_PUBLISH, replayed=replayed, captured=captured)
+    return bool(unpublished["deliveries"] < SEVERAL)
+
+
 # What a replay assumes of a log.
 
 
@@ -203,6 +223,7 @@ class Assumptions(msgspec.Struct, frozen=True):
         until_us: until when the trace went on, where something tells that besides its last row.
         lateness: how late rows may have been written, beyond the tolerance.
         lost_rows: where the log lacks rows.
+        gapless: whether nothing proves that the log lacks rows after its first.
     """
 
     tolerance_ms: float = TOLERANCE_MS
@@ -210,6 +231,7 @@ class Assumptions(msgspec.Struct, frozen=True):
     until_us: int = 0
     lateness: Lateness = NOT_LATE
     lost_rows: LostRows = NO_LOST_ROWS
+    gapless: bool = True
 
     @property
     def tolerance_us(self) -> int:
@@ -222,8 +244,8 @@ class Assumptions(msgspec.Struct, frozen=True):
         return self.tolerance_us + self.lateness.most_us
 
     def traced_until_us(self, last_row_us: int) -> int:
-        """Return until when the log would certainly show what became of a message."""
-        return max(last_row_us, self.until_us) - self.slack_us
+        """Return until when the log would certainly show what became of a message: at no time, if it lacks rows."""
+        return max(last_row_us, self.until_us) - self.slack_us if self.gapless else 0
 
 
 DEFAULT_ASSUMPTIONS = Assumptions()

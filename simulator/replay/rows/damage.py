@@ -31,7 +31,8 @@ _SAME = ", ".join(name for name in SCHEMA.names if name != "line")
 _AGAIN = f"""
     SELECT row FROM (
         SELECT row, min(row) OVER same AS first, island, arg_min(island, row) OVER same AS first_island,
-            message_id IS NOT NULL AND (queue IS NULL OR list_contains([{{counting}}], queue)) AS certain
+            message_id IS NOT NULL
+                AND (queue IS NULL OR NOT redelivered OR list_contains([{{counting}}], queue)) AS certain
         FROM (
             SELECT *, file_row_number AS row,
                 row - row_number() OVER (PARTITION BY file, time_us ORDER BY file_row_number) AS island
@@ -65,7 +66,8 @@ def overview(capture: str, work: Path, counting: Collection[str] = ()) -> Overvi
 
     ``counting``: the queues that count returns, which are quorum queues.
     A row stands twice if an equal one is there, with rows of other moments between them. Where nothing is between them,
-    it may also be a redelivery within a millisecond, except from queues that count those, and of publishes.
+    it may also be a redelivery within a millisecond, except from queues that count those, of publishes, and if the log
+    flags it as no redelivery.
     """
     found = Overview()
     reached: dict[str, int] = {}
@@ -79,7 +81,9 @@ def overview(capture: str, work: Path, counting: Collection[str] = ()) -> Overvi
             found.until_us = max(found.until_us, int(times_us.max()))
             late_us = _behind_us(batch, reached)
             found.behind_us = max(found.behind_us, int(late_us.max(initial=0)))
-            suspects.append(times_us[(late_us > 0) | _like_the_one_before(batch)])
+            is_late = late_us > 0
+            follows = np.append(True, is_late[:-1])  # the last of those that stand twice is not late itself
+            suspects.append(times_us[is_late | follows | _like_the_one_before(batch)])
     if len(suspected := np.unique(np.concatenate(suspects))):
         found.again = _again(capture, suspected, counting, work)
     return found

@@ -110,7 +110,10 @@ class WatchState:
 
     def __init__(self, folder: Path, asked: str) -> None:
         self._made = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CaptureError(os.fspath(folder), f"cannot be written: {error.strerror or error}") from error
         self.folder = folder
         self._worthless = False
         self._database = sqlite3.connect(folder / _DATABASE, isolation_level=None, timeout=0)

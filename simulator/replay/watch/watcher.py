@@ -60,6 +60,8 @@ def totals_of(row: Mapping[str, Any]) -> Counter[str]:
         found["deliveries"] = 1
     if row["unchecked"]:
         found["unchecked"] = 1
+        if not row["first"] and any(one["what"] == "rejection" for one in row["unchecked"]):
+            found["undelivered"] = 1  # proves that rows are missing
     if row["new_deaths"]:
         found["dead_letters"] = row["new_deaths"]
     for hop in (row["hops"] or [])[-row["new_hops"] :] if row["new_hops"] else []:
@@ -480,7 +482,8 @@ class Watcher:
         totals = self._state.totals
         quiet_s = 0 if self._last_read_s is None else now_s - self._last_read_s
         stuck_us = self._until_us + round((quiet_s - self._wish.stuck_after_s) * 1e6)
-        held = self._state.held(self._until_us)
+        until_us = 0 if totals["undelivered"] else self._until_us  # what lacks rows proves no loss
+        held = self._state.held(until_us)
         return Status(
             rows=totals["rows"],
             broken=totals["broken"],
@@ -491,8 +494,8 @@ class Watcher:
             unexplained=totals["verdict unexplained"],
             unchecked=totals["unchecked"],
             dead_letters=totals["dead_letters"],
-            lost=self._state.lost(self._until_us),
-            stuck=read_queues(self._state.waiting(stuck_us, self._until_us), held),
+            lost=self._state.lost(until_us),
+            stuck=read_queues(self._state.waiting(stuck_us, until_us), held),
             held=sum(count for *_, count in held),
             paths=read_paths(totals),
             corrections=totals["corrections"],
