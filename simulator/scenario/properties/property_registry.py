@@ -236,7 +236,7 @@ class Arrives(Property):
     """
 
     name = "arrives"
-    promise = "no dead letter is held for ever"
+    promise = "every dead letter arrived, or can still arrive"
     policies_change = False
 
     def __init__(self) -> None:
