@@ -97,7 +97,7 @@ def test_times_that_are_off_by_little_propose_a_tolerance(tmp_path: Path, capsys
     log, definitions = and_one_that_is_seen_again(Log()), definitions_of({"wait": wait, "late": {}})
     assert main(run(tmp_path, log, definitions)) == 1
     out = capsys.readouterr().out
-    assert out.startswith("1 delivery of 1 is not what the rules of 4.3 predict.")
+    assert out.startswith("1 delivery of 1 differs from what RabbitMQ 4.3 does with these definitions.")
     proposed = re.search("and --tolerance-ms ([0-9]+) allows for that, or a TTL of the definitions is wrong", out)
     assert proposed is not None
     assert main(run(tmp_path, log, definitions, "--tolerance-ms", proposed[1])) == 0
