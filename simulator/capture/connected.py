@@ -52,8 +52,12 @@ def amqp_parameters(url: str) -> pika.URLParameters:
 
 
 @contextmanager
-def connected(url: str, vhost: str | None = None) -> Iterator[tuple[BlockingConnection, str]]:
+def connected(
+    url: str, vhost: str | None = None, *, blocked_s: float | None = None
+) -> Iterator[tuple[BlockingConnection, str]]:
     """Connect to a virtual host (default: the one in the URL), and yield the connection and the server's name.
+
+    ``blocked_s``: how many seconds to wait for a broker that takes no publishes, and so reads nothing that follows one.
 
     Raises:
         CaptureUnavailable: no connection, it was lost, or the broker refused something inside the block.
@@ -61,6 +65,8 @@ def connected(url: str, vhost: str | None = None) -> Iterator[tuple[BlockingConn
     parameters = amqp_parameters(url)
     if vhost is not None:
         parameters.virtual_host = vhost
+    if blocked_s is not None:
+        parameters.blocked_connection_timeout = blocked_s
     name = f"{parameters.host}:{parameters.port}/{parameters.virtual_host.removeprefix('/')}"
     try:
         with BlockingConnection(parameters) as connection:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
+from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 from pika.spec import BasicProperties
 
@@ -30,6 +31,7 @@ from simulator.redrive.prediction import Held
 _AMQP_PORT = {"amqp": 5672, "amqps": 5671}
 _ACCESS_REFUSED = 403
 _NO_NUMBER = "none"
+_CLOSE_S = 1  # how long a broker that takes no publishes may take to close a connection
 
 
 class NoSuchQueueError(Exception):
@@ -190,13 +192,22 @@ def why_no_publish(server: ServerAddress, exchange: str) -> str:
         CaptureUnavailable: the server does not answer.
     """
     assert server.amqp_url is not None
-    with connected(server.amqp_url, server.vhost) as (connection, _):
-        channel = connection.channel()
-        try:
-            channel.basic_publish(exchange, "", b"", BasicProperties(expiration=_NO_NUMBER))
-            channel.basic_qos()  # which the server answers after it has looked at the message
-        except ChannelClosedByBroker as error:
-            return error.reply_text if error.reply_code == _ACCESS_REFUSED else ""
+    refusal: str | None = None
+    try:
+        with connected(server.amqp_url, server.vhost, blocked_s=_CLOSE_S) as (connection, _):
+            refusal = _refusal(connection.channel(), exchange)
+    except CaptureUnavailable:
+        if refusal is None:
+            raise  # if it has answered, a broker that is short of memory only does not let go
+    return refusal
+
+
+def _refusal(channel: BlockingChannel, exchange: str) -> str:
+    try:
+        channel.basic_publish(exchange, "", b"", BasicProperties(expiration=_NO_NUMBER))
+        channel.basic_qos()  # which the server answers after it has looked at the message
+    except ChannelClosedByBroker as error:
+        return str(error.reply_text) if error.reply_code == _ACCESS_REFUSED else ""
     return ""
 
 
