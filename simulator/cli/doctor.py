@@ -104,7 +104,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
         return self.looked.killed_sentence if self.looked is not None and self.looked.killed else ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it as plain JSON values, but for the messages themselves."""
+        """Return all of it as plain JSON values, without the messages themselves."""
         same = ("queue", "vhost", "where", "release", "read", "did", "sources", "held", "why_next", "next_command",
                 "oldest", "lint_command", "sees_all", "unchecked", "assumed")  # fmt: skip
         structs = ("length", "consumers", "would")

@@ -56,7 +56,7 @@ USUAL_EVENTS = 100_000
     "--processes",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Work in so many processes at once, each of which takes about 250 MB. [default: as many as processors]",
+    help="How many processes work at once; each takes about 250 MB. [default: one for each processor]",
 )
 @click.option("--master", metavar="URL", help="Spark master to run on. [default: in this process and others like it]")
 def generate(

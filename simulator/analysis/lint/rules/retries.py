@@ -181,7 +181,7 @@ def _takes_all(exchange: Exchange | None, pattern: str) -> bool:
 def _is_for_retries(subject: Subject, queue: QueueAt) -> bool:
     """Tell whether a queue is named for retries and has a TTL, and no dead letters come to it.
 
-    A queue that expires is none: those who publish to it declare it, and mean what they do.
+    A queue that expires does not count: its publishers declare it, and mean what they do.
     """
     settings = subject.snapshot.flows[queue[0]].settings(queue[1])
     waits = settings.message_ttl_ms is not None and settings.dead_letters and settings.expires_ms is None
