@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
 from simulator.analysis.clients import FAILURES, Clients, Failure, Publishes
+from simulator.cli.command_parts import Function
 
 NOTHING = "nothing"
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class GivenClients(NamedTuple):

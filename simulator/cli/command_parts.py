@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Event
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from simulator.files import FileContentError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+"""A command that options are added to."""
 
 
 def example(*commands: str) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
+from simulator.cli.command_parts import Function
 from simulator.cli.options import GivenFile
 from simulator.lint_reports.project import NAME
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def config_option(help: str) -> Callable[[Function], Function]:  # as click calls it

@@ -16,7 +16,7 @@ from rich.console import Console
 from dlx.topology import STREAM
 from simulator.capture.access import usual_api, with_user_of
 from simulator.cli.command_parts import DataError, Unavailable, count_messages, example, print_json
-from simulator.cli.given_queue import Looked, exit_codes, look_into, server_given
+from simulator.cli.given_queue import Looked, exit_codes, look_into, queue_options, server_given
 from simulator.cli.given_server import given_again, server_options, url_first
 from simulator.cli.progress import progress
 from simulator.cli.redrive import say
@@ -132,12 +132,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     metavar="N",
     help="Read N messages; 0 reads none. [default: 200; where the delivery limit counts each read, 20 or none]",
 )
-@click.option("--vhost", metavar="NAME", help="Virtual host of the queue. [default: the one in the URL, or /]")
-@click.option(
-    "--management-url",
-    metavar="URL",
-    help="Management API; if it names no user, with the user of URL. [default: port 15672 of the host in URL]",
-)
+@queue_options("URL")
 @server_options
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def doctor(

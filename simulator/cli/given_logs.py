@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from dlx.releases import release, stand_in_remark
-from simulator.cli.command_parts import DataError
+from simulator.cli.command_parts import DataError, Function
 from simulator.cli.options import DEFINITIONS, chosen_release
 from simulator.files import is_url
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from simulator.definitions import Definitions
     from simulator.replay.run import Prepared
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 _DEFINITIONS_BYTES_MAX = 50_000_000
 """Larger files are logs, and are not read to see whether they are something else."""
 OF_THE_LOG = "Definitions exported from the broker while its topology was the one in the log."

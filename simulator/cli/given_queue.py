@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +13,7 @@ import msgspec
 from dlx.nearest_names import suggestion
 from simulator.capture import CaptureError, CaptureUnavailable
 from simulator.capture.access import hidden
-from simulator.cli.command_parts import DataError, Unavailable
+from simulator.cli.command_parts import DataError, Function, Unavailable
 from simulator.cli.given_server import given_url
 from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
@@ -27,6 +27,26 @@ if TYPE_CHECKING:
 _HELD = "messages that consumers hold, and messages that came after the reading began"
 _AGAIN = "deaths before a client published a message again without its headers"
 _LATER = "what happened to the messages after their last delivery in the file"
+
+
+def queue_options(url: str) -> Callable[[Function], Function]:
+    """Return a decorator that gives a command the options beside its argument ``url``, a running server's."""
+    server = (
+        click.option("--vhost", metavar="NAME", help="Virtual host of the queue. [default: the one in the URL, or /]"),
+        click.option(
+            "--management-url",
+            metavar="URL",
+            help=f"Management API; if it names no user, with the user of {url}."
+            f" [default: port 15672 of the host in {url}]",
+        ),
+    )
+
+    def decorate(command: Function) -> Function:
+        for option in reversed(server):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):

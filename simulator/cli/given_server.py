@@ -11,17 +11,17 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
 
+from simulator.cli.command_parts import Function
 from simulator.files import is_url
 
 if TYPE_CHECKING:  # imported where they are needed: few commands are given a server
     from simulator.capture.access import TLS, Access
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 DEFAULT_URL = "DLX_URL"
 _META = __name__

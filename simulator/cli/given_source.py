@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import click
 import msgspec
 
-from simulator.cli.command_parts import DataError, Unavailable
+from simulator.cli.command_parts import DataError, Function, Unavailable
 from simulator.cli.given_server import DEFAULT_URL, given_url, server_options
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.definitions.overlay import laid_over
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from simulator.capture.server_definitions import ServerDefinitions
     from simulator.record.recording import Recording
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 _EXPECTED = "expected the management URL of a server: http://USER@HOST:15672/"
 _SERVER_FAILED = 500

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from dlx.nearest_names import suggestion
 from simulator.cli.command_parts import DataError, count_messages, example, print_json
-from simulator.cli.given_queue import messages_in_file, messages_on_server, written_to
+from simulator.cli.given_queue import messages_in_file, messages_on_server, queue_options, written_to
 from simulator.cli.given_server import server_options, url_first
 from simulator.extras import check_installed
 
@@ -42,12 +42,7 @@ _PLACE = re.compile(r"#([1-9]\d*)")
 )
 @click.argument("given_source", metavar="SOURCE")
 @click.argument("given_queue", metavar="QUEUE", required=False)
-@click.option("--vhost", metavar="NAME", help="Virtual host of the queue. [default: the one in the URL, or /]")
-@click.option(
-    "--management-url",
-    metavar="URL",
-    help="Management API; if it names no user, with the user of SOURCE. [default: port 15672 of the host in SOURCE]",
-)
+@queue_options("SOURCE")
 @click.option(
     "--peek",
     "way",

@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, TypeVar
+from typing import Any, NamedTuple, TextIO
 
 import click
 
 from dlx.releases import DEFAULT, RELEASES, StandInRelease, UnknownReleaseError, release, release_and_remark
-from simulator.cli.command_parts import data_errors
+from simulator.cli.command_parts import Function, data_errors
 from simulator.definitions import Definitions
 from simulator.definitions.checks import own_release, version_note
 from simulator.extras import check_installed, is_installed
@@ -63,9 +63,6 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 # The RabbitMQ release that a command follows.
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class GivenRelease(click.Choice):  # type: ignore[type-arg]  # which takes an argument from click 8.2 on

@@ -26,7 +26,14 @@ from simulator.cli.command_parts import (
     print_json,
     until_interrupted,
 )
-from simulator.cli.given_queue import check_brought_counts, check_consumers, exit_codes, look_into, server_given
+from simulator.cli.given_queue import (
+    check_brought_counts,
+    check_consumers,
+    exit_codes,
+    look_into,
+    queue_options,
+    server_given,
+)
 from simulator.cli.given_server import server_options, url_first
 from simulator.cli.progress import progress
 from simulator.extras import check_installed
@@ -110,12 +117,7 @@ _ASSUMED = (
     metavar="FILE",
     help="File that records each step; with the same file a killed run goes on. [default: a new one here]",
 )
-@click.option("--vhost", metavar="NAME", help="Virtual host of the queue. [default: the one in the URL, or /]")
-@click.option(
-    "--management-url",
-    metavar="URL",
-    help="Management API; if it names no user, with the user of URL. [default: port 15672 of the host in URL]",
-)
+@queue_options("URL")
 @server_options
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def redrive(
