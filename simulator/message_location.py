@@ -31,8 +31,8 @@ def _in_queue(broker: Broker, queue: QueueState, uid: int) -> Iterator[str]:
         yield from _unacknowledged(channel, queue, uid)
     for pending in (*queue.in_hand, *queue.discards):
         if pending.copy.uid == uid:
-            arrived = bool(pending.reached) and is_held_for_ever(broker, queue, pending)  # no binding helps it
-            why = why_held(broker, queue, pending) + "; it is held for ever" * arrived
+            has_itself = queue.name in pending.reached and is_held_for_ever(broker, queue, pending)
+            why = why_held(broker, queue, pending) + "; it is held for ever" * has_itself
             yield f"The queue '{queue.name}' holds it: {why}."
 
 

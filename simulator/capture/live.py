@@ -87,7 +87,7 @@ def capture(
     is written; with ``redact``, what ``simulator.capture.redaction`` leaves of each row.
 
     How late rows arrive is measured by small messages that the capture publishes into its own queue, over a connection
-    of its own (``simulator.capture.arrival_lag``).
+    of its own (``simulator.capture.arrival_lag``); not with ``metrics_urls``, as the nodes would count them.
 
     Raises:
         AccessError: a URL leaves out what is not found, or a file with a password or certificate cannot be used.
@@ -113,7 +113,7 @@ def capture(
             for observation in read_firehose(
                 url, vhost=vhost, pattern=pattern, until=until,
                 on_ready=on_ready, on_idle=on_idle, on_broken=on_broken,
-                on_late=late.append, on_unmeasured=unmeasured.append,
+                on_late=None if metrics_urls else late.append, on_unmeasured=unmeasured.append,
             ):  # fmt: skip
                 seen += 1
                 on_row(seen)

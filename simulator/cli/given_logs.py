@@ -147,7 +147,7 @@ def changes_in(given: Sequence[TimedDefinitions], from_us: int, until_us: int) -
 
     Notes on standard error name those that no row needs. Raises ``UsageError`` for two of one time.
     """
-    from simulator.replay.checks.check_texts import moment
+    from simulator.time_spans import moment
 
     times: dict[int, TimedDefinitions] = {}
     for each in given:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 
 from dlx.delivery_counts import X_DELIVERY_COUNT
 from dlx.message_flow import Hop
@@ -23,6 +22,7 @@ from simulator.replay.checks.times import (
     Refutation,
 )
 from simulator.replay.rows.verdict_words import Difference, Unchecked
+from simulator.time_spans import moment
 
 OWN_TTL = "expiration of the message"
 _MS_US = 1_000
@@ -95,9 +95,3 @@ def _which(settings: Settings, ttl_us: int) -> str:
 
 def _ms(duration_us: int) -> str:
     return f"{duration_us // _MS_US:,} ms"
-
-
-def moment(time_us: int) -> str:
-    """Return a moment as text, to the millisecond."""
-    moment = datetime.fromtimestamp(time_us // _MS_US / 1000, UTC)
-    return moment.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", " UTC")

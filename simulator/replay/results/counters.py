@@ -27,13 +27,13 @@ from dlx.releases.versions import known_release
 from dlx.topology import CLASSIC, QUORUM, Topology
 from simulator.capture.counters import CounterReadings, NodeReadings
 from simulator.events import Event
-from simulator.replay.checks.check_texts import moment
 from simulator.replay.coverage.totals import Place
 from simulator.replay.results.summary import hops
 from simulator.replay.rows.tables import Table, rows
 from simulator.replay.rows.verdict_words import IS_LACKING, LACKING
 from simulator.replay.search.graph import with_stand_ins
 from simulator.replay.search.losses import NO_EXCHANGE, find_losses, never_routed
+from simulator.time_spans import moment
 
 # Counts, queue by queue, what a replayed log shows: copies that came in, deliveries, and deaths reconstructed.
 

@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-from simulator.replay.checks.check_texts import moment
 from simulator.replay.results.counters import Balance
 from simulator.replay.results.held_up import hold_up_text
 from simulator.replay.results.summary import Change, LostMessages, Summary
 from simulator.replay.rows.assumptions import LateStretch
 from simulator.replay.rows.verdict_words import What
-from simulator.time_spans import span
+from simulator.time_spans import moment, span
 
 _LACKING: dict[What, str] = {
     "queue": "the definitions lack the queue, or one that the message died in",

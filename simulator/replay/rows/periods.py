@@ -13,9 +13,9 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from simulator.definitions import Definitions
-from simulator.replay.checks.check_texts import moment
 from simulator.replay.rows.tables import Table, select, text
 from simulator.replay.rows.verdict_words import BAD
+from simulator.time_spans import moment
 
 ALWAYS_US = 1 << 60
 """No row is so far from 1970, in microseconds."""

@@ -77,7 +77,11 @@ APPLICATIONS: dict[str, Application] = {
     # The default puts a message back without end. A crash counts, and there is a limit that nobody set.
     "nestjs": Application(
         "nestjs.js",
-        {"no-dlx-on-rejecting": {"default"}, "default-delivery-limit": {"default"}},
+        {
+            "no-dlx-on-rejecting": {"default"},
+            "default-delivery-limit": {"default"},
+            "lost-if-published-by-queue-name": {"failed"},
+        },
         (
             "https://github.com/golevelup/nestjs/issues/199",
             "https://github.com/golevelup/nestjs/issues/310",
@@ -127,6 +131,7 @@ APPLICATIONS: dict[str, Application] = {
             "no-dlx-on-rejecting": {"everything"},
             "endless-retry": {"mails"},
             "bounded-dead-letter-queue": {"invoices.failed"},
+            "lost-if-published-by-queue-name": {"billing.dlx"},
         },
         (
             "https://github.com/rabbitmq/rabbitmq-server/pull/15387",
