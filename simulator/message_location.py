@@ -76,7 +76,7 @@ def why_held(broker: Broker, queue: QueueState, pending: Pending) -> str:
     if queue.name in letter.queues:
         return f"all its queues have it, but {broker.release.name} does not count the confirm of the queue itself"
     if letter.cycles:
-        return f"its dead letter {letter.why or 'would go in a circle'}"
+        return f"its dead letter {'would go in a circle' if letter.queues else letter.why}"
     if letter.queues:
         return "it waits until none of the queues that have it is bound any more"
     return letter.why

@@ -214,8 +214,9 @@ def test_held_by_a_cycle_though_another_queue_has_it() -> None:
     world.api("POST", "/api/bindings/%2F/e/x/q/q", {})
     world.publish()
     world.advance(seconds=1)
-    in_a_circle = "its dead letter would return to 'q' without a rejection on the way: q."
-    assert world.told()[-1] == f"The queue 'q' holds it: {in_a_circle}"
+    in_a_circle = "its dead letter would go in a circle."
+    would_return = "its dead letter would return to 'q' without a rejection on the way: q."
+    assert world.told()[-1] == f"The queue 'q' holds it: {would_return}"
     world.declare("dead")
     world.api("POST", "/api/bindings/%2F/e/x/q/dead", {})
     world.advance(minutes=4)
