@@ -6,6 +6,7 @@ import re
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _WAITING = frozenset({"delay", "delays", "delayed", "wait", "waiting", "retry", "retries", "backoff", "later"})
+_RETRIES = frozenset({"retry", "retries", "requeue", "backoff", "wait", "waiting"})
 _DEAD = frozenset({"dead", "dlx", "dle", "dlq", "deadletter", "deadletters"})
 _BESIDE_DEAD = frozenset({"letter", "letters", "lettered", "queue", "exchange", "ex", "q"})
 
@@ -22,7 +23,7 @@ def is_named_for_waiting(name: str) -> bool:
 
 def is_named_for_retries(name: str) -> bool:
     """Tell whether people call a queue like that in which failed messages wait for their next attempt."""
-    return not {"retry", "retries"}.isdisjoint(words(name))
+    return not _RETRIES.isdisjoint(words(name))
 
 
 def is_named_for_dead_letters(name: str) -> bool:

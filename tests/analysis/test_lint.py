@@ -57,6 +57,37 @@ def test_an_error_has_a_history_that_loses_a_message(rule: LintRule) -> None:
                 trial.play(each.history)
 
 
+@pytest.mark.parametrize(("name", "found"), [("wait", True), ("backoff", True), ("delay", False)])
+def test_a_retry_queue_is_known_by_its_name(name: str, found: bool) -> None:
+    """A queue that delays may take what publishers send to it, and nothing else."""
+    text = (
+        (EXAMPLES / "retry-queue-unused.json")
+        .read_text(encoding="utf-8")
+        .replace("downloads-retry", f"downloads-{name}")
+    )
+    findings = lint(parse_definitions(text.encode(), "file"), release("4.3")).findings
+    assert ("retry-queue-unused" in {each.name for each in findings}) == found
+
+
+@pytest.mark.parametrize(("limit", "assumed"), [({}, False), ({"x-max-length": 5}, True)])
+def test_a_queue_that_refuses_dead_letters_is_assumed_to_get_room(limit: dict[str, int], assumed: bool) -> None:
+    """While it is full, at-least-once dead-lettering holds what it refuses."""
+    refuses = {"x-queue-type": "quorum", "x-overflow": "reject-publish"}
+    to_dead = {
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "dead",
+        "x-dead-letter-strategy": "at-least-once",
+    }
+    arguments = {"work": refuses | to_dead, "dead": refuses | limit}
+    queues = [
+        {"name": name, "vhost": "/", "durable": True, "auto_delete": False, "arguments": each}
+        for name, each in arguments.items()
+    ]
+    report = lint(Definitions({"vhosts": [{"name": "/"}], "queues": queues}, "test"), release("4.3"))
+    room = "'dead' does not stay full: while it is, dead letters of 'work' are held in 'work'"
+    assert (room in report.assumed) == assumed
+
+
 REJECTED_TWICE = {"x-death": [{"queue": "orders", "reason": "rejected", "count": 2}]}
 
 

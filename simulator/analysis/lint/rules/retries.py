@@ -130,6 +130,7 @@ def retry_queue_unused(subject: Subject) -> Iterator[Found]:
 
     Why: what consumers reject in the work queue is gone, while the queue stays empty in which it was to wait. The work
     queue was declared before the retries were, or by another program, without its dead-letter exchange.
+    Only queues that are named for retries count (retry, requeue, backoff, wait): others may delay what is published.
     Example: 'jobs-retry' has x-message-ttl 60000 and leads to 'jobs', which has no dead-letter exchange.
     Fix: set the dead-letter exchange of the work queue by policy; or reject nothing, and publish to the retry queue.
     """
