@@ -17,9 +17,8 @@ from pika.adapters.utils.connection_workflow import AMQPConnectorException
 from pika.exceptions import AMQPError, ChannelWrongStateError
 
 from simulator.capture.connected import amqp_parameters, why_lost
+from simulator.capture.schema import PROBE
 
-PROBE = "dlx.capture.probe"
-"""The property ``type`` of probes. Traces of them are no rows, whoever sent them."""
 EVERY_S = 1.0
 _NO_PERMISSION = "the broker refused a probe; its user needs write permission on amq.default, the default exchange"
 _FAILURES = (AMQPError, AMQPConnectorException, OSError)

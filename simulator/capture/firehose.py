@@ -15,11 +15,11 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from pika.adapters.blocking_connection import BlockingChannel
 
-from simulator.capture.arrival_lag import PROBE, ArrivalLag, is_probe
+from simulator.capture.arrival_lag import ArrivalLag, is_probe
 from simulator.capture.capture_errors import Broken, OnBroken, refuse
 from simulator.capture.connected import connected, exact_values
 from simulator.capture.observe import split_properties
-from simulator.capture.schema import Observation
+from simulator.capture.schema import PROBE, Observation
 from simulator.events import Event
 from simulator.json_values import plain
 

@@ -68,6 +68,7 @@ def capture(
     tls: TLS = TLS(),  # noqa: B008  immutable
     bodies: bool = True,
     redact: bool = False,
+    probes: bool = True,
     on_ready: Callable[[], None] = lambda: None,
     on_row: Callable[[int], None] = lambda rows: None,
     on_idle: Callable[[float], None] = lambda seconds: None,
@@ -87,7 +88,8 @@ def capture(
     is written; with ``redact``, what ``simulator.capture.redaction`` leaves of each row.
 
     How late rows arrive is measured by small messages that the capture publishes into its own queue, over a connection
-    of its own (``simulator.capture.arrival_lag``); not with ``metrics_urls``, as the nodes would count them.
+    of its own (``simulator.capture.arrival_lag``); not without ``probes``, nor with ``metrics_urls``, as the nodes
+    would count them.
 
     Raises:
         AccessError: a URL leaves out what is not found, or a file with a password or certificate cannot be used.
@@ -113,7 +115,7 @@ def capture(
             for observation in read_firehose(
                 url, vhost=vhost, pattern=pattern, until=until,
                 on_ready=on_ready, on_idle=on_idle, on_broken=on_broken,
-                on_late=None if metrics_urls else late.append, on_unmeasured=unmeasured.append,
+                on_late=late.append if probes and not metrics_urls else None, on_unmeasured=unmeasured.append,
             ):  # fmt: skip
                 seen += 1
                 on_row(seen)

@@ -54,6 +54,9 @@ COLUMNS: tuple[tuple[str, str, bool, str], ...] = (
 BATCH_ROWS = 1_024  # as much as the processor's cache holds while rows become columns
 BATCH_PAYLOAD_BYTES = 64 * 1024 * 1024
 
+PROBE = "dlx.capture.probe"
+"""The property ``type`` of messages by which a capture measures how late rows arrive; traces of them are no rows."""
+
 
 class Observation(msgspec.Struct, gc=False):
     """One row; the fields are the columns, in order."""

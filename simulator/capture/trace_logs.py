@@ -13,7 +13,7 @@ import msgspec
 from simulator.capture.capture_errors import Broken, OnBroken, refuse
 from simulator.capture.erlang_terms import TermError, parse_term
 from simulator.capture.observe import split_properties
-from simulator.capture.schema import Observation
+from simulator.capture.schema import PROBE, Observation
 from simulator.capture.sources import MAX_RECORD_BYTES, UNREADABLE, lines
 from simulator.events import Event
 from simulator.json_reading import DEPTH_MAX, NestedTooDeeplyError, is_too_deep
@@ -36,6 +36,7 @@ _CHUNK_BYTES = 1024 * 1024
 _LABELS = (b"Connection:   ", b"Virtual host: ", b"User:         ", b"Channel:      ", b"Exchange:     ",
            b"Routing keys: ")  # fmt: skip
 _EVENTS = {b"published": str(Event.PUBLISHED), b"received": str(Event.DELIVERED)}
+_OF_PROBE = f'"type":"{PROBE}"'  # in properties, as JSON
 
 
 def read_trace_text(
@@ -57,7 +58,8 @@ def read_trace_text(
         except ValueError as error:
             on_broken(Broken(file=file, line=line, reason=str(error), raw=record))
         else:
-            yield observation
+            if _OF_PROBE not in observation.properties:
+                yield observation
 
 
 def _records(stream: BinaryIO, limit: int) -> Iterator[tuple[int, bytes, str]]:
@@ -285,6 +287,8 @@ def read_trace_json(
                 was_published = seen.type == "published"
                 if was_published and type(seen.routed_queues) is not list:
                     raise ValueError("routed_queues: expected a list of strings for a published message")
+                if seen.properties.get("type") == PROBE:
+                    continue
                 split = split_properties(seen.properties, seen.payload)
             except (ValueError, RecursionError) as error:  # msgspec's are ValueErrors
                 if raw := line.strip():

@@ -97,6 +97,12 @@ class _LogOrSource(click.ParamType):  # type: ignore[type-arg]  # which takes an
 )
 @_no_bodies
 @click.option("--redact", is_flag=True, help=f"Write {_REDACTED}")
+@click.option(
+    "--no-probes",
+    is_flag=True,
+    help="Publish nothing. Otherwise a small message each second to the capture's own queue measures how late rows"
+    " arrive.",
+)
 @server_options
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON.")
 def capture(
@@ -111,6 +117,7 @@ def capture(
     metrics_urls: tuple[str, ...],
     no_bodies: bool,
     redact: bool,
+    no_probes: bool,
     as_json: bool,
 ) -> None:
     """Record the firehose of a running RabbitMQ into a Parquet file until you press Ctrl-C or a limit is reached.
@@ -157,6 +164,7 @@ def capture(
             tls=given_tls(),
             bodies=not no_bodies,
             redact=redact,
+            probes=not no_probes,
             on_row=on_row,
             on_idle=on_idle,
             on_broken=lambda broken: click.echo(f"message {broken.line}: {broken.reason}", err=True),

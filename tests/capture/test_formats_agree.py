@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,3 +123,17 @@ def test_only_the_firehose_knows_what_was_redelivered() -> None:
     assert redelivered[0] is None
     assert redelivered[1:3] == [False, True]
     assert all(row["redelivered"] is None for row in rows(trace_log("json", "4.3")))
+
+
+@pytest.mark.parametrize(
+    ("form", "properties", "probe"),
+    [
+        ("text", "Properties:   [", """Properties:   [{<<"type">>,longstr,<<"dlx.capture.probe">>},"""),
+        ("json", '"properties":{', '"properties":{"type":"dlx.capture.probe",'),
+    ],
+)
+def test_probes_of_a_capture_are_no_rows_of_a_log(form: str, properties: str, probe: str, tmp_path: Path) -> None:
+    text = trace_log(form, "3.10").read_text(encoding="latin-1")
+    (tmp_path / "trace.log").write_text(text.replace(properties, probe, 1), encoding="latin-1")
+    before, after = rows(trace_log(form, "3.10")), rows(tmp_path / "trace.log")
+    assert [each["line"] for each in after] == [each["line"] for each in before[1:]]

@@ -90,11 +90,12 @@ def _path(row: dict[str, Any]) -> str:
 def firehose_captured(server: LiveServer, vhost: str, out: Path) -> Iterator[None]:
     """``dlx capture`` of what happens inside, ended by Ctrl-C.
 
-    In a process of its own: while it runs, pika decodes values in another way, and the workload uses pika.
+    It publishes no probes, of which the log would grow. In a process of its own: while it runs, pika decodes values in
+    another way, and the workload uses pika.
     """
     command = [sys.executable, "-m", "simulator.cli.main", "capture", "--url", server.vhost_url(vhost)]
     with subprocess.Popen(
-        [*command, "--out", str(out), "--seconds", str(SECONDS)],
+        [*command, "--out", str(out), "--seconds", str(SECONDS), "--no-probes"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     ) as process:  # fmt: skip
         try:
