@@ -133,7 +133,7 @@ def test_only_the_firehose_knows_what_was_redelivered() -> None:
     ],
 )
 def test_probes_of_a_capture_are_no_rows_of_a_log(form: str, properties: str, probe: str, tmp_path: Path) -> None:
-    text = trace_log(form, "3.10").read_text(encoding="latin-1")
-    (tmp_path / "trace.log").write_text(text.replace(properties, probe, 1), encoding="latin-1")
+    log = trace_log(form, "3.10").read_bytes()
+    (tmp_path / "trace.log").write_bytes(log.replace(properties.encode(), probe.encode(), 1))
     before, after = rows(trace_log(form, "3.10")), rows(tmp_path / "trace.log")
     assert [each["line"] for each in after] == [each["line"] for each in before[1:]]
