@@ -89,6 +89,7 @@ def work():
     retries.delay(5)
     while not Path(os.environ["ENDED"]).exists():
         time.sleep(0.05)
+    time.sleep(1)  # the worker acknowledges a task some time after it has begun, which no client can see
 
 
 def leave_for_later():
