@@ -295,6 +295,8 @@ def put_back(
                 done += 1
                 on_row(done, len(messages))
     finally:
+        if not os.fstat(file).st_size:  # nothing was put back so far
+            put_back_path(archive).unlink(missing_ok=True)
         os.close(file)
     return done
 

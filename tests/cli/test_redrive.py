@@ -759,6 +759,7 @@ def test_a_queue_that_refuses_doubles_nothing(
         patched.setattr(pika.adapters.blocking_connection.BlockingChannel, "basic_publish", refuse)
         assert main(given(place, "--put-back", str(archive), "--execute")) == 65
     assert "'m0' was not put back: the queue refuses it" in capsys.readouterr().err
+    assert not (tmp_path / "j.archive.jsonl.put-back").exists()
     assert answer(capsys, given(place, "--put-back", str(archive), "--execute"), 0)["possible_duplicates"] == []
     (tmp_path / "j.archive.jsonl.put-back").write_text("1\nx\n")
     assert main(given(place, "--put-back", str(archive), "--execute")) == 65
