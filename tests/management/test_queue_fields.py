@@ -53,6 +53,28 @@ def check(place: Place) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
+def test_http_listeners_are_shown_as_by_servers(release: str) -> None:
+    with simulated(release) as place:
+        check_listeners(place)
+
+
+@pytest.mark.live
+def test_real_http_listeners_are_shown_so(live_server: LiveServer) -> None:
+    with vhost_on(live_server, "dlx-fields") as place:
+        check_listeners(place)
+
+
+def check_listeners(place: Place) -> None:
+    """The listener and the context of the management API."""
+    found = place.api("GET", "overview")
+    listener = next(each for each in found["listeners"] if each["protocol"] == "http")
+    context = next(each for each in found["contexts"] if each["description"] == "RabbitMQ Management")
+    own = {"cowboy_opts": {"sendfile": False}, "ip": "127.0.0.1", "port": listener["port"]}
+    assert listener["socket_opts"] == own
+    assert (context["cowboy_opts"], context["port"]) == ("[{sendfile,false}]", str(listener["port"]))
+
+
+@pytest.mark.parametrize("release", RELEASES)
 def test_lists_tell_since_when_a_classic_queue_is_unused(release: str) -> None:
     with simulated(release) as place:
         check_lists(place)
