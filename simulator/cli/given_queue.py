@@ -128,11 +128,11 @@ def messages_in_file(path: Path, queue: str, vhost: str | None, limit: int | Non
         DataError: the file cannot be read, or has no delivery from the queue.
     """
     from simulator.capture import open_log
-    from simulator.redrive.archive import is_archive
+    from simulator.redrive.archive import origin_of
     from simulator.redrive.waiting import rows_of, waiting, waiting_in
 
     name = click.format_filename(path)
-    if is_archive(path):
+    if origin_of(path) is not None:
         return _archived(path, queue, vhost, limit)
     try:
         rows = list(rows_of(open_log(path)))

@@ -23,6 +23,7 @@ from simulator.extras import check_installed
 
 if TYPE_CHECKING:
     from simulator.cli.given_queue import Looked
+    from simulator.redrive.archive import ArchiveOrigin
     from simulator.redrive.groups import MessageGroup
     from simulator.redrive.waiting import WaitingMessage
 
@@ -89,9 +90,10 @@ def inspect(
     """Look into a dead-letter queue: what died there, where it died first, why, and how often.
 
     SOURCE is the AMQP URL of a running server (amqp://USER@HOST/VHOST), its management URL,
-    or a file: what --out wrote, an archive of `dlx redrive --discard`, or a capture or log of the
-    tracing plugin, of which the last delivery of each message from QUEUE is shown. Without SOURCE
-    it is the URL in DLX_URL. The command exits with 1 if reading killed a message.
+    or a file: what --out wrote, an archive of `dlx redrive --discard`, which needs no QUEUE, or a
+    capture or log of the tracing plugin, of which the last delivery of each message from QUEUE is
+    shown. Without SOURCE it is the URL in DLX_URL. The command exits with 1 if reading killed a
+    message.
 
     RabbitMQ shows messages only by delivering them. The command reads them and gives them back in
     order, and says what that does to their delivery counts, which depends on the release and the
@@ -99,6 +101,8 @@ def inspect(
     """
     check_installed("ops")
     source, queue = url_first(given_source, given_queue)
+    if queue is None and source is not None and (origin := _archived(source)) is not None:
+        queue = origin.archive_of
     if source is None or queue is None:
         raise click.MissingParameter(param_hint="'QUEUE'", param_type="argument")
     if message_id is None and (with_headers or with_body):
@@ -131,6 +135,13 @@ def inspect(
     else:
         _show(found, groups)
     return status
+
+
+def _archived(source: str) -> ArchiveOrigin | None:
+    """Return where the messages of an archive come from, of which QUEUE may be left out; ``None`` for other sources."""
+    from simulator.redrive.archive import origin_of
+
+    return None if "://" in source else origin_of(Path(source))
 
 
 def _place(message_id: str | None) -> int | None:

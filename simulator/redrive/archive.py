@@ -192,14 +192,13 @@ def read_archive(path: Path) -> tuple[ArchiveOrigin, list[ArchivedMessage]]:
     return origin, found
 
 
-def is_archive(path: Path) -> bool:
-    """Return whether the first line of a file is that of an archive; ``False`` where it cannot be read."""
+def origin_of(path: Path) -> ArchiveOrigin | None:
+    """Return where the messages of an archive come from; ``None`` for a file that is none, or cannot be read."""
     try:
         with path.open("rb") as file:
-            msgspec.json.decode(file.readline(_FIRST_LINE_MAX), type=ArchiveOrigin)
+            return msgspec.json.decode(file.readline(_FIRST_LINE_MAX), type=ArchiveOrigin)
     except (OSError, msgspec.DecodeError):
-        return False
-    return True
+        return None
 
 
 def as_waiting(message: ArchivedMessage, queue: str) -> WaitingMessage:

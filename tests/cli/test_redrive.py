@@ -699,7 +699,7 @@ def test_what_was_discarded_is_inspected_in_the_archive(
     assert found["groups"] == queue["groups"]
     assert found["notes"][0].startswith("2 of 6 messages were put back since")
     assert answer(capsys, ["inspect", str(tmp_path / "again.parquet"), DEAD])["groups"] == queue["groups"]
-    (life,) = answer(capsys, ["inspect", archive, DEAD, "--message", "m1", "--body"])["lives"]
+    (life,) = answer(capsys, ["inspect", archive, "--message", "m1", "--body"])["lives"]
     assert (life["body"], life["headers"]["tenant"]) == ("body", "t1")
     assert main(["inspect", archive, WORK]) == 65
     assert "an archive of the queue 'dead' of virtual host '/' at http://127.0.0.1:" in capsys.readouterr().err
