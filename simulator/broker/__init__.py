@@ -34,3 +34,4 @@ from simulator.broker.state import QueueState as QueueState
 from simulator.broker.state import Unacked as Unacked
 from simulator.broker.state import User as User
 from simulator.broker.state import VirtualHost as VirtualHost
+from simulator.broker.stores.quorum import QuorumStore as QuorumStore

@@ -16,7 +16,7 @@ from rich.console import Console
 from dlx.topology import STREAM
 from simulator.capture.access import usual_api, with_user_of
 from simulator.cli.command_parts import DataError, Unavailable, count_messages, example, print_json
-from simulator.cli.given_queue import Looked, exit_codes, look_into, queue_options, server_given
+from simulator.cli.given_queue import EXIT_KILLED, Looked, exit_codes, look_into, queue_options, server_given
 from simulator.cli.given_server import given_again, server_options, url_first
 from simulator.cli.progress import progress
 from simulator.cli.redrive import say
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from simulator.redrive.how_to_peek import Way
     from simulator.redrive.server import QueueOnServer, ServerAddress
 
-EXIT_KILLED = 1
 ROWS_MAX = 4
 """Groups, findings and fates shown of each kind; ``--json`` has all."""
 FINDINGS_MAX = 2

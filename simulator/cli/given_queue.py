@@ -13,7 +13,7 @@ import msgspec
 from dlx.nearest_names import suggestion
 from simulator.capture import CaptureError, CaptureUnavailable
 from simulator.capture.access import hidden
-from simulator.cli.command_parts import DataError, Function, Unavailable
+from simulator.cli.command_parts import DataError, Function, Unavailable, count_messages
 from simulator.cli.given_server import given_url
 from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from simulator.redrive.server import QueueOnServer, ServerAddress
     from simulator.redrive.waiting import WaitingMessage
 
+EXIT_KILLED = 1
+"""Reading killed a message, or may have."""
 _HELD = "messages that consumers hold, and messages that came after the reading began"
 _AGAIN = "deaths before a client published a message again without its headers"
 _LATER = "what happened to the messages after their last delivery in the file"
@@ -120,15 +122,18 @@ def written_to(out: Path | None) -> Iterator[CaptureWriter | None]:
 
 
 def messages_in_file(path: Path, queue: str, vhost: str | None, limit: int | None) -> Looked:
-    """Return the last delivery of each message from the queue, of a capture or a log.
+    """Return the last delivery of each message from the queue, of a capture or a log; or the messages of an archive.
 
     Raises:
         DataError: the file cannot be read, or has no delivery from the queue.
     """
     from simulator.capture import open_log
+    from simulator.redrive.archive import origin_of
     from simulator.redrive.waiting import rows_of, waiting, waiting_in
 
     name = click.format_filename(path)
+    if origin_of(path) is not None:
+        return _archived(path, queue, vhost, limit)
     try:
         rows = list(rows_of(open_log(path)))
     except CaptureError as error:
@@ -140,6 +145,33 @@ def messages_in_file(path: Path, queue: str, vhost: str | None, limit: int | Non
     left = found if limit is None else found[:limit]
     unseen = len(found) - len(left)
     return Looked(queue=queue, vhost=vhost, where=name, messages=left, unseen=unseen, unchecked=(_LATER, _AGAIN))
+
+
+def _archived(path: Path, queue: str, vhost: str | None, limit: int | None) -> Looked:
+    """Return the messages that ``dlx redrive --discard`` took out of a queue. Raises ``DataError``."""
+    from simulator.redrive.archive import numbers_put_back, waiting_in_archive
+    from simulator.redrive.journal import JournalError
+
+    try:
+        origin, found = waiting_in_archive(path)
+        back, _ = numbers_put_back(path)
+    except JournalError as error:
+        raise DataError(str(error)) from error
+    if queue != origin.archive_of or vhost not in (None, origin.vhost):
+        of = f"queue {origin.archive_of!r} of virtual host {origin.vhost!r} at {origin.server}"
+        asked = f"{queue!r}" if vhost is None else f"{queue!r} of virtual host {vhost!r}"
+        raise DataError(f"{path}: an archive of the {of}, not of {asked}")
+    left = found if limit is None else found[:limit]
+    put_back = f"{len(back):,} of {count_messages(len(found))} were put back since"
+    return Looked(
+        queue=queue,
+        vhost=origin.vhost,
+        where=f"{click.format_filename(path)}, discarded at {origin.server}",
+        messages=left,
+        unseen=len(found) - len(left),
+        notes=(f"{put_back} (dlx redrive --put-back {path} puts the others back)",),
+        unchecked=(_AGAIN,),
+    )
 
 
 def messages_on_server(

@@ -17,12 +17,13 @@ from rich.text import Text
 
 from dlx.nearest_names import suggestion
 from simulator.cli.command_parts import DataError, count_messages, example, print_json
-from simulator.cli.given_queue import messages_in_file, messages_on_server, queue_options, written_to
+from simulator.cli.given_queue import EXIT_KILLED, messages_in_file, messages_on_server, queue_options, written_to
 from simulator.cli.given_server import server_options, url_first
 from simulator.extras import check_installed
 
 if TYPE_CHECKING:
     from simulator.cli.given_queue import Looked
+    from simulator.redrive.archive import ArchiveOrigin
     from simulator.redrive.groups import MessageGroup
     from simulator.redrive.waiting import WaitingMessage
 
@@ -89,8 +90,10 @@ def inspect(
     """Look into a dead-letter queue: what died there, where it died first, why, and how often.
 
     SOURCE is the AMQP URL of a running server (amqp://USER@HOST/VHOST), its management URL,
-    or a file: what --out wrote, a capture, or a log of the tracing plugin, of which the last
-    delivery of each message from QUEUE is shown. Without SOURCE it is the URL in DLX_URL.
+    or a file: what --out wrote, an archive of `dlx redrive --discard`, which needs no QUEUE, or a
+    capture or log of the tracing plugin, of which the last delivery of each message from QUEUE is
+    shown. Without SOURCE it is the URL in DLX_URL. The command exits with 1 if reading killed a
+    message.
 
     RabbitMQ shows messages only by delivering them. The command reads them and gives them back in
     order, and says what that does to their delivery counts, which depends on the release and the
@@ -98,6 +101,8 @@ def inspect(
     """
     check_installed("ops")
     source, queue = url_first(given_source, given_queue)
+    if queue is None and source is not None and (origin := _archived(source)) is not None:
+        queue = origin.archive_of
     if source is None or queue is None:
         raise click.MissingParameter(param_hint="'QUEUE'", param_type="argument")
     if message_id is None and (with_headers or with_body):
@@ -117,8 +122,10 @@ def inspect(
             found = messages_on_server(source, queue, management_url, vhost, way, limit, allows_kills=allows_kills)
         if writer is not None:
             found.write(writer)
+    status = EXIT_KILLED if found.killed else 0
     if message_id is not None:
-        return _tell(found, message_id, as_json, with_headers=with_headers, with_body=with_body)
+        _tell(found, message_id, as_json, with_headers=with_headers, with_body=with_body)
+        return status
     from simulator.redrive.groups import all_groups
 
     groups = all_groups(found.messages, headers=headers)
@@ -127,7 +134,14 @@ def inspect(
         print_json({**found.as_json(), "groups": told})
     else:
         _show(found, groups)
-    return 0
+    return status
+
+
+def _archived(source: str) -> ArchiveOrigin | None:
+    """Return where the messages of an archive come from, of which QUEUE may be left out; ``None`` for other sources."""
+    from simulator.redrive.archive import origin_of
+
+    return None if "://" in source else origin_of(Path(source))
 
 
 def _place(message_id: str | None) -> int | None:
@@ -136,7 +150,7 @@ def _place(message_id: str | None) -> int | None:
     return None if found is None else int(found[1])
 
 
-def _tell(found: Looked, message_id: str, as_json: bool, *, with_headers: bool, with_body: bool) -> int:
+def _tell(found: Looked, message_id: str, as_json: bool, *, with_headers: bool, with_body: bool) -> None:
     """Print the life of each message with that id, or of the one in that place."""
     from simulator.redrive.waiting import life_so_far
 
@@ -160,7 +174,8 @@ def _tell(found: Looked, message_id: str, as_json: bool, *, with_headers: bool, 
             for message in own
         ]
         print_json({**found.as_json(), "lives": told})
-        return 0
+        return
+    _show_killed(found)
     for message in own:
         for sentence in life_so_far(message):
             click.echo(sentence)
@@ -170,7 +185,6 @@ def _tell(found: Looked, message_id: str, as_json: bool, *, with_headers: bool, 
         if with_body:
             ((how, body),) = _body(message).items()
             click.echo(f"Body, {len(message.row.payload):,} bytes{' in base64' if how != 'body' else ''}:\n{body}")
-    return 0
 
 
 def _body(message: WaitingMessage) -> dict[str, str]:
@@ -185,8 +199,7 @@ def _show(found: Looked, groups: Mapping[str, Sequence[MessageGroup]]) -> None:
     console = Console()
     say = Text.assemble((count_messages(len(found.messages)), "bold"), f" in '{found.queue}' of {found.where}")
     console.print(say, soft_wrap=True)
-    if found.killed:
-        console.print(Text(found.killed_sentence, style="bold red"), soft_wrap=True)
+    _show_killed(found)
     shown: list[list[tuple[str, int]]] = []
     for name, each in groups.items():
         same = [(group.example, group.messages) for group in each]
@@ -198,6 +211,11 @@ def _show(found: Looked, groups: Mapping[str, Sequence[MessageGroup]]) -> None:
         console.print(Text(f"Looking: {note}.", style="dim"), soft_wrap=True)
     for each_unchecked in found.unchecked:
         console.print(Text(f"Not seen: {each_unchecked}.", style="dim"), soft_wrap=True)
+
+
+def _show_killed(found: Looked) -> None:
+    if found.killed:
+        Console().print(Text(found.killed_sentence, style="bold red"), soft_wrap=True)
 
 
 def _table(name: str, groups: Sequence[MessageGroup]) -> Table:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TextIO
 
 import click
 
-from dlx.releases import DEFAULT, RELEASES, StandInRelease, UnknownReleaseError, release, release_and_remark
+from dlx.releases import DEFAULT, RELEASES, Release, StandInRelease, UnknownReleaseError, release, release_and_remark
 from simulator.cli.command_parts import Function, data_errors
 from simulator.definitions import Definitions
 from simulator.definitions.checks import own_release, version_note
@@ -129,6 +129,20 @@ def stand_ins_noted() -> Iterator[None]:
 
         warnings.showwarning = noted
         yield
+
+
+def stand_ins(read: Definitions, rules: Release) -> Iterator[str]:
+    """Yield a remark on each thing that a broker has in place of what an export names and leaves out."""
+    from simulator.analysis.findings import ObjectName
+    from simulator.bootstrap import completed_definitions
+
+    whole = completed_definitions(read, rules)
+    told = [(ObjectName("queue", *at), "exclusive queues", "a classic queue") for at in sorted(whole.queues)]
+    for at, kind in sorted(whole.exchanges.items()):
+        told.append((ObjectName("exchange", *at), "internal exchanges", f"a {kind} exchange"))
+    for about, left_out, instead in told:
+        why = f"it is named here and not declared, as exports leave out {left_out}"
+        yield f"{about}: {why} (the broker has {instead} in its place)"
 
 
 def note_remarks(remarks: Iterable[str]) -> None:

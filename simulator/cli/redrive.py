@@ -468,6 +468,7 @@ def _execute(
     queue = on_server.settings.queue.name
     try:
         with (
+            _removed_if_refused(path),
             RedriveJournal(path, wanted.asked(str(server), server.vhost, queue)) as journal,
             _archive(server, queue, path, wanted) as archive,
         ):
@@ -499,6 +500,21 @@ def _execute(
         return status
     except (JournalError, WouldDieError) as error:
         raise DataError(str(error)) from error
+
+
+@contextmanager
+def _removed_if_refused(journal: Path) -> Iterator[None]:
+    """Remove the files that a run has made and that tell nothing, since a check refused it before its first message."""
+    from simulator.redrive.archive import archive_path
+    from simulator.redrive.journal import audit_path, has_begun
+
+    made = [path for path in (journal, audit_path(journal), archive_path(journal)) if not path.exists()]
+    try:
+        yield
+    finally:
+        if journal in made and not has_begun(journal):
+            for path in made:
+                path.unlink(missing_ok=True)
 
 
 @contextmanager

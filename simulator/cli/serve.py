@@ -17,12 +17,11 @@ from click.core import ParameterSource
 
 from dlx.releases import DEFAULT
 from dlx.server_plugins import PLUGINS, enabled_plugins, named_plugins
-from simulator.analysis.findings import ObjectName
-from simulator.bootstrap import completed_definitions, import_definitions, item_place, start_broker
+from simulator.bootstrap import import_definitions, item_place, start_broker
 from simulator.broker import Broker
 from simulator.broker.replies import NotImported
 from simulator.cli.command_parts import DataError, Unavailable, example, in_use
-from simulator.cli.options import DEFINITIONS, OWN_OR_DEFAULT, RELEASE, chosen_release
+from simulator.cli.options import DEFINITIONS, OWN_OR_DEFAULT, RELEASE, chosen_release, note_remarks, stand_ins
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import Definitions, DefinitionsError
 from simulator.message_history import RecordingBroker
@@ -305,7 +304,7 @@ def _broker(start: Callable[..., Broker], given: str | None, definitions: Path |
     release = chosen_release(read, given)
     broker = start(release, definitions=read, strict_import=strict, not_imported=partial(_note, read))
     if not strict:
-        _note_stand_ins(broker, read)
+        note_remarks(stand_ins(read, broker.release))
     return broker
 
 
@@ -315,18 +314,7 @@ def take_noting(broker: Broker, definitions: Definitions, now_us: int) -> None:
     Raises ``DefinitionsError``.
     """
     import_definitions(broker, definitions, now_us, not_imported=partial(_note, definitions))
-    _note_stand_ins(broker, definitions)
-
-
-def _note_stand_ins(broker: Broker, read: Definitions) -> None:
-    """Say what takes the place of what an export leaves out, though something in it names it."""
-    whole = completed_definitions(read, broker.release)
-    told = [(ObjectName("queue", *at), "exclusive queues", "a classic queue") for at in sorted(whole.queues)]
-    for at, kind in sorted(whole.exchanges.items()):
-        told.append((ObjectName("exchange", *at), "internal exchanges", f"a {kind} exchange"))
-    for about, left_out, instead in told:
-        why = f"it is named here and not declared, as exports leave out {left_out}"
-        click.echo(f"note: {about}: {why} (the broker has {instead} in its place)", err=True)
+    note_remarks(stand_ins(definitions, broker.release))
 
 
 def _note(read: Definitions, refused: NotImported) -> None:

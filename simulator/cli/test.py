@@ -12,14 +12,16 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from dlx.releases import DEFAULT
+from dlx.releases import DEFAULT, release
 from simulator.cli.command_parts import DataError, Unavailable, example, print_json
 from simulator.cli.given_server import given_urls, server_options
-from simulator.cli.options import RELEASE, GivenFile
+from simulator.cli.options import RELEASE, GivenFile, note_remarks, stand_ins
 from simulator.cli.progress import progress
+from simulator.definitions import Definitions
 from simulator.files import beside
 from simulator.scenario.steps import scenario_schema
 from simulator.testing.cases.file_format import CaseFile
+from simulator.testing.cases.given_case import fits
 
 if TYPE_CHECKING:
     from simulator.testing.cases.given_case import GivenCase
@@ -100,6 +102,7 @@ def test(
         raise click.BadParameter("give the --broker that is held to it", param_hint="--as-release")
     cases = _cases(paths, only)
     targets = _targets(releases, brokers, as_release)
+    note_remarks(dict.fromkeys(_stand_ins(cases, targets)))
     results = [result for target in targets for result in _run(cases, target, other=as_release is not None)]
     if junit_path is not None:
         from simulator.testing.cases.reports import junit
@@ -127,6 +130,13 @@ def _cases(paths: Sequence[Path], only: str | None) -> list[GivenCase]:
     if not chosen:
         raise click.BadParameter(f"no case's name contains {only!r}", param_hint="--only")
     return chosen
+
+
+def _stand_ins(cases: Sequence[GivenCase], targets: Sequence[Target]) -> Iterator[str]:
+    """Yield what simulators have in place of what the definitions of the cases name and leave out."""
+    for target in (each for each in targets if each.longest_ms is None):
+        for case in (each for each in cases if fits(target.release, each.releases)):
+            yield from stand_ins(Definitions(case.document, case.source), release(target.release))
 
 
 def _targets(releases: Sequence[str], brokers: Sequence[str], as_release: str | None) -> list[Target]:

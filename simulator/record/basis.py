@@ -11,6 +11,7 @@ from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from simulator.analysis.clients import Clients
 from simulator.analysis.findings import Basis, Finding
 from simulator.analysis.losses import (
+    HELD,
     MISSING,
     REFUSED,
     REMOVED,
@@ -91,7 +92,7 @@ class Judge:
         if lost:
             self.explained |= lost.keys()
             return _with_losses(finding, list(lost.values()))
-        basis, text = self._basis(finding)
+        basis, text = self._held(finding) or self._basis(finding)
         found = msgspec.structs.replace(finding, basis=basis, basis_text=text)
         there = self._recording.declared("queue", finding.about.vhost, finding.about.name)
         exclusive = there is not None and there.item.get("exclusive") is True
@@ -113,6 +114,14 @@ class Judge:
             return "assumed", f"it takes {used[0][0]}; {_has([used[0][1]])}"
         missing = min((list(self._missing(loss)) for loss in losses), key=len)
         return "assumed", f"it takes {together([takes for takes, _ in missing])}; {_has(has for _, has in missing)}"
+
+    def _held(self, finding: Finding) -> tuple[Basis, str] | None:
+        """Return that dead letters were held as the finding says; ``None`` where none was."""
+        queues = {(each.vhost, each.queue) for each in self._losses_of(finding) if each.fate == HELD}
+        for vhost, queue in sorted(queues):
+            if held := self._at(vhost, queue).held:
+                return "seen", f"'{queue}' held {counted(held, 'dead letter')} when the recording ended"
+        return None
 
     def _lost_like(self, finding: Finding) -> dict[int, RecordedLoss]:
         """Return the recorded losses that a finding is about, by their place."""

@@ -223,7 +223,7 @@ class _ServerRecorder:
         at_us = _now_us()
         below = "" if self._vhost is None else f"/{quote(self._vhost, safe='')}"
         of_vhost = "" if self._vhost is None else f"vhosts{below}/"
-        columns = "name,vhost,durable,auto_delete,exclusive,arguments,messages,message_stats"
+        columns = "name,vhost,durable,auto_delete,exclusive,arguments,messages,messages_dlx,message_stats"
         poll = Poll(
             at_us=at_us,
             queues=self._asked(f"queues{below}?columns={columns}"),

@@ -146,6 +146,7 @@ class ApplicationRecorder:
         for each in self._consumed.values():
             queue = self._broker.queue(each.queue, each.vhost)
             each.waiting = 0 if queue is None else queue.messages
+            each.held = 0 if queue is None else queue.store.pending
         found.consumed = list(self._consumed.values())
         found.lost = list(self._lost.values())
         if self._folder is not None:

@@ -173,6 +173,8 @@ class RecordedQueue(msgspec.Struct, kw_only=True):
     Attributes:
         entered, dead_letters: how many published messages and how many dead letters entered it.
         waiting: how many messages were in it at the end.
+        held: how many of its dead letters at-least-once dead-lettering held at the end, since no queue took them. Of a
+            server, how many it held at least in the last ten seconds.
         declared_before: how many of those that entered were published right after the same connection had declared
             the queue.
         consumers, consumers_max: how many consumers there were, and how many at once.
@@ -195,6 +197,7 @@ class RecordedQueue(msgspec.Struct, kw_only=True):
     entered: int = 0
     dead_letters: int = 0
     waiting: int = 0
+    held: int = 0
     declared_before: int = 0
     consumers: int = 0
     consumers_max: int = 0

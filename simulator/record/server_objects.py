@@ -81,6 +81,7 @@ class ServerObjects:
         self._counters = GrowingCounters(_COUNTED)
         self._returned = GrowingCounters(("return_unroutable",))
         self._at_rest: dict[tuple[str, str], tuple[Mapping[str, Any], int]] = {}  # what a queue has, and since when
+        self._held: dict[tuple[str, str], list[tuple[int, int]]] = {}  # when the last polls were, and what they showed
         self._polled_us = 0
         self._polled = False
         self.confirming: set[ChannelName] = set()
@@ -100,6 +101,7 @@ class ServerObjects:
         self._counters.read({(each["vhost"], each["name"]): _stats(each) for each in poll.queues})
         self._returned.read({_channel_of(each): _stats(each) for each in poll.channels})
         self._see_rest(poll.queues, poll.at_us)
+        self._see_held(poll.queues, poll.at_us)
         self._polled = True
 
     def _see_all(self, kind: Kind, found: Iterable[Mapping[str, Any]], at_us: int) -> None:
@@ -155,6 +157,16 @@ class ServerObjects:
             now = {"messages": each.get("messages"), **{name: stats.get(name, 0) for name in _COUNTED}}
             known = before.get(key)
             self._at_rest[key] = known if known is not None and known[0] == now else (now, at_us)
+
+    def _see_held(self, found: Iterable[Mapping[str, Any]], at_us: int) -> None:
+        """Note how many dead letters each queue holds, in the last polls: those on their way are among them."""
+        before, self._held = self._held, {}
+        for each in found:
+            if each.get("messages_dlx"):
+                key = each["vhost"], each["name"]
+                seen = self._held[key] = [*before.get(key, ()), (at_us, int(each["messages_dlx"]))]
+                while len(seen) > 1 and at_us - seen[1][0] >= STALE_US:
+                    del seen[0]
 
     # Events
 
@@ -316,6 +328,9 @@ class ServerObjects:
         for key, counted in self._counters.totals.items():
             if counted.total():
                 _count(self.consumption(*key), counted, traced=key[0] in traced)
+        for key, seen in self._held.items():
+            if self._polled_us - seen[0][0] >= STALE_US:
+                self.consumption(*key).held = min(count for _, count in seen)
         recording.not_seen += self._ended_unseen(watching)
         recording.consumed = [found for key, found in self._consumed.items() if key not in watching]
 

@@ -21,11 +21,13 @@ from simulator.capture.client_rows import delivered_row
 from simulator.capture.connected import connected, exact_values
 from simulator.redrive.execute import Moving, OnAnswer, RedrivePublisher
 from simulator.redrive.journal import JournalError, file_errors
+from simulator.redrive.peek import placed
 from simulator.redrive.plan import Planned, properties_carried
 from simulator.redrive.prediction import Kind, Prediction
 from simulator.redrive.server import ServerAddress
 from simulator.redrive.waiting import WaitingMessage, waiting
 
+_FIRST_LINE_MAX = 10_000
 _LEFT_OUT = ("x-delivery-count", "x-acquired-count", "CC", "BCC")
 
 
@@ -190,10 +192,28 @@ def read_archive(path: Path) -> tuple[ArchiveOrigin, list[ArchivedMessage]]:
     return origin, found
 
 
+def origin_of(path: Path) -> ArchiveOrigin | None:
+    """Return where the messages of an archive come from; ``None`` for a file that is none, or cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return msgspec.json.decode(file.readline(_FIRST_LINE_MAX), type=ArchiveOrigin)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
 def as_waiting(message: ArchivedMessage, queue: str) -> WaitingMessage:
     """Return an archived message as it waited in its queue."""
     method = Basic.Deliver("", 0, False, message.exchange, message.routing_key)
     return waiting(delivered_row(queue, method, message.decoded, message.payload))
+
+
+def waiting_in_archive(path: Path) -> tuple[ArchiveOrigin, list[WaitingMessage]]:
+    """Return where the messages of an archive waited, and the messages. Raises ``JournalError``."""
+    origin, archived = read_archive(path)
+    found = [as_waiting(each, origin.archive_of) for each in archived]
+    for line, message in enumerate(found, 2):
+        placed(message.row, str(path), origin.vhost, line)
+    return origin, found
 
 
 def put_back_path(archive: Path) -> Path:
@@ -274,6 +294,8 @@ def put_back(
                 done += 1
                 on_row(done, len(messages))
     finally:
+        if not os.fstat(file).st_size:  # nothing was put back so far
+            put_back_path(archive).unlink(missing_ok=True)
         os.close(file)
     return done
 

@@ -377,6 +377,11 @@ def read_journal(path: Path) -> Iterator[tuple[int, RedriveRequest | Begun | Lin
             raise JournalError(f"{path}:{number}: not a line of a journal: {error}") from error
 
 
+def has_begun(path: Path) -> bool:
+    """Return whether a journal is there and has a run that came as far as to the messages. Raises ``JournalError``."""
+    return path.exists() and any(isinstance(line, Begun) for _, line in read_journal(path))
+
+
 def _decoded(text: bytes, *, first: bool) -> RedriveRequest | Begun | Line:
     if first:
         return msgspec.json.decode(text, type=RedriveRequest)

@@ -87,7 +87,7 @@ def peek(
         rows: list[Observation] = []
         killed = 0
         for row in look.messages(ready if limit is None else min(ready, limit)):
-            rows.append(_placed(row, name, vhost, len(rows) + 1))
+            rows.append(placed(row, name, vhost, len(rows) + 1))
             on_row(len(rows), max(ready, len(rows)))
             if peek.kills(waiting(row).deaths):
                 killed += 1
@@ -97,7 +97,7 @@ def peek(
         for row in [each for each in beyond if peek.kills(waiting(each).deaths)]:
             killed += 1
             beyond.remove(row)
-            rows.append(_placed(row, name, vhost, len(rows) + 1))
+            rows.append(placed(row, name, vhost, len(rows) + 1))
         confirmed = look.give_back(killed)
     left = ready - len(rows) - len(beyond)
     behind = left > 0 and any(_is(peek.came_back, row) for row in last)
@@ -126,7 +126,7 @@ def peek_by_management(url: str, vhost: str, peek: PeekPlan, *, limit: int | Non
         raise CaptureUnavailable(name, str(error)) from error
     except OSError as error:
         raise CaptureUnavailable(name, f"no answer: {getattr(error, 'reason', error)}") from error
-    rows = [_placed(_row_of_json(queue, each), name, vhost, line) for line, each in enumerate(got, 1)]
+    rows = [placed(_row_of_json(queue, each), name, vhost, line) for line, each in enumerate(got, 1)]
     behind = bool(rows) and ready > len(rows) and _is(peek.came_back, rows[-1])
     return PeekResult(rows, max(ready, len(rows)), sum(peek.kills(waiting(row).deaths) for row in rows), behind=behind)
 
@@ -309,7 +309,7 @@ def _is(said: Callable[..., bool], row: Observation) -> bool:
     return said(waiting(row).deaths, redelivered=bool(row.redelivered))
 
 
-def _placed(row: Observation, name: str, vhost: str, line: int) -> Observation:
+def placed(row: Observation, name: str, vhost: str, line: int) -> Observation:
     """Return the row with where and when it was read."""
     row.time_us, row.file, row.line, row.vhost = time.time_ns() // 1_000, name, line, vhost
     row.event, row.connection = Event.DELIVERED.value, LOOKED

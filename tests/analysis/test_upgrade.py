@@ -487,6 +487,36 @@ def test_what_keeps_dead_letters_safer_leaves_nothing_to_do() -> None:
     assert {(each.about.name, each.severity, each.fix) for each in told} == {("safe", "note", NOTHING_TO_DO)}
 
 
+@pytest.mark.parametrize(
+    ("bound", "severity", "said"),
+    [
+        (["good"], "error", "32 of these hold up all its other dead letters, also those that arrive today."),
+        ([], "warning", "32 of these hold up all its other dead letters."),
+        (["good", "bad"], "note", "It then keeps a dead letter until another queue has confirmed it."),
+    ],
+)
+def test_what_was_lost_is_held_and_holds_up_what_arrived(bound: list[str], severity: str, said: str) -> None:
+    settings = {"dead_letter_strategy": "at-least-once", "overflow": "reject-publish"}
+    named = {"in": "orders", "dying": "dead"}
+    document = topology(
+        queue("orders", "quorum", dead_letter_exchange="dying", **settings),
+        queue("dead"),
+        exchanges=[{"vhost": "/", "name": name, "type": "direct", "durable": True, "arguments": {}} for name in named],
+        bindings=[
+            {"vhost": "/", "source": exchange, "destination": named[exchange], "destination_type": "queue",
+             "routing_key": key, "arguments": {}}
+            for exchange, keys in (("in", ["good", "bad"]), ("dying", bound)) for key in keys
+        ],
+    )  # fmt: skip
+    found = changes(document, "3.9", "3.10")["quorum_at_least_once", "orders"]
+    assert (found.severity, found.message.endswith(said)) == (severity, True)
+    for trial, arrives in zip(both(document, "3.9", "3.10"), (True, "bad" in bound), strict=True):
+        for key in [*["bad"] * 32, "good"]:
+            trial.publish("in", key)
+            trial.reject("orders")
+        assert (ready(trial, "dead") > 0) == (arrives and "good" in bound)
+
+
 def test_a_new_queue_of_3_8_has_a_policy_that_it_does_not_support() -> None:
     document = topology(
         queue("orders", "quorum"),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pika
 import pytest
@@ -15,28 +13,32 @@ from simulator.cli.main import main
 from simulator.redrive import diagnosis
 from simulator.redrive.diagnosis import Growth, Length
 from simulator.redrive.server import queue_on, server_at
-from tests.redrive.dead_letters import DEAD, WORK, Place, declare, let_die, ready, simulated, until
+from tests.redrive.dead_letters import (
+    DEAD,
+    WORK,
+    Place,
+    about_dead,
+    answer,
+    declare,
+    let_die,
+    ready,
+    seen_by,
+    simulated,
+    until,
+    with_six_dead,
+)
 
 SCREEN = 40
 
 
 @pytest.fixture
 def place() -> Iterator[Place]:
-    """A simulated 4.3 with six messages in a classic dead-letter queue: two expired in a queue with a TTL of 0."""
-    with simulated("4.3") as found:
-        declare(found, "classic")
-        let_die(found, 6)
+    with with_six_dead("classic") as found:
         yield found
 
 
 def given(place: Place, *options: str) -> list[str]:
-    return ["doctor", place.amqp_url, DEAD, "--management-url", place.server.management_url, *options]
-
-
-def answer(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> dict[str, Any]:
-    assert main([*arguments, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    return about_dead("doctor", place, *options)
 
 
 def screen(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
@@ -46,10 +48,7 @@ def screen(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
 
 def a_user(place: Place, tags: str, read: str = ".*", write: str = "") -> list[str]:
     """Return the command as another user gives it, who may read those queues."""
-    place.api("PUT", "users/night", {"password": "secret", "tags": tags})
-    place.api("PUT", "permissions/%2F/night", {"configure": "", "write": write, "read": read})
-    urls = [url.replace("guest:guest", "night:secret") for url in (place.amqp_url, place.server.management_url)]
-    return ["doctor", urls[0], DEAD, "--management-url", urls[1]]
+    return given(seen_by(place, tags, configure="", read=read, write=write))
 
 
 def test_one_screen_says_what_matters_first(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

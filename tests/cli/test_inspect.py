@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ import pika
 import pytest
 
 from simulator.cli.main import main
-from tests.redrive.dead_letters import DEAD, Place, declare, let_die, seen_by, simulated
+from tests.redrive.dead_letters import DEAD, Place, about_dead, answer, declare, let_die, seen_by, simulated
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +24,8 @@ def place() -> Iterator[Place]:
         yield found
 
 
-def given(place: Place) -> list[str]:
-    return [place.amqp_url, DEAD, "--management-url", place.server.management_url]
-
-
-def answer(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
-    assert main(["inspect", *args, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+def given(place: Place, *options: str) -> list[str]:
+    return about_dead("inspect", place, *options)
 
 
 def sizes(found: dict[str, Any], name: str) -> dict[str, int]:
@@ -40,7 +33,7 @@ def sizes(found: dict[str, Any], name: str) -> dict[str, int]:
 
 
 def test_groups_are_by_death_key_and_header(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(capsys, *given(place), "--header", "tenant", "--header", "region")
+    found = answer(capsys, given(place, "--header", "tenant", "--header", "region"))
     assert (found["messages"], found["release"], found["unseen"]) == (4, "4.3", 0)
     assert sizes(found, "first death") == {"timed expired": 2, "work rejected": 2}
     assert sizes(found, "reason") == {"expired": 2, "rejected": 2}
@@ -51,7 +44,7 @@ def test_groups_are_by_death_key_and_header(place: Place, capsys: pytest.Capture
 
 
 def test_people_see_groups_and_what_was_not_seen(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", *given(place)]) == 0
+    assert main(given(place)) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("4 messages in 'dead' of http://127.0.0.1:")
     assert "guest" not in shown
@@ -60,7 +53,7 @@ def test_people_see_groups_and_what_was_not_seen(place: Place, capsys: pytest.Ca
 
 
 def test_of_some_the_rest_is_counted(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(capsys, *given(place), "--max", "1")
+    found = answer(capsys, given(place, "--max", "1"))
     assert (found["messages"], found["unseen"]) == (1, 3)
     assert found["unchecked"][0] == "3 of 4 messages"
 
@@ -83,12 +76,12 @@ def test_what_another_queue_holds_that_would_come_here_is_told(capsys: pytest.Ca
                 got, _, _ = channel.basic_get("held")
                 assert got is not None
                 channel.basic_reject(got.delivery_tag, requeue=False)
-        unchecked = answer(capsys, *given(place))["unchecked"]
+        unchecked = answer(capsys, given(place))["unchecked"]
     assert unchecked[0] == "2 that died in 'held' and are held there until a queue takes their dead letters"
 
 
 def test_one_message_is_told_in_sentences(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", *given(place), "--message", "m1"]) == 0
+    assert main(given(place, "--message", "m1")) == 0
     publish, death, now = capsys.readouterr().out.splitlines()
     assert publish == "Published to the default exchange with 'work'."
     assert death.endswith("UTC: In 'work' a consumer rejected it.")
@@ -102,12 +95,12 @@ def test_one_message_is_shown_whole_by_its_place(capsys: pytest.CaptureFixture[s
             for body in (b"one", "zwölf".encode(), b"\xff\x00", b"behind"):
                 properties = pika.BasicProperties(content_type="text/plain", headers={"tenant": "t1"})
                 channel.basic_publish("", DEAD, body, properties)
-        assert main(["inspect", *given(place), "--message", "#2", "--headers", "--body"]) == 0
+        assert main(given(place, "--message", "#2", "--headers", "--body")) == 0
         shown = capsys.readouterr().out
         assert '"content_type": "text/plain"' in shown
         assert '"tenant": "t1"' in shown
         assert shown.endswith("Body, 6 bytes:\nzwölf\n")
-        (raw,) = answer(capsys, *given(place), "--message", "#3", "--body")["lives"]
+        (raw,) = answer(capsys, given(place, "--message", "#3", "--body"))["lives"]
         assert (raw["body_base64"], raw["headers"]) == ("/wA=", {"tenant": "t1"})
         assert [method.redelivered for method, _, _ in place.waiting()] == [True, True, True, False]
 
@@ -116,14 +109,17 @@ def test_what_is_written_can_be_inspected_again(
     place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "dead.parquet"
-    live = answer(capsys, *given(place), "--out", str(out))
-    again = answer(capsys, str(out), DEAD)
+    live = answer(capsys, given(place, "--out", str(out)))
+    again = answer(capsys, ["inspect", str(out), DEAD])
     assert again["groups"] == live["groups"]
     assert again["where"] == str(out)
     assert out.stat().st_mode & 0o777 == 0o600  # it has the bodies
 
 
-def test_a_count_that_a_dead_letter_brought_along_kills_nothing_for_sure(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("asked", [["inspect"], ["inspect", "--message", "m0"], ["doctor", "--sample", "1"]])
+def test_a_count_that_a_dead_letter_brought_along_kills_nothing_for_sure(
+    asked: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     """Until a message was given back, a quorum queue of 4.0 shows the count of the queue before."""
     with simulated("4.0") as place, place.channel() as channel:
         declare(place, "quorum", delivery_limit=1)
@@ -133,8 +129,10 @@ def test_a_count_that_a_dead_letter_brought_along_kills_nothing_for_sure(capsys:
         method, _, _ = channel.basic_get("level")
         assert method is not None
         channel.basic_reject(method.delivery_tag, requeue=False)
-        assert main(["inspect", *given(place)]) == 0
-        assert "Reading may have killed 'm0': giving it back exceeded" in capsys.readouterr().out
+        name, *options = asked
+        assert main(about_dead(name, place, *options)) == 1
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "Reading may have killed 'm0': giving it back exceeded the delivery limit, unless the count" in shown
         assert len(place.waiting()) == 1
 
 
@@ -144,7 +142,7 @@ def test_a_device_is_not_replaced_by_what_is_written(tmp_path: Path, capsys: pyt
     with simulated("4.3") as place:
         declare(place, "classic")
         let_die(place, 1)
-        assert main(["inspect", *given(place), "--out", str(pipe)]) == 65
+        assert main(given(place, "--out", str(pipe))) == 65
         assert [method.redelivered for method, _, _ in place.waiting()] == [False]
     assert "pipe: cannot be written: Is a device or a pipe; a file is needed" in capsys.readouterr().err
     assert pipe.is_fifo()
@@ -160,7 +158,7 @@ def test_deaths_of_one_second_are_told_in_their_order(capsys: pytest.CaptureFixt
         declare(place, "classic")
         properties = pika.BasicProperties(message_id="again", headers={"x-death": entries})
         channel.basic_publish("", DEAD, b"", properties)
-        assert main(["inspect", *given(place), "--message", "again"]) == 0
+        assert main(given(place, "--message", "again")) == 0
     _, first, second, _ = capsys.readouterr().out.splitlines()
     assert "In 'work' a consumer rejected it" in first
     assert "In 'wait' its time to live ran out" in second
@@ -173,15 +171,15 @@ def test_messages_of_one_id_stay_apart_in_what_is_written(tmp_path: Path, capsys
         with place.channel() as channel:
             for _ in range(4):
                 channel.basic_publish("", DEAD, b"the same")
-        live = answer(capsys, *given(place), "--out", str(out))
-    again = answer(capsys, str(out), DEAD)
+        live = answer(capsys, given(place, "--out", str(out)))
+    again = answer(capsys, ["inspect", str(out), DEAD])
     assert (live["messages"], again["messages"]) == (4, 4)
     assert again["groups"] == live["groups"]
 
 
 def test_both_ways_of_looking_find_the_same(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    consumed = answer(capsys, *given(place))
-    got = answer(capsys, place.server.management_url, DEAD)
+    consumed = answer(capsys, given(place))
+    got = answer(capsys, ["inspect", place.server.management_url, DEAD])
     assert got["groups"] == consumed["groups"]
 
 
@@ -228,7 +226,7 @@ def test_wrong_sources_are_refused_without_their_password(
 
 def test_a_capture_shows_the_last_delivery_of_each_message(capsys: pytest.CaptureFixture[str]) -> None:
     logs = sorted(Path("examples/captured-4.3").glob("trace.log*"))
-    found = answer(capsys, str(logs[0]), "orders.work")
+    found = answer(capsys, ["inspect", str(logs[0]), "orders.work"])
     assert found["messages"] > 0
     assert "what happened to the messages after their last delivery in the file" in found["unchecked"]
 
@@ -243,7 +241,7 @@ def test_a_look_that_would_kill_is_refused(capsys: pytest.CaptureFixture[str]) -
     with simulated("4.0") as place:
         declare(place, "quorum", delivery_limit=0)
         let_die(place, 1)
-        assert main(["inspect", *given(place)]) == 65
+        assert main(given(place)) == 65
         assert "the delivery limit 0 counts that" in capsys.readouterr().err
         assert [properties.message_id for _, properties, _ in place.waiting()] == ["m0"]
 
@@ -256,8 +254,8 @@ def test_whoever_is_no_administrator_looks_and_is_told_what_was_not_seen(
     with simulated(release) as place:
         declare(place, "classic")
         let_die(place, 4)
-        by_administrator = answer(capsys, *given(place))
-        found = answer(capsys, *given(seen_by(place, tag, configure="", write="")))
+        by_administrator = answer(capsys, given(place))
+        found = answer(capsys, given(seen_by(place, tag, configure="", write="")))
     assert found["groups"] == by_administrator["groups"]
     assert any("is no administrator, so this was not seen: users" in note for note in found["notes"])
 
@@ -268,6 +266,6 @@ def test_what_keeps_a_file_from_being_written_ends_it_before_a_message_is_touche
     with simulated("4.3") as place:
         declare(place, "classic")
         let_die(place, 2)
-        assert main(["inspect", *given(place), "--out", str(tmp_path / "none" / "dead.parquet")]) == 65
+        assert main(given(place, "--out", str(tmp_path / "none" / "dead.parquet"))) == 65
         assert "dead.parquet: cannot be written: No such file or directory" in capsys.readouterr().err
         assert not place.waiting()[0][0].redelivered  # the one that expired, so no consumer has had it before

@@ -20,26 +20,30 @@ from simulator.redrive import bring_back, execute
 from simulator.redrive import server as asking
 from simulator.redrive.plan import RedrivePlanner
 from simulator.redrive.server import ready_in
-from tests.redrive.dead_letters import DEAD, TIMED, WORK, Place, declare, let_die, ready, seen_by, simulated
+from tests.redrive.dead_letters import (
+    DEAD,
+    TIMED,
+    WORK,
+    Place,
+    about_dead,
+    answer,
+    declare,
+    let_die,
+    ready,
+    seen_by,
+    simulated,
+    with_six_dead,
+)
 
 
 @pytest.fixture
 def place() -> Iterator[Place]:
-    """A simulated 4.3 with six messages in a dead-letter queue: two expired in a queue with a TTL of 0."""
-    with simulated("4.3") as found:
-        declare(found, "quorum")
-        let_die(found, 6)
+    with with_six_dead("quorum") as found:
         yield found
 
 
 def given(place: Place, *options: str) -> list[str]:
-    return ["redrive", place.amqp_url, DEAD, "--management-url", place.server.management_url, *options]
-
-
-def answer(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int) -> dict[str, Any]:
-    assert main([*arguments, "--json"]) == code
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    return about_dead("redrive", place, *options)
 
 
 def ids(place: Place, queue: str) -> list[str]:
@@ -684,6 +688,35 @@ def test_what_is_discarded_is_kept_whole_and_can_be_put_back(
     assert waiting["m1"][0].headers["x-death"][0]["queue"] == WORK
 
 
+def test_what_was_discarded_is_inspected_in_the_archive(
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue = answer(capsys, about_dead("inspect", place))
+    answer(capsys, given(place, "--discard", "--journal", str(tmp_path / "j"), "--execute"))
+    archive = str(tmp_path / "j.archive.jsonl")
+    assert answer(capsys, given(place, "--put-back", archive, "--max", "2", "--execute"))["put_back"] == 2
+    found = answer(capsys, ["inspect", archive, DEAD, "--out", str(tmp_path / "again.parquet")])
+    assert found["groups"] == queue["groups"]
+    assert found["notes"][0].startswith("2 of 6 messages were put back since")
+    assert answer(capsys, ["inspect", str(tmp_path / "again.parquet"), DEAD])["groups"] == queue["groups"]
+    (life,) = answer(capsys, ["inspect", archive, "--message", "m1", "--body"])["lives"]
+    assert (life["body"], life["headers"]["tenant"]) == ("body", "t1")
+    assert main(["inspect", archive, WORK]) == 65
+    assert "an archive of the queue 'dead' of virtual host '/' at http://127.0.0.1:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [[], ["--discard"]])
+def test_a_run_that_is_refused_leaves_no_files(
+    options: list[str], place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with place.channel() as channel:
+        channel.queue_declare("deadly", durable=True, arguments={"x-queue-type": "quorum", "x-delivery-limit": 0})
+    asked = ["redrive", place.amqp_url, "deadly", "--management-url", place.server.management_url, *options]
+    assert main([*asked, "--execute", "--journal", str(tmp_path / "j")]) == 65
+    assert "nothing was moved" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_was_on_its_way_back_when_it_was_killed_is_named(
     place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -726,6 +759,7 @@ def test_a_queue_that_refuses_doubles_nothing(
         patched.setattr(pika.adapters.blocking_connection.BlockingChannel, "basic_publish", refuse)
         assert main(given(place, "--put-back", str(archive), "--execute")) == 65
     assert "'m0' was not put back: the queue refuses it" in capsys.readouterr().err
+    assert not (tmp_path / "j.archive.jsonl.put-back").exists()
     assert answer(capsys, given(place, "--put-back", str(archive), "--execute"), 0)["possible_duplicates"] == []
     (tmp_path / "j.archive.jsonl.put-back").write_text("1\nx\n")
     assert main(given(place, "--put-back", str(archive), "--execute")) == 65

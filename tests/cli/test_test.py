@@ -38,6 +38,20 @@ def test_cases_that_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.splitlines() == ["simulator 3.8: 1 passed", "simulator 4.3: 1 passed"]
 
 
+def test_notes_name_what_definitions_leave_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A queue that only bindings name is there on the simulator, and the exchange that they name."""
+    named = "{source: dying, destination: dead, destination_type: queue, routing_key: orders}"
+    cases = HOLDS.replace("    - {name: dead}\n", f"  bindings: [{named}]\n")
+    cases = cases.replace("'', x-dead-letter-routing-key: dead", "dying").split("      - {do: expect")[0]
+    cases += "      - {do: expect, lost: []}\n"
+    assert main(["test", written(tmp_path, cases), "--release", "3.8", "--release", "4.3", "--json"]) == 0
+    why = "it is named here and not declared, as exports leave out"
+    assert capsys.readouterr().err.splitlines() == [
+        f"note: queue 'dead': {why} exclusive queues (the broker has a classic queue in its place)",
+        f"note: exchange 'dying': {why} internal exchanges (the broker has a direct exchange in its place)",
+    ]
+
+
 def test_a_case_that_fails_tells_what_was_found_and_what_became_of_the_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

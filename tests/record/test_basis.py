@@ -83,6 +83,22 @@ def test_seen_comes_before_what_follows_and_that_before_what_is_assumed(tmp_path
     assert "Not recorded: what other brokers got." in text
 
 
+@pytest.mark.parametrize(("held", "basis"), [(0, "follows"), (3, "seen")])
+def test_dead_letters_that_a_queue_held_at_the_end_were_seen(
+    tmp_path: Path, capsys: Capture, held: int, basis: str
+) -> None:
+    holds = {"dead_letter_exchange": "dead", "dead_letter_strategy": "at-least-once", "overflow": "reject-publish"}
+    folder = work(
+        tmp_path / "app",
+        queues=(queue("work", type="quorum", **holds),),
+        exchanges=(exchange("dead", "direct"),),
+        consumed=did(rejected=5, held=held),
+    )
+    assert ("DLX003", "work", basis) in findings(capsys, folder)
+    said = "seen: 'work' held 3 dead letters when the recording ended"
+    assert (said in printed(capsys, "lint", folder)) == bool(held)
+
+
 def test_losses_that_were_seen_come_first_then_what_the_broker_refused(tmp_path: Path, capsys: Capture) -> None:
     folder = celery(tmp_path / "app")
     (kind, text), (second, _), *_ = facts(capsys, folder)

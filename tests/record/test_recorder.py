@@ -459,3 +459,20 @@ def test_more_keys_than_are_kept_are_counted(recorded: Recorded, monkeypatch: py
     recording = recorded.end()
     assert [each.routing_key for each in recording.published] == ["key.0", "key.1"]
     assert recording.omitted == 3
+
+
+def test_dead_letters_that_are_held_at_the_end_are_counted(recorded: Recorded) -> None:
+    channel = recorded.channel()
+    channel.exchange_declare("dead", "direct", durable=True)
+    holds = {
+        "x-dead-letter-exchange": "dead",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
+    }
+    channel.queue_declare("work", durable=True, arguments={"x-queue-type": "quorum", **holds})
+    for _ in range(2):
+        channel.basic_publish("", "work", b"")
+        method, _, _ = channel.basic_get("work")
+        assert method is not None
+        channel.basic_reject(method.delivery_tag, requeue=False)
+    assert consumed(recorded.end(), "work")["held"] == 2

@@ -405,3 +405,20 @@ def test_a_poll_without_counters_forgets_none() -> None:
     for poll in ({"q": {"ack": 1_000}}, {"q": {}}, {"q": {"ack": 1_001}}):
         counters.read(poll)
     assert counters.totals["q"]["ack"] == 1
+
+
+@pytest.mark.parametrize(
+    ("counts", "held"),
+    [([2, 5, 5], 2), ([5, 0, 5], 0), ([5, 5, None], 0), ([None, None, 5], 0), ([0, 0, 9, 4, 6, 5], 4)],
+)
+def test_dead_letters_that_were_there_for_long_were_held(counts: list[int | None], held: int) -> None:
+    """Polls are six seconds apart: what only one of them shows was on its way."""
+    objects = ServerObjects(None, "own")
+    for number, count in enumerate(counts):
+        queues = [{"vhost": "/", "name": "q", "durable": True, "auto_delete": False, "arguments": {}}]
+        if count is not None:
+            queues[0]["messages_dlx"] = count
+        nothing: dict[str, Any] = {"exchanges": [], "bindings": [], "connections": [], "channels": [], "consumers": []}
+        objects.polled(Poll(at_us=number * 6_000_000, queues=queues, **nothing))
+    objects.finish(Recording(format=FORMAT, of="test", release="4.3", began_us=0), traced=[])
+    assert objects.consumption("/", "q").held == held

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Iterator
@@ -10,9 +11,11 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import pika
+import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from simulator.capture.management_api import call
+from simulator.cli.main import main
 from simulator.redrive.server import ServerAddress, server_at
 from simulator.server import serve
 from tests.live.servers import LiveServer
@@ -68,12 +71,12 @@ def vhost_on(live: LiveServer, prefix: str) -> Iterator[Place]:
 
 def seen_by(place: Place, *tags: str, **permissions: str) -> Place:
     """Return the place as another user sees it, who has these tags and permissions, and all that are not named."""
-    name = f"{vhost_of(place)}-night".replace("%2F", "")
+    name = f"{vhost_of(place)}-night".removeprefix("%2F-")
     every = dict.fromkeys(("configure", "write", "read"), ".*")
-    place.api("PUT", f"users/{name}", {"password": "night", "tags": ",".join(tags)})
+    place.api("PUT", f"users/{name}", {"password": "secret", "tags": ",".join(tags)})
     place.api("PUT", f"permissions/{vhost_of(place)}/{name}", {**every, **permissions})
     urls = [
-        urlsplit(url)._replace(netloc=f"{name}:night@{urlsplit(url).netloc.rpartition('@')[2]}").geturl()
+        urlsplit(url)._replace(netloc=f"{name}:secret@{urlsplit(url).netloc.rpartition('@')[2]}").geturl()
         for url in (place.amqp_url, place.server.management_url)
     ]
     return Place(server_at(*urls, place.server.vhost), place.release)
@@ -84,6 +87,27 @@ def simulated(release: str) -> Iterator[Place]:
     """Run a simulated server."""
     with serve(release, management_port=0) as server:
         yield Place(server_at(server.amqp_url, server.management_url), release)
+
+
+@contextmanager
+def with_six_dead(queue_type: str) -> Iterator[Place]:
+    """Run a simulated 4.3 with six messages in a dead-letter queue: two expired in a queue with a TTL of 0."""
+    with simulated("4.3") as found:
+        declare(found, queue_type)
+        let_die(found, 6)
+        yield found
+
+
+def about_dead(name: str, place: Place, *options: str) -> list[str]:
+    """Return a command about the dead-letter queue."""
+    return [name, place.amqp_url, DEAD, "--management-url", place.server.management_url, *options]
+
+
+def answer(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int = 0) -> dict[str, Any]:
+    """Run a command with --json, check its exit code, and return what it prints."""
+    assert main([*arguments, "--json"]) == code
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
 
 
 def declare(place: Place, queue_type: str, **arguments: Any) -> None:

@@ -38,10 +38,11 @@ def check(place: Place, folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
             assert code == 65
             assert f"died of the delivery limit of '{WORK}'" in said.err
             assert "--allow exceeds-limit" in said.err
+            assert not list(folder.iterdir())  # neither a journal nor an audit file of a run that a check refused
         assert "killed" not in said.out
         assert left(place) == 1
     if deadly:
-        assert main(["inspect", *on, "--allow", "exceeds-limit"]) == 0
+        assert main(["inspect", *on, "--allow", "exceeds-limit"]) == 1
         assert "Reading killed 'poison'" in capsys.readouterr().out
         assert left(place) == 0
 

@@ -27,7 +27,7 @@ _LOSSES = {
     "dead-letter exchange missing": "is dropped, because the dead-letter exchange does not exist",
     "queue crashes": "crashes the queue",
 }
-_DEATHS = {
+DEATHS = {
     "rejected": "is rejected in",
     "expired": "expires in",
     "maxlen": "is pushed out of",
@@ -128,7 +128,7 @@ def _change(upgrade: Upgrade, each: PathChange) -> UpgradeChange:
 
 def _story(each: PathChange) -> str:
     deaths = [(hop.queue, hop.reason) for hop in each.path] + [(each.queue.name, each.reason)]
-    return ", then ".join(f"{_DEATHS[reason]} '{queue}'" for queue, reason in deaths)
+    return ", then ".join(f"{DEATHS[reason]} '{queue}'" for queue, reason in deaths)
 
 
 def _ends(found: CopyOutcomes) -> str:
@@ -160,6 +160,6 @@ def _fix(upgrade: Upgrade, each: PathChange, targets: tuple[str, ...]) -> Fix:
     if _severity(each) == "note":
         return Fix(True, "nothing to do before the upgrade; watch the queues that now get these messages")
     key = DEAD_LETTER_ROUTING_KEY if DEAD_LETTER_ROUTING_KEY in settings.values else DEAD_LETTER_EXCHANGE
-    where = f"lead what {_DEATHS[each.reason]} '{each.queue.name}'"
+    where = f"lead what {DEATHS[each.reason]} '{each.queue.name}'"
     names = " or ".join(map(_quoted, targets))
     return change_of(settings, key, f"{where} to a queue where messages stay, and not on to {names}")

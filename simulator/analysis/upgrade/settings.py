@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlx.deaths import DELIVERY_LIMIT as OVER_LIMIT
 from dlx.deaths import EXPIRED
@@ -23,7 +23,8 @@ from dlx.settings import (
 )
 from dlx.topology import QUORUM, Policy
 from simulator.analysis.findings import Fix, Severity
-from simulator.analysis.losses import HELD, losses_at
+from simulator.analysis.losses import HELD, Loss, losses_at
+from simulator.analysis.upgrade.paths import DEATHS
 from simulator.analysis.upgrade.questions import (
     NOTHING_TO_DO,
     Kind,
@@ -38,6 +39,7 @@ from simulator.analysis.upgrade.questions import (
     named,
     setting_changes,
 )
+from simulator.broker import WORKER_PREFETCH
 
 OWN_LIMIT = 50
 _NOT_SET = "not set"
@@ -210,13 +212,48 @@ def _changed(upgrade: Upgrade, each: SettingChange) -> UpgradeChange:
         )
     )
     severity, follows = _what_follows(each)
+    held = _held_from_then_on(upgrade, each) if (each.key, each.then) == (DEAD_LETTER_STRATEGY, AT_LEAST_ONCE) else None
+    if held is not None:
+        severity, follows = held.severity, f"{follows} {held.sentence}"
     return UpgradeChange(
         severity=severity,
         about=each.queue.about,
         message=f"{each.key} of '{each.queue.name}' is {now}, and {then}.{_why_skipped(each)} {follows}".rstrip(),
-        fix=NOTHING_TO_DO if _only_stops_a_loss(each) else _same_in_both(each),
+        fix=held.fix if held is not None else NOTHING_TO_DO if _only_stops_a_loss(each) else _same_in_both(each),
         traffic=MessagesConcerned(_MET_BY.get(each.key, "any message"), each.queue.vhost, (each.queue.name,)),
     )
+
+
+class _Held(NamedTuple):
+    """What a queue holds after the upgrade that is lost before it: how bad that is, in words, and what to do."""
+
+    severity: Severity
+    sentence: str
+    fix: Fix
+
+
+def _held_from_then_on(upgrade: Upgrade, each: SettingChange) -> _Held | None:
+    """Return what becomes of dead letters that no queue takes: each is lost, and then they hold up all others."""
+    queue, walk = each.queue, upgrade.later_walks[each.queue.vhost]
+    held: dict[str, Loss] = {}
+    others_arrive = False
+    for place in (place for place in walk.places if place.queue == queue.name):
+        found = {loss.reason: loss for loss in losses_at(place, walk, parked=False) if loss.fate == HELD}
+        held |= found
+        possible = {death.reason for death in walk.flow.deaths(place.state) if death.possible}
+        others_arrive = others_arrive or bool(possible - found.keys())
+    if not held:
+        return None
+    loss = next(iter(held.values()))
+    also = ", also those that arrive today" if others_arrive else ""
+    sentence = (
+        f"What {DEATHS[loss.reason]} '{queue.name}' and is lost today is held there then, since {loss.rule}:"
+        f" {WORKER_PREFETCH} of these hold up all its other dead letters{also}."
+    )
+    how = (
+        "before the upgrade, lead its dead letters to a queue that takes them all; dlx lint names those that none takes"
+    )
+    return _Held("error" if others_arrive else "warning", sentence, Fix(True, how))
 
 
 _MET_BY: dict[str, Kind] = {DEAD_LETTER_EXCHANGE: "death", DEAD_LETTER_STRATEGY: "death"}

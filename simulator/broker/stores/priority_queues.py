@@ -62,6 +62,11 @@ class Levels:
         """Return the messages of each priority, the highest first."""
         return [self.top, *(self._lower[priority] for priority in sorted(self._lower, reverse=True))]
 
+    def sizes(self) -> dict[int, int]:
+        """Return how many messages there are of each priority that has some."""
+        sizes = {self._priority: len(self.top), **{each: len(level) for each, level in self._lower.items()}}
+        return {priority: size for priority, size in sorted(sizes.items()) if size}
+
     def head(self) -> Copy | None:
         """Return the message that is served next."""
         return self.top[0] if self.top else None
@@ -162,6 +167,11 @@ class Lanes:
     def __iter__(self) -> Iterator[Copy]:
         yield from self._high
         yield from self._normal
+
+    def sizes(self) -> dict[int, int]:
+        """Return how many messages there are in each lane that has some."""
+        sizes = {0: len(self._normal), 1: len(self._high)}
+        return {lane: size for lane, size in sizes.items() if size}
 
     def head(self) -> Copy | None:
         """Return the message that is served next."""

@@ -70,6 +70,20 @@ class QuorumStore:
         """What is ready and what a delayed retry keeps back."""
         return self.ready + len(self._delayed)
 
+    @property
+    def returned(self) -> int:
+        """How many ready messages are served before all others, since they came back."""
+        return len(self._returns)
+
+    @property
+    def publishers(self) -> int:
+        """How many channels have published to it, of those that are still open."""
+        return len(self._publishers)
+
+    def sizes(self) -> dict[int, int]:
+        """Return how many of the other ready messages there are of each priority, or in each lane, that has some."""
+        return self._messages.sizes()
+
     def configure(self, settings: Settings) -> None:
         """Apply new effective settings."""
         release = settings.release

@@ -52,7 +52,7 @@ def channel_stats(channel: Channel) -> dict[str, Any]:
         numbers["deliver_get"] = channel.next_delivery_tag - 1
     if channel.next_publish > 1:
         numbers["publish"] = channel.next_publish - 1
-    if channel.returned:
+    if channel.next_publish > 1 or channel.returned:
         numbers["return_unroutable"] = channel.returned
     return with_rates(numbers)
 

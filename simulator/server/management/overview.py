@@ -50,12 +50,14 @@ def listeners(request: Request) -> list[dict[str, Any]]:
     if tls is not None:
         asking = {"fail_if_no_peer_cert": tls.clients == "required", "verify": _verified(tls)}
         found.append(("amqp/ssl", tls.port, of_tcp | {"versions": VERSIONS} | _files(tls) | asking))
-    found.append(("http", _http_port(request), of_tcp))
+    of_http = {"cowboy_opts": {"sendfile": False}, "ip": "127.0.0.1", "port": _http_port(request)}
+    found.append(("http", _http_port(request), of_http))
     if tls is not None and tls.management_port is not None:
         ssl_opts = {**_files(tls), "port": tls.management_port}
         of_https = {"cowboy_opts": {"sendfile": False}, "port": tls.management_port, "ssl": True, "ssl_opts": ssl_opts}
         found.append(("https", tls.management_port, of_https))
-    found.append(("http/prometheus", node.metrics_port, of_tcp))
+    of_metrics = of_http | {"port": node.metrics_port, "protocol": "http/prometheus"}
+    found.append(("http/prometheus", node.metrics_port, of_metrics))
     return [
         {
             "node": request.broker.node,
@@ -141,7 +143,7 @@ def _contexts(request: Request) -> list[dict[str, Any]]:
         found.append({"ssl_opts": {**_files(tls), "port": port}, "port": port, "ssl": "true"})
     if tls is None or plain != "0":
         found.append({"ssl_opts": [], "ip": "127.0.0.1", "port": plain})
-    return [{"node": request.broker.node, "cowboy_opts": "[]", **named, **each} for each in found]
+    return [{"node": request.broker.node, "cowboy_opts": "[{sendfile,false}]", **named, **each} for each in found]
 
 
 def _node(request: Request) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from dlx.topology import CLASSIC, QUORUM, STREAM
-from simulator.broker import Connection, QueueState
+from simulator.broker import Connection, QueueState, QuorumStore
 from simulator.broker.commands import DeclareQueue, DeleteQueue, PurgeQueue
 from simulator.json_values import plain
 from simulator.server.management import access, listing, messages
@@ -26,6 +26,7 @@ from simulator.server.management.values import arguments_of, boolean, moment
 from simulator.server.node import Node
 
 _NAME_BYTES_MAX = 255
+_NOT_LISTED = ("garbage_collection", "idle_since")
 _Show = Callable[[QueueState, Request], dict[str, Any]]
 
 
@@ -129,8 +130,7 @@ RESOURCES = (
 # Describes a queue as the management API does.
 #
 # Fields that a simulator cannot measure have a neutral value if clients may rely on them
-# (memory, reductions, garbage collection). Others are missing: how many messages are ready
-# by priority in a quorum queue.
+# (memory, reductions, garbage collection). Others are missing: docs/how-to/broker.md lists them.
 #
 # Source: rabbit_mgmt_format.erl queue; rabbit_amqqueue_process.erl, rabbit_quorum_queue.erl and
 # rabbit_stream_queue.erl info; live servers.
@@ -139,7 +139,9 @@ RESOURCES = (
 def listed_queue(queue: QueueState, request: Request) -> dict[str, Any]:
     """Describe a queue for a list, briefly where the release does so."""
     shown = queue_json(queue, request)
-    return {name: value for name, value in shown.items() if value is not None} if request.api.brief_lists else shown
+    if not request.api.brief_lists:
+        return shown
+    return {name: value for name, value in shown.items() if value is not None and name not in _NOT_LISTED}
 
 
 def queue_json(queue: QueueState, request: Request) -> dict[str, Any]:
@@ -169,8 +171,6 @@ def queue_details(queue: QueueState, request: Request) -> dict[str, Any]:
         "garbage_collection": UNKNOWN_GARBAGE,
         "incoming": [],
     }
-    if queue.definition.type == CLASSIC:
-        details["idle_since"] = moment(queue.unused_since_us, api)
     return dict(sorted({**queue_json(queue, request), **details}.items()))
 
 
@@ -254,7 +254,9 @@ def _classic(queue: QueueState, request: Request) -> dict[str, Any]:
     api = request.api
     shown: dict[str, Any] = _message_bytes(queue) | {
         "exclusive_consumer_tag": _tag(queue.exclusive_consumer),
+        "garbage_collection": UNKNOWN_GARBAGE,
         "head_message_timestamp": _head_timestamp(queue),
+        "idle_since": moment(queue.unused_since_us, api),
         "message_bytes_ram": _bytes(queue),
         "messages_ram": queue.messages,
         "messages_ready_ram": queue.messages_ready,
@@ -281,6 +283,10 @@ def _quorum(queue: QueueState, request: Request) -> dict[str, Any]:
     shown["message_bytes_ram"] = _bytes(queue) if in_memory else 0
     shown["open_files"] = {node.broker.node: 0}
     shown[api.quorum_single_active_consumer] = _tag(queue.active_single)
+    if api.quorum_publishers:
+        shown |= _ready_in_parts(queue)
+        if queue.active_single is None and queue.consumers and not queue.single_active:
+            shown[api.quorum_single_active_consumer] = _tag(queue.consumers[0])
     if node.broker.release.quorum_at_least_once:
         shown |= {"messages_dlx": queue.store.pending, "message_bytes_dlx": queue.store.pending_bytes}
     if api.quorum_delivery_limit:
@@ -289,6 +295,17 @@ def _quorum(queue: QueueState, request: Request) -> dict[str, Any]:
         shown["messages_delayed"] = queue.store.total - queue.store.ready
         shown["delayed_retry"] = _delayed_retry(queue)
     return shown
+
+
+def _ready_in_parts(queue: QueueState) -> dict[str, Any]:
+    """Count the publishers, and what is ready: what came back, and the rest by lane or by priority."""
+    store = queue.store
+    assert isinstance(store, QuorumStore)
+    sizes = store.sizes()
+    shown: dict[str, Any] = {"publishers": store.publishers, "messages_ready_returned": store.returned}
+    if queue.settings.release.quorum_priorities == "two lanes":
+        return shown | {"messages_ready_high": sizes.get(1, 0), "messages_ready_normal": sizes.get(0, 0)}
+    return shown | {"messages_by_priority": sizes, "messages_active_priorities": len(sizes)}
 
 
 def _delayed_retry(queue: QueueState) -> str:
@@ -306,7 +323,8 @@ def _stream(queue: QueueState, request: Request) -> dict[str, Any]:
     shown = _members(node) | {"readers": {node.broker.node: len(queue.consumers)}}
     if not api.stream_leader:
         del shown["leader"]
-    return shown | ({"segments": 1} if api.stream_segments else {})
+    shown |= {"segments": 1} if api.stream_segments else {}
+    return shown | ({"first_timestamp": 0} if api.stream_first_timestamp else {})
 
 
 _OF_TYPE = {CLASSIC: _classic, QUORUM: _quorum, STREAM: _stream}

@@ -85,6 +85,21 @@ class FieldRows:
         meaning="The name of the field for a quorum queue's single active consumer.",
         evidence="live, asked directly; rabbit_quorum_queue.erl STATISTICS_KEYS",
     )
+    quorum_publishers: bool = since(
+        "4.0", True, before=False,
+        meaning=(
+            "Quorum queues count their publishers, and of what is ready what came back, and the rest by priority. Their"
+            " single_active_consumer_tag is that of the first consumer, also where others are active beside it."
+        ),
+        evidence="3.8, 3.10, 4.0 and 4.3 live",
+        undecided=("3.11", "3.12", "3.13"),
+    )
+    stream_first_timestamp: bool = since(
+        "4.3", True, before=False,
+        meaning="Streams have first_timestamp, which stays 0 until they drop segments or are opened again.",
+        evidence="3.8, 3.10, 4.0 and 4.3 live",
+        undecided=("4.1", "4.2"),
+    )
     quorum_delivery_limit: bool = since(
         "4.0", True, before=False,
         meaning="Quorum queues show the delivery limit in force.",
