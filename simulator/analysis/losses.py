@@ -301,17 +301,6 @@ def _end(loss: Loss) -> str | None:
     return loss.target
 
 
-def room_assumed(flow: MessageFlow) -> Iterator[str]:
-    """Yield what has to be so of queues that refuse dead letters while they are full, or at-least-once holds them."""
-    for name in flow.topology.queues:
-        if flow.settings(name).dead_letter_strategy != AT_LEAST_ONCE:
-            continue
-        for target in sorted(flow.possible_targets(name)):
-            settings = flow.settings(target)
-            if settings.has_length_limit and settings.refuses_when_full:
-                yield f"'{target}' does not stay full: while it is, dead letters of '{name}' are held in '{name}'"
-
-
 def losses_at(place: Place, walk: Walk, *, parked: bool) -> Iterator[Loss]:
     """Yield what the rules make possible there, without a history. ``parked``: the queue is a parking queue."""
     flow, queue = walk.flow, place.queue

@@ -24,7 +24,7 @@ from simulator.scenario.trial import Trial
 EXAMPLES = Path(__file__).parent / "lint_examples"
 # Streams take dead letters from the release on that the table of releases names.
 OTHER_RELEASE = {"stream-loses-dead-letters": "3.10"}
-ALSO = {"retry-reaches-others": {"endless-retry"}}
+ALSO = {"retry-reaches-others": {"endless-retry"}, "full-queues-wait-for-each-other": {"endless-retry"}}
 
 
 def linted(rule: LintRule, suffix: str = "") -> LintReport:
@@ -69,23 +69,46 @@ def test_a_retry_queue_is_known_by_its_name(name: str, found: bool) -> None:
     assert ("retry-queue-unused" in {each.name for each in findings}) == found
 
 
-@pytest.mark.parametrize(("limit", "assumed"), [({}, False), ({"x-max-length": 5}, True)])
-def test_a_queue_that_refuses_dead_letters_is_assumed_to_get_room(limit: dict[str, int], assumed: bool) -> None:
-    """While it is full, at-least-once dead-lettering holds what it refuses."""
-    refuses = {"x-queue-type": "quorum", "x-overflow": "reject-publish"}
-    to_dead = {
-        "x-dead-letter-exchange": "",
-        "x-dead-letter-routing-key": "dead",
-        "x-dead-letter-strategy": "at-least-once",
-    }
-    arguments = {"work": refuses | to_dead, "dead": refuses | limit}
-    queues = [
-        {"name": name, "vhost": "/", "durable": True, "auto_delete": False, "arguments": each}
-        for name, each in arguments.items()
-    ]
-    report = lint(Definitions({"vhosts": [{"name": "/"}], "queues": queues}, "test"), release("4.3"))
-    room = "'dead' does not stay full: while it is, dead letters of 'work' are held in 'work'"
-    assert (room in report.assumed) == assumed
+def at_least_once(name: str, to: str, **arguments: Any) -> dict[str, Any]:
+    return queue(name, queue_type="quorum", delivery_limit=-1, dead_letter_exchange="", dead_letter_routing_key=to,
+                 dead_letter_strategy="at-least-once", overflow="reject-publish", **arguments)  # fmt: skip
+
+
+def told_by(code: str, *queues: dict[str, Any]) -> list[str]:
+    return [each.message for each in found(*queues) if each.code == code]
+
+
+@pytest.mark.parametrize(
+    ("dead", "parking"),
+    [({"max_length": 5}, True), ({"max_length": 5, "message_ttl": 1_000}, False), ({"max_length_bytes": 5}, True)],
+)
+def test_what_a_full_queue_refuses_is_held(dead: dict[str, int], parking: bool) -> None:
+    """One finding for all the queues whose dead letters it takes."""
+    (only,) = told_by(
+        "DLX037",
+        *(at_least_once(f"work-{number}", "dead") for number in range(5)),
+        queue("dead", overflow="reject-publish", **dead),
+    )
+    assert only.startswith(
+        "while 'dead' is full it refuses the dead letters of 'work-0', 'work-1', 'work-2' and 2 more"
+    )
+    assert "they are held where they died, and 32 of them hold up all others." in only
+    assert only.endswith(" It is a parking queue: it stays full until messages are taken out of it.") == parking
+
+
+def test_a_queue_without_a_limit_refuses_no_dead_letters() -> None:
+    assert told_by("DLX037", at_least_once("work", "dead"), queue("dead", overflow="reject-publish")) == []
+    assert told_by("DLX037", at_least_once("work", "dead"), queue("dead", max_length=5)) == []
+
+
+def test_full_queues_that_dead_letter_into_each_other_are_one_finding() -> None:
+    circle = [at_least_once(name, to, max_length=5) for name, to in ("ab", "bc", "ca")]
+    (told,) = told_by("DLX038", *circle)
+    assert told.startswith("'a', 'b' and 'c' dead-letter at least once into each other")
+    assert told_by("DLX037", *circle) == []
+    assert told_by("DLX038", *circle[:2], at_least_once("c", "a")) == []
+    (own,) = told_by("DLX038", at_least_once("a", "a", max_length=5))
+    assert own.startswith("'a' dead-letters at least once into itself")
 
 
 REJECTED_TWICE = {"x-death": [{"queue": "orders", "reason": "rejected", "count": 2}]}

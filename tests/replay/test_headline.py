@@ -10,7 +10,7 @@ import pytest
 from dlx.global_counters import DISABLED
 from simulator.replay.results.counters import Balance, BalanceEntry, Suspect
 from simulator.replay.results.headline import headline
-from simulator.replay.results.summary import Summary
+from simulator.replay.results.summary import LostMessages, Summary
 
 GOOD = Summary(
     messages=9, deliveries=9, dead_letters=4, agree=9, differ=0, ambiguous=0, unexplained=0, broken_lines=0,
@@ -134,3 +134,23 @@ def test_what_the_broker_counted_is_a_loss_where_queues_without_an_exchange_cann
     )  # fmt: skip
     found = headline(GOOD, "4.3", Balance(nodes=("rabbit@a",), vhost="/", entries=(entry,), **changes))
     assert (found.tone, found.text) == (tone, "3 messages died without a dead letter, as the broker counted")
+
+
+@pytest.mark.parametrize(
+    ("held", "may_be", "says"),
+    [
+        (30, 5, "If 2 of them are held in 'work', it holds 32, and these hold up all that will die there"),
+        (31, 1, "If 1 of them is held in 'work', it holds 32, and these hold up all that will die there"),
+        (0, 40, "If 32 of them are held in 'work', it holds 32, and these hold up all that will die there"),
+        (30, 1, None),
+        (32, 5, None),  # that is certain
+    ],
+)
+def test_what_may_be_held_is_added_to_what_is(held: int, may_be: int, says: str | None) -> None:
+    ends = [
+        LostMessages(vhost="/", queue="work", why=why, lost=0, may_be_lost=0, file="log", line=1, **counts)
+        for why, counts in (("no route", {"held": held}), ("a cycle", {"may_be_held": may_be}))
+    ]
+    summary = msgspec.structs.replace(GOOD, held=held, may_be_held=may_be)
+    told = [each for each in headline(summary, "4.3", None, ends).more if "hold" in each and each.startswith("If")]
+    assert told == ([] if says is None else [says])

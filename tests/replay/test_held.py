@@ -143,6 +143,17 @@ def test_a_delivery_that_consumers_may_have_rejected_is_a_footnote(tmp_path: Pat
     assert "  1 message last delivered in 'level': held if consumers rejected it\n" in out
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_what_may_be_held_would_hold_up_the_rest(more: int, tmp_path: Path, capsys: Any) -> None:
+    log = publishes(*["gone"] * (WORKER_PREFETCH - 1 + more))
+    for number in range(WORKER_PREFETCH - 1 + more):
+        log.deliver("level", "in", ["gone"], message_id=f"gone {number}")
+    trace, given = written(tmp_path, log, levels(**{"x-message-ttl": 600_000}))
+    assert main(["replay", str(trace), "--definitions", str(given)]) == 0
+    told = "  If 32 of them are held in 'level', it holds 32, and these hold up all that will die there\n"
+    assert (told in capsys.readouterr().out) == bool(more)
+
+
 def test_what_was_delivered_in_the_end_is_not_held(tmp_path: Path, capsys: Any) -> None:
     expired = died(death("level", "expired", exchange="in", keys=["there"]))
     log = publishes("there").deliver("endpoint", "deliver", ["there"], message_id="there 0", headers=expired)

@@ -14,6 +14,7 @@ from simulator.cli.main import main
 from simulator.scenario import steps
 from simulator.scenario.properties.property import PropertyBroken
 from simulator.testing import Trial
+from simulator.testing.fuzz.counterexample import assumptions
 from simulator.testing.fuzz.systematic_search import Search
 from tests.testing.test_search import topology
 from tests.testing.test_trial import queue
@@ -102,6 +103,9 @@ def test_what_a_full_queue_refuses_is_held_for_a_while_only() -> None:
     search = Search(document, "arrives")
     assert search.run() is None
     assert search.complete
+    assert "'dead' does not stay full: while it is, dead letters of 'orders' are held in 'orders'" in [
+        *assumptions(search)
+    ]
     full = (steps.Publish("", "dead", times=3), steps.Publish("", "orders"), steps.Reject("orders"))
     Trial(document, properties=["arrives"]).play(full)
 

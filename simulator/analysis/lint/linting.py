@@ -15,7 +15,7 @@ from simulator.analysis.lint.grouping import Names
 from simulator.analysis.lint.rule import RULES, QueueAt, Subject
 from simulator.analysis.lint.rules import losses as losing
 from simulator.analysis.lint.rules import policies, retries, settings
-from simulator.analysis.losses import Loss, Losses, room_assumed
+from simulator.analysis.losses import Loss, Losses
 from simulator.analysis.snapshot import Snapshot, object_places
 from simulator.definitions import Definitions
 from simulator.scenario import steps
@@ -84,7 +84,6 @@ def lint(
             *subject.snapshot.definitions.assumptions,
             *subject.losses.assumed,
             *promises(subject.losses.promised),
-            *(said for flow in subject.snapshot.flows.values() for said in room_assumed(flow)),
             _of_headers(subject.clients),
             *ALWAYS_ASSUMED[1:],
         ),

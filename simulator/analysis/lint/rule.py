@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from functools import cached_property
+from typing import TypeVar
 
 import msgspec
 
@@ -225,7 +226,7 @@ def _loops(walk: Walk) -> Iterator[Loop]:
     """Yield the loops through more than one queue, the shortest way round each set of queues once."""
     seen: set[frozenset[str]] = set()
     order = {id(place): number for number, place in enumerate(walk.places)}
-    for places in _components(walk.places):
+    for places in components(walk.places, lambda place: (there for _, there in place.onward)):
         if len({place.queue for place in places}) > 1:
             loop = Loop(walk.vhost, sorted(places, key=lambda place: order[id(place)]))
             if frozenset(loop.queues) not in seen:
@@ -233,45 +234,47 @@ def _loops(walk: Walk) -> Iterator[Loop]:
                 yield loop
 
 
-def _components(places: list[Place]) -> Iterator[list[Place]]:
-    """Yield the sets of places that lead to one another (Tarjan's algorithm, without recursion)."""
-    number: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[Place] = []
-    stacked: set[int] = set()
-    for root in places:
-        if id(root) in number:
+Node = TypeVar("Node", bound=Hashable)
+
+
+def components(nodes: Iterable[Node], onward: Callable[[Node], Iterable[Node]]) -> Iterator[list[Node]]:
+    """Yield the sets of several nodes that lead to one another (Tarjan's algorithm, without recursion)."""
+    number: dict[Node, int] = {}
+    low: dict[Node, int] = {}
+    stack: list[Node] = []
+    stacked: set[Node] = set()
+    for root in nodes:
+        if root in number:
             continue
-        work = [(root, iter(root.onward))]
-        number[id(root)] = low[id(root)] = len(number)
+        work = [(root, iter(onward(root)))]
+        number[root] = low[root] = len(number)
         stack.append(root)
-        stacked.add(id(root))
+        stacked.add(root)
         while work:
-            place, onward = work[-1]
-            following = next(onward, None)
-            if following is None:
+            node, ahead = work[-1]
+            there = next(ahead, None)
+            if there is None:
                 work.pop()
                 if work:
-                    parent = id(work[-1][0])
-                    low[parent] = min(low[parent], low[id(place)])
-                if low[id(place)] == number[id(place)]:
+                    parent = work[-1][0]
+                    low[parent] = min(low[parent], low[node])
+                if low[node] == number[node]:
                     found = []
                     while True:
                         found.append(stack.pop())
-                        stacked.discard(id(found[-1]))
-                        if found[-1] is place:
+                        stacked.discard(found[-1])
+                        if found[-1] == node:
                             break
                     if len(found) > 1:
                         yield found[::-1]
                 continue
-            _, there = following
-            if id(there) not in number:
-                number[id(there)] = low[id(there)] = len(number)
+            if there not in number:
+                number[there] = low[there] = len(number)
                 stack.append(there)
-                stacked.add(id(there))
-                work.append((there, iter(there.onward)))
-            elif id(there) in stacked:
-                low[id(place)] = min(low[id(place)], number[id(there)])
+                stacked.add(there)
+                work.append((there, iter(onward(there))))
+            elif there in stacked:
+                low[node] = min(low[node], number[there])
 
 
 # What findings say, and how to change a setting

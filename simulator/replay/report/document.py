@@ -47,12 +47,24 @@ MEANINGS: dict[Name, str] = {
     "differ": "differ: delivered, but not as predicted",
     "unexplained": "unexplained: no path that the rules allow leads there",
 }
+BYTES_MAX = 2_000_000
+LIVES_MIN = 100
+"""A page is smaller than this, unless it is larger with the lives of only so many messages."""
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
 def page(data: ReportData) -> str:
-    """Return the page as HTML. The same data makes the same page."""
+    """Return the page as HTML, with the lives of as many messages as fit. The same data makes the same page."""
     shown = groups(data)[:GROUPS_SHOWN]
+    figures = _figures(data, shown)
+    while True:
+        whole = _page(data, shown, {**figures, "messages": as_json(data.messages)})
+        if len(whole.encode()) < BYTES_MAX or len(data.messages) <= LIVES_MIN:
+            return whole
+        data = msgspec.structs.replace(data, messages=data.messages[: max(LIVES_MIN, len(data.messages) * 7 // 8)])
+
+
+def _page(data: ReportData, shown: tuple[QueueGroup, ...], figures: Mapping[str, Any]) -> str:
     body = element(
         "main",
         _headline(data),
@@ -71,7 +83,7 @@ def page(data: ReportData) -> str:
         _reading(),
     )
     title = f"Dead letters replayed under RabbitMQ {data.rules}"
-    return document(title, body, _figures(data, shown))
+    return document(title, body, figures)
 
 
 def document(title: str, body: Html, figures: Mapping[str, Any]) -> str:
@@ -117,7 +129,7 @@ def _file(name: str) -> str:
 def _figures(data: ReportData, shown: tuple[QueueGroup, ...]) -> dict[str, Any]:
     """Return the figures, by the place where each is drawn."""
     flows = [{"caption": _caption(group), "figure": plain_figure(flow_picture(group))} for group in shown]
-    found: dict[str, Any] = {"flows": flows, "messages": as_json(data.messages)}
+    found: dict[str, Any] = {"flows": flows}
     if data.deaths:
         found["deaths"] = plain_figure(deaths_picture(data))
     return found

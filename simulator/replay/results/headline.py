@@ -8,10 +8,12 @@ which a log does not show.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
+from simulator.broker import WORKER_PREFETCH
 from simulator.replay.results.counters import Balance
 from simulator.replay.results.held_up import hold_up_text
 from simulator.replay.results.summary import Change, LostMessages, Summary
@@ -148,6 +150,21 @@ def _uncertain(summary: Summary, end: str, ends: Sequence[LostMessages]) -> str:
     return f"{messages} not seen again: {end} if {'it' if count == 1 else 'they'} died{where}"
 
 
+def _would_hold_up(summary: Summary, ends: Sequence[LostMessages]) -> Iterator[str]:
+    """Yield in which queues the messages that may be held, with those that are, would hold up all others."""
+    held: Counter[tuple[str, str]] = Counter()
+    may_be: Counter[tuple[str, str]] = Counter()
+    for each in ends:
+        held[each.vhost, each.queue] += each.held
+        may_be[each.vhost, each.queue] += each.may_be_held
+    known = {(each.vhost, each.queue) for each in summary.holding}
+    for (vhost, queue), count in may_be.items():
+        lacking = WORKER_PREFETCH - held[vhost, queue]
+        if 0 < lacking <= count and (vhost, queue) not in known:
+            some = f"{lacking} of them {'is' if lacking == 1 else 'are'}"
+            yield f"If {some} held in '{queue}', it holds {WORKER_PREFETCH}, and these hold up all that will die there"
+
+
 def _open(summary: Summary, rules: str, balance: Balance | None, lost: Sequence[LostMessages]) -> list[str]:
     """Return what is not known, the most important first."""
     found = []
@@ -157,7 +174,7 @@ def _open(summary: Summary, rules: str, balance: Balance | None, lost: Sequence[
     if summary.may_be_lost:
         found.append(_uncertain(summary, "lost", lost))
     if summary.may_be_held:
-        found.append(_uncertain(summary, "held", lost))
+        found += [_uncertain(summary, "held", lost), *_would_hold_up(summary, lost)]
     if balance is not None:
         found += balance.misfits
         if balance.unseen:

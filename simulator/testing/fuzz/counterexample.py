@@ -30,7 +30,6 @@ from simulator.analysis.losses import (
     losses_at,
     parking_in,
     published,
-    room_assumed,
 )
 from simulator.analysis.next_steps import unused_ms
 from simulator.analysis.slices import flows_of, message_of, reached, sliced
@@ -565,7 +564,7 @@ def assumptions(search: Finder) -> Iterator[str]:
         )
     if any(each.name == Arrives.name for each in search.properties):
         for flow in search.flows.values():
-            yield from room_assumed(flow)
+            yield from _room(flow)
     if search.discards or search.property.name != Lossless.name:
         return
     for vhost, flow in search.flows.items():
@@ -576,3 +575,14 @@ def assumptions(search: Finder) -> Iterator[str]:
             if open_ and not flow.is_stream(name) and not flow.settings(name).dead_letters:
                 where = "" if vhost == "/" else f" of virtual host '{vhost}'"
                 yield f"no consumer rejects for good in '{name}'{where}, which has no dead-letter exchange"
+
+
+def _room(flow: MessageFlow) -> Iterator[str]:
+    """Yield what has to be so of queues that refuse dead letters while they are full, or at-least-once holds them."""
+    for name in flow.topology.queues:
+        if flow.settings(name).dead_letter_strategy != AT_LEAST_ONCE:
+            continue
+        for target in sorted(flow.possible_targets(name)):
+            settings = flow.settings(target)
+            if settings.has_length_limit and settings.refuses_when_full:
+                yield f"'{target}' does not stay full: while it is, dead letters of '{name}' are held in '{name}'"

@@ -193,4 +193,12 @@ SCENARIOS = [
         quorum("q", dlx="", length=2, **HELD), publish("q", "1", "2"), gets("q", 2),
         Nack(multiple=True, tag=0, requeue=False), Wait(300), Count("q"),
     ),
+    scenario(
+        "two full queues that dead-letter into each other",
+        CONFIRMED, quorum("q", dlx="", dlrk="r", length=2, **HELD),
+        quorum("r", dlx="", dlrk="q", length=2, **HELD), publish("q", "1", "2", "3"), publish("r", "4", "5", "6"),
+        rejected("q", 3), Wait(300), rejected("r", 3), Wait(300), Count("q"), Count("r"), TOUCH, Count("r"), STATISTICS,
+        ShowQueue("q", ("messages_dlx",)), ShowQueue("r", ("messages_dlx",)), publish("q", "7"),
+        releases=("3.10", "4.0", "4.3"),
+    ),
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
@@ -12,6 +12,7 @@ from dlx.settings import (
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
     MAX_LENGTH,
+    MAX_LENGTH_BYTES,
     OVERFLOW,
     SERVER_DEFAULT,
     Settings,
@@ -38,6 +39,7 @@ from simulator.analysis.lint.rule import (
     because,
     by_its_policy,
     change,
+    components,
     is_stream,
     mended,
     queue_name,
@@ -430,6 +432,92 @@ def reject_publish_on_dead_letter_queue(subject: Subject) -> Iterator[Found]:
             ),
             history=loss.history,
         )
+
+
+@rule("DLX037", "held-while-target-is-full")
+def held_while_target_is_full(subject: Subject) -> Iterator[Found]:
+    """A queue refuses the dead letters of a queue that dead-letters at least once, while it is full.
+
+    Why: they are held where they died until there is room again. Meanwhile they count towards the length limit there,
+    and 32 of them hold up all others. A parking queue has no room again before messages are taken out of it.
+    Example: quorum queue 'orders' dead-letters at least once into 'orders.dead' with x-max-length 1000 and x-overflow
+    reject-publish: once that is full, what dies in 'orders' is held there.
+    Fix: remove the length limit of the queue that takes the dead letters, and watch its length instead.
+    """
+    refused = _refused_while_full(subject)
+    told = {(queue, name) for each in _waiting_for_each_other(refused) for queue in each for _, name in each}
+    for queue, names in refused.items():
+        sources = [name for name in names if (queue, name) not in told]
+        if sources:
+            settings = subject.snapshot.flows[queue[0]].settings(queue[1])
+            where = f"in '{sources[0]}'" if len(sources) == 1 else "where they died"
+            stays = subject.is_parking(queue) and settings.message_ttl_ms is None and settings.expires_ms is None
+            parking = " It is a parking queue: it stays full until messages are taken out of it."
+            yield Found(
+                severity="warning",
+                about=queue_name(queue),
+                message=f"while '{queue[1]}' is full it refuses the dead letters of {_some(sources)}: they are held "
+                f"{where}, and {WORKER_PREFETCH} of them hold up all others." + parking * stays,
+                because=said_by(settings.values[OVERFLOW]),
+                fix=_lift_limit(subject, queue),
+            )
+
+
+@rule("DLX038", "full-queues-wait-for-each-other")
+def full_queues_wait_for_each_other(subject: Subject) -> Iterator[Found]:
+    """Queues that dead-letter at least once, and refuse when they are full, dead-letter into each other.
+
+    Why: when each is full of messages that died there, each refuses the dead letters of the other. Nothing leaves
+    either of them any more, and both refuse what is published.
+    Example: 'orders' and 'orders.retry' dead-letter at least once into each other, both with x-max-length 1000.
+    Fix: remove the length limit of one of them, or let its dead letters go to another queue.
+    """
+    for queues in _waiting_for_each_other(_refused_while_full(subject)):
+        vhost, first = queues[0]
+        names = [name for _, name in queues]
+        several = _some(names) if len(names) > NAMED_MAX else f"{_some(names[:-1])} and '{names[-1]}'"
+        message = (
+            f"{several} dead-letter at least once into each other, and refuse dead letters while they are full: once "
+            "they are full of messages that died there, nothing leaves them any more, for ever."
+            if len(names) > 1
+            else f"'{first}' dead-letters at least once into itself, and refuses dead letters while it is full: once "
+            "it is full of messages that died there, nothing leaves it any more, for ever."
+        )
+        yield Found(
+            severity="warning",
+            about=queue_name(queues[0]),
+            message=message,
+            because=said_by(subject.snapshot.flows[vhost].settings(first).values[OVERFLOW]),
+            fix=_lift_limit(subject, queues[0]),
+        )
+
+
+def _refused_while_full(subject: Subject) -> dict[QueueAt, list[str]]:
+    """Return the queues that refuse at-least-once dead letters when they are full, with the queues these come from."""
+    found: dict[QueueAt, list[str]] = {}
+    for (vhost, target), names in subject.sources.items():
+        flow = subject.snapshot.flows[vhost]
+        settings = flow.settings(target)
+        sources = sorted(name for name in names if flow.settings(name).dead_letter_strategy == AT_LEAST_ONCE)
+        if sources and settings.has_length_limit and settings.refuses_when_full:
+            found[vhost, target] = sources
+    return found
+
+
+def _waiting_for_each_other(refused: Mapping[QueueAt, list[str]]) -> Iterator[list[QueueAt]]:
+    """Yield the queues of which each refuses the dead letters of another one, in circles."""
+
+    def sources(queue: QueueAt) -> Iterator[QueueAt]:
+        return ((queue[0], name) for name in refused.get(queue, ()))
+
+    yield from (sorted(each) for each in components(refused, sources))
+    yield from ([(vhost, name)] for (vhost, name), names in refused.items() if name in names)
+
+
+def _lift_limit(subject: Subject, queue: QueueAt) -> Fix:
+    settings = subject.snapshot.flows[queue[0]].settings(queue[1])
+    key = MAX_LENGTH if settings.max_length is not None else MAX_LENGTH_BYTES
+    return change(subject, queue, key, f"remove {key}, and watch the length of '{queue[1]}' instead")
 
 
 @rule("DLX016", "bounded-dead-letter-queue")
