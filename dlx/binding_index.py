@@ -19,10 +19,9 @@ from dlx.erlang_hash import phash2
 from dlx.field_values import Timestamp, same_on_wire
 from dlx.message import Message
 from dlx.releases import Release
-from dlx.topology import Binding
+from dlx.server_plugins import DELAYED, LOCAL_RANDOM, MODULUS_HASH, RANDOM, RECENT_HISTORY
+from dlx.topology import Binding, Exchange
 
-LOCAL_RANDOM = "x-local-random"
-MODULUS_HASH = "x-modulus-hash"
 Choose = Callable[[int], int]
 Numbered = dict[int, Binding]
 """Bindings by their number: a later one has a higher number."""
@@ -200,19 +199,30 @@ class _ByHash(BindingIndex):
         return (ordered[phash2(keys) % 2**27 % len(ordered)],)
 
 
+def index_kind(exchange: Exchange) -> type[BindingIndex] | None:
+    """Return the kind of index that an exchange's bindings have; ``None`` for a type that only a plugin knows.
+
+    An exchange that delays routes as the type that it names.
+    """
+    kind = exchange.arguments.get("x-delayed-type") if exchange.type == DELAYED else exchange.type
+    return INDEXES.get(kind) if isinstance(kind, str) else None
+
+
 def _octets(name: str) -> bytes:
     return name.encode(errors="surrogatepass")
 
 
-INDEXES: Mapping[str, Callable[[Iterable[Binding]], BindingIndex]] = {
+INDEXES: Mapping[str, type[BindingIndex]] = {
     "direct": _ByKey,
     "fanout": BindingIndex,
     "topic": _ByPattern,
     "headers": _ByHeaders,
     LOCAL_RANDOM: _AtRandom,
+    RANDOM: _AtRandom,
     MODULUS_HASH: _ByHash,
+    RECENT_HISTORY: BindingIndex,
 }
-"""What makes the index of an exchange, by the exchange's type."""
+"""The kind of index of an exchange, by the exchange's type."""
 
 
 def _in_order(found: list[Numbered]) -> tuple[Binding, ...]:

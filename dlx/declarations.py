@@ -15,7 +15,7 @@ assert_args_equivalence; live servers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any
 
@@ -469,9 +469,10 @@ def declared_exchange(
     internal: bool,
     arguments: Arguments,
     release: Release,
+    types: Collection[str] | None = None,
 ) -> Exchange:
-    """Return the exchange that a declaration makes. Raises ``Refusal``."""
-    check_type(type, release)
+    """Return the exchange that a declaration makes, of one of the ``types``. Raises ``Refusal``."""
+    check_type(type, release, types)
     check_not_default(name)
     if name.startswith("amq."):
         raise reserved_name("exchange", name)
@@ -486,9 +487,9 @@ def declared_exchange(
     )
 
 
-def check_type(type: str, release: Release) -> None:
-    """Raise ``Refusal`` for a type that the release does not have without plugins."""
-    if type not in release.exchange_types:
+def check_type(type: str, release: Release, types: Collection[str] | None = None) -> None:
+    """Raise ``Refusal`` for a type that is none of the ``types``: by default, those without plugins."""
+    if type not in (release.exchange_types if types is None else types):
         adjective = "invalid" if type in _KNOWN_WORDS else "unknown"
         raise Refusal(release.unknown_exchange_type_code, f"{adjective} exchange type '{type}'")
 
@@ -509,9 +510,10 @@ def check_exchange_equivalence(
     internal: bool,
     arguments: Arguments,
     release: Release,
+    types: Collection[str] | None = None,
 ) -> None:
     """Raise ``Refusal`` where a declaration does not describe the exchange that exists."""
-    check_type(type, release)
+    check_type(type, release, types)
     named = resource("exchange", existing.name, vhost)
     check_same("type", existing.type, type, named)
     check_same("durable", existing.durable, durable, named)

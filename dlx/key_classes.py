@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 
-from dlx.binding_index import INDEXES, MODULUS_HASH, BindingIndex, HeaderMatch, first
+from dlx.binding_index import INDEXES, BindingIndex, HeaderMatch, first
 from dlx.deaths import X_DEATH
 from dlx.message import Message
 from dlx.releases import Release
 from dlx.routing import DEFAULT_EXCHANGE, REPLY_TO, index_of
+from dlx.server_plugins import MODULUS_HASH
 from dlx.topology import Binding, Exchange, Topology
 
 KeyClass = int | str

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dlx.binding_index import INDEXES, BindingIndex, Choose, first
+from dlx.binding_index import BindingIndex, Choose, first, index_kind
 from dlx.deaths import X_DEATH
 from dlx.message import Message
 from dlx.releases import Release
@@ -113,7 +113,7 @@ def index_of(exchange: Exchange, topology: Topology) -> BindingIndex:
     """Return the index of the exchange's bindings, which the topology keeps. Raises ``UnknownExchangeTypeError``."""
     index = topology.indexes.get(exchange.name)
     if index is None:
-        kind = INDEXES.get(exchange.type)
+        kind = index_kind(exchange)
         if kind is None:
             known = ", ".join(EXCHANGE_TYPES)
             raise UnknownExchangeTypeError(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dlx.releases import Release
+from dlx.server_plugins import named_plugins, plugins_with
 from simulator.broker import Broker, OperatorError
 from simulator.broker.commands import (
     AddUser,
@@ -34,6 +35,7 @@ def start_broker(
     definitions: DefinitionsSource | Definitions | None = None,
     users: Mapping[str, str] | None = None,
     node: str = "rabbit@localhost",
+    plugins: Iterable[str] = (),
     now_us: int | None = None,
     strict_import: bool = False,
     not_imported: Callable[[NotImported], object] | None = None,
@@ -46,15 +48,23 @@ def start_broker(
         users: passwords by name, of administrators who may do everything everywhere. They replace guest, who
             otherwise has the password guest, whatever the definitions say; other users have theirs.
         node: the node's name.
+        plugins: the plugins that are enabled (``dlx.server_plugins.PLUGINS``). So are those without which the server
+            could not have the exchanges of the definitions, unless these are imported strictly.
         now_us: the time at which it starts, microseconds since 1970.
         strict_import: whether definitions are imported as by that server; else the broker has all that they have.
         not_imported: told what an import of the definitions would not take, though the broker may have it.
 
     Raises:
         UnknownReleaseError: there are no rules for that release.
+        UnknownPluginError: there is no such plugin.
         DefinitionsError: the definitions cannot be used.
     """
-    broker = Broker(release, node=node)
+    enabled = named_plugins(plugins)
+    if definitions is not None:
+        definitions = _read(definitions)
+        if not strict_import:
+            enabled |= plugins_with(each.get("type", "") for each in definitions.document.get("exchanges", ()))
+    broker = Broker(release, node=node, plugins=enabled)
     now_us = time.time_ns() // 1000 if now_us is None else now_us
     if definitions is not None:
         import_definitions(broker, definitions, now_us, strict=strict_import, not_imported=not_imported)
@@ -126,7 +136,7 @@ def take_definitions(
     """
     if only_vhost is not None and only_vhost not in broker.vhosts:
         broker.handle(AddVhost(only_vhost), now_us)
-    whole = completed(importable(document), broker.release, only_vhost).document
+    whole = completed(importable(document), broker.exchange_types, only_vhost).document
     replies = broker.handle(TakeDefinitions(whole, only_vhost), now_us)
     told = [reply for reply in replies if isinstance(reply, NotImported)]
     return [each for each in told if each.place < len(document.get(each.section, ()))]  # stand-ins come behind
@@ -134,7 +144,7 @@ def take_definitions(
 
 def completed_definitions(definitions: Definitions, rules: Release) -> Completed:
     """Return definitions with stand-ins for what exports leave out."""
-    return completed(importable(definitions.document), rules, _only_vhost(definitions))
+    return completed(importable(definitions.document), rules.exchange_types, _only_vhost(definitions))
 
 
 def as_taken(document: Mapping[str, Any], taken: Iterable[NotImported]) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class Snapshot:
 
     def __init__(self, definitions: Definitions, release: Release) -> None:
         self.definitions, self.release = definitions, release
-        self._completed = completed(importable(definitions.document), release, self.only_vhost)
+        self._completed = completed(importable(definitions.document), release.exchange_types, self.only_vhost)
         document = {key: value for key, value in self._completed.document.items() if key not in _WHO}
         self.broker = Broker(release)
         taken = take_definitions(self.broker, document, self.only_vhost, START_US)

@@ -39,6 +39,7 @@ class Broker:
         of: a release or its name.
         watch: the events about messages to report; unwatched ones cost nothing.
         node: the node's name.
+        plugins: the plugins that are enabled, by RabbitMQ's names (``dlx.server_plugins``).
         observer: takes each event as it comes, with the message as it was then, whatever ``watch`` says.
             It must not raise: the step that it interrupts would be left half done.
     """
@@ -49,10 +50,11 @@ class Broker:
         *,
         watch: Iterable[Event] = (),
         node: str = "rabbit@localhost",
+        plugins: frozenset[str] = frozenset(),
         observer: Observer | None = None,
     ) -> None:
         rules = release(of) if isinstance(of, str) else of
-        self.state = NodeState(rules, node, rules.max_message_size)
+        self.state = NodeState(rules, node, rules.max_message_size, plugins)
         self.watch(watch)
         self.observe(observer)
         self._begin()
@@ -212,6 +214,11 @@ class Broker:
         self.state.watched = self.state.reported if observer is None else _ALL
 
     # What it is and has, to read
+
+    @property
+    def exchange_types(self) -> frozenset[str]:
+        """The types that exchanges may have: the release's and those of the plugins that are enabled."""
+        return self.state.exchange_types
 
     @property
     def release(self) -> Release:

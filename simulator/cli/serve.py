@@ -7,7 +7,7 @@ import errno
 import gc
 import importlib
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from dlx.releases import DEFAULT
+from dlx.server_plugins import PLUGINS, enabled_plugins, named_plugins
 from simulator.analysis.findings import ObjectName
 from simulator.bootstrap import completed_definitions, import_definitions, item_place, start_broker
 from simulator.broker import Broker
@@ -51,6 +52,19 @@ def _user(value: str | tuple[str, str]) -> tuple[str, str]:
     if not name or not colon:
         raise click.BadParameter(f"{value} is not a user: write NAME:PASSWORD")
     return name, password
+
+
+def _plugins(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Read names of plugins, or the file ``enabled_plugins`` that has them."""
+    if isinstance(value, tuple):
+        return value
+    path = Path(value)
+    try:
+        names = enabled_plugins(path.read_text()) if path.is_file() else value.split(",")
+        return tuple(sorted(named_plugins(name.strip() for name in names if name.strip())))
+    except (OSError, ValueError) as error:
+        where = f"{path}: " if path.is_file() else ""
+        raise click.BadParameter(f"{where}{error}") from error
 
 
 _PORT = click.IntRange(0, 65535)
@@ -102,6 +116,14 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
     "--strict-import",
     is_flag=True,
     help="Import the definitions as the server would, which refuses what its release does not know.",
+)
+@click.option(
+    "--plugins",
+    type=_plugins,
+    default=(),
+    metavar="NAME,…|FILE",
+    help=f"Plugins to enable: {', '.join(PLUGINS)}, or a server's file enabled_plugins."
+    " Those that the definitions need are enabled anyway.",
 )
 @click.option(
     "--clock",
@@ -178,6 +200,7 @@ def serve(
     release: str | None,
     definitions: Path | None,
     strict_import: bool,
+    plugins: tuple[str, ...],
     clock: str,
     users: tuple[tuple[str, str], ...],
     memory_limit: int,
@@ -198,7 +221,8 @@ def serve(
     _refuse_foreign(ctx)
     tls = _tls(ctx, tls_only=tls_only, **tls_options)
     try:
-        broker = _broker(release, definitions, strict=strict_import, users=dict(users), now_us=time.now_us())
+        start = partial(start_broker, users=dict(users), plugins=plugins, now_us=time.now_us())
+        broker = _broker(start, release, definitions, strict=strict_import)
     except DefinitionsError as error:
         raise DataError(str(error)) from error
     node = Node(RecordingBroker.taking_over(broker), time, memory_limit_bytes=memory_limit)
@@ -270,20 +294,16 @@ def _print_urls(at: Listeners) -> None:
     click.echo(" ".join(at.urls()))
 
 
-def _broker(
-    given: str | None, definitions: Path | None, *, strict: bool, users: Mapping[str, str], now_us: int
-) -> Broker:
+def _broker(start: Callable[..., Broker], given: str | None, definitions: Path | None, *, strict: bool) -> Broker:
     """Start the broker; notes on standard error say which definitions an import would not take.
 
     Raises ``DefinitionsError``.
     """
     if definitions is None:
-        return start_broker(given or DEFAULT, users=users, now_us=now_us)
+        return start(given or DEFAULT)
     read = definitions_from_file(definitions)
     release = chosen_release(read, given)
-    broker = start_broker(
-        release, definitions=read, users=users, now_us=now_us, strict_import=strict, not_imported=partial(_note, read)
-    )
+    broker = start(release, definitions=read, strict_import=strict, not_imported=partial(_note, read))
     if not strict:
         _note_stand_ins(broker, read)
     return broker

@@ -7,10 +7,9 @@ leaves out virtual hosts. And only a plugin knows how its exchanges route. Stand
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from dlx.releases import Release
 from dlx.topology import STOCK_EXCHANGES
 from simulator.definitions.reading import NO_KEY
 
@@ -38,8 +37,14 @@ class Completed(NamedTuple):
     vhosts: tuple[str, ...]
 
 
-def completed(document: Mapping[str, Any], release: Release, only_vhost: str | None) -> Completed:
-    """Return an export with stand-ins; ``only_vhost`` names the virtual host of the export of one."""
+def completed(document: Mapping[str, Any], types: Container[str], only_vhost: str | None) -> Completed:
+    """Return an export with stand-ins.
+
+    Args:
+        document: the export, as plain JSON values.
+        types: the exchange types that need none.
+        only_vhost: the virtual host of an export of one.
+    """
     known = {
         section: {(_vhost(item, only_vhost), item["name"]) for item in document.get(section, ())}
         for section in ("queues", "exchanges")
@@ -47,7 +52,7 @@ def completed(document: Mapping[str, Any], release: Release, only_vhost: str | N
     bindings = [(_vhost(item, only_vhost), item) for item in document.get("bindings", ())]
     exchanges = dict(_internal_exchanges(bindings, known["exchanges"]))
     queues = (_bound(bindings) | _addressed(document, only_vhost)) - known["queues"]
-    of_plugins = dict(_of_plugins(document, release, only_vhost))
+    of_plugins = dict(_of_plugins(document, types, only_vhost))
     found = dict(document)
 
     def add(section: str, items: Iterable[dict[str, Any]]) -> None:
@@ -126,7 +131,7 @@ def _addressed(document: Mapping[str, Any], only: str | None) -> frozenset[Named
 
 
 def _of_plugins(
-    document: Mapping[str, Any], release: Release, only: str | None
+    document: Mapping[str, Any], types: Container[str], only: str | None
 ) -> Iterator[tuple[Named, tuple[str, str]]]:
     """Yield each exchange of a plugin's type: one that delays routes as the type it names.
 
@@ -134,7 +139,7 @@ def _of_plugins(
     """
     for item in document.get("exchanges", ()):
         kind = item.get("type", "direct")
-        if kind not in release.exchange_types and kind.startswith("x-"):
+        if kind not in types and kind.startswith("x-"):
             named = (item.get("arguments") or {}).get("x-delayed-type")
-            routes_as = named if named in release.exchange_types else "fanout"
+            routes_as = named if isinstance(named, str) and named in types else "fanout"
             yield (_vhost(item, only), item["name"]), (kind, routes_as)

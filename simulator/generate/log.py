@@ -154,7 +154,8 @@ def write_part(wish: Wish, folder: Path, part: int) -> list[AlteredRow]:
 def _complete(definitions: Definitions, rules: Release) -> Definitions:
     """Return the definitions with stand-ins for what exports leave out."""
     only = definitions.vhosts[0] if definitions.single_vhost else None
-    return Definitions(completed(importable(definitions.document), rules, only).document, definitions.source, only)
+    whole = completed(importable(definitions.document), rules.exchange_types, only)
+    return Definitions(whole.document, definitions.source, only)
 
 
 def _share(wish: Wish, scene: int) -> int:

@@ -12,7 +12,7 @@ When the server stops, its state is gone, except for what ``server.snapshot()`` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from dlx.releases import DEFAULT
@@ -28,6 +28,7 @@ def serve(
     *,
     definitions: DefinitionsSource | None = None,
     users: Mapping[str, str] | None = None,
+    plugins: Iterable[str] = (),
     clock: Literal["virtual", "wall"] = "virtual",
     rate: float = 0,
     start_us: int | None = None,
@@ -46,6 +47,9 @@ def serve(
         release: the release of RabbitMQ to simulate, from ``3.8`` to ``4.3``.
         definitions: an exported definitions document to start with, or the file that holds one.
         users: passwords by name, of administrators; instead of guest with the password guest.
+        plugins: the plugins that are enabled besides those that the definitions need: ``delayed``,
+            ``consistent-hash``, ``random``, ``recent-history``, ``sharding``, ``shovel``, ``jms-topic``,
+            ``federation``, ``event``, or RabbitMQ's own names.
         clock: ``virtual`` time stands still until ``server.clock`` moves it; ``wall`` is real time.
         rate: makes virtual time run by itself, that many times faster than real time.
         start_us: when virtual time begins, microseconds since 1970; by default now.
@@ -68,6 +72,7 @@ def serve(
 
     Raises:
         UnknownReleaseError: there are no rules for that release.
+        UnknownPluginError: there is no such plugin.
         DefinitionsError: the definitions cannot be used.
         OSError: the port is taken, or the host not this machine's.
         ValueError: the snapshot was made by another version of dlx, or is broken.
@@ -83,7 +88,7 @@ def serve(
         raise ValueError(f"a clock is 'virtual' or 'wall', not {clock!r}")
     time = VirtualClock(start_us, rate) if clock == "virtual" else WallClock()
     if snapshot is None:
-        broker = start_broker(release, definitions=definitions, users=users, now_us=time.now_us())
+        broker = start_broker(release, definitions=definitions, users=users, plugins=plugins, now_us=time.now_us())
     else:
         from simulator.message_history import RecordingBroker
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from dlx.binding_index import LOCAL_RANDOM
 from dlx.message_flow import MessageFlow
 from dlx.releases import release
+from dlx.server_plugins import LOCAL_RANDOM
 from dlx.settings import Settings
 from dlx.topology import STREAM
 from simulator.analysis.snapshot import Snapshot

@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from dlx.binding_index import INDEXES
 from dlx.erlang_printing import in_plain_text
 from dlx.message_flow import MessageFlow
 from dlx.policy_validation import PolicyRefusedError, check_policy
@@ -146,7 +145,8 @@ class Upgrade:
 
     def _known(self, vhost: str, topology: Topology) -> Topology:
         """Return the topology without exchanges whose types only plugins have, and bindings of what is not there."""
-        others = {name: each.type for name, each in topology.exchanges.items() if each.type not in INDEXES}
+        stock = self.before.exchange_types | self.after.exchange_types
+        others = {name: each.type for name, each in topology.exchanges.items() if each.type not in stock}
         self.left_out += [f"what goes through exchange '{name}' of type {kind}" for name, kind in others.items()]
         exchanges = {name: each for name, each in topology.exchanges.items() if name not in others}
         known = {"queue": topology.queues, "exchange": exchanges}

@@ -57,8 +57,9 @@ def _declare_exchange(node: NodeState, channel: Channel, command: DeclareExchang
         "internal": command.internal,
         "arguments": command.arguments,
         "release": node.release,
+        "types": node.exchange_types,
     }
-    declarations.check_type(command.type, node.release)
+    declarations.check_type(command.type, node.release, node.exchange_types)
     declarations.check_not_default(name)
     access.check(node, channel, "configure", "exchange", name)
     existing = vhost.exchanges.get(name)

@@ -341,7 +341,7 @@ def _add_exchange(node: NodeState, at: At, item: Item) -> None:
     exists = name in vhost.exchanges
     if not name or name.startswith("amq.") or (exists and node.release.definitions_existing == "skipped"):
         return
-    declarations.check_type(kind, node.release)
+    declarations.check_type(kind, node.release, node.exchange_types)
     _check_fields("exchanges", item, node.release)
     exchange = Exchange(
         name=name,

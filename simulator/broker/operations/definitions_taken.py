@@ -172,7 +172,7 @@ def _take_exchange(node: NodeState, vhost: VirtualHost, item: Item, error: Opera
     name = item["name"]
     if name in vhost.exchanges:
         return item, ""
-    if error is not None and item.get("type") not in node.release.exchange_types:
+    if error is not None and item.get("type") not in node.exchange_types:
         return None, "" if "type" in item else "the field type is missing"
     exchange = Exchange(
         name=name,

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from dlx import amqp_errors, operator_errors
 from dlx.message import Message
 from dlx.releases import Release
+from dlx.server_plugins import types_of
 from simulator.broker.commands import ChannelId
 from simulator.broker.copies import Copy
 from simulator.broker.effects import Effect
@@ -77,8 +78,8 @@ class NodeState:
     """All that one RabbitMQ node remembers.
 
     ``agenda`` is what operations set off and is not done yet, ``timers`` what will
-    be due; ``out`` is what ``handle`` will return. ``watched`` are the events with
-    a listener, ``reported`` those that go to ``out``. ``until_us`` is how far the
+    be due; ``out`` is what ``handle`` will return. ``plugins`` are enabled, by RabbitMQ's names.
+    ``watched`` are the events with a listener, ``reported`` those that go to ``out``. ``until_us`` is how far the
     driver lets time go; ``overruns`` counts the instants in a row that had too much
     to do, ``resting`` says that the rest waits for its deadline. ``channel_tick_us`` is how often channels look whether
     a delivery is late, where they do (``channel_tick_interval``).
@@ -87,6 +88,7 @@ class NodeState:
     release: Release
     name: str
     max_message_size: int
+    plugins: frozenset[str] = frozenset()
     now_us: int = 0
     channel_tick_us: int = 60_000_000
     vhosts: dict[str, VirtualHost] = field(default_factory=dict)
@@ -112,6 +114,11 @@ class NodeState:
     last_serial: int = 0
     last_name: int = 0
     random: random.Random = field(default_factory=lambda: random.Random(0))
+
+    @property
+    def exchange_types(self) -> frozenset[str]:
+        """The types that exchanges may have: the release's and the plugins'."""
+        return self.release.exchange_types | types_of(self.plugins)
 
     # What happened
 
