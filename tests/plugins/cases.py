@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cache
-from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +27,10 @@ PLUGINS = (
     "federation",
     "event",
 )
-"""What the recorded servers had enabled, but in a phase that says otherwise."""
+"""What the recorded servers had enabled."""
+
+_PLUGINS: dict[str, tuple[str, ...]] = {"plain": (), "after-disable": ("random", "shovel", "federation", "event")}
+"""Other plugins of a phase. A server from which x-random's plugin is taken goes on routing by it."""
 
 
 class Seen(msgspec.Struct):
@@ -90,18 +92,18 @@ def play(file: str, release: str, only: str = "") -> Iterator[Run]:
             recorded = case.answers(release)
             if recorded is None or only.lower() not in case.name.lower():
                 continue
-            plugins = () if case.phase in ("plain", "after-disable") else PLUGINS
-            which = case.phase.partition("-")[2] or ("plain" if not plugins else "")
+            plugins = _PLUGINS.get(case.phase, PLUGINS)
+            which = case.phase.partition("-")[2] or ("plain" if case.phase == "plain" else "")
             if which not in servers:
                 servers[which] = stack.enter_context(_served(release, plugins))
             elif case.phase.startswith("after-"):
                 state = servers[which].snapshot()
                 servers[which] = stack.enter_context(_served(release, plugins, state))
-            yield Run(case, release, recorded, Player(servers[which], number, case.vhost).play(case.steps))
+            played = Player(servers[which], number, case.vhost).play(case.steps)
+            if played.failed:
+                del servers[which]
+            yield Run(case, release, recorded, played)
 
 
 def _served(release: str, plugins: tuple[str, ...], snapshot: bytes | None = None) -> simulator.Server:
-    given: dict[str, Any] = {}
-    if "plugins" in signature(simulator.serve).parameters:  # the plugins are not there yet
-        given["plugins"] = plugins
-    return simulator.serve(release, snapshot=snapshot, management_port=0, **given)
+    return simulator.serve(release, snapshot=snapshot, plugins=plugins, management_port=0)

@@ -39,10 +39,14 @@ Step = dict[str, Any]
 
 
 class Played(NamedTuple):
-    """What came of a case: the answer to each step; by step, when its messages came, ms since the first publish."""
+    """What came of a case: the answer to each step; by step, when its messages came, ms since the first publish.
+
+    Where it ``failed``, the steps from there on have the fault as their answer, and the server is not to be used again.
+    """
 
     answers: list[Any]
     ms: dict[int, list[int]]
+    failed: bool = False
 
 
 class Player:
@@ -69,7 +73,12 @@ class Player:
         """Do all steps, whatever the answers are."""
         if self._own:
             self._make_vhost(self._vhost)
-        answers = [self._masked(self._answer(self._filled(step), number)) for number, step in enumerate(steps)]
+        answers: list[Any] = []
+        try:
+            for number, step in enumerate(steps):
+                answers.append(self._masked(self._answer(self._filled(step), number)))
+        except Exception as error:  # a fault of the simulator is a difference like any other
+            return Played(answers + [f"failed: {error!r}"] * (len(steps) - len(answers)), self._ms, failed=True)
         for each in self._clients.values():
             each.close()
         if self._own:
