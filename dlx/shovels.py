@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from dlx.erlang_printing import json_term, printed
 from dlx.operator_errors import OperatorError, invalid_parameter, unforeseen_case
@@ -113,7 +113,7 @@ def _uri(given: str | list[str]) -> ShovelUri:
     parts = urlsplit(text)
     vhost = unquote(parts.path[1:]) if parts.path else "/"
     user = None if parts.username is None else unquote(parts.username)
-    shown = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    shown = text.replace(f"//{parts.netloc}", f"//{parts.netloc.rpartition('@')[2]}", 1)
     return ShovelUri(parts.hostname or "", vhost, user, unquote(parts.password or ""), shown)
 
 
@@ -123,8 +123,8 @@ def check_shovel(name: str, value: Any, release: Release, may_enter: MayEnter) -
     protocols = {side: given.get(f"{side}-protocol", "amqp091") for side in ("src", "dest")}
     if release.shovel_protocols_checked:
         known = ["amqp10", "amqp091", "local"]
-        wrong = [_wrong_choice(f"{side}-protocol", each, known) for side, each in protocols.items()]
-        _refuse([text for text in wrong if text])
+        unknown = (_wrong_choice(f"{side}-protocol", each, known) for side, each in protocols.items())
+        _refuse([text for text in unknown if text])
     for each in protocols.values():
         if each not in ("amqp091", "amqp10") and not release.shovel_protocols_checked:
             raise unforeseen_case(each)

@@ -52,6 +52,7 @@ from simulator.broker.state import (
     Pending,
     Permissions,
     QueueState,
+    Shovel,
     Unacked,
     User,
     VirtualHost,

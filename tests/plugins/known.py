@@ -17,7 +17,15 @@ class Known(NamedTuple):
     releases: tuple[str, ...] = LIVE
 
 
-KNOWN: tuple[Known, ...] = ()
+KNOWN: tuple[Known, ...] = (
+    Known(
+        "shovel",
+        "vhost deleted with a shovel in it, made again",
+        (8,),
+        "a worker outlives its virtual host, and declares its queues in the next of that name; a simulated one ends",
+        ("3.8", "3.10", "4.0"),
+    ),
+)
 
 
 def known(file: str, release: str) -> dict[tuple[str, int], str]:

@@ -241,9 +241,13 @@ def _carry_out(node: NodeState, operation: Any, command: Any) -> list[Reply]:
         operation(node, command)
     finally:
         new, node.out[before:] = node.out[before:], []
-        mine = [each for each in new if getattr(each, "channel", None) == command.channel]
-        node.out.extend(each for each in new if each not in mine)
-    return mine
+        answers: list[Reply] = []
+        for each in new:
+            if isinstance(each, Reply) and getattr(each, "channel", None) == command.channel:
+                answers.append(each)
+            else:
+                node.out.append(each)
+    return answers
 
 
 def _disconnect(node: NodeState, shovel: Shovel) -> None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Shovel:
     """A shovel. ``value`` is its parameter.
 
-    ``source`` and ``destination`` are its channels while it runs; ``state`` is as RabbitMQ names it, with the ``reason``
-    why it has terminated. ``since_us``: when it came into its state; ``left``: how many messages until it ends;
+    ``source`` and ``destination`` are its channels while it runs; ``state`` is as RabbitMQ names it, and ``reason``
+    says why it has terminated. ``since_us``: when it came into its state; ``left``: how many messages until it ends;
     ``refused``: delivery tags of messages that the destination has refused, which go back a little later;
     ``starts_us``: when it connects again.
     """
