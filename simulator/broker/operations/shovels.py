@@ -23,7 +23,6 @@ from dlx import amqp_errors, passwords
 from dlx.amqp_errors import Refusal
 from dlx.field_values import Long
 from dlx.message import Message
-from dlx.routing import route
 from dlx.shovels import ShovelDefinition, ShovelUri, check_shovel
 from simulator.broker.commands import (
     Ack,
@@ -39,7 +38,7 @@ from simulator.broker.commands import (
     SelectConfirms,
 )
 from simulator.broker.effects import Shovelled, ShovelLost
-from simulator.broker.operations import acknowledgements, connections, consumers, declaring, publishing, queues
+from simulator.broker.operations import acknowledgements, connections, consumers, declaring, publishing
 from simulator.broker.replies import Delivered, Refused, Reply, delivered_properties
 from simulator.broker.state import Channel, Connection, NodeState, Permissions, User, VirtualHost
 from simulator.broker.state.shovels import Shovel
@@ -150,6 +149,8 @@ def _terminate(node: NodeState, shovel: Shovel, reason: str) -> None:
 
 def _connect(node: NodeState, shovel: Shovel, side: str, uri: ShovelUri) -> Channel:
     """Open a connection with one channel. Raises ``Refusal``."""
+    if "amqp10" in (shovel.value.get("src-protocol"), shovel.value.get("dest-protocol")):
+        raise Refusal(541, "shovels of AMQP 1.0 are not simulated")
     if uri.host not in _LOCAL_HOSTS and uri.host != node.name.rpartition("@")[2]:
         raise Refusal(541, f"{uri.shown}: a shovel of a simulated node reaches that node alone")
     vhost, user = node.vhosts.get(uri.vhost), _user(node, uri)
@@ -303,7 +304,10 @@ def _forward(
 ) -> bool:
     """Publish a message at the destination; return whether it was taken, or that is not asked."""
     if definition.local:
-        return _move(node, destination, definition, delivered)
+        taken = publishing.move(
+            node, destination, _addressed(definition, delivered.message), definition.to_queue, delivered.body
+        )
+        return taken or definition.ack_mode != "on-confirm"
     publish = Publish(
         destination.id,
         definition.to_exchange if definition.to_queue is None else "",
@@ -352,23 +356,9 @@ def _forwarded(node: NodeState, shovel: Shovel, definition: ShovelDefinition) ->
     }
 
 
-def _move(node: NodeState, destination: Channel, definition: ShovelDefinition, delivered: Delivered) -> bool:
-    """Put a message, with all that the broker knows of it, into the queue, or into those behind the exchange (4.3)."""
-    vhost, message = destination.connection.vhost, delivered.message
+def _addressed(definition: ShovelDefinition, message: Message) -> Message:
+    """Return a message that moves inside the node as it comes to the destination's exchange, or queue."""
     if definition.to_queue is not None:
-        names: tuple[str, ...] = (definition.to_queue,)
-    else:
-        message = _addressed(message, definition)
-        names = route(message, vhost.topology, node.release, node.choose)
-    node.last_uid += 1
-    taken = True
-    for name in names:
-        queue = vhost.queues.get(name)
-        if queue is not None:
-            taken &= queues.enter(node, queue, message, delivered.body, node.last_uid, destination.serial)
-    return taken or definition.ack_mode != "on-confirm"
-
-
-def _addressed(message: Message, definition: ShovelDefinition) -> Message:
+        return message
     keys = message.routing_keys if definition.to_key is None else (definition.to_key,)
     return msgspec.structs.replace(message, exchange=definition.to_exchange, routing_keys=keys)

@@ -10,9 +10,8 @@ from typing import Any
 
 from dlx.server_plugins import PLUGINS
 from dlx.shovels import COMPONENT
-from simulator.broker import VirtualHost
+from simulator.broker import Shovel, VirtualHost
 from simulator.broker.commands import ClearShovel
-from simulator.broker.state import Shovel
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import object_not_found
 from simulator.server.management.request import Request
