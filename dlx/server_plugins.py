@@ -39,6 +39,9 @@ RECENT_HISTORY = "x-recent-history"
 MODULUS_HASH = "x-modulus-hash"
 JMS_TOPIC = "x-jms-topic"
 
+CHOOSING = frozenset({CONSISTENT_HASH, RANDOM, LOCAL_RANDOM, MODULUS_HASH})
+"""Types of exchanges that choose one of their destinations for a message."""
+
 PLUGINS: Mapping[str, ServerPlugin] = {
     "delayed": ServerPlugin("rabbitmq_delayed_message_exchange", frozenset({DELAYED})),
     "consistent-hash": ServerPlugin("rabbitmq_consistent_hash_exchange", frozenset({CONSISTENT_HASH})),

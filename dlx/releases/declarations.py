@@ -153,6 +153,12 @@ class DeclarationRows:
         meaning="The exchange types of a server without plugins.",
         evidence="live; rabbit_registry.erl lookup_all",
     )
+    delayed_exchange_starts: bool = since(
+        "4.3", False, before=True,
+        meaning="A server starts with a released version of the delayed message exchange.",
+        evidence="3.8, 3.10, 4.0 and 4.3 live: rabbit_mnesia:start_mnesia/1 is gone in 4.3",
+        undecided=("4.1", "4.2"),
+    )
     unknown_exchange_type_code: int = since(
         "3.13", 406, before=503,
         meaning="The error code for an unknown exchange type: 503 closes the connection, 406 only the channel.",

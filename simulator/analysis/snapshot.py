@@ -15,6 +15,7 @@ import msgspec
 from dlx.amqp_errors import Refusal
 from dlx.limits import MAX_CONNECTIONS
 from dlx.releases import Release
+from dlx.server_plugins import CHOOSING, DELAYED
 from dlx.settings import Settings
 from dlx.topology import Topology
 from simulator.analysis.entries import Entries, entries
@@ -165,10 +166,7 @@ class Snapshot:
         exported = self.definitions.rabbitmq_version is not None
         lacking = "which the export leaves out" if exported else "which is not declared"
         routed = [f"how {about} routes, {lacking}: here as a {kind} exchange" for about, kind in self.stand_ins.items()]
-        by_plugin = [
-            f"how {about} routes, which the plugin of {kind} decides: here as a {here} exchange"
-            for about, (kind, here) in self.of_plugins.items()
-        ]
+        by_plugin = [_of_plugin(about, kind, here) for about, (kind, here) in self.of_plugins.items()]
         elsewhere = [
             f"virtual host '{name}', which the definitions do not declare: here it has what they say about it"
             for name in self.undeclared_vhosts
@@ -230,6 +228,15 @@ class Snapshot:
 
 
 _OWN_COMPONENTS = ("vhost-limits", "policy")
+
+
+def _of_plugin(about: ObjectName, kind: str, here: str) -> str:
+    """Say as what an exchange of a plugin's type is taken."""
+    if kind == DELAYED:
+        return f"how long {about} delays messages, which their x-delay decides: here not at all, as a {here} exchange"
+    if kind in CHOOSING:
+        return f"which one of its destinations {about} chooses for a message, as type {kind} does: here each of them"
+    return f"how {about} routes, which the plugin of {kind} decides: here as a {here} exchange"
 
 
 def _keys_of_plugins(policy: Mapping[str, Any]) -> list[str]:

@@ -18,6 +18,8 @@ from simulator.broker.effects import (
     Leaving,
     PoliciesChanged,
     Retried,
+    Shovelled,
+    ShovelLost,
     Traced,
 )
 from simulator.broker.operations import (
@@ -27,6 +29,7 @@ from simulator.broker.operations import (
     publishing,
     queue_lifecycle,
     queues,
+    shovels,
 )
 from simulator.broker.replies import Reminded
 from simulator.broker.state import NodeState
@@ -46,6 +49,8 @@ _EFFECTS: dict[type[Effect], Callable[[NodeState, Any], None]] = {
     Leaving: queues.leave,
     PoliciesChanged: administration.reconfigure,
     Retried: dead_letter_worker.retried,
+    Shovelled: shovels.shovelled,
+    ShovelLost: shovels.lost,
     Traced: publishing.publish_trace,
 }
 
@@ -102,6 +107,7 @@ _DEADLINES: dict[DueKind, Callable[[NodeState, int, Any], None]] = {
     "unused": queue_lifecycle.unused_due,
     "retry": dead_letter_worker.due,
     "acknowledgement": connections.look_for_late_deliveries,
+    "shovel": shovels.due,
     "agenda": _rested,
     "driver": _remind,
 }

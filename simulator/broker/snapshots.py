@@ -52,6 +52,7 @@ from simulator.broker.state import (
     Pending,
     Permissions,
     QueueState,
+    Shovel,
     Unacked,
     User,
     VirtualHost,
@@ -309,13 +310,14 @@ def _by_hash(data: Sequence[Any]) -> bool:
 _MAKERS: dict[str, Callable[[], Any]] = {_LIST: list, _DICT: dict, _SET: set, _DEQUE: deque}
 
 FORMAT = "dlx broker snapshot"
-VERSION = 7
+VERSION = 8
 _PICKLE = b"\x80"  # what versions 1 and 2 began with
 
 # Names are for good: another name, like another field, makes another version.
 KINDS = (
     RecordKind.keeping("node", NodeState, but=("release", "observer", "watched")),
     RecordKind.keeping("virtual host", VirtualHost, but=("bound_to", "topology", "known_flow")),
+    RecordKind.keeping("shovel", Shovel),
     RecordKind.keeping("user", User),
     RecordKind.keeping("permissions", Permissions),
     RecordKind.keeping("counters", Counters),

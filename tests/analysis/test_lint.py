@@ -23,7 +23,12 @@ from simulator.scenario.trial import Trial
 
 EXAMPLES = Path(__file__).parent / "lint_examples"
 # Streams take dead letters from the release on that the table of releases names.
-OTHER_RELEASE = {"stream-loses-dead-letters": "3.10"}
+OTHER_RELEASE = {
+    "stream-loses-dead-letters": "3.10",
+    # The delayed message exchange does not start on 4.3, which is a finding of its own.
+    "delayed-exchange-with-alternate": "4.0",
+    "dead-letters-delayed-once": "4.0",
+}
 ALSO = {"retry-reaches-others": {"endless-retry"}, "full-queues-wait-for-each-other": {"endless-retry"}}
 
 
@@ -195,7 +200,7 @@ def names(*queues: dict[str, Any], **sections: Any) -> set[str]:
 @pytest.mark.parametrize("kind", ["x-delayed-message", "x-consistent-hash"])
 def test_an_exchange_of_a_plugin_is_not_called_missing(kind: str) -> None:
     sections = {"exchanges": [exchange("dlx", kind)], "bindings": [bound("dlx", "dead")]}
-    assert names(queue("work", dead_letter_exchange="dlx"), queue("dead"), **sections) == set()
+    assert "missing-dlx" not in names(queue("work", dead_letter_exchange="dlx"), queue("dead"), **sections)
 
 
 def test_a_refused_queue_is_not_called_missing() -> None:

@@ -95,7 +95,10 @@ PROPERTIES = {  # name -> type, in the order of their flags from bit 15 down
     "cluster_id": "shortstr",
 }
 _NUMBERS = {"octet": ">B", "short": ">H", "long": ">I", "longlong": ">Q"}
-_TAGGED = {"b": ">b", "B": ">B", "s": ">h", "u": ">H", "I": ">i", "i": ">I", "l": ">q", "T": ">Q", "f": ">f", "d": ">d"}
+_TAGGED = {
+    **{"b": ">b", "B": ">B", "s": ">h", "u": ">H", "I": ">i", "i": ">I", "l": ">q", "L": ">q"},
+    **{"T": ">Q", "f": ">f", "d": ">d"},
+}
 AGAIN = " (again)"
 _EMPTY = {"bit": False, "shortstr": "", "longstr": "", "table": {}}
 

@@ -14,13 +14,13 @@ from simulator.analysis.findings import BASES, SEVERITIES, Finding, actions_in
 from simulator.analysis.lint.grouping import Names
 from simulator.analysis.lint.rule import RULES, QueueAt, Subject
 from simulator.analysis.lint.rules import losses as losing
-from simulator.analysis.lint.rules import policies, retries, settings
+from simulator.analysis.lint.rules import plugins, policies, retries, settings
 from simulator.analysis.losses import Loss, Losses
 from simulator.analysis.snapshot import Snapshot, object_places
 from simulator.definitions import Definitions
 from simulator.scenario import steps
 
-GROUPS = (losing, retries, settings, policies)
+GROUPS = (losing, retries, settings, policies, plugins)
 """The modules that hold the rules."""
 MESSAGES_MAX = 100
 BYTES_MAX = 1_000_000

@@ -28,7 +28,7 @@ OWN_COUNT = Fix(
 @asks("client_deaths_continued")
 def republished(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """The counts of a message that a client publishes again with its headers begin again, or continue."""
-    text = "A client takes a dead letter from {names} and publishes it again with its headers: "
+    text = "A client or a shovel takes a dead letter from {names} and publishes it again with its headers: "
     if upgrade.after.client_deaths_continued:
         text += (
             "under {before} its x-death counts begin at 1 with the next death; under {after} RabbitMQ takes the header"

@@ -8,6 +8,7 @@ from typing import Any
 from dlx.amqp_errors import Refusal
 from dlx.bindings import check_binding
 from dlx.releases import Release, Row
+from dlx.server_plugins import DELAYED
 from dlx.topology import Policy
 from simulator.analysis.findings import Fix, ObjectName
 from simulator.analysis.upgrade.questions import MessagesConcerned, Upgrade, UpgradeChange, asks
@@ -115,6 +116,22 @@ def _refusal(kind: str, vhost: str, item: dict[str, Any], release: Release) -> s
     except Refusal as refusal:
         return refusal.plain
     return None
+
+
+@asks("delayed_exchange_starts")
+def delayed_exchanges(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
+    """The plugin of delayed message exchanges does not start."""
+    for vhost, item, kind in _items(upgrade):
+        if item.get("type") == DELAYED and upgrade.before.delayed_exchange_starts:
+            yield UpgradeChange(
+                severity="warning",
+                about=ObjectName(kind, vhost, item["name"]),
+                message=f"no released version of the plugin of exchange '{item['name']}' ({DELAYED}) starts on"
+                f" {upgrade.after.name}: a server with the plugin does not start, and without it clients that declare"
+                " the exchange fail. Messages that it delays at that time are lost.",
+                fix=Fix(False, "delay messages in queues with a TTL that dead-letter to where they are to go"),
+                traffic=MessagesConcerned("any message", vhost),
+            )
 
 
 @asks("topic_hash_wildcards_max")

@@ -195,6 +195,20 @@ def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, ui
         node.happened(event, vhost, Copy(uid, message, body), detail=dead_lettering.routed_text(message, None))
 
 
+def move(node: NodeState, channel: Channel, message: Message, to: str | None, body: bytes) -> bool:
+    """Put a message into the queue ``to``, or into those behind its exchange, without a client's publish.
+
+    It keeps what the broker knows of it. Returns whether no queue refused it. Source: rabbit_local_shovel.erl (4.3).
+    """
+    vhost = channel.connection.vhost
+    names = route(message, vhost.topology, node.release, node.choose) if to is None else (to,)
+    node.last_uid += 1
+    taken = True
+    for queue in [vhost.queues[name] for name in names if name in vhost.queues]:
+        taken &= queues.enter(node, queue, message, body, node.last_uid, channel.serial)
+    return taken
+
+
 # Confirms and transactions
 
 
