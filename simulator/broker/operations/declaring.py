@@ -304,7 +304,7 @@ def _bind(node: NodeState, channel: Channel, binding: Binding) -> None:
     )
     if binding.destination_type == "queue":  # only now, on all releases: rabbit_binding.erl add
         access.check_exclusive(vhost.queues[binding.destination], channel.connection)
-    exchanges.add_binding(vhost, binding)
+    exchanges.add_binding(node, vhost, binding)
 
 
 def _unbind(node: NodeState, channel: Channel, binding: Binding) -> None:
