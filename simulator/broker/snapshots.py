@@ -309,7 +309,7 @@ def _by_hash(data: Sequence[Any]) -> bool:
 _MAKERS: dict[str, Callable[[], Any]] = {_LIST: list, _DICT: dict, _SET: set, _DEQUE: deque}
 
 FORMAT = "dlx broker snapshot"
-VERSION = 7
+VERSION = 8
 _PICKLE = b"\x80"  # what versions 1 and 2 began with
 
 # Names are for good: another name, like another field, makes another version.
