@@ -34,6 +34,7 @@ from dlx.argument_values import Check
 from dlx.erlang_printing import Atom, field_term, printed
 from dlx.field_values import type_name
 from dlx.releases import Release
+from dlx.server_plugins import FEDERATION_UPSTREAM
 from dlx.settings import KEYS
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Exchange, Queue
 
@@ -477,6 +478,7 @@ def declared_exchange(
     if name.startswith("amq."):
         raise reserved_name("exchange", name)
     check_name_argument(_ALTERNATE_EXCHANGE, resource("exchange", name, vhost), arguments)
+    check_arguments_of(type, arguments)
     return Exchange(
         name=name,
         type=type,
@@ -492,6 +494,12 @@ def check_type(type: str, release: Release, types: Collection[str] | None = None
     if type not in (release.exchange_types if types is None else types):
         adjective = "invalid" if type in _KNOWN_WORDS else "unknown"
         raise Refusal(release.unknown_exchange_type_code, f"{adjective} exchange type '{type}'")
+
+
+def check_arguments_of(type: str, arguments: Arguments) -> None:
+    """Raise ``Refusal`` for arguments with which a type's plugin makes no exchange."""
+    if type == FEDERATION_UPSTREAM and "x-max-hops" not in arguments:
+        raise Refusal(406, "Argument x-max-hops missing")
 
 
 def check_not_default(name: str) -> None:

@@ -342,6 +342,7 @@ def _add_exchange(node: NodeState, at: At, item: Item) -> None:
     if not name or name.startswith("amq.") or (exists and node.release.definitions_existing == "skipped"):
         return
     declarations.check_type(kind, node.release, node.exchange_types)
+    declarations.check_arguments_of(kind, arguments_of(item))
     _check_fields("exchanges", item, node.release)
     exchange = Exchange(
         name=name,

@@ -5,9 +5,11 @@ Source: rabbit_exchange.erl, rabbit_binding.erl remove_for_source, remove_for_de
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TypeVar
 
-from dlx.server_plugins import LOCAL_RANDOM, RANDOM
+from dlx.binding_index import NotEnabled
+from dlx.server_plugins import EVENT_EXCHANGE, LOCAL_RANDOM, RANDOM
 from dlx.topology import Binding, Exchange
 from simulator.broker.state import VirtualHost
 
@@ -20,6 +22,21 @@ def add_exchange(vhost: VirtualHost, exchange: Exchange) -> None:
     vhost.exchanges[exchange.name] = exchange
     vhost.routes_at_random |= exchange.type in (LOCAL_RANDOM, RANDOM)
     vhost.changed()
+
+
+def add_event_exchange(vhost: VirtualHost) -> None:
+    """Add the exchange of the plugin for events, which none of them comes to here."""
+    add_exchange(vhost, Exchange(name=EVENT_EXCHANGE, type="topic", durable=True, internal=True))
+
+
+def follow_plugins(vhost: VirtualHost, types: Container[str]) -> None:
+    """Have no exchange of another type than these route any more."""
+    indexes = vhost.topology.indexes
+    for name, exchange in vhost.exchanges.items():
+        if exchange.type not in types:
+            indexes[name] = NotEnabled(exchange, vhost.bindings.get(name, ()))
+        elif isinstance(indexes.get(name), NotEnabled):
+            del indexes[name]
 
 
 def remove_exchange(vhost: VirtualHost, name: str) -> None:

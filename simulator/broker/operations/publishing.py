@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from dlx import amqp_errors, dead_lettering
+from dlx.binding_index import RoutingCrashError, TypeNotEnabledError
 from dlx.message import Message, published
 from dlx.releases import Release
 from dlx.routing import route
@@ -112,7 +113,12 @@ def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
         access.check_topic(node, channel, "write", exchange, message.routing_keys)
         _check_user(channel, properties)
     counters = vhost.counters_of(command.exchange)
-    reached = route(message, vhost.topology, node.release, node.choose)
+    try:
+        reached = route(message, vhost.topology, node.release, node.choose)
+    except TypeNotEnabledError as error:
+        raise amqp_errors.type_not_enabled(error.exchange.name, vhost.name, error.exchange.type) from error
+    except RoutingCrashError as error:
+        raise amqp_errors.internal_error() from error
     return Route(vhost.generation, command.properties, message, reached, counters)
 
 
@@ -280,7 +286,11 @@ def publish_trace(node: NodeState, effect: Traced) -> None:
     vhost = node.vhosts.get(effect.vhost)
     if vhost is None:
         return
-    for name in route(effect.trace, vhost.topology, node.release, node.choose):
+    try:
+        reached = route(effect.trace, vhost.topology, node.release, node.choose)
+    except RoutingCrashError:
+        return
+    for name in reached:
         queue = vhost.queues.get(name)
         if queue is not None:
             node.last_uid += 1
