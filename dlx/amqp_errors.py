@@ -130,6 +130,11 @@ def internal_error(reason: Any = None) -> Refusal:
     return refusal
 
 
+def lost_replay() -> Refusal:
+    """Refuse to bind an exchange that routes a kept message to no queue."""
+    return Refusal(541, "could not find queue/exchange ''")
+
+
 def resource(kind: str, name: str, vhost: str) -> str:
     """Return the words that RabbitMQ uses for a queue or exchange: ``queue 'q' in vhost '/'``."""
     return f"{kind} '{name}' in vhost '{vhost}'"

@@ -1,7 +1,7 @@
 """Check that an exchange takes a binding.
 
-Source: rabbit_exchange_type_headers.erl, rabbit_exchange_type_topic.erl and
-rabbit_exchange_type_local_random.erl validate_binding; live servers.
+Source: validate_binding of rabbit_exchange_type_headers.erl, rabbit_exchange_type_topic.erl,
+rabbit_exchange_type_consistent_hash.erl and rabbit_exchange_type_local_random.erl; live servers.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import re
 from typing import Any
 
 from dlx.amqp_errors import Refusal, explained
+from dlx.consistent_hash import weight
 from dlx.erlang_printing import Atom, field_term, printed
 from dlx.field_values import type_name
 from dlx.jms_selectors import SELECTOR, is_selector, unknown_atom
 from dlx.releases import Release
-from dlx.server_plugins import JMS_TOPIC, LOCAL_RANDOM
+from dlx.server_plugins import CONSISTENT_HASH, JMS_TOPIC, LOCAL_RANDOM
 from dlx.topology import CLASSIC, Arguments, Exchange, Queue
 
 _SEQUENCE = re.compile(r"~t?([psb])")
@@ -59,6 +60,8 @@ def check_binding(
         _check_headers(arguments, release)
     elif exchange.type == "topic":
         _check_topic(routing_key, release)
+    elif exchange.type == CONSISTENT_HASH:
+        _check_weight(routing_key, release)
     elif exchange.type == LOCAL_RANDOM:
         _check_local_random(routing_key, destination, release)
     elif exchange.type == JMS_TOPIC:
@@ -96,6 +99,15 @@ def _check_selector(arguments: Arguments, release: Release) -> None:
     if release.jms_selector_atoms_checked and isinstance(selector, str) and (atom := unknown_atom(selector)):
         reason = (Atom("unknown_atom"), list(atom.encode(errors="surrogateescape")))
         raise BindingRefusal(release, "invalid JMS selector: ~p", reason)
+
+
+def _check_weight(routing_key: str, release: Release) -> None:
+    asked = weight(routing_key)
+    if asked is None:
+        words = "The binding key must be an integer: ~tp"
+        raise BindingRefusal(release, words, routing_key.encode(errors="surrogateescape"))
+    if asked < 1:
+        raise BindingRefusal(release, "The binding key must be greater than 0")
 
 
 def _check_local_random(routing_key: str, destination: Queue | Exchange | None, release: Release) -> None:

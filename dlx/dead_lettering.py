@@ -25,7 +25,7 @@ from dlx.deaths import REJECTED
 from dlx.message import Message, without_expiration
 from dlx.recorded_deaths import RecordedDeath, recorded_deaths
 from dlx.releases import Release
-from dlx.routing import route
+from dlx.routing import Routing, route
 from dlx.settings import AT_LEAST_ONCE, Settings
 from dlx.topology import QUORUM, STREAM, Topology
 
@@ -64,10 +64,11 @@ def dead_letter(
     release: Release,
     *,
     time_s: int = 0,
+    routing: Routing | None = None,
 ) -> DeadLetter:
     """Return the dead letter of ``message``, which died in ``settings.queue`` for ``reason``.
 
-    ``time_s`` is the time of death in seconds since 1970. Raises
+    ``time_s`` is the time of death in seconds since 1970; ``routing`` finds the queues, if not ``route``. Raises
     ``dlx.death_headers.QueueCrashError`` where a malformed ``x-death`` crashes the queue.
     """
     astray = _without_exchange(settings, topology)
@@ -76,15 +77,23 @@ def dead_letter(
     if settings.queue.type == QUORUM and release.original_expiration == "not by quorum queues":
         message = without_expiration(message)
     recorded = record_death(message, settings.queue.name, reason, release, time_s=time_s)
-    return _routed(recorded, reason, settings, topology, release)
+    return _routed(recorded, reason, settings, topology, release, routing)
 
 
-def forwarded(message: Message, reason: str, settings: Settings, topology: Topology, release: Release) -> DeadLetter:
+def forwarded(
+    message: Message,
+    reason: str,
+    settings: Settings,
+    topology: Topology,
+    release: Release,
+    *,
+    routing: Routing | None = None,
+) -> DeadLetter:
     """Return the dead letter of a message whose history has the death already.
 
     At-least-once dead-lettering records a death once and sends the message until every queue has it.
     """
-    return _without_exchange(settings, topology) or _routed(message, reason, settings, topology, release)
+    return _without_exchange(settings, topology) or _routed(message, reason, settings, topology, release, routing)
 
 
 def _without_exchange(settings: Settings, topology: Topology) -> DeadLetter | None:
@@ -102,11 +111,13 @@ def _holds(settings: Settings) -> bool:
     return settings.dead_letter_strategy == AT_LEAST_ONCE
 
 
-def _routed(message: Message, reason: str, settings: Settings, topology: Topology, release: Release) -> DeadLetter:
+def _routed(
+    message: Message, reason: str, settings: Settings, topology: Topology, release: Release, routing: Routing | None
+) -> DeadLetter:
     held = _holds(settings)
     letter = readdressed(message, settings, release)
     try:
-        routed = route(letter, topology, release)
+        routed = (routing or route)(letter, topology, release)
     except RoutingCrashError as error:
         return DeadLetter(outcome="held" if held else "unroutable", message=letter, why=str(error))
     deaths = recorded_deaths(letter, release) if reason != REJECTED else ()  # a rejection closes no cycle

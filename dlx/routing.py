@@ -13,10 +13,11 @@ Source: rabbit_exchange.erl route, process_alternate.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from dlx.binding_index import BindingIndex, Choose, first, index_kind
+from dlx.consistent_hash import HASH_HEADER, HASH_PROPERTY
 from dlx.deaths import X_DEATH
 from dlx.message import Message
 from dlx.releases import Release
@@ -33,6 +34,10 @@ ENDS_MAX = 100
 """A route with more keys and queues is not remembered."""
 
 
+Routing = Callable[[Message, Topology, Release], tuple[str, ...]]
+"""Finds the queues that a message reaches: ``route``, or the same with more to it."""
+
+
 class UnknownExchangeTypeError(ValueError):
     """An exchange of a type whose routing is not known here (a plugin's)."""
 
@@ -47,15 +52,18 @@ def route(message: Message, topology: Topology, release: Release, choose: Choose
     known = routes.get(key)
     if known is not None and known[0] is release:
         return known[1]
-    queues: dict[str, None] = {}
-    by_key = True
-    for visit in visits(message, topology, release, choose):
-        queues.update(dict.fromkeys(visit.queues))
-        by_key &= visit.exchange.type in BY_KEY
-    reached = tuple([name for name in queues if name in topology.queues])
-    if by_key and len(message.routing_keys) + len(reached) <= ENDS_MAX:
-        routes[key] = release, reached
-    return reached
+    passed = tuple(visits(message, topology, release, choose))
+    queues = reached(passed, topology)
+    by_key = all(visit.exchange.type in BY_KEY for visit in passed)
+    if by_key and len(message.routing_keys) + len(queues) <= ENDS_MAX:
+        routes[key] = release, queues
+    return queues
+
+
+def reached(passed: Iterable[Visit], topology: Topology) -> tuple[str, ...]:
+    """Return the names of the existing queues that a message reaches by these visits, each once."""
+    queues = dict.fromkeys([name for visit in passed for name in visit.queues])
+    return tuple([name for name in queues if name in topology.queues])
 
 
 class Visit(NamedTuple):
@@ -120,6 +128,7 @@ def index_of(exchange: Exchange, topology: Topology) -> BindingIndex:
                 f"exchange {exchange.name!r} is of type {exchange.type!r}: known are {known}"
             )
         index = topology.indexes[exchange.name] = kind(topology.bindings.get(exchange.name, ()))
+        index.arguments = exchange.arguments
     return index
 
 
@@ -127,21 +136,28 @@ def share_indexes(topology: Topology, other: Topology) -> None:
     """Let a topology route by the indexes that another one has, where bindings are the same."""
     for name, index in other.indexes.items():
         mine, bound = topology.exchanges.get(name), topology.bindings.get(name, ())
-        same = mine is not None and mine.type == other.exchanges[name].type
+        theirs = other.exchanges[name]
+        same = mine is not None and (mine.type, mine.arguments) == (theirs.type, theirs.arguments)
         if same and name not in topology.indexes and [*bound] == [*other.bindings.get(name, ())]:
             index.shared = True
             topology.indexes[name] = index
 
 
 def headers_looked_at(topology: Topology) -> frozenset[str]:
-    """Return the headers that headers exchanges of the topology compare; routing depends on no others.
+    """Return the headers that exchanges of the topology compare or hash; routing depends on no others.
 
     ``x-death`` is not among them: it says how often and when a message died.
     """
-    names: set[str] = set()
+    names = {str(exchange.arguments.get(HASH_HEADER, "")) for exchange in topology.exchanges.values()}
     for source, bindings in topology.bindings.items():
         exchange = topology.exchanges.get(source)
         if exchange is not None and exchange.type == "headers":
             for binding in bindings:
                 names.update(binding.arguments)
-    return frozenset(names - {"x-match", X_DEATH})
+    return frozenset(names - {"", "x-match", X_DEATH})
+
+
+def hashed_properties(topology: Topology) -> list[str]:
+    """Return the properties that exchanges of the topology hash; routing depends on no others."""
+    names = {str(exchange.arguments.get(HASH_PROPERTY, "")) for exchange in topology.exchanges.values()}
+    return sorted(names - {""})

@@ -49,7 +49,8 @@ def met(kind: str, bound: list[Binding], message: Message, rules: Release) -> li
     if kind in ("x-local-random", "x-random"):
         return bound[-1:]
     if kind == "x-modulus-hash":
-        ordered = sorted(bound, key=lambda each: (each.destination_type, each.destination))
+        by_key = rules.modulus_hash_order == "by binding key"
+        ordered = sorted(bound, key=lambda b: (b.routing_key * by_key, b.destination_type, b.destination))
         number = phash2([key.encode() for key in message.routing_keys]) % 2**27
         return [ordered[number % len(ordered)]] if ordered else []
     return [each for each in bound if meets(kind, each, message, rules)]
@@ -71,7 +72,7 @@ def last(count: int) -> int:
     return count - 1
 
 
-@pytest.mark.parametrize("kind", INDEXES)
+@pytest.mark.parametrize("kind", INDEXES.keys() - {"x-consistent-hash"})
 @settings(suppress_health_check=[HealthCheck.too_slow])  # it measures the machine
 @given(data=st.data(), name=st.sampled_from([*RELEASES]))
 def test_an_index_finds_what_matching_says_through_all_changes(kind: str, name: str, data: st.DataObject) -> None:

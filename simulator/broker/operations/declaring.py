@@ -308,7 +308,7 @@ def _bind(node: NodeState, channel: Channel, binding: Binding) -> None:
         access.check_exclusive(vhost.queues[binding.destination], channel.connection)
     crashes = enabled and bindings.crashes(source, binding.arguments)
     if not crashes or node.release.binding_kept_over_crash:
-        exchanges.add_binding(vhost, binding)
+        exchanges.add_binding(node, vhost, binding)
     if crashes:
         raise amqp_errors.internal_error()
 

@@ -342,7 +342,6 @@ def _add_exchange(node: NodeState, at: At, item: Item) -> None:
     if not name or name.startswith("amq.") or (exists and node.release.definitions_existing == "skipped"):
         return
     declarations.check_type(kind, node.release, node.exchange_types)
-    declarations.check_arguments_of(kind, arguments_of(item))
     _check_fields("exchanges", item, node.release)
     exchange = Exchange(
         name=name,
@@ -353,6 +352,7 @@ def _add_exchange(node: NodeState, at: At, item: Item) -> None:
         arguments=arguments_of(item),
     )
     if not exists:
+        declarations.check_type_arguments(kind, exchange.arguments, node.release)
         exchanges.add_exchange(vhost, exchange)
 
 
@@ -369,7 +369,7 @@ def _add_binding(node: NodeState, at: At, item: Item) -> None:
         unsplit = node.release.definitions_topic_binding_without_key
         raise operator_errors.wrong_type() if unsplit == "function_clause" else operator_errors.bad_argument()
     if binding.source:  # every queue has one from the default exchange, which routes by no other
-        exchanges.add_binding(node.vhosts[str(at.vhost)], binding)
+        exchanges.add_binding(node, node.vhosts[str(at.vhost)], binding)
 
 
 def binding_of(item: Item) -> Binding:
