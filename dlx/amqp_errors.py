@@ -305,6 +305,12 @@ def internal_exchange(name: str, vhost: str) -> Refusal:
     return Refusal(403, f"cannot publish to internal {resource('exchange', name, vhost)}")
 
 
+def type_not_enabled(name: str, vhost: str, type: str) -> Refusal:
+    """Refuse a message that comes to an exchange whose type's plugin is no longer enabled."""
+    where = resource("exchange", name, vhost)
+    return Refusal(406, f"Cannot route message through {where}: exchange type {type} not found")
+
+
 def wrong_user_id(claimed: str, user: str) -> Refusal:
     return Refusal(406, f"user_id property set to '{claimed}' but authenticated user was '{user}'")
 

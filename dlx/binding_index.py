@@ -18,14 +18,40 @@ from dlx.death_headers import annotated_headers, stored_headers
 from dlx.deaths import X_DEATH, seconds
 from dlx.erlang_hash import phash2
 from dlx.field_values import Timestamp, same_on_wire
+from dlx.jms_selectors import SelectorError, selects
 from dlx.message import Message
 from dlx.releases import Release
-from dlx.server_plugins import CONSISTENT_HASH, DELAYED, LOCAL_RANDOM, MODULUS_HASH, RANDOM, RECENT_HISTORY
+from dlx.server_plugins import (
+    CONSISTENT_HASH,
+    DELAYED,
+    FEDERATION_UPSTREAM,
+    JMS_TOPIC,
+    LOCAL_RANDOM,
+    MODULUS_HASH,
+    RANDOM,
+    RECENT_HISTORY,
+)
 from dlx.topology import Arguments, Binding, Exchange
 
 Choose = Callable[[int], int]
 Numbered = dict[int, Binding]
 """Bindings by their number: a later one has a higher number."""
+
+
+class RoutingCrashError(ValueError):
+    """An exchange fails at a message: its publisher's connection ends with 541, and a dead letter is lost."""
+
+
+class TypeNotEnabledError(RoutingCrashError):
+    """The plugin of an exchange's type is no longer enabled: a publisher is refused, and a dead letter is lost.
+
+    Attributes:
+        exchange: the one that cannot route.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(f"exchange '{exchange.name}' is of type {exchange.type}, whose plugin is not enabled")
+        self.exchange = exchange
 
 
 def first(_count: int) -> int:
@@ -229,6 +255,28 @@ class _ByConsistentHash(BindingIndex):
         self._twice.remove(binding)
 
 
+class _BySelector(BindingIndex):
+    """An x-jms-topic exchange: the bindings whose selector is true of the headers. Keys do not count."""
+
+    def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
+        headers = _routing_headers(message, release)
+        try:
+            return tuple(binding for binding in self if selects(binding.arguments, headers))
+        except SelectorError as error:
+            raise RoutingCrashError(f"a selector failed: {error}") from error
+
+
+class NotEnabled(BindingIndex):
+    """The bindings of an exchange whose type's plugin is no longer enabled."""
+
+    def __init__(self, exchange: Exchange, bindings: Iterable[Binding] = ()) -> None:
+        self._exchange = exchange
+        super().__init__(bindings)
+
+    def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
+        raise TypeNotEnabledError(self._exchange)
+
+
 def index_kind(exchange: Exchange) -> type[BindingIndex] | None:
     """Return the kind of index that an exchange's bindings have; ``None`` for a type that only a plugin knows.
 
@@ -257,6 +305,8 @@ INDEXES: Mapping[str, type[BindingIndex]] = {
     CONSISTENT_HASH: _ByConsistentHash,
     MODULUS_HASH: _ByModulus,
     RECENT_HISTORY: BindingIndex,
+    JMS_TOPIC: _BySelector,
+    FEDERATION_UPSTREAM: BindingIndex,
 }
 """The kind of index of an exchange, by the exchange's type."""
 

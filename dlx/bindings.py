@@ -13,8 +13,9 @@ from dlx.amqp_errors import Refusal, explained
 from dlx.consistent_hash import weight
 from dlx.erlang_printing import Atom, field_term, printed
 from dlx.field_values import type_name
+from dlx.jms_selectors import SELECTOR, is_selector, unknown_atom
 from dlx.releases import Release
-from dlx.server_plugins import CONSISTENT_HASH, LOCAL_RANDOM
+from dlx.server_plugins import CONSISTENT_HASH, JMS_TOPIC, LOCAL_RANDOM
 from dlx.topology import CLASSIC, Arguments, Exchange, Queue
 
 _SEQUENCE = re.compile(r"~t?([psb])")
@@ -63,6 +64,13 @@ def check_binding(
         _check_weight(routing_key, release)
     elif exchange.type == LOCAL_RANDOM:
         _check_local_random(routing_key, destination, release)
+    elif exchange.type == JMS_TOPIC:
+        _check_selector(arguments, release)
+
+
+def crashes(exchange: Exchange, arguments: Arguments) -> bool:
+    """Return whether a binding that the exchange takes ends its connection with 541."""
+    return exchange.type == JMS_TOPIC and not is_selector(arguments.get(SELECTOR))
 
 
 def _check_headers(arguments: Arguments, release: Release) -> None:
@@ -84,6 +92,13 @@ def _check_topic(routing_key: str, release: Release) -> None:
     if most is not None and found > most:
         words = "Topic binding key '~ts' uses ~b '#' wildcards, at most ~b are allowed"
         raise BindingRefusal(release, words, routing_key.encode(errors="surrogateescape"), found, most)
+
+
+def _check_selector(arguments: Arguments, release: Release) -> None:
+    selector = arguments.get(SELECTOR)
+    if release.jms_selector_atoms_checked and isinstance(selector, str) and (atom := unknown_atom(selector)):
+        reason = (Atom("unknown_atom"), list(atom.encode(errors="surrogateescape")))
+        raise BindingRefusal(release, "invalid JMS selector: ~p", reason)
 
 
 def _check_weight(routing_key: str, release: Release) -> None:

@@ -18,6 +18,7 @@ from typing import Literal
 
 import msgspec
 
+from dlx.binding_index import RoutingCrashError
 from dlx.cycles import is_cycle
 from dlx.death_headers import record_in_annotations, record_in_headers
 from dlx.deaths import REJECTED
@@ -115,7 +116,10 @@ def _routed(
 ) -> DeadLetter:
     held = _holds(settings)
     letter = readdressed(message, settings, release)
-    routed = (routing or route)(letter, topology, release)
+    try:
+        routed = (routing or route)(letter, topology, release)
+    except RoutingCrashError as error:
+        return DeadLetter(outcome="held" if held else "unroutable", message=letter, why=str(error))
     deaths = recorded_deaths(letter, release) if reason != REJECTED else ()  # a rejection closes no cycle
     cycles = tuple([name for name in routed if is_cycle(name, reason, deaths)]) if deaths else ()
     lost: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ from dlx.consistent_hash import HASH_HEADER, HASH_PROPERTY, PROPERTIES
 from dlx.erlang_printing import Atom, field_term, printed
 from dlx.field_values import type_name
 from dlx.releases import Release
-from dlx.server_plugins import CONSISTENT_HASH, RECENT_HISTORY
+from dlx.server_plugins import CONSISTENT_HASH, FEDERATION_UPSTREAM, RECENT_HISTORY
 from dlx.settings import KEYS
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Exchange, Queue
 
@@ -497,6 +497,8 @@ def check_type_arguments(type: str, arguments: Arguments, release: Release) -> N
 
     Source: validate of rabbit_exchange_type_consistent_hash.erl and rabbit_exchange_type_recent_history.erl.
     """
+    if type == FEDERATION_UPSTREAM and "x-max-hops" not in arguments:
+        raise Refusal(406, "Argument x-max-hops missing")
     if type == CONSISTENT_HASH:
         _check_hash_arguments(arguments)
     elif type == RECENT_HISTORY and HISTORY_LENGTH in arguments:

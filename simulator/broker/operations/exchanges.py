@@ -9,15 +9,17 @@ rabbit_exchange_type_recent_history.erl.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TypeVar
 
 import msgspec
 
 from dlx import amqp_errors
+from dlx.binding_index import NotEnabled
 from dlx.declarations import HISTORY_LENGTH
 from dlx.message import Message
 from dlx.routing import index_of, reached, route, visits
-from dlx.server_plugins import CONSISTENT_HASH, LOCAL_RANDOM, RANDOM, RECENT_HISTORY
+from dlx.server_plugins import CONSISTENT_HASH, EVENT_EXCHANGE, LOCAL_RANDOM, RANDOM, RECENT_HISTORY
 from dlx.topology import Binding, Exchange
 from simulator.broker.effects import DeadLettered
 from simulator.broker.state import NodeState, VirtualHost
@@ -33,6 +35,21 @@ def add_exchange(vhost: VirtualHost, exchange: Exchange) -> None:
     if exchange.type == RECENT_HISTORY:
         vhost.histories[exchange.name] = []
     vhost.changed()
+
+
+def add_event_exchange(vhost: VirtualHost) -> None:
+    """Add the exchange of the plugin for events, which none of them comes to here."""
+    add_exchange(vhost, Exchange(name=EVENT_EXCHANGE, type="topic", durable=True, internal=True))
+
+
+def follow_plugins(vhost: VirtualHost, types: Container[str]) -> None:
+    """Have no exchange of another type than these route any more."""
+    indexes = vhost.topology.indexes
+    for name, exchange in vhost.exchanges.items():
+        if exchange.type not in types:
+            indexes[name] = NotEnabled(exchange, vhost.bindings.get(name, ()))
+        elif isinstance(indexes.get(name), NotEnabled):
+            del indexes[name]
 
 
 def remove_exchange(vhost: VirtualHost, name: str) -> None:

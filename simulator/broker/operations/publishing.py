@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from dlx import amqp_errors, dead_lettering
+from dlx.binding_index import RoutingCrashError, TypeNotEnabledError
 from dlx.message import Message, published
 from dlx.releases import Release
 from dlx.streams import can_keep
@@ -111,7 +112,12 @@ def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
         access.check_topic(node, channel, "write", exchange, message.routing_keys)
         _check_user(channel, properties)
     counters = vhost.counters_of(command.exchange)
-    reached = exchanges.routed(node, vhost, message, command.body)
+    try:
+        reached = exchanges.routed(node, vhost, message, command.body)
+    except TypeNotEnabledError as error:
+        raise amqp_errors.type_not_enabled(error.exchange.name, vhost.name, error.exchange.type) from error
+    except RoutingCrashError as error:
+        raise amqp_errors.internal_error() from error
     return Route(vhost.generation, command.properties, message, reached, counters)
 
 
@@ -279,7 +285,11 @@ def publish_trace(node: NodeState, effect: Traced) -> None:
     vhost = node.vhosts.get(effect.vhost)
     if vhost is None:
         return
-    for name in exchanges.routed(node, vhost, effect.trace, effect.body):
+    try:
+        reached = exchanges.routed(node, vhost, effect.trace, effect.body)
+    except RoutingCrashError:
+        return
+    for name in reached:
         queue = vhost.queues.get(name)
         if queue is not None:
             node.last_uid += 1
