@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 from dlx.death_headers import annotated_headers, stored_headers
 from dlx.deaths import X_DEATH, seconds
+from dlx.delays import routing_type
 from dlx.erlang_hash import phash2
 from dlx.field_values import Timestamp, same_on_wire
 from dlx.message import Message
 from dlx.releases import Release
-from dlx.server_plugins import DELAYED, LOCAL_RANDOM, MODULUS_HASH, RANDOM, RECENT_HISTORY
+from dlx.server_plugins import LOCAL_RANDOM, MODULUS_HASH, RANDOM, RECENT_HISTORY
 from dlx.topology import Binding, Exchange
 
 Choose = Callable[[int], int]
@@ -204,7 +205,7 @@ def index_kind(exchange: Exchange) -> type[BindingIndex] | None:
 
     An exchange that delays routes as the type that it names.
     """
-    kind = exchange.arguments.get("x-delayed-type") if exchange.type == DELAYED else exchange.type
+    kind = routing_type(exchange)
     return INDEXES.get(kind) if isinstance(kind, str) else None
 
 

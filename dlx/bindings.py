@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from dlx.amqp_errors import Refusal, explained
+from dlx.delays import routing_type
 from dlx.erlang_printing import Atom, field_term, printed
 from dlx.field_values import type_name
 from dlx.releases import Release
@@ -53,11 +54,12 @@ def check_binding(
 
     Only x-local-random looks at the ``destination``, when it is given.
     """
-    if exchange.type == "headers":
+    kind = routing_type(exchange)
+    if kind == "headers":
         _check_headers(arguments, release)
-    elif exchange.type == "topic":
+    elif kind == "topic":
         _check_topic(routing_key, release)
-    elif exchange.type == "x-local-random":
+    elif kind == "x-local-random":
         _check_local_random(routing_key, destination, release)
 
 

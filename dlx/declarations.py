@@ -31,9 +31,11 @@ from dlx.amqp_errors import (
     resource,
 )
 from dlx.argument_values import Check
+from dlx.delays import X_DELAYED_TYPE
 from dlx.erlang_printing import Atom, field_term, printed
 from dlx.field_values import type_name
 from dlx.releases import Release
+from dlx.server_plugins import DELAYED
 from dlx.settings import KEYS
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Exchange, Queue
 
@@ -477,6 +479,7 @@ def declared_exchange(
     if name.startswith("amq."):
         raise reserved_name("exchange", name)
     check_name_argument(_ALTERNATE_EXCHANGE, resource("exchange", name, vhost), arguments)
+    check_exchange_arguments(type, arguments, release, types)
     return Exchange(
         name=name,
         type=type,
@@ -492,6 +495,22 @@ def check_type(type: str, release: Release, types: Collection[str] | None = None
     if type not in (release.exchange_types if types is None else types):
         adjective = "invalid" if type in _KNOWN_WORDS else "unknown"
         raise Refusal(release.unknown_exchange_type_code, f"{adjective} exchange type '{type}'")
+
+
+def check_exchange_arguments(
+    type: str, arguments: Arguments, release: Release, types: Collection[str] | None = None
+) -> None:
+    """Raise ``Refusal`` for arguments with which the type of exchange cannot be declared."""
+    if type != DELAYED:
+        return
+    named = arguments.get(X_DELAYED_TYPE)
+    if isinstance(named, bytes):
+        named = named.decode(errors="surrogateescape")
+    if named == DELAYED:
+        raise Refusal(406, f"Invalid argument, '{DELAYED}' can't be used for '{X_DELAYED_TYPE}'")
+    if not isinstance(named, str):
+        raise Refusal(406, f"Invalid argument, '{X_DELAYED_TYPE}' must be an existing exchange type")
+    check_type(named, release, types)
 
 
 def check_not_default(name: str) -> None:

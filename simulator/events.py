@@ -28,6 +28,7 @@ class Event(StrEnum):
 
     PUBLISHED = "published", "A client published the message to an exchange."
     ROUTED = "routed", "The exchange put a copy of the message into a queue."
+    DELAYED = "delayed", "An exchange keeps a copy of the message until its delay is over."
     UNROUTABLE = "unroutable", "No queue was bound for the message: it is gone."
     RETURNED = "returned", "An unroutable mandatory message went back to its publisher."
     CONFIRMED = "confirmed", "The broker confirmed the publish."

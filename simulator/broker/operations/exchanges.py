@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from dlx.delays import routing_type
 from dlx.server_plugins import LOCAL_RANDOM, RANDOM
 from dlx.topology import Binding, Exchange
 from simulator.broker.state import VirtualHost
@@ -18,7 +19,7 @@ End = TypeVar("End")
 def add_exchange(vhost: VirtualHost, exchange: Exchange) -> None:
     """Add an exchange under a name that is free."""
     vhost.exchanges[exchange.name] = exchange
-    vhost.routes_at_random |= exchange.type in (LOCAL_RANDOM, RANDOM)
+    vhost.routes_at_random |= routing_type(exchange) in (LOCAL_RANDOM, RANDOM)
     vhost.changed()
 
 

@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from dlx import amqp_errors, dead_lettering
+from dlx.delays import rewritten
 from dlx.message import Message, published
 from dlx.releases import Release
-from dlx.routing import route
+from dlx.routing import route, routed
 from dlx.streams import can_keep
 from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange
 from simulator.broker.commands import Commit, Publish, Rollback, SelectConfirms, SelectTransactions
@@ -58,6 +59,8 @@ def publish(node: NodeState, command: Publish) -> None:
     counted.received_confirm += channel.confirms or channel.transactional
     if _PUBLISHED in node.watched:
         node.happened(_PUBLISHED, vhost, Copy(uid, found.message, command.body))
+    if found.delays:  # also in a transaction, whatever becomes of it: the exchange delays while it routes
+        node.delay(vhost, found.delays, command.body, uid)
     if vhost.tracing:
         tracing.published(node, channel, found.message, command.body, found.queues, command.exchange)
     if node.release.direct_replies_taken_by == "channel":  # which does not wait for the commit
@@ -112,8 +115,10 @@ def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
         access.check_topic(node, channel, "write", exchange, message.routing_keys)
         _check_user(channel, properties)
     counters = vhost.counters_of(command.exchange)
-    reached = route(message, vhost.topology, node.release, node.choose)
-    return Route(vhost.generation, command.properties, message, reached, counters)
+    reached, delays = routed(message, vhost.topology, node.release, node.choose)
+    if not command.encoded:
+        delays = tuple(map(rewritten, delays))
+    return Route(vhost.generation, command.properties, message, reached, counters, delays)
 
 
 def _message(node: NodeState, exchange: Exchange, routing_key: str, properties: Mapping[str, Any]) -> Message:
@@ -191,7 +196,7 @@ def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, ui
         route.counters.drop_unroutable += 1
         node.counters.unroutable_dropped += 1
     event = Event.RETURNED if mandatory else Event.UNROUTABLE
-    if event in node.watched:
+    if event in node.watched and (mandatory or not route.delays):
         node.happened(event, vhost, Copy(uid, message, body), detail=dead_lettering.routed_text(message, None))
 
 
