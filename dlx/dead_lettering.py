@@ -120,7 +120,7 @@ def _routed(message: Message, reason: str, settings: Settings, topology: Topolog
     if not (release.stream_takes_dead_letters or held):
         lost = tuple([name for name in found if name not in cycles and topology.queues[name].type == STREAM])
     queues = tuple([name for name in found if name not in cycles and name not in lost]) if cycles or lost else found
-    outcome, why = ("dead-lettered", delays_text(delays)) if delays else _judged(letter, found, queues, cycles, deaths)
+    outcome, why = _judged(letter, found, queues, cycles, deaths, delays)
     if held and not queues:
         outcome = "held"
         why += ", which counts as no queue" if delays else ""
@@ -157,7 +157,10 @@ def _judged(
     queues: tuple[str, ...],
     cycles: tuple[str, ...],
     deaths: tuple[RecordedDeath | None, ...],
+    delays: tuple[Delay, ...],
 ) -> tuple[Outcome, str]:
+    if delays:
+        return "dead-lettered", delays_text(delays)
     if queues:
         return "dead-lettered", ""
     if cycles:

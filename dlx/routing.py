@@ -142,8 +142,10 @@ def visits(
         onward = [b.destination for b in bindings if b.destination_type == "exchange"]
         leads_nowhere = not queues and not onward
         if leads_nowhere:
-            as_kept = after is not None and before is None
-            alternate = alternate_under(exchange, after.policy) if as_kept else alternate_exchange(exchange, topology, release)
+            if after is not None and before is None:
+                alternate = alternate_under(exchange, after.policy)
+            else:
+                alternate = alternate_exchange(exchange, topology, release)
             onward = [alternate] if alternate else []
         for name in onward:
             target = topology.exchanges.get(name)

@@ -29,13 +29,19 @@ def due(node: NodeState, _due_us: int, waiting: DelayedMessage) -> None:
     vhost = node.vhosts.get(waiting.vhost) or VirtualHost(waiting.vhost)  # deleted: nothing is bound
     found = after_delay(delay, vhost.topology, node.release, node.choose)
     reached = [vhost.queues[name] for name in found]
-    if Event.UNROUTABLE in node.watched and not reached:
-        copy = Copy(waiting.uid, delay.message, waiting.body)
-        detail = f"exchange '{delay.exchange.name}' had delayed it {delay.delay_ms:,} ms"
-        node.happened(Event.UNROUTABLE, vhost, copy, detail=detail)
+    if node.watched:
+        _report(node, vhost, waiting, gone=not reached)
     for queue in reached:
         vhost.counters_of(delay.exchange.name).publish_out += 1
         _enter(node, queue, delay.message, waiting)
+
+
+def _report(node: NodeState, vhost: VirtualHost, waiting: DelayedMessage, *, gone: bool) -> None:
+    name, copy = waiting.delay.exchange.name, Copy(waiting.uid, waiting.delay.message, waiting.body)
+    if Event.RELEASED in node.watched:
+        node.happened(Event.RELEASED, vhost, copy, detail=f"in exchange '{name}'")
+    if gone and Event.DROPPED in node.watched:
+        node.happened(Event.DROPPED, vhost, copy, detail=f"exchange '{name}' had delayed it, and no queue is bound now")
 
 
 def _enter(node: NodeState, queue: QueueState, message: Message, waiting: DelayedMessage) -> None:
