@@ -21,6 +21,7 @@ import msgspec
 
 from dlx.bounded_cache import BoundedCache
 from dlx.deaths import Death, DeathPoint
+from dlx.delays import Delay
 from dlx.field_values import (
     Binary,
     DeepArray,
@@ -47,6 +48,7 @@ from simulator.broker.state import (
     Connection,
     Consumer,
     Counters,
+    DelayedMessage,
     GlobalCounters,
     NodeState,
     Pending,
@@ -309,7 +311,7 @@ def _by_hash(data: Sequence[Any]) -> bool:
 _MAKERS: dict[str, Callable[[], Any]] = {_LIST: list, _DICT: dict, _SET: set, _DEQUE: deque}
 
 FORMAT = "dlx broker snapshot"
-VERSION = 7
+VERSION = 8
 _PICKLE = b"\x80"  # what versions 1 and 2 began with
 
 # Names are for good: another name, like another field, makes another version.
@@ -339,6 +341,8 @@ KINDS = (
     RecordKind.keeping("delayed retry", DelayedRetry),
     RecordKind.keeping("copy", Copy),
     RecordKind.keeping("message", Message),
+    RecordKind.keeping("delay", Delay),
+    RecordKind.keeping("delayed message", DelayedMessage),
     RecordKind.keeping("death", Death),
     RecordKind.keeping("death point", DeathPoint),
     RecordKind.keeping("exchange", Exchange),

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from dlx import amqp_errors, dead_lettering
-from dlx.binding_index import RoutingCrashError, TypeNotEnabledError
-from dlx.message import Message, published
+from dlx.delays import rewritten
+from dlx.message import Message, PublishRefusedError, published
 from dlx.releases import Release
 from dlx.streams import can_keep
 from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange
@@ -58,6 +58,8 @@ def publish(node: NodeState, command: Publish) -> None:
     counted.received_confirm += channel.confirms or channel.transactional
     if _PUBLISHED in node.watched:
         node.happened(_PUBLISHED, vhost, Copy(uid, found.message, command.body))
+    if found.delays:  # also in a transaction, whatever becomes of it: the exchange delays while it routes
+        node.delay(vhost, found.delays, command.body, uid)
     if vhost.tracing:
         tracing.published(node, channel, found.message, command.body, found.queues, command.exchange)
     if node.release.direct_replies_taken_by == "channel":  # which does not wait for the commit
@@ -112,13 +114,10 @@ def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
         access.check_topic(node, channel, "write", exchange, message.routing_keys)
         _check_user(channel, properties)
     counters = vhost.counters_of(command.exchange)
-    try:
-        reached = exchanges.routed(node, vhost, message, command.body)
-    except TypeNotEnabledError as error:
-        raise amqp_errors.type_not_enabled(error.exchange.name, vhost.name, error.exchange.type) from error
-    except RoutingCrashError as error:
-        raise amqp_errors.internal_error() from error
-    return Route(vhost.generation, command.properties, message, reached, counters)
+    reached, delays = exchanges.routed(node, vhost, message, command.body)
+    if not command.encoded:
+        delays = tuple(map(rewritten, delays))
+    return Route(vhost.generation, command.properties, message, reached, counters, delays)
 
 
 def _message(node: NodeState, exchange: Exchange, routing_key: str, properties: Mapping[str, Any]) -> Message:
@@ -196,7 +195,7 @@ def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, ui
         route.counters.drop_unroutable += 1
         node.counters.unroutable_dropped += 1
     event = Event.RETURNED if mandatory else Event.UNROUTABLE
-    if event in node.watched:
+    if event in node.watched and (mandatory or not route.delays):
         node.happened(event, vhost, Copy(uid, message, body), detail=dead_lettering.routed_text(message, None))
 
 
@@ -287,9 +286,9 @@ def publish_trace(node: NodeState, effect: Traced) -> None:
         return
     try:
         reached = exchanges.routed(node, vhost, effect.trace, effect.body)
-    except RoutingCrashError:
+    except PublishRefusedError:
         return
-    for name in reached:
+    for name in reached.queues:
         queue = vhost.queues.get(name)
         if queue is not None:
             node.last_uid += 1
