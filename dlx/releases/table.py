@@ -24,6 +24,7 @@ from dlx.releases.queues import QueueRows
 from dlx.releases.routing import RoutingRows
 from dlx.releases.rows import Row, rows_of, subjects_of, with_behaviours
 from dlx.releases.settings import SettingRows
+from dlx.releases.shovels import ShovelRows
 from dlx.releases.versions import (
     DEFAULT,
     RELEASES,
@@ -52,6 +53,7 @@ class Release(
     ProtocolRows,
     DefinitionRows,
     GlobalCounterRows,
+    ShovelRows,
     msgspec.Struct,
     frozen=True,
     kw_only=True,
