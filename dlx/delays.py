@@ -98,4 +98,4 @@ def rewritten(delay: Delay) -> Delay:
 
 def delays_text(delays: Iterable[Delay]) -> str:
     """Say which exchanges delay a message."""
-    return ", ".join(f"exchange '{delay.exchange.name}' delays it {delay.delay_ms:,} ms" for delay in delays)
+    return ", ".join(f"the exchange '{delay.exchange.name}' delays it for {delay.delay_ms:,} ms" for delay in delays)

@@ -39,9 +39,11 @@ def due(node: NodeState, _due_us: int, waiting: DelayedMessage) -> None:
 def _report(node: NodeState, vhost: VirtualHost, waiting: DelayedMessage, *, gone: bool) -> None:
     name, copy = waiting.delay.exchange.name, Copy(waiting.uid, waiting.delay.message, waiting.body)
     if Event.RELEASED in node.watched:
-        node.happened(Event.RELEASED, vhost, copy, detail=f"in exchange '{name}'")
+        node.happened(Event.RELEASED, vhost, copy, detail=f"in the exchange '{name}'")
     if gone and Event.DROPPED in node.watched:
-        node.happened(Event.DROPPED, vhost, copy, detail=f"exchange '{name}' had delayed it, and no queue is bound now")
+        node.happened(
+            Event.DROPPED, vhost, copy, detail=f"the exchange '{name}' had delayed it, and no queue is bound now"
+        )
 
 
 def _enter(node: NodeState, queue: QueueState, message: Message, waiting: DelayedMessage) -> None:
