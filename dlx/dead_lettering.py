@@ -21,11 +21,12 @@ import msgspec
 from dlx.cycles import is_cycle
 from dlx.death_headers import record_in_annotations, record_in_headers
 from dlx.deaths import REJECTED
-from dlx.delays import X_DELAY, Delay, delays_text
-from dlx.message import Message, PublishRefusedError, without_expiration
+from dlx.delays import Delay, delays_text
+from dlx.message import Message, without_expiration
 from dlx.recorded_deaths import RecordedDeath, recorded_deaths
 from dlx.releases import Release
-from dlx.routing import routed
+from dlx.routing import Routing, routed
+from dlx.server_plugins import RoutingCrashError
 from dlx.settings import AT_LEAST_ONCE, Settings
 from dlx.topology import CLASSIC, QUORUM, STREAM, Topology
 
@@ -66,10 +67,11 @@ def dead_letter(
     release: Release,
     *,
     time_s: int = 0,
+    routing: Routing | None = None,
 ) -> DeadLetter:
     """Return the dead letter of ``message``, which died in ``settings.queue`` for ``reason``.
 
-    ``time_s`` is the time of death in seconds since 1970. Raises
+    ``time_s`` is the time of death in seconds since 1970; ``routing`` finds the queues, if not ``route``. Raises
     ``dlx.death_headers.QueueCrashError`` where a malformed ``x-death`` crashes the queue.
     """
     astray = _without_exchange(settings, topology)
@@ -80,15 +82,23 @@ def dead_letter(
     if message.headers_sent is not None and _is_lazy(settings):  # the queue reads the publisher's bytes from disk
         message = msgspec.structs.replace(message, headers=message.headers_sent, headers_sent=None)
     recorded = record_death(message, settings.queue.name, reason, release, time_s=time_s)
-    return _routed(recorded, reason, settings, topology, release)
+    return _routed(recorded, reason, settings, topology, release, routing)
 
 
-def forwarded(message: Message, reason: str, settings: Settings, topology: Topology, release: Release) -> DeadLetter:
+def forwarded(
+    message: Message,
+    reason: str,
+    settings: Settings,
+    topology: Topology,
+    release: Release,
+    *,
+    routing: Routing | None = None,
+) -> DeadLetter:
     """Return the dead letter of a message whose history has the death already.
 
     At-least-once dead-lettering records a death once and sends the message until every queue has it.
     """
-    return _without_exchange(settings, topology) or _routed(message, reason, settings, topology, release)
+    return _without_exchange(settings, topology) or _routed(message, reason, settings, topology, release, routing)
 
 
 def _without_exchange(settings: Settings, topology: Topology) -> DeadLetter | None:
@@ -112,14 +122,15 @@ def _holds(settings: Settings) -> bool:
     return settings.dead_letter_strategy == AT_LEAST_ONCE
 
 
-def _routed(message: Message, reason: str, settings: Settings, topology: Topology, release: Release) -> DeadLetter:
+def _routed(
+    message: Message, reason: str, settings: Settings, topology: Topology, release: Release, routing: Routing | None
+) -> DeadLetter:
     held = _holds(settings)
     letter = readdressed(message, settings, release)
     try:
-        found, delays = routed(letter, topology, release)
-    except PublishRefusedError:
-        why = f"a delayed exchange fails over its x-delay {(letter.headers or {}).get(X_DELAY)!r}"
-        return DeadLetter(outcome="held" if held else "unroutable", message=letter, why=why)
+        found, delays = (routing or routed)(letter, topology, release)
+    except RoutingCrashError as error:
+        return DeadLetter(outcome="held" if held else "unroutable", message=letter, why=str(error))
     deaths = recorded_deaths(letter, release) if reason != REJECTED else ()  # a rejection closes no cycle
     cycles = tuple([name for name in found if is_cycle(name, reason, deaths)]) if deaths else ()
     lost: tuple[str, ...] = ()

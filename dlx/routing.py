@@ -13,11 +13,12 @@ Source: rabbit_exchange.erl route, process_alternate.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from dlx.binding_index import BindingIndex, Choose, first, index_kind
+from dlx.binding_index import BindingIndex, Choose, NotEnabled, first, index_kind
+from dlx.consistent_hash import HASH_HEADER, HASH_PROPERTY
 from dlx.deaths import X_DEATH
 from dlx.delays import Delay, delay_ms, delayed, routing_type
 from dlx.message import Message
@@ -37,10 +38,6 @@ ENDS_MAX = 100
 """A route with more keys and queues is not remembered."""
 
 
-class UnknownExchangeTypeError(ValueError):
-    """An exchange of a type whose routing is not known here (a plugin's)."""
-
-
 class Routed(NamedTuple):
     """Where a message goes: the existing queues that it reaches at once, and the exchanges that delay it."""
 
@@ -48,12 +45,20 @@ class Routed(NamedTuple):
     delays: tuple[Delay, ...] = ()
 
 
+Routing = Callable[[Message, Topology, Release], Routed]
+"""Finds where a message goes: ``routed``, or the same with more to it."""
+
+
+class UnknownExchangeTypeError(ValueError):
+    """An exchange of a type whose routing is not known here (a plugin's)."""
+
+
 def route(message: Message, topology: Topology, release: Release, choose: Choose = first) -> tuple[str, ...]:
     """Return the names of the existing queues that the message reaches, in the order they were found.
 
     The exchange is ``message.exchange``; a missing one routes nowhere. Where an exchange
     picks one of n destinations at random, ``choose(n)`` does. Queues that it reaches when a delay is over
-    stand behind the others. Raises ``PublishRefusedError`` for an x-delay that an exchange fails over.
+    stand behind the others. Raises ``RoutingCrashError`` where an exchange fails over the message.
     """
     found = routed(message, topology, release, choose)
     if not found.delays:
@@ -68,30 +73,29 @@ def routed(message: Message, topology: Topology, release: Release, choose: Choos
     known = routes.get(key)
     if known is not None and known[0] is release:
         return known[1]
-    queues: dict[str, None] = {}
-    delays: list[Delay] = []
-    by_key = True
-    for visit in visits(message, topology, release, choose):
-        queues.update(dict.fromkeys(visit.queues))
-        by_key &= visit.exchange.type in BY_KEY
-        if visit.delay_ms:
-            delays.append(_delay(visit, message, topology, release))
-    found = Routed(_existing(queues, topology), tuple(delays))
+    passed = tuple(visits(message, topology, release, choose))
+    found = routed_by(passed, message, topology, release)
+    by_key = all(visit.exchange.type in BY_KEY for visit in passed)
     if by_key and len(message.routing_keys) + len(found.queues) <= ENDS_MAX:
         routes[key] = release, found
     return found
 
 
+def routed_by(passed: Iterable[Visit], message: Message, topology: Topology, release: Release) -> Routed:
+    """Return where a message goes by these visits."""
+    delays = [_delay(visit, message, topology, release) for visit in passed if visit.delay_ms]
+    return Routed(reached(passed, topology), tuple(delays))
+
+
 def after_delay(delay: Delay, topology: Topology, release: Release, choose: Choose = first) -> tuple[str, ...]:
     """Return the queues that a message reaches when its delay is over, by the bindings that there are then."""
-    queues: dict[str, None] = {}
-    for visit in visits(delay.message, topology, release, choose, after=delay):
-        queues.update(dict.fromkeys(visit.queues))
-    return _existing(queues, topology)
+    return reached(visits(delay.message, topology, release, choose, after=delay), topology)
 
 
-def _existing(names: Iterable[str], topology: Topology) -> tuple[str, ...]:
-    return tuple([name for name in names if name in topology.queues])
+def reached(passed: Iterable[Visit], topology: Topology) -> tuple[str, ...]:
+    """Return the names of the existing queues that a message reaches by these visits, each once."""
+    queues = dict.fromkeys([name for visit in passed for name in visit.queues])
+    return tuple([name for name in queues if name in topology.queues])
 
 
 def _delay(visit: Visit, message: Message, topology: Topology, release: Release) -> Delay:
@@ -132,7 +136,7 @@ def visits(
     seen = {message.exchange if after is None else after.exchange.name}
     while waiting:
         exchange, before, is_alternate = waiting.popleft()
-        wait_ms = delay_ms(message, release) if exchange.type == DELAYED else 0
+        wait_ms = _wait_ms(exchange, message, topology, release) if exchange.type == DELAYED else 0
         bindings = () if wait_ms else _met(exchange, message, topology, release, choose)
         queues = tuple([b.destination for b in bindings if b.destination_type == "queue"])
         if exchange.name == DEFAULT_EXCHANGE:
@@ -154,6 +158,11 @@ def visits(
                 waiting.append((target, visit, leads_nowhere))
 
 
+def _wait_ms(exchange: Exchange, message: Message, topology: Topology, release: Release) -> int:
+    """Return for how long a delayed exchange keeps the message; one whose plugin is not enabled keeps none."""
+    return 0 if isinstance(topology.indexes.get(exchange.name), NotEnabled) else delay_ms(message, release)
+
+
 def _met(
     exchange: Exchange, message: Message, topology: Topology, release: Release, choose: Choose
 ) -> tuple[Binding, ...]:
@@ -173,7 +182,9 @@ def _index_as_kept(exchange: Exchange, topology: Topology) -> BindingIndex:
     kind = index_kind(exchange)
     if kind is None or (now is not None and index_kind(now) is kind):
         return index_of(exchange, topology)
-    return kind(topology.bindings.get(exchange.name, ()))
+    index = kind(topology.bindings.get(exchange.name, ()))
+    index.arguments = exchange.arguments
+    return index
 
 
 def index_of(exchange: Exchange, topology: Topology) -> BindingIndex:
@@ -187,6 +198,7 @@ def index_of(exchange: Exchange, topology: Topology) -> BindingIndex:
                 f"exchange {exchange.name!r} is of type {exchange.type!r}: known are {known}"
             )
         index = topology.indexes[exchange.name] = kind(topology.bindings.get(exchange.name, ()))
+        index.arguments = exchange.arguments
     return index
 
 
@@ -194,21 +206,28 @@ def share_indexes(topology: Topology, other: Topology) -> None:
     """Let a topology route by the indexes that another one has, where bindings are the same."""
     for name, index in other.indexes.items():
         mine, bound = topology.exchanges.get(name), topology.bindings.get(name, ())
-        same = mine is not None and index_kind(mine) is index_kind(other.exchanges[name])
+        theirs = other.exchanges[name]
+        same = mine is not None and (mine.type, mine.arguments) == (theirs.type, theirs.arguments)
         if same and name not in topology.indexes and [*bound] == [*other.bindings.get(name, ())]:
             index.shared = True
             topology.indexes[name] = index
 
 
 def headers_looked_at(topology: Topology) -> frozenset[str]:
-    """Return the headers that headers exchanges of the topology compare; only delays depend on another, x-delay.
+    """Return the headers that exchanges of the topology compare or hash; only delays depend on another, x-delay.
 
     ``x-death`` is not among them: it says how often and when a message died.
     """
-    names: set[str] = set()
+    names = {str(exchange.arguments.get(HASH_HEADER, "")) for exchange in topology.exchanges.values()}
     for source, bindings in topology.bindings.items():
         exchange = topology.exchanges.get(source)
         if exchange is not None and routing_type(exchange) == "headers":
             for binding in bindings:
                 names.update(binding.arguments)
-    return frozenset(names - {"x-match", X_DEATH})
+    return frozenset(names - {"", "x-match", X_DEATH})
+
+
+def hashed_properties(topology: Topology) -> list[str]:
+    """Return the properties that exchanges of the topology hash; routing depends on no others."""
+    names = {str(exchange.arguments.get(HASH_PROPERTY, "")) for exchange in topology.exchanges.values()}
+    return sorted(names - {""})

@@ -31,6 +31,10 @@ class UnknownPluginError(ValueError):
     """A plugin that the simulator does not know; the message names the nearest one."""
 
 
+class RoutingCrashError(ValueError):
+    """An exchange fails at a message: its publisher's connection ends with 541, and a dead letter is lost."""
+
+
 DELAYED = "x-delayed-message"
 CONSISTENT_HASH = "x-consistent-hash"
 RANDOM = "x-random"
@@ -38,6 +42,10 @@ LOCAL_RANDOM = "x-local-random"
 RECENT_HISTORY = "x-recent-history"
 MODULUS_HASH = "x-modulus-hash"
 JMS_TOPIC = "x-jms-topic"
+FEDERATION_UPSTREAM = "x-federation-upstream"
+
+EVENT_EXCHANGE = "amq.rabbitmq.event"
+"""The exchange to which the plugin for events publishes them."""
 
 PLUGINS: Mapping[str, ServerPlugin] = {
     "delayed": ServerPlugin("rabbitmq_delayed_message_exchange", frozenset({DELAYED})),
@@ -47,7 +55,7 @@ PLUGINS: Mapping[str, ServerPlugin] = {
     "sharding": ServerPlugin("rabbitmq_sharding", frozenset({MODULUS_HASH})),
     "jms-topic": ServerPlugin("rabbitmq_jms_topic_exchange", frozenset({JMS_TOPIC})),
     "event": ServerPlugin("rabbitmq_event_exchange", frozenset()),
-    "federation": ServerPlugin("rabbitmq_federation", frozenset({"x-federation-upstream"})),
+    "federation": ServerPlugin("rabbitmq_federation", frozenset({FEDERATION_UPSTREAM})),
     "shovel": ServerPlugin("rabbitmq_shovel"),
 }
 """The plugins by the short names that ``dlx serve --plugins`` takes."""

@@ -18,10 +18,11 @@ from dlx import passwords
 from dlx.amqp_errors import Refusal
 from dlx.global_counters import Series, accounts, by_protocol, of_queues
 from dlx.releases import DEFAULT, Release, release
+from dlx.server_plugins import PLUGINS
 from simulator.broker import agenda, commands
 from simulator.broker.copies import Copy
 from simulator.broker.dispatch import OPERATIONS, Steps, end, refuse
-from simulator.broker.operations import administration, delayed_exchanges, users
+from simulator.broker.operations import administration, delayed_exchanges, exchanges, users
 from simulator.broker.replies import Reply
 from simulator.broker.state import (
     Channel,
@@ -73,6 +74,8 @@ class Broker:
         """Create what a fresh server has: the user guest, and the virtual host ``/`` with all permissions for it."""
         users.add_user(self.state, commands.AddUser("guest", "guest", ("administrator",)))
         administration.add_vhost(self.state, commands.AddVhost("/"))
+        if PLUGINS["event"].name in self.plugins:
+            exchanges.add_event_exchange(self.vhosts["/"])
         self.state.grant_everything("/")
         self.state.global_parameters.update(self.state.release.initial_global_parameters)
 
@@ -213,6 +216,15 @@ class Broker:
         """Give the administrators all permissions in a virtual host that has just been created."""
         self.state.grant_everything(vhost)
 
+    def enable(self, plugins: frozenset[str]) -> None:
+        """Have these plugins enabled from now on, by RabbitMQ's names, and no others: without its plugin, an exchange
+        stays but cannot route.
+        """
+        self.state.plugins = plugins
+        for vhost in self.vhosts.values():
+            exchanges.follow_plugins(vhost, self.state.exchange_types)
+            vhost.changed()
+
     def watch(self, events: Iterable[Event]) -> None:
         """Report these events, too."""
         self.state.reported = self.state.reported | frozenset(events)
@@ -224,6 +236,11 @@ class Broker:
         self.state.watched = self.state.reported if observer is None else _ALL
 
     # What it is and has, to read
+
+    @property
+    def plugins(self) -> frozenset[str]:
+        """The plugins that are enabled, by RabbitMQ's names."""
+        return self.state.plugins
 
     @property
     def exchange_types(self) -> frozenset[str]:

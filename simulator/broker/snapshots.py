@@ -490,6 +490,7 @@ def _complete(state: NodeState, rules: Release, decoder: Decoder, in_force: dict
         for bound in vhost.bindings.values():
             for binding in bound:
                 exchanges.note_destination(vhost, binding)
+        exchanges.follow_plugins(vhost, state.exchange_types)
     for channel in decoder.made(Channel):
         channel.publishes = BoundedCache()
     for queue in decoder.made(QueueState):

@@ -358,7 +358,7 @@ def test_a_history_says_where_the_message_waits_and_what_comes_of_it() -> None:
     told.wait(300)
     assert told.broker.explain(1)[3:] == [
         "400 ms later its delay in the exchange 'd' was over.",
-        "At once it was dropped: the exchange 'd' had delayed it, and no queue is bound now.",
+        "At once it was dropped: the exchange 'd' had delayed it, and then no queue was bound.",
         "Nothing is left of it.",
     ]
 

@@ -33,6 +33,10 @@ _PLUGINS: dict[str, tuple[str, ...]] = {"plain": (), "after-disable": ("random",
 """Other plugins of a phase. A server from which x-random's plugin is taken goes on routing by it."""
 
 
+BETWEEN_S = 10
+"""How long a server takes to start again or to disable plugins: on the recorded ones that was some seconds."""
+
+
 class Seen(msgspec.Struct):
     """What some releases answered alike: to each step; ``ms`` by release and step, since the first publish."""
 
@@ -99,6 +103,7 @@ def play(file: str, release: str, only: str = "") -> Iterator[Run]:
             elif case.phase.startswith("after-"):
                 state = servers[which].snapshot()
                 servers[which] = stack.enter_context(_served(release, plugins, state))
+                servers[which].clock.advance(seconds=BETWEEN_S)
             played = Player(servers[which], number, case.vhost).play(case.steps)
             if played.failed:
                 del servers[which]

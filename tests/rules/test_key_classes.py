@@ -17,7 +17,14 @@ from dlx.releases import RELEASES, Release
 from dlx.routing import visits
 
 QUEUES = ("q", "r", "s")
-EXCHANGES = {"d": "direct", "t": "topic", "f": "fanout", "h": "headers", "m": "x-modulus-hash"}
+EXCHANGES = {
+    "d": "direct",
+    "t": "topic",
+    "f": "fanout",
+    "h": "headers",
+    "m": "x-modulus-hash",
+    "c": "x-consistent-hash",
+}
 KEYS = st.sampled_from(["", "q", "r", "a", "b", "a.1", "a.2", "b.1", "c.1", "c.2", "#", "*"])
 PATTERNS = st.sampled_from(["", "a", "q", "a.*", "#", "*", "b.#", "#.1", "a.1"])
 HEADERS = st.fixed_dictionaries({}, optional={"h": st.sampled_from([1, 2, "1"]), "n": st.integers(0, 3)})

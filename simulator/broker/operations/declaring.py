@@ -299,12 +299,18 @@ def _bind(node: NodeState, channel: Channel, binding: Binding) -> None:
         if binding.destination_type == "queue"
         else vhost.exchanges[binding.destination]
     )
-    bindings.check_binding(
-        source, binding.routing_key, binding.arguments, destination=destination, release=node.release
-    )
+    enabled = source.type in node.exchange_types  # without its plugin, an exchange takes every binding
+    if enabled:
+        bindings.check_binding(
+            source, binding.routing_key, binding.arguments, destination=destination, release=node.release
+        )
     if binding.destination_type == "queue":  # only now, on all releases: rabbit_binding.erl add
         access.check_exclusive(vhost.queues[binding.destination], channel.connection)
-    exchanges.add_binding(vhost, binding)
+    crashes = enabled and bindings.crashes(source, binding.arguments)
+    if not crashes or node.release.binding_kept_over_crash:
+        exchanges.add_binding(node, vhost, binding)
+    if crashes:
+        raise amqp_errors.internal_error()
 
 
 def _unbind(node: NodeState, channel: Channel, binding: Binding) -> None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dlx import dead_lettering
 from dlx.message import Message
 from dlx.policies import choose_policy
-from dlx.routing import after_delay
+from dlx.server_plugins import RoutingCrashError
 from dlx.streams import can_keep
 from dlx.topology import STREAM
 from simulator.broker.copies import Copy
-from simulator.broker.operations import queues
+from simulator.broker.operations import exchanges, queues
 from simulator.broker.state import DelayedMessage, NodeState, QueueState, VirtualHost
 from simulator.events import Event
 
@@ -27,7 +27,10 @@ def due(node: NodeState, _due_us: int, waiting: DelayedMessage) -> None:
     if not node.delayed[place]:
         del node.delayed[place]
     vhost = node.vhosts.get(waiting.vhost) or VirtualHost(waiting.vhost)  # deleted: nothing is bound
-    found = after_delay(delay, vhost.topology, node.release, node.choose)
+    try:
+        found = exchanges.routed(node, vhost, delay.message, waiting.body, after=delay).queues
+    except RoutingCrashError:
+        found = ()
     reached = [vhost.queues[name] for name in found]
     if node.watched:
         _report(node, vhost, waiting, gone=not reached)
@@ -41,9 +44,8 @@ def _report(node: NodeState, vhost: VirtualHost, waiting: DelayedMessage, *, gon
     if Event.RELEASED in node.watched:
         node.happened(Event.RELEASED, vhost, copy, detail=f"in the exchange '{name}'")
     if gone and Event.DROPPED in node.watched:
-        node.happened(
-            Event.DROPPED, vhost, copy, detail=f"the exchange '{name}' had delayed it, and no queue is bound now"
-        )
+        detail = f"the exchange '{name}' had delayed it, and then no queue was bound"
+        node.happened(Event.DROPPED, vhost, copy, detail=detail)
 
 
 def _enter(node: NodeState, queue: QueueState, message: Message, waiting: DelayedMessage) -> None:

@@ -15,16 +15,17 @@ from typing import Any
 import msgspec
 
 from dlx import amqp_errors, dead_lettering
+from dlx.binding_index import TypeNotEnabledError
 from dlx.delays import delays_text, rewritten
 from dlx.message import Message, published
 from dlx.releases import Release
-from dlx.routing import route, routed
+from dlx.server_plugins import RoutingCrashError
 from dlx.streams import can_keep
 from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange
 from simulator.broker.commands import Commit, Publish, Rollback, SelectConfirms, SelectTransactions
 from simulator.broker.copies import Copy
 from simulator.broker.effects import Traced
-from simulator.broker.operations import access, acknowledgements, queues, reply_to, tracing
+from simulator.broker.operations import access, acknowledgements, exchanges, queues, reply_to, tracing
 from simulator.broker.replies import Confirmed, Done, Refused, Returned
 from simulator.broker.state import Channel, NodeState, VirtualHost
 from simulator.broker.state.clients import Publishing, Route
@@ -48,7 +49,7 @@ def publish(node: NodeState, command: Publish) -> None:
     if found is None or found.generation != vhost.generation:
         by_value = _by_value(command)
         found = _alike(channel, command, vhost, by_value) or _checked(node, channel, command)
-        if not vhost.routes_at_random:
+        if vhost.remembers_routes:
             channel.publishes[key] = found
             if by_value is not None:
                 channel.publishes[by_value] = found
@@ -115,7 +116,12 @@ def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
         access.check_topic(node, channel, "write", exchange, message.routing_keys)
         _check_user(channel, properties)
     counters = vhost.counters_of(command.exchange)
-    reached, delays = routed(message, vhost.topology, node.release, node.choose)
+    try:
+        reached, delays = exchanges.routed(node, vhost, message, command.body)
+    except TypeNotEnabledError as error:
+        raise amqp_errors.type_not_enabled(error.exchange.name, vhost.name, error.exchange.type) from error
+    except RoutingCrashError as error:
+        raise amqp_errors.internal_error() from error
     if not command.encoded:
         delays = tuple(map(rewritten, delays))
     return Route(vhost.generation, command.properties, message, reached, counters, delays)
@@ -287,7 +293,11 @@ def publish_trace(node: NodeState, effect: Traced) -> None:
     vhost = node.vhosts.get(effect.vhost)
     if vhost is None:
         return
-    for name in route(effect.trace, vhost.topology, node.release, node.choose):
+    try:
+        reached = exchanges.routed(node, vhost, effect.trace, effect.body)
+    except RoutingCrashError:
+        return
+    for name in reached.queues:
         queue = vhost.queues.get(name)
         if queue is not None:
             node.last_uid += 1
