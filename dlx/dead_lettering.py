@@ -22,11 +22,10 @@ from dlx.cycles import is_cycle
 from dlx.death_headers import record_in_annotations, record_in_headers
 from dlx.deaths import REJECTED
 from dlx.delays import Delay, delays_text
-from dlx.message import Message, without_expiration
+from dlx.message import Message, PublishRefusedError, without_expiration
 from dlx.recorded_deaths import RecordedDeath, recorded_deaths
 from dlx.releases import Release
 from dlx.routing import Routing, routed
-from dlx.server_plugins import RoutingCrashError
 from dlx.settings import AT_LEAST_ONCE, Settings
 from dlx.topology import CLASSIC, QUORUM, STREAM, Topology
 
@@ -129,8 +128,9 @@ def _routed(
     letter = readdressed(message, settings, release)
     try:
         found, delays = (routing or routed)(letter, topology, release)
-    except RoutingCrashError as error:
-        return DeadLetter(outcome="held" if held else "unroutable", message=letter, why=str(error))
+    except PublishRefusedError as error:
+        why = error.explanation or f"an exchange fails over its headers {letter.headers}"
+        return DeadLetter(outcome="held" if held else "unroutable", message=letter, why=why)
     deaths = recorded_deaths(letter, release) if reason != REJECTED else ()  # a rejection closes no cycle
     cycles = tuple([name for name in found if is_cycle(name, reason, deaths)]) if deaths else ()
     lost: tuple[str, ...] = ()

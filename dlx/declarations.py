@@ -482,7 +482,7 @@ def declared_exchange(
     if name.startswith("amq."):
         raise reserved_name("exchange", name)
     check_name_argument(_ALTERNATE_EXCHANGE, resource("exchange", name, vhost), arguments)
-    check_type_arguments(type, arguments, release, types)
+    check_exchange_arguments(type, arguments, release, types)
     return Exchange(
         name=name,
         type=type,
@@ -493,26 +493,26 @@ def declared_exchange(
     )
 
 
-def check_type_arguments(
+def check_exchange_arguments(
     type: str, arguments: Arguments, release: Release, types: Collection[str] | None = None
 ) -> None:
-    """Raise ``Refusal`` for arguments that an exchange of that type, which is one of ``types``, does not take.
+    """Raise ``Refusal`` for arguments with which the type of exchange cannot be declared.
 
-    Source: validate of rabbit_exchange_type_consistent_hash.erl, rabbit_exchange_type_recent_history.erl and
-    rabbit_exchange_type_delayed_message.erl.
+    Source: validate of rabbit_exchange_type_consistent_hash.erl, rabbit_exchange_type_delayed_message.erl,
+    rabbit_exchange_type_recent_history.erl and rabbit_federation_upstream_exchange.erl; live servers.
     """
     if type == DELAYED:
         named = _checked_delayed_type(arguments, release, types)
-        check_type_arguments(named, arguments, release, types)
-    if type == FEDERATION_UPSTREAM and "x-max-hops" not in arguments:
-        raise Refusal(406, "Argument x-max-hops missing")
-    if type == CONSISTENT_HASH:
+        check_exchange_arguments(named, arguments, release, types)
+    elif type == CONSISTENT_HASH:
         _check_hash_arguments(arguments)
     elif type == RECENT_HISTORY and HISTORY_LENGTH in arguments:
         length = arguments[HISTORY_LENGTH]
         if type_name(length) not in ("byte", "short", "signedint", "long") or length <= 0:
             text = explained("Invalid argument ", field_term(length), release)
             raise Refusal(406, f"{text}, '{HISTORY_LENGTH}' must be a positive integer")
+    elif type == FEDERATION_UPSTREAM and "x-max-hops" not in arguments:
+        raise Refusal(406, "Argument x-max-hops missing")
 
 
 def _checked_delayed_type(arguments: Arguments, release: Release, types: Collection[str] | None) -> str:

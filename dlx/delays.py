@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from dlx.field_values import Long, wire_type
-from dlx.message import Message
+from dlx.message import Message, PublishRefusedError
 from dlx.releases import Release
-from dlx.server_plugins import DELAYED, RoutingCrashError
+from dlx.server_plugins import DELAYED
 from dlx.topology import Exchange, Policy
 
 X_DELAY = "x-delay"
@@ -55,7 +55,7 @@ def routing_type(exchange: Exchange) -> Any:
 def delay_ms(message: Message, release: Release) -> int:
     """Return for how long a delayed exchange keeps the message, in ms; 0 where it routes the message at once.
 
-    Raises ``RoutingCrashError`` for a header that the exchange fails over.
+    Raises ``PublishRefusedError`` for a header that the exchange fails over.
     """
     headers = message.headers
     if headers is None or X_DELAY not in headers:
@@ -68,13 +68,13 @@ def _number(value: Any, release: Release) -> int:
     """Return the header's value as a number of ms; 0 for a value of a kind that is no delay."""
     kind = wire_type(value)[0]
     if kind in release.delay_kinds_unreadable:
-        raise RoutingCrashError(f"x-delay is of type {wire_type(value)[1]}")
+        raise PublishRefusedError(code=541)
     if kind not in release.delay_kinds:
         return 0
     if isinstance(value, str | bytes):
         text = value.decode("latin-1") if isinstance(value, bytes) else value
         if not _INTEGER.fullmatch(text):
-            raise RoutingCrashError(f"x-delay {text!r} is not an integer")
+            raise PublishRefusedError(code=541)
         return int(text)
     return int(value) if math.isfinite(value) else 0
 

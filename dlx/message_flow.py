@@ -33,7 +33,17 @@ from dlx.message import Message, PublishRefusedError, without_expiration
 from dlx.possible_deaths import PossibleDeath, possible_death, why_impossible
 from dlx.recorded_deaths import death_counts, recorded_deaths
 from dlx.releases import Release
-from dlx.routing import BY_KEY, Routing, Visit, after_delay, hashed_properties, headers_looked_at, route, routed, visits
+from dlx.routing import (
+    BY_KEY,
+    Routing,
+    Visit,
+    after_delay,
+    hashed_properties,
+    headers_looked_at,
+    route,
+    routed,
+    visits,
+)
 from dlx.server_plugins import DELAYED
 from dlx.settings import Settings, alternate_exchange, effective_settings
 from dlx.topology import CLASSIC, STREAM, Topology

@@ -38,6 +38,10 @@ ENDS_MAX = 100
 """A route with more keys and queues is not remembered."""
 
 
+class UnknownExchangeTypeError(ValueError):
+    """An exchange of a type whose routing is not known here (a plugin's)."""
+
+
 class Routed(NamedTuple):
     """Where a message goes: the existing queues that it reaches at once, and the exchanges that delay it."""
 
@@ -49,16 +53,12 @@ Routing = Callable[[Message, Topology, Release], Routed]
 """Finds where a message goes: ``routed``, or the same with more to it."""
 
 
-class UnknownExchangeTypeError(ValueError):
-    """An exchange of a type whose routing is not known here (a plugin's)."""
-
-
 def route(message: Message, topology: Topology, release: Release, choose: Choose = first) -> tuple[str, ...]:
     """Return the names of the existing queues that the message reaches, in the order they were found.
 
     The exchange is ``message.exchange``; a missing one routes nowhere. Where an exchange
     picks one of n destinations at random, ``choose(n)`` does. Queues that it reaches when a delay is over
-    stand behind the others. Raises ``RoutingCrashError`` where an exchange fails over the message.
+    stand behind the others. Raises ``PublishRefusedError`` where an exchange fails over the message.
     """
     found = routed(message, topology, release, choose)
     if not found.delays:
@@ -74,26 +74,25 @@ def routed(message: Message, topology: Topology, release: Release, choose: Choos
     if known is not None and known[0] is release:
         return known[1]
     passed = tuple(visits(message, topology, release, choose))
-    found = routed_by(passed, message, topology, release)
+    found = reached(passed, message, topology, release)
     by_key = all(visit.exchange.type in BY_KEY for visit in passed)
     if by_key and len(message.routing_keys) + len(found.queues) <= ENDS_MAX:
         routes[key] = release, found
     return found
 
 
-def routed_by(passed: Iterable[Visit], message: Message, topology: Topology, release: Release) -> Routed:
-    """Return where a message goes by these visits."""
+def reached(passed: Iterable[Visit], message: Message, topology: Topology, release: Release) -> Routed:
+    """Return where a message goes by these visits: each queue once."""
     delays = [_delay(visit, message, topology, release) for visit in passed if visit.delay_ms]
-    return Routed(reached(passed, topology), tuple(delays))
+    return Routed(_queues_of(passed, topology), tuple(delays))
 
 
 def after_delay(delay: Delay, topology: Topology, release: Release, choose: Choose = first) -> tuple[str, ...]:
     """Return the queues that a message reaches when its delay is over, by the bindings that there are then."""
-    return reached(visits(delay.message, topology, release, choose, after=delay), topology)
+    return _queues_of(visits(delay.message, topology, release, choose, after=delay), topology)
 
 
-def reached(passed: Iterable[Visit], topology: Topology) -> tuple[str, ...]:
-    """Return the names of the existing queues that a message reaches by these visits, each once."""
+def _queues_of(passed: Iterable[Visit], topology: Topology) -> tuple[str, ...]:
     queues = dict.fromkeys([name for visit in passed for name in visit.queues])
     return tuple([name for name in queues if name in topology.queues])
 

@@ -21,18 +21,16 @@ class ServerPlugin(NamedTuple):
     Attributes:
         name: as RabbitMQ names it in its file ``enabled_plugins``.
         exchange_types: those that exist while it is enabled.
+        policy_keys: what policies may define while it is enabled.
     """
 
     name: str
     exchange_types: frozenset[str] = frozenset()
+    policy_keys: frozenset[str] = frozenset()
 
 
 class UnknownPluginError(ValueError):
     """A plugin that the simulator does not know; the message names the nearest one."""
-
-
-class RoutingCrashError(ValueError):
-    """An exchange fails at a message: its publisher's connection ends with 541, and a dead letter is lost."""
 
 
 DELAYED = "x-delayed-message"
@@ -52,7 +50,9 @@ PLUGINS: Mapping[str, ServerPlugin] = {
     "consistent-hash": ServerPlugin("rabbitmq_consistent_hash_exchange", frozenset({CONSISTENT_HASH})),
     "random": ServerPlugin("rabbitmq_random_exchange", frozenset({RANDOM})),
     "recent-history": ServerPlugin("rabbitmq_recent_history_exchange", frozenset({RECENT_HISTORY})),
-    "sharding": ServerPlugin("rabbitmq_sharding", frozenset({MODULUS_HASH})),
+    "sharding": ServerPlugin(
+        "rabbitmq_sharding", frozenset({MODULUS_HASH}), frozenset({"shards-per-node", "routing-key"})
+    ),
     "jms-topic": ServerPlugin("rabbitmq_jms_topic_exchange", frozenset({JMS_TOPIC})),
     "event": ServerPlugin("rabbitmq_event_exchange", frozenset()),
     "federation": ServerPlugin("rabbitmq_federation", frozenset({FEDERATION_UPSTREAM})),
@@ -94,6 +94,11 @@ def enabled_plugins(text: str) -> frozenset[str]:
 def types_of(plugins: Iterable[str]) -> frozenset[str]:
     """Return the exchange types that plugins, by RabbitMQ's names, bring. Other plugins bring none."""
     return frozenset().union(*(_BY_NAME[name].exchange_types for name in plugins if name in _BY_NAME))
+
+
+def policy_keys_of(plugins: Iterable[str]) -> frozenset[str]:
+    """Return what plugins, by RabbitMQ's names, let policies define."""
+    return frozenset().union(*(_BY_NAME[name].policy_keys for name in plugins if name in _BY_NAME))
 
 
 def plugins_with(types: Iterable[str]) -> frozenset[str]:

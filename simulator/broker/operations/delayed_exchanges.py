@@ -9,9 +9,8 @@ Source: rabbit_delayed_message.erl; live servers.
 from __future__ import annotations
 
 from dlx import dead_lettering
-from dlx.message import Message
+from dlx.message import Message, PublishRefusedError
 from dlx.policies import choose_policy
-from dlx.server_plugins import RoutingCrashError
 from dlx.streams import can_keep
 from dlx.topology import STREAM
 from simulator.broker.copies import Copy
@@ -29,7 +28,7 @@ def due(node: NodeState, _due_us: int, waiting: DelayedMessage) -> None:
     vhost = node.vhosts.get(waiting.vhost) or VirtualHost(waiting.vhost)  # deleted: nothing is bound
     try:
         found = exchanges.routed(node, vhost, delay.message, waiting.body, after=delay).queues
-    except RoutingCrashError:
+    except PublishRefusedError:
         found = ()
     reached = [vhost.queues[name] for name in found]
     if node.watched:

@@ -19,7 +19,6 @@ from dlx.binding_index import NotEnabled
 from dlx.declarations import HISTORY_LENGTH
 from dlx.delays import Delay, routing_type
 from dlx.message import Message
-from dlx.routing import Routed, index_of, routed_by, visits
 from dlx.server_plugins import CONSISTENT_HASH, EVENT_EXCHANGE, LOCAL_RANDOM, RANDOM, RECENT_HISTORY
 from dlx.topology import Binding, Exchange
 from simulator.broker.effects import DeadLettered
@@ -48,7 +47,8 @@ def follow_plugins(vhost: VirtualHost, types: Container[str]) -> None:
     indexes = vhost.topology.indexes
     for name, exchange in vhost.exchanges.items():
         if exchange.type not in types:
-            indexes[name] = NotEnabled(exchange, vhost.bindings.get(name, ()))
+            refusal = amqp_errors.type_not_enabled(name, vhost.name, exchange.type)
+            indexes[name] = NotEnabled(refusal.explanation, vhost.bindings.get(name, ()))
         elif isinstance(indexes.get(name), NotEnabled):
             del indexes[name]
 
@@ -69,7 +69,7 @@ def add_binding(node: NodeState, vhost: VirtualHost, binding: Binding) -> None:
     """Add a binding, unless it is there already. Raises ``Refusal`` where a kept message cannot go on."""
     exchange = vhost.exchanges[binding.source]
     if routing_type(exchange) == CONSISTENT_HASH:
-        index_of(exchange, vhost.topology)  # which remembers in what order destinations came and went
+        routing.index_of(exchange, vhost.topology)  # which remembers in what order destinations came and went
     bound = vhost.bindings.setdefault(binding.source, {})
     before = len(bound)
     bound.setdefault(binding)
@@ -99,19 +99,21 @@ def forget_queue(vhost: VirtualHost, name: str) -> None:
     vhost.changed()
 
 
-def routed(node: NodeState, vhost: VirtualHost, message: Message, body: bytes, after: Delay | None = None) -> Routed:
+def routed(
+    node: NodeState, vhost: VirtualHost, message: Message, body: bytes, *, after: Delay | None = None
+) -> routing.Routed:
     """Return where a message goes, and keep it in the histories of the exchanges that it comes to.
 
-    ``after``: the delay that is over. Raises ``RoutingCrashError`` where an exchange fails over the message.
+    ``after``: the delay that is over. Raises ``PublishRefusedError`` where an exchange fails over the message.
     """
     if not vhost.histories and after is None:
         return routing.routed(message, vhost.topology, node.release, node.choose)
-    passed = tuple(visits(message, vhost.topology, node.release, node.choose, after=after))
+    passed = tuple(routing.visits(message, vhost.topology, node.release, node.choose, after=after))
     if (message.headers or {}).get("x-recent-history-no-store") is not True:
         for visit in passed:
             if visit.exchange.name in vhost.histories:
                 _keep(vhost, visit.exchange, message, body)
-    return routed_by(passed, message, vhost.topology, node.release)
+    return routing.reached(passed, message, vhost.topology, node.release)
 
 
 def _keep(vhost: VirtualHost, exchange: Exchange, message: Message, body: bytes) -> None:
@@ -131,11 +133,11 @@ def _replay(node: NodeState, vhost: VirtualHost, binding: Binding) -> None:
     for message, body in reversed(kept):
         onward = msgspec.structs.replace(message, exchange=binding.destination)
         queues, delays = routed(node, vhost, onward, body)
+        for queue in queues:
+            _send(node, vhost, queue, message, body)
         if delays:
             node.last_uid += 1
             node.delay(vhost, delays, body, node.last_uid)
-        for queue in queues:
-            _send(node, vhost, queue, message, body)
         if queues:
             continue
         if node.release.recent_history_replay_lost == "keeps the binding":

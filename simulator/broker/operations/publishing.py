@@ -15,11 +15,9 @@ from typing import Any
 import msgspec
 
 from dlx import amqp_errors, dead_lettering
-from dlx.binding_index import TypeNotEnabledError
 from dlx.delays import delays_text, rewritten
-from dlx.message import Message, published
+from dlx.message import Message, PublishRefusedError, published
 from dlx.releases import Release
-from dlx.server_plugins import RoutingCrashError
 from dlx.streams import can_keep
 from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange
 from simulator.broker.commands import Commit, Publish, Rollback, SelectConfirms, SelectTransactions
@@ -116,12 +114,7 @@ def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
         access.check_topic(node, channel, "write", exchange, message.routing_keys)
         _check_user(channel, properties)
     counters = vhost.counters_of(command.exchange)
-    try:
-        reached, delays = exchanges.routed(node, vhost, message, command.body)
-    except TypeNotEnabledError as error:
-        raise amqp_errors.type_not_enabled(error.exchange.name, vhost.name, error.exchange.type) from error
-    except RoutingCrashError as error:
-        raise amqp_errors.internal_error() from error
+    reached, delays = exchanges.routed(node, vhost, message, command.body)
     if not command.encoded:
         delays = tuple(map(rewritten, delays))
     return Route(vhost.generation, command.properties, message, reached, counters, delays)
@@ -295,7 +288,7 @@ def publish_trace(node: NodeState, effect: Traced) -> None:
         return
     try:
         reached = exchanges.routed(node, vhost, effect.trace, effect.body)
-    except RoutingCrashError:
+    except PublishRefusedError:
         return
     for name in reached.queues:
         queue = vhost.queues.get(name)
