@@ -27,7 +27,7 @@ from dlx.recorded_deaths import RecordedDeath, recorded_deaths
 from dlx.releases import Release
 from dlx.routing import Routing, routed
 from dlx.settings import AT_LEAST_ONCE, Settings
-from dlx.topology import QUORUM, STREAM, Topology
+from dlx.topology import CLASSIC, QUORUM, STREAM, Topology
 
 Outcome = Literal[
     "dead-lettered",
@@ -78,7 +78,7 @@ def dead_letter(
         return astray
     if settings.queue.type == QUORUM and release.original_expiration == "not by quorum queues":
         message = without_expiration(message)
-    if message.headers_sent is not None and settings.queue.arguments.get("x-queue-mode") == "lazy":  # read from disk
+    if message.headers_sent is not None and _is_lazy(settings):  # the queue reads the publisher's bytes from disk
         message = msgspec.structs.replace(message, headers=message.headers_sent, headers_sent=None)
     recorded = record_death(message, settings.queue.name, reason, release, time_s=time_s)
     return _routed(recorded, reason, settings, topology, release, routing)
@@ -109,6 +109,12 @@ def _without_exchange(settings: Settings, topology: Topology) -> DeadLetter | No
         why = f"dead-letter exchange '{dlx}' of queue '{queue}' does not exist"
         return DeadLetter(outcome="held" if _holds(settings) else "dead-letter exchange missing", why=why)
     return None
+
+
+def _is_lazy(settings: Settings) -> bool:
+    policy = settings.policy.policy
+    mode = settings.queue.arguments.get("x-queue-mode") or (policy and policy.definition.get("queue-mode"))
+    return settings.queue.type == CLASSIC and mode == "lazy"
 
 
 def _holds(settings: Settings) -> bool:

@@ -502,7 +502,8 @@ def check_exchange_arguments(
     rabbit_exchange_type_recent_history.erl and rabbit_federation_upstream_exchange.erl; live servers.
     """
     if type == DELAYED:
-        _check_delayed_type(arguments, release, types)
+        named = _checked_delayed_type(arguments, release, types)
+        check_exchange_arguments(named, arguments, release, types)
     elif type == CONSISTENT_HASH:
         _check_hash_arguments(arguments)
     elif type == RECENT_HISTORY and HISTORY_LENGTH in arguments:
@@ -514,7 +515,7 @@ def check_exchange_arguments(
         raise Refusal(406, "Argument x-max-hops missing")
 
 
-def _check_delayed_type(arguments: Arguments, release: Release, types: Collection[str] | None) -> None:
+def _checked_delayed_type(arguments: Arguments, release: Release, types: Collection[str] | None) -> str:
     named = arguments.get(X_DELAYED_TYPE)
     if isinstance(named, bytes):
         named = named.decode(errors="surrogateescape")
@@ -523,6 +524,7 @@ def _check_delayed_type(arguments: Arguments, release: Release, types: Collectio
     if not isinstance(named, str):
         raise Refusal(406, f"Invalid argument, '{X_DELAYED_TYPE}' must be an existing exchange type")
     check_type(named, release, types)
+    return named
 
 
 def _check_hash_arguments(arguments: Arguments) -> None:

@@ -55,7 +55,7 @@ def routing_type(exchange: Exchange) -> Any:
 def delay_ms(message: Message, release: Release) -> int:
     """Return for how long a delayed exchange keeps the message, in ms; 0 where it routes the message at once.
 
-    Raises ``PublishRefusedError``, with which the connection ends, for a header that the exchange fails over.
+    Raises ``PublishRefusedError`` for a header that the exchange fails over.
     """
     headers = message.headers
     if headers is None or X_DELAY not in headers:
@@ -98,4 +98,4 @@ def rewritten(delay: Delay) -> Delay:
 
 def delays_text(delays: Iterable[Delay]) -> str:
     """Say which exchanges delay a message."""
-    return ", ".join(f"exchange '{delay.exchange.name}' delays it {delay.delay_ms:,} ms" for delay in delays)
+    return ", ".join(f"the exchange '{delay.exchange.name}' delays it for {delay.delay_ms:,} ms" for delay in delays)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from dlx.binding_index import BindingIndex, Choose, first, index_kind
+from dlx.binding_index import BindingIndex, Choose, NotEnabled, first, index_kind
 from dlx.consistent_hash import HASH_HEADER, HASH_PROPERTY
 from dlx.deaths import X_DEATH
 from dlx.delays import Delay, delay_ms, delayed, routing_type
@@ -58,7 +58,7 @@ def route(message: Message, topology: Topology, release: Release, choose: Choose
 
     The exchange is ``message.exchange``; a missing one routes nowhere. Where an exchange
     picks one of n destinations at random, ``choose(n)`` does. Queues that it reaches when a delay is over
-    stand behind the others. Raises ``PublishRefusedError`` for an x-delay that an exchange fails over.
+    stand behind the others. Raises ``PublishRefusedError`` where an exchange fails over the message.
     """
     found = routed(message, topology, release, choose)
     if not found.delays:
@@ -135,7 +135,7 @@ def visits(
     seen = {message.exchange if after is None else after.exchange.name}
     while waiting:
         exchange, before, is_alternate = waiting.popleft()
-        wait_ms = delay_ms(message, release) if exchange.type == DELAYED else 0
+        wait_ms = _wait_ms(exchange, message, topology, release) if exchange.type == DELAYED else 0
         bindings = () if wait_ms else _met(exchange, message, topology, release, choose)
         queues = tuple([b.destination for b in bindings if b.destination_type == "queue"])
         if exchange.name == DEFAULT_EXCHANGE:
@@ -157,6 +157,11 @@ def visits(
                 waiting.append((target, visit, leads_nowhere))
 
 
+def _wait_ms(exchange: Exchange, message: Message, topology: Topology, release: Release) -> int:
+    """Return for how long a delayed exchange keeps the message; one whose plugin is not enabled keeps none."""
+    return 0 if isinstance(topology.indexes.get(exchange.name), NotEnabled) else delay_ms(message, release)
+
+
 def _met(
     exchange: Exchange, message: Message, topology: Topology, release: Release, choose: Choose
 ) -> tuple[Binding, ...]:
@@ -176,7 +181,9 @@ def _index_as_kept(exchange: Exchange, topology: Topology) -> BindingIndex:
     kind = index_kind(exchange)
     if kind is None or (now is not None and index_kind(now) is kind):
         return index_of(exchange, topology)
-    return kind(topology.bindings.get(exchange.name, ()))
+    index = kind(topology.bindings.get(exchange.name, ()))
+    index.arguments = exchange.arguments
+    return index
 
 
 def index_of(exchange: Exchange, topology: Topology) -> BindingIndex:

@@ -11,11 +11,10 @@ from __future__ import annotations
 from dlx import dead_lettering
 from dlx.message import Message, PublishRefusedError
 from dlx.policies import choose_policy
-from dlx.routing import after_delay
 from dlx.streams import can_keep
 from dlx.topology import STREAM
 from simulator.broker.copies import Copy
-from simulator.broker.operations import queues
+from simulator.broker.operations import exchanges, queues
 from simulator.broker.state import DelayedMessage, NodeState, QueueState, VirtualHost
 from simulator.events import Event
 
@@ -28,7 +27,7 @@ def due(node: NodeState, _due_us: int, waiting: DelayedMessage) -> None:
         del node.delayed[place]
     vhost = node.vhosts.get(waiting.vhost) or VirtualHost(waiting.vhost)  # deleted: nothing is bound
     try:
-        found = after_delay(delay, vhost.topology, node.release, node.choose)
+        found = exchanges.routed(node, vhost, delay.message, waiting.body, after=delay).queues
     except PublishRefusedError:
         found = ()
     reached = [vhost.queues[name] for name in found]
@@ -42,9 +41,10 @@ def due(node: NodeState, _due_us: int, waiting: DelayedMessage) -> None:
 def _report(node: NodeState, vhost: VirtualHost, waiting: DelayedMessage, *, gone: bool) -> None:
     name, copy = waiting.delay.exchange.name, Copy(waiting.uid, waiting.delay.message, waiting.body)
     if Event.RELEASED in node.watched:
-        node.happened(Event.RELEASED, vhost, copy, detail=f"in exchange '{name}'")
+        node.happened(Event.RELEASED, vhost, copy, detail=f"in the exchange '{name}'")
     if gone and Event.DROPPED in node.watched:
-        node.happened(Event.DROPPED, vhost, copy, detail=f"exchange '{name}' had delayed it, and no queue is bound now")
+        detail = f"the exchange '{name}' had delayed it, and then no queue was bound"
+        node.happened(Event.DROPPED, vhost, copy, detail=detail)
 
 
 def _enter(node: NodeState, queue: QueueState, message: Message, waiting: DelayedMessage) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from dlx import amqp_errors, routing
 from dlx.binding_index import NotEnabled
 from dlx.declarations import HISTORY_LENGTH
-from dlx.delays import routing_type
+from dlx.delays import Delay, routing_type
 from dlx.message import Message
 from dlx.server_plugins import CONSISTENT_HASH, EVENT_EXCHANGE, LOCAL_RANDOM, RANDOM, RECENT_HISTORY
 from dlx.topology import Binding, Exchange
@@ -68,7 +68,7 @@ def remove_exchange(vhost: VirtualHost, name: str) -> None:
 def add_binding(node: NodeState, vhost: VirtualHost, binding: Binding) -> None:
     """Add a binding, unless it is there already. Raises ``Refusal`` where a kept message cannot go on."""
     exchange = vhost.exchanges[binding.source]
-    if exchange.type == CONSISTENT_HASH:
+    if routing_type(exchange) == CONSISTENT_HASH:
         routing.index_of(exchange, vhost.topology)  # which remembers in what order destinations came and went
     bound = vhost.bindings.setdefault(binding.source, {})
     before = len(bound)
@@ -99,11 +99,16 @@ def forget_queue(vhost: VirtualHost, name: str) -> None:
     vhost.changed()
 
 
-def routed(node: NodeState, vhost: VirtualHost, message: Message, body: bytes) -> routing.Routed:
-    """Return where a message goes, and keep it in the histories of the exchanges that it comes to."""
-    if not vhost.histories:
+def routed(
+    node: NodeState, vhost: VirtualHost, message: Message, body: bytes, *, after: Delay | None = None
+) -> routing.Routed:
+    """Return where a message goes, and keep it in the histories of the exchanges that it comes to.
+
+    ``after``: the delay that is over. Raises ``PublishRefusedError`` where an exchange fails over the message.
+    """
+    if not vhost.histories and after is None:
         return routing.routed(message, vhost.topology, node.release, node.choose)
-    passed = tuple(routing.visits(message, vhost.topology, node.release, node.choose))
+    passed = tuple(routing.visits(message, vhost.topology, node.release, node.choose, after=after))
     if (message.headers or {}).get("x-recent-history-no-store") is not True:
         for visit in passed:
             if visit.exchange.name in vhost.histories:

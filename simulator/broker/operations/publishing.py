@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from dlx import amqp_errors, dead_lettering
-from dlx.delays import rewritten
+from dlx.delays import delays_text, rewritten
 from dlx.message import Message, PublishRefusedError, published
 from dlx.releases import Release
 from dlx.routing import Routed
@@ -197,7 +197,9 @@ def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, ui
         node.counters.unroutable_dropped += 1
     event = Event.RETURNED if mandatory else Event.UNROUTABLE
     if event in node.watched and (mandatory or not route.delays):
-        node.happened(event, vhost, Copy(uid, message, body), detail=dead_lettering.routed_text(message, None))
+        delayed = f"{delays_text(route.delays)}, which counts as no queue" if route.delays else ""
+        detail = delayed or dead_lettering.routed_text(message, None)
+        node.happened(event, vhost, Copy(uid, message, body), detail=detail)
 
 
 def move(node: NodeState, channel: Channel, message: Message, to: str | None, body: bytes) -> bool:
