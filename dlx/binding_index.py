@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 from dlx.consistent_hash import HASH_HEADER, Ring, hashed_value
 from dlx.death_headers import annotated_headers, stored_headers
 from dlx.deaths import X_DEATH, seconds
+from dlx.delays import routing_type
 from dlx.erlang_hash import phash2
 from dlx.field_values import Timestamp, same_on_wire
 from dlx.jms_selectors import SelectorError, selects
-from dlx.message import Message
+from dlx.message import Message, PublishRefusedError
 from dlx.releases import Release
 from dlx.server_plugins import (
     CONSISTENT_HASH,
-    DELAYED,
     FEDERATION_UPSTREAM,
     JMS_TOPIC,
     LOCAL_RANDOM,
@@ -36,22 +36,6 @@ from dlx.topology import Arguments, Binding, Exchange
 Choose = Callable[[int], int]
 Numbered = dict[int, Binding]
 """Bindings by their number: a later one has a higher number."""
-
-
-class RoutingCrashError(ValueError):
-    """An exchange fails at a message: its publisher's connection ends with 541, and a dead letter is lost."""
-
-
-class TypeNotEnabledError(RoutingCrashError):
-    """The plugin of an exchange's type is no longer enabled: a publisher is refused, and a dead letter is lost.
-
-    Attributes:
-        exchange: the one that cannot route.
-    """
-
-    def __init__(self, exchange: Exchange) -> None:
-        super().__init__(f"exchange '{exchange.name}' is of type {exchange.type}, whose plugin is not enabled")
-        self.exchange = exchange
 
 
 def first(_count: int) -> int:
@@ -263,18 +247,23 @@ class _BySelector(BindingIndex):
         try:
             return tuple(binding for binding in self if selects(binding.arguments, headers))
         except SelectorError as error:
-            raise RoutingCrashError(f"a selector failed: {error}") from error
+            raise PublishRefusedError(code=541) from error
 
 
 class NotEnabled(BindingIndex):
-    """The bindings of an exchange whose type's plugin is no longer enabled."""
+    """The bindings of an exchange whose type's plugin is no longer enabled.
 
-    def __init__(self, exchange: Exchange, bindings: Iterable[Binding] = ()) -> None:
-        self._exchange = exchange
+    Args:
+        explanation: what a server tells publishers then.
+        bindings: the bindings.
+    """
+
+    def __init__(self, explanation: str, bindings: Iterable[Binding] = ()) -> None:
+        self._explanation = explanation
         super().__init__(bindings)
 
     def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
-        raise TypeNotEnabledError(self._exchange)
+        raise PublishRefusedError(self._explanation)
 
 
 def index_kind(exchange: Exchange) -> type[BindingIndex] | None:
@@ -282,7 +271,7 @@ def index_kind(exchange: Exchange) -> type[BindingIndex] | None:
 
     An exchange that delays routes as the type that it names.
     """
-    kind = exchange.arguments.get("x-delayed-type") if exchange.type == DELAYED else exchange.type
+    kind = routing_type(exchange)
     return INDEXES.get(kind) if isinstance(kind, str) else None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from dlx.amqp_errors import Refusal, explained
 from dlx.consistent_hash import weight
+from dlx.delays import routing_type
 from dlx.erlang_printing import Atom, field_term, printed
 from dlx.field_values import type_name
 from dlx.jms_selectors import SELECTOR, is_selector, unknown_atom
@@ -56,21 +57,22 @@ def check_binding(
 
     Only x-local-random looks at the ``destination``, when it is given.
     """
-    if exchange.type == "headers":
+    kind = routing_type(exchange)
+    if kind == "headers":
         _check_headers(arguments, release)
-    elif exchange.type == "topic":
+    elif kind == "topic":
         _check_topic(routing_key, release)
-    elif exchange.type == CONSISTENT_HASH:
+    elif kind == CONSISTENT_HASH:
         _check_weight(routing_key, release)
-    elif exchange.type == LOCAL_RANDOM:
+    elif kind == LOCAL_RANDOM:
         _check_local_random(routing_key, destination, release)
-    elif exchange.type == JMS_TOPIC:
+    elif kind == JMS_TOPIC:
         _check_selector(arguments, release)
 
 
 def crashes(exchange: Exchange, arguments: Arguments) -> bool:
     """Return whether a binding that the exchange takes ends its connection with 541."""
-    return exchange.type == JMS_TOPIC and not is_selector(arguments.get(SELECTOR))
+    return routing_type(exchange) == JMS_TOPIC and not is_selector(arguments.get(SELECTOR))
 
 
 def _check_headers(arguments: Arguments, release: Release) -> None:

@@ -32,10 +32,11 @@ from dlx.amqp_errors import (
 )
 from dlx.argument_values import Check
 from dlx.consistent_hash import HASH_HEADER, HASH_PROPERTY, PROPERTIES
+from dlx.delays import X_DELAYED_TYPE
 from dlx.erlang_printing import Atom, field_term, printed
 from dlx.field_values import type_name
 from dlx.releases import Release
-from dlx.server_plugins import CONSISTENT_HASH, FEDERATION_UPSTREAM, RECENT_HISTORY
+from dlx.server_plugins import CONSISTENT_HASH, DELAYED, FEDERATION_UPSTREAM, RECENT_HISTORY
 from dlx.settings import KEYS
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Exchange, Queue
 
@@ -481,7 +482,7 @@ def declared_exchange(
     if name.startswith("amq."):
         raise reserved_name("exchange", name)
     check_name_argument(_ALTERNATE_EXCHANGE, resource("exchange", name, vhost), arguments)
-    check_type_arguments(type, arguments, release)
+    check_exchange_arguments(type, arguments, release, types)
     return Exchange(
         name=name,
         type=type,
@@ -492,20 +493,38 @@ def declared_exchange(
     )
 
 
-def check_type_arguments(type: str, arguments: Arguments, release: Release) -> None:
-    """Raise ``Refusal`` for arguments that an exchange of that type does not take.
+def check_exchange_arguments(
+    type: str, arguments: Arguments, release: Release, types: Collection[str] | None = None
+) -> None:
+    """Raise ``Refusal`` for arguments with which the type of exchange cannot be declared.
 
-    Source: validate of rabbit_exchange_type_consistent_hash.erl and rabbit_exchange_type_recent_history.erl.
+    Source: validate of rabbit_exchange_type_consistent_hash.erl, rabbit_exchange_type_delayed_message.erl,
+    rabbit_exchange_type_recent_history.erl and rabbit_federation_upstream_exchange.erl; live servers.
     """
-    if type == FEDERATION_UPSTREAM and "x-max-hops" not in arguments:
-        raise Refusal(406, "Argument x-max-hops missing")
-    if type == CONSISTENT_HASH:
+    if type == DELAYED:
+        named = _checked_delayed_type(arguments, release, types)
+        check_exchange_arguments(named, arguments, release, types)
+    elif type == CONSISTENT_HASH:
         _check_hash_arguments(arguments)
     elif type == RECENT_HISTORY and HISTORY_LENGTH in arguments:
         length = arguments[HISTORY_LENGTH]
         if type_name(length) not in ("byte", "short", "signedint", "long") or length <= 0:
             text = explained("Invalid argument ", field_term(length), release)
             raise Refusal(406, f"{text}, '{HISTORY_LENGTH}' must be a positive integer")
+    elif type == FEDERATION_UPSTREAM and "x-max-hops" not in arguments:
+        raise Refusal(406, "Argument x-max-hops missing")
+
+
+def _checked_delayed_type(arguments: Arguments, release: Release, types: Collection[str] | None) -> str:
+    named = arguments.get(X_DELAYED_TYPE)
+    if isinstance(named, bytes):
+        named = named.decode(errors="surrogateescape")
+    if named == DELAYED:
+        raise Refusal(406, f"Invalid argument, '{DELAYED}' can't be used for '{X_DELAYED_TYPE}'")
+    if not isinstance(named, str):
+        raise Refusal(406, f"Invalid argument, '{X_DELAYED_TYPE}' must be an existing exchange type")
+    check_type(named, release, types)
+    return named
 
 
 def _check_hash_arguments(arguments: Arguments) -> None:

@@ -26,13 +26,25 @@ import msgspec
 from dlx.dead_lettering import DeadLetter, dead_letter, forwarded, readdressed
 from dlx.death_headers import QueueCrashError, stored_headers
 from dlx.deaths import REASONS, REJECTED, X_DEATH, without_times
+from dlx.delays import X_DELAY, Delay
 from dlx.field_values import plain
 from dlx.letter_copies import LetterCopy, crashed, letter_copies
 from dlx.message import Message, PublishRefusedError, without_expiration
 from dlx.possible_deaths import PossibleDeath, possible_death, why_impossible
 from dlx.recorded_deaths import death_counts, recorded_deaths
 from dlx.releases import Release
-from dlx.routing import BY_KEY, Routing, Visit, hashed_properties, headers_looked_at, route, visits
+from dlx.routing import (
+    BY_KEY,
+    Routing,
+    Visit,
+    after_delay,
+    hashed_properties,
+    headers_looked_at,
+    route,
+    routed,
+    visits,
+)
+from dlx.server_plugins import DELAYED
 from dlx.settings import Settings, alternate_exchange, effective_settings
 from dlx.topology import CLASSIC, STREAM, Topology
 
@@ -106,6 +118,7 @@ class MessageFlow:
         "_asked",
         "_compared",
         "_deaths",
+        "_delays",
         "_hashed",
         "_impossible",
         "_matters",
@@ -130,7 +143,8 @@ class MessageFlow:
         self._deaths: dict[tuple[int, str], _Death] = {}
         self._onward: dict[str, tuple[str, ...]] = {}
         self._impossible: dict[tuple[str, str, bool], str | None] = {}
-        self._compared = sorted(headers_looked_at(topology))
+        self._delays = any(exchange.type == DELAYED for exchange in topology.exchanges.values())
+        self._compared = sorted(headers_looked_at(topology) | ({X_DELAY} if self._delays else set()))
         self._hashed = hashed_properties(topology)
         self._asked: Message | None = None
         self._matters: tuple[Hashable, Hashable] = (None, None)
@@ -320,7 +334,17 @@ class MessageFlow:
 
     def publish(self, message: Message) -> tuple[State, ...]:
         """Return the states that a published message enters, one for each queue."""
-        return tuple(self.state(queue, message) for queue in self.entries(message))
+        if not self._delays:
+            return tuple(self.state(queue, message) for queue in self.entries(message))
+        at_once, delays = routed(message, self.topology, self.release)
+        return (*(self.state(queue, message) for queue in at_once), *self._after(delays))
+
+    def _after(self, delays: Iterable[Delay]) -> list[State]:
+        """Return the states that messages enter when their delays are over."""
+        return [self.state(queue, delay.message) for delay in delays for queue in self._ends(delay)]
+
+    def _ends(self, delay: Delay) -> tuple[str, ...]:
+        return after_delay(delay, self.topology, self.release)
 
     def as_held(self, state: State) -> tuple[State, ...]:
         """Return how the queue may know the message when it dies: as it came, or also without its expiration.
@@ -361,7 +385,7 @@ class MessageFlow:
     def _copies(self, state: State, death: _Death) -> list[LetterCopy]:
         if death.letter is None:
             return [crashed(state.queue, death.crash)]
-        return letter_copies(death.letter, self.settings(state.queue), self.settings)
+        return letter_copies(death.letter, self.settings(state.queue), self.settings, self._ends)
 
     def _died(self, state: State, reason: str) -> _Death:
         key = (state.number, reason)
@@ -378,6 +402,8 @@ class MessageFlow:
         death = _Death(letter)
         if letter.message is not None:
             death.hops = self._hops(state, reason, letter.message, letter.queues)
+            for delay in letter.delays:
+                death.hops += self._hops(state, reason, delay.message, self._ends(delay))
             death.cycles = self._hops(state, reason, letter.message, letter.cycles)
         return death
 

@@ -12,6 +12,7 @@ from dlx.plugins import Registry
 from dlx.releases.consumers import ConsumerRows
 from dlx.releases.declarations import DeclarationRows
 from dlx.releases.definitions import DefinitionRows
+from dlx.releases.delays import DelayRows
 from dlx.releases.delivery_counts import DeliveryCountRows
 from dlx.releases.global_counters import GlobalCounterRows
 from dlx.releases.limits import LimitRows
@@ -23,6 +24,7 @@ from dlx.releases.queues import QueueRows
 from dlx.releases.routing import RoutingRows
 from dlx.releases.rows import Row, rows_of, subjects_of, with_behaviours
 from dlx.releases.settings import SettingRows
+from dlx.releases.shovels import ShovelRows
 from dlx.releases.versions import (
     DEFAULT,
     RELEASES,
@@ -38,6 +40,7 @@ from dlx.releases.versions import (
 class Release(
     MessageRows,
     RoutingRows,
+    DelayRows,
     SettingRows,
     DeliveryCountRows,
     PolicySelectionRows,
@@ -50,6 +53,7 @@ class Release(
     ProtocolRows,
     DefinitionRows,
     GlobalCounterRows,
+    ShovelRows,
     msgspec.Struct,
     frozen=True,
     kw_only=True,

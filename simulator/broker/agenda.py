@@ -18,15 +18,19 @@ from simulator.broker.effects import (
     Leaving,
     PoliciesChanged,
     Retried,
+    Shovelled,
+    ShovelLost,
     Traced,
 )
 from simulator.broker.operations import (
     administration,
     connections,
     dead_letter_worker,
+    delayed_exchanges,
     publishing,
     queue_lifecycle,
     queues,
+    shovels,
 )
 from simulator.broker.replies import Reminded
 from simulator.broker.state import NodeState
@@ -46,6 +50,8 @@ _EFFECTS: dict[type[Effect], Callable[[NodeState, Any], None]] = {
     Leaving: queues.leave,
     PoliciesChanged: administration.reconfigure,
     Retried: dead_letter_worker.retried,
+    Shovelled: shovels.shovelled,
+    ShovelLost: shovels.lost,
     Traced: publishing.publish_trace,
 }
 
@@ -101,7 +107,9 @@ _DEADLINES: dict[DueKind, Callable[[NodeState, int, Any], None]] = {
     "queue": queues.due,
     "unused": queue_lifecycle.unused_due,
     "retry": dead_letter_worker.due,
+    "delayed": delayed_exchanges.due,
     "acknowledgement": connections.look_for_late_deliveries,
+    "shovel": shovels.due,
     "agenda": _rested,
     "driver": _remind,
 }

@@ -22,9 +22,19 @@ from dlx.server_plugins import PLUGINS
 from simulator.broker import agenda, commands
 from simulator.broker.copies import Copy
 from simulator.broker.dispatch import OPERATIONS, Steps, end, refuse
-from simulator.broker.operations import administration, exchanges, users
+from simulator.broker.operations import administration, delayed_exchanges, exchanges, users
 from simulator.broker.replies import Reply
-from simulator.broker.state import Channel, Connection, Counters, NodeState, Observer, QueueState, User, VirtualHost
+from simulator.broker.state import (
+    Channel,
+    Connection,
+    Counters,
+    DelayedMessage,
+    NodeState,
+    Observer,
+    QueueState,
+    User,
+    VirtualHost,
+)
 from simulator.events import Event, Happened
 
 _ALL = frozenset(Event)
@@ -107,8 +117,8 @@ class Broker:
 
     @property
     def only_retries(self) -> bool:
-        """Whether nothing will happen by itself but that at-least-once queues try again what they hold."""
-        return not self._unfinished and self.state.timers.kinds() <= {"retry"}
+        """Whether nothing will happen by itself but that at-least-once queues and shovels try again."""
+        return not self._unfinished and self.state.timers.kinds() <= {"retry", "shovel"}
 
     # The same in steps, for a driver that does other things between them
 
@@ -276,6 +286,15 @@ class Broker:
         """Return one queue, or ``None`` if it does not exist."""
         host = self.vhosts.get(vhost)
         return None if host is None else host.queues.get(name)
+
+    def messages_delayed(self, vhost: VirtualHost, exchange: str) -> int:
+        """Return how many messages the management API says that an exchange delays."""
+        return delayed_exchanges.messages_delayed(self.state, vhost, exchange)
+
+    def delayed(self) -> Iterator[DelayedMessage]:
+        """Yield all messages that exchanges delay, in no order of time."""
+        for waiting in self.state.delayed.values():
+            yield from waiting
 
     def copies(self) -> Iterator[tuple[QueueState, Copy]]:
         """Yield all messages in queues: ready, waiting for a delayed retry, delivered, or held by at-least-once."""

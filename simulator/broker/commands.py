@@ -157,6 +157,7 @@ class DeleteQueue(Command):
 class Publish(Command):
     """``properties``: the basic properties by their names in the protocol, ``headers`` among them.
 
+    ``encoded``: whether the broker got the headers as bytes from a client, and not from a part of the server itself.
     Do not change ``properties`` afterwards: the broker remembers what it made of them.
     """
 
@@ -167,6 +168,7 @@ class Publish(Command):
     body: bytes = b""
     mandatory: bool = False
     immediate: bool = False
+    encoded: bool = True
 
 
 class Qos(Command):
@@ -363,12 +365,24 @@ class ClearUserLimit(Command):
 
 
 class SetParameter(Command):
-    """A runtime parameter of a virtual host: an operator policy, or its limits. ``value`` is plain JSON."""
+    """A runtime parameter of a virtual host: an operator policy, its limits or a shovel. ``value`` is plain JSON.
+
+    ``user`` sets it over HTTP.
+    """
 
     vhost: str
     component: str
     name: str
     value: Any
+    user: str | None = None
+
+
+class ClearShovel(Command):
+    """Removes a shovel, or with ``restart`` connects it anew."""
+
+    vhost: str
+    name: str
+    restart: bool = False
 
 
 class SetGlobalParameter(Command):

@@ -21,6 +21,7 @@ import msgspec
 
 from dlx.bounded_cache import BoundedCache
 from dlx.deaths import Death, DeathPoint
+from dlx.delays import Delay
 from dlx.field_values import (
     Binary,
     DeepArray,
@@ -47,11 +48,13 @@ from simulator.broker.state import (
     Connection,
     Consumer,
     Counters,
+    DelayedMessage,
     GlobalCounters,
     NodeState,
     Pending,
     Permissions,
     QueueState,
+    Shovel,
     Unacked,
     User,
     VirtualHost,
@@ -316,6 +319,7 @@ _PICKLE = b"\x80"  # what versions 1 and 2 began with
 KINDS = (
     RecordKind.keeping("node", NodeState, but=("release", "observer", "watched")),
     RecordKind.keeping("virtual host", VirtualHost, but=("bound_to", "topology", "known_flow")),
+    RecordKind.keeping("shovel", Shovel),
     RecordKind.keeping("user", User),
     RecordKind.keeping("permissions", Permissions),
     RecordKind.keeping("counters", Counters),
@@ -339,6 +343,8 @@ KINDS = (
     RecordKind.keeping("delayed retry", DelayedRetry),
     RecordKind.keeping("copy", Copy),
     RecordKind.keeping("message", Message),
+    RecordKind.keeping("delay", Delay),
+    RecordKind.keeping("delayed message", DelayedMessage),
     RecordKind.keeping("death", Death),
     RecordKind.keeping("death point", DeathPoint),
     RecordKind.keeping("exchange", Exchange),

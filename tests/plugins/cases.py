@@ -34,7 +34,7 @@ _PLUGINS: dict[str, tuple[str, ...]] = {"plain": (), "after-disable": ("random",
 
 
 BETWEEN_S = 10
-"""How long a server takes to start again or to disable plugins: on the recorded ones that was some seconds."""
+"""How long it took until a server was started again, or had its plugins disabled, at least."""
 
 
 class Seen(msgspec.Struct):
@@ -101,9 +101,9 @@ def play(file: str, release: str, only: str = "") -> Iterator[Run]:
             if which not in servers:
                 servers[which] = stack.enter_context(_served(release, plugins))
             elif case.phase.startswith("after-"):
+                servers[which].clock.advance(seconds=BETWEEN_S)
                 state = servers[which].snapshot()
                 servers[which] = stack.enter_context(_served(release, plugins, state))
-                servers[which].clock.advance(seconds=BETWEEN_S)
             played = Player(servers[which], number, case.vhost).play(case.steps)
             if played.failed:
                 del servers[which]

@@ -39,6 +39,13 @@ KNOWN: tuple[Known, ...] = (
         "The server took 690 ms to publish 25 messages, the simulator takes no time.",
         ("4.3",),
     ),
+    Known(
+        "shovel",
+        "vhost deleted with a shovel in it, made again",
+        (8,),
+        "A worker outlives its virtual host, and declares its queues in the next of that name; a simulated one ends.",
+        ("3.8", "3.10", "4.0"),
+    ),
 )
 
 

@@ -101,6 +101,8 @@ def _forward(node: NodeState, queue: QueueState, pending: Pending, under_way: se
     if letter.message is None:
         return
     pending.letter = letter.message
+    if letter.delays:
+        node.delay(queue.vhost, letter.delays, pending.copy.body, pending.copy.uid)
     if pending.reached and not (letter.queues or letter.cycles):
         _settled(node, queue, pending)
         return

@@ -66,8 +66,15 @@ def _send(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> bool:
         for name in outcome.queues:
             node.agenda.append(DeadLettered(queue.vhost.name, name, letter, copy.body, copy.uid))
     if node.watched:
-        ended(node, queue, copy, reason, outcome.outcome, outcome.why or f"to {', '.join(outcome.queues)}")
+        ended(node, queue, copy, reason, outcome.outcome, sent_to(outcome.queues, outcome.why))
+    if outcome.delays:
+        node.delay(queue.vhost, outcome.delays, copy.body, copy.uid)
     return False
+
+
+def sent_to(queues: Iterable[str], why: str) -> str:
+    """Say where a dead letter goes: to queues, or as the rules have it; to both if exchanges delay it, too."""
+    return "; ".join(filter(None, (f"to {', '.join(queues)}" if queues else "", why)))
 
 
 def _crashes(node: NodeState, queue: QueueState, copy: Copy, reason: str, error: QueueCrashError) -> bool:

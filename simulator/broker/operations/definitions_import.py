@@ -352,7 +352,7 @@ def _add_exchange(node: NodeState, at: At, item: Item) -> None:
         arguments=arguments_of(item),
     )
     if not exists:
-        declarations.check_type_arguments(kind, exchange.arguments, node.release)
+        declarations.check_exchange_arguments(kind, exchange.arguments, node.release, node.exchange_types)
         exchanges.add_exchange(vhost, exchange)
 
 

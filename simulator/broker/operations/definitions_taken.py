@@ -175,6 +175,12 @@ def _take_exchange(node: NodeState, vhost: VirtualHost, item: Item, error: Opera
         return item, ""
     if error is not None and item.get("type") not in node.exchange_types:
         return None, "" if "type" in item else "the field type is missing"
+    try:
+        declarations.check_exchange_arguments(
+            item.get("type", "direct"), arguments_of(item), node.release, node.exchange_types
+        )
+    except Refusal:
+        return None, ""
     exchange = Exchange(
         name=name,
         type=item.get("type", "direct"),

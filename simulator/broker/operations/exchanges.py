@@ -14,11 +14,11 @@ from typing import TypeVar
 
 import msgspec
 
-from dlx import amqp_errors
+from dlx import amqp_errors, routing
 from dlx.binding_index import NotEnabled
 from dlx.declarations import HISTORY_LENGTH
+from dlx.delays import Delay, routing_type
 from dlx.message import Message
-from dlx.routing import index_of, reached, route, visits
 from dlx.server_plugins import CONSISTENT_HASH, EVENT_EXCHANGE, LOCAL_RANDOM, RANDOM, RECENT_HISTORY
 from dlx.topology import Binding, Exchange
 from simulator.broker.effects import DeadLettered
@@ -31,7 +31,7 @@ End = TypeVar("End")
 def add_exchange(vhost: VirtualHost, exchange: Exchange) -> None:
     """Add an exchange under a name that is free."""
     vhost.exchanges[exchange.name] = exchange
-    vhost.routes_at_random |= exchange.type in (LOCAL_RANDOM, RANDOM)
+    vhost.routes_at_random |= routing_type(exchange) in (LOCAL_RANDOM, RANDOM)
     if exchange.type == RECENT_HISTORY:
         vhost.histories[exchange.name] = []
     vhost.changed()
@@ -47,7 +47,8 @@ def follow_plugins(vhost: VirtualHost, types: Container[str]) -> None:
     indexes = vhost.topology.indexes
     for name, exchange in vhost.exchanges.items():
         if exchange.type not in types:
-            indexes[name] = NotEnabled(exchange, vhost.bindings.get(name, ()))
+            refusal = amqp_errors.type_not_enabled(name, vhost.name, exchange.type)
+            indexes[name] = NotEnabled(refusal.explanation, vhost.bindings.get(name, ()))
         elif isinstance(indexes.get(name), NotEnabled):
             del indexes[name]
 
@@ -67,8 +68,8 @@ def remove_exchange(vhost: VirtualHost, name: str) -> None:
 def add_binding(node: NodeState, vhost: VirtualHost, binding: Binding) -> None:
     """Add a binding, unless it is there already. Raises ``Refusal`` where a kept message cannot go on."""
     exchange = vhost.exchanges[binding.source]
-    if exchange.type == CONSISTENT_HASH:
-        index_of(exchange, vhost.topology)  # which remembers in what order destinations came and went
+    if routing_type(exchange) == CONSISTENT_HASH:
+        routing.index_of(exchange, vhost.topology)  # which remembers in what order destinations came and went
     bound = vhost.bindings.setdefault(binding.source, {})
     before = len(bound)
     bound.setdefault(binding)
@@ -98,16 +99,21 @@ def forget_queue(vhost: VirtualHost, name: str) -> None:
     vhost.changed()
 
 
-def routed(node: NodeState, vhost: VirtualHost, message: Message, body: bytes) -> tuple[str, ...]:
-    """Return the queues that a message reaches, and keep it in the histories of the exchanges that it comes to."""
-    if not vhost.histories:
-        return route(message, vhost.topology, node.release, node.choose)
-    passed = tuple(visits(message, vhost.topology, node.release, node.choose))
+def routed(
+    node: NodeState, vhost: VirtualHost, message: Message, body: bytes, *, after: Delay | None = None
+) -> routing.Routed:
+    """Return where a message goes, and keep it in the histories of the exchanges that it comes to.
+
+    ``after``: the delay that is over. Raises ``PublishRefusedError`` where an exchange fails over the message.
+    """
+    if not vhost.histories and after is None:
+        return routing.routed(message, vhost.topology, node.release, node.choose)
+    passed = tuple(routing.visits(message, vhost.topology, node.release, node.choose, after=after))
     if (message.headers or {}).get("x-recent-history-no-store") is not True:
         for visit in passed:
             if visit.exchange.name in vhost.histories:
                 _keep(vhost, visit.exchange, message, body)
-    return reached(passed, vhost.topology)
+    return routing.reached(passed, message, vhost.topology, node.release)
 
 
 def _keep(vhost: VirtualHost, exchange: Exchange, message: Message, body: bytes) -> None:
@@ -126,9 +132,12 @@ def _replay(node: NodeState, vhost: VirtualHost, binding: Binding) -> None:
     before = {name: [*history] for name, history in vhost.histories.items()}
     for message, body in reversed(kept):
         onward = msgspec.structs.replace(message, exchange=binding.destination)
-        queues = routed(node, vhost, onward, body)
+        queues, delays = routed(node, vhost, onward, body)
         for queue in queues:
             _send(node, vhost, queue, message, body)
+        if delays:
+            node.last_uid += 1
+            node.delay(vhost, delays, body, node.last_uid)
         if queues:
             continue
         if node.release.binding_kept_over_crash:

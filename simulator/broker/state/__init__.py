@@ -13,10 +13,12 @@ from simulator.broker.state.clients import Consumer as Consumer
 from simulator.broker.state.clients import Permissions as Permissions
 from simulator.broker.state.clients import Unacked as Unacked
 from simulator.broker.state.clients import User as User
+from simulator.broker.state.node import DelayedMessage as DelayedMessage
 from simulator.broker.state.node import GlobalCounters as GlobalCounters
 from simulator.broker.state.node import NodeState as NodeState
 from simulator.broker.state.node import Observer as Observer
 from simulator.broker.state.queues import Pending as Pending
 from simulator.broker.state.queues import QueueState as QueueState
+from simulator.broker.state.shovels import Shovel as Shovel
 from simulator.broker.state.virtual_hosts import Counters as Counters
 from simulator.broker.state.virtual_hosts import VirtualHost as VirtualHost
