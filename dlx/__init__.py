@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dlx.retries import republish_headers as republish_headers
     from dlx.routing import UnknownExchangeTypeError as UnknownExchangeTypeError
     from dlx.routing import route as route
+    from dlx.server_plugins import UnknownPluginError as UnknownPluginError
     from dlx.settings import Settings as Settings
     from dlx.settings import effective_settings as effective_settings
     from dlx.topology import Binding as Binding
@@ -67,6 +68,7 @@ else:
                 "republish_headers",
             ),
             "dlx.routing": ("UnknownExchangeTypeError", "route"),
+            "dlx.server_plugins": ("UnknownPluginError",),
             "dlx.settings": ("Settings", "effective_settings"),
             "dlx.topology": ("Binding", "Exchange", "Policy", "Queue", "Topology"),
         },

@@ -130,6 +130,11 @@ def internal_error(reason: Any = None) -> Refusal:
     return refusal
 
 
+def lost_replay() -> Refusal:
+    """Refuse to bind an exchange that routes a kept message to no queue."""
+    return Refusal(541, "could not find queue/exchange ''")
+
+
 def resource(kind: str, name: str, vhost: str) -> str:
     """Return the words that RabbitMQ uses for a queue or exchange: ``queue 'q' in vhost '/'``."""
     return f"{kind} '{name}' in vhost '{vhost}'"
@@ -298,6 +303,12 @@ def message_too_large(size: int, limit: int) -> Refusal:
 
 def internal_exchange(name: str, vhost: str) -> Refusal:
     return Refusal(403, f"cannot publish to internal {resource('exchange', name, vhost)}")
+
+
+def type_not_enabled(name: str, vhost: str, type: str) -> Refusal:
+    """Refuse a message that comes to an exchange whose type's plugin is no longer enabled."""
+    where = resource("exchange", name, vhost)
+    return Refusal(406, f"Cannot route message through {where}: exchange type {type} not found")
 
 
 def wrong_user_id(claimed: str, user: str) -> Refusal:

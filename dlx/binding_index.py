@@ -13,14 +13,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from dlx.consistent_hash import HASH_HEADER, Ring, hashed_value
 from dlx.death_headers import annotated_headers, stored_headers
 from dlx.deaths import X_DEATH, seconds
+from dlx.delays import routing_type
 from dlx.erlang_hash import phash2
 from dlx.field_values import Timestamp, same_on_wire
-from dlx.message import Message
+from dlx.jms_selectors import SelectorError, selects
+from dlx.message import Message, PublishRefusedError
 from dlx.releases import Release
-from dlx.server_plugins import DELAYED, LOCAL_RANDOM, MODULUS_HASH, RANDOM, RECENT_HISTORY
-from dlx.topology import Binding, Exchange
+from dlx.server_plugins import (
+    CONSISTENT_HASH,
+    FEDERATION_UPSTREAM,
+    JMS_TOPIC,
+    LOCAL_RANDOM,
+    MODULUS_HASH,
+    RANDOM,
+    RECENT_HISTORY,
+)
+from dlx.topology import Arguments, Binding, Exchange
 
 Choose = Callable[[int], int]
 Numbered = dict[int, Binding]
@@ -37,11 +48,13 @@ class BindingIndex:
 
     Attributes:
         shared: whether several topologies route by it, so that none of them may change it.
+        arguments: the exchange's.
     """
 
     shared = False
 
     def __init__(self, bindings: Iterable[Binding] = ()) -> None:
+        self.arguments: Arguments = {}
         self._numbers: dict[Binding, int] = {}
         self._all: Numbered = {}
         self._next = 0
@@ -178,25 +191,79 @@ class _ByHeaders(BindingIndex):
 
 
 class _AtRandom(BindingIndex):
-    """An x-local-random exchange: one binding at random. Source: rabbit_exchange_type_local_random.erl (4.3.5)."""
+    """An x-local-random or x-random exchange: one binding at random.
+
+    Source: rabbit_exchange_type_local_random.erl, rabbit_exchange_type_random.erl.
+    """
 
     def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
         bound = tuple(self)
         return (bound[choose(len(bound))],) if bound else ()
 
 
-class _ByHash(BindingIndex):
-    """An x-modulus-hash exchange: one binding by a hash of the message's keys; the bindings' own do not count.
+class _ByModulus(BindingIndex):
+    """An x-modulus-hash exchange: one binding by a hash of the message's keys.
 
-    Source: rabbit_exchange_type_modulus_hash.erl (4.3.5).
+    Source: rabbit_exchange_type_modulus_hash.erl; rabbit_sharding_exchange_type_modulus_hash.erl.
     """
 
     def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
         if not self._all:
             return ()
         ordered = sorted(self, key=lambda b: (b.destination_type, _octets(b.destination)))
+        if release.modulus_hash_order == "by binding key":
+            ordered.sort(key=lambda b: _octets(b.routing_key))
         keys = [key.encode(errors="surrogateescape") for key in message.routing_keys]
         return (ordered[phash2(keys) % 2**27 % len(ordered)],)
+
+
+class _ByConsistentHash(BindingIndex):
+    """An x-consistent-hash exchange: one binding, by a hash of the message. What has been unbound counts, too."""
+
+    def __init__(self, bindings: Iterable[Binding] = ()) -> None:
+        self._once, self._twice = Ring(is_taken_twice=False), Ring(is_taken_twice=True)
+        super().__init__(bindings)
+
+    def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
+        ring = self._once if release.consistent_hash_bound_twice == "counts once" else self._twice
+        headers = _routing_headers(message, release) if HASH_HEADER in self.arguments else {}
+        found = ring.binding_of(hashed_value(message, self.arguments, headers, release))
+        return () if found is None else (found,)
+
+    def _enter(self, number: int, binding: Binding) -> None:
+        self._once.add(binding)
+        self._twice.add(binding)
+
+    def _leave(self, number: int, binding: Binding) -> None:
+        self._once.remove(binding)
+        self._twice.remove(binding)
+
+
+class _BySelector(BindingIndex):
+    """An x-jms-topic exchange: the bindings whose selector is true of the headers. Keys do not count."""
+
+    def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
+        headers = _routing_headers(message, release)
+        try:
+            return tuple(binding for binding in self if selects(binding.arguments, headers))
+        except SelectorError as error:
+            raise PublishRefusedError(code=541) from error
+
+
+class NotEnabled(BindingIndex):
+    """The bindings of an exchange whose type's plugin is no longer enabled.
+
+    Args:
+        explanation: what a server tells publishers then.
+        bindings: the bindings.
+    """
+
+    def __init__(self, explanation: str, bindings: Iterable[Binding] = ()) -> None:
+        self._explanation = explanation
+        super().__init__(bindings)
+
+    def met(self, message: Message, release: Release, choose: Choose) -> tuple[Binding, ...]:
+        raise PublishRefusedError(self._explanation)
 
 
 def index_kind(exchange: Exchange) -> type[BindingIndex] | None:
@@ -204,8 +271,13 @@ def index_kind(exchange: Exchange) -> type[BindingIndex] | None:
 
     An exchange that delays routes as the type that it names.
     """
-    kind = exchange.arguments.get("x-delayed-type") if exchange.type == DELAYED else exchange.type
+    kind = routing_type(exchange)
     return INDEXES.get(kind) if isinstance(kind, str) else None
+
+
+def hashes(exchange: Exchange) -> bool:
+    """Return whether an exchange chooses by a hash, so that each key or header may lead elsewhere."""
+    return index_kind(exchange) in (_ByModulus, _ByConsistentHash)
 
 
 def _octets(name: str) -> bytes:
@@ -219,8 +291,11 @@ INDEXES: Mapping[str, type[BindingIndex]] = {
     "headers": _ByHeaders,
     LOCAL_RANDOM: _AtRandom,
     RANDOM: _AtRandom,
-    MODULUS_HASH: _ByHash,
+    CONSISTENT_HASH: _ByConsistentHash,
+    MODULUS_HASH: _ByModulus,
     RECENT_HISTORY: BindingIndex,
+    JMS_TOPIC: _BySelector,
+    FEDERATION_UPSTREAM: BindingIndex,
 }
 """The kind of index of an exchange, by the exchange's type."""
 

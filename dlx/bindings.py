@@ -1,7 +1,7 @@
 """Check that an exchange takes a binding.
 
-Source: rabbit_exchange_type_headers.erl, rabbit_exchange_type_topic.erl and
-rabbit_exchange_type_local_random.erl validate_binding; live servers.
+Source: validate_binding of rabbit_exchange_type_headers.erl, rabbit_exchange_type_topic.erl,
+rabbit_exchange_type_consistent_hash.erl and rabbit_exchange_type_local_random.erl; live servers.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ import re
 from typing import Any
 
 from dlx.amqp_errors import Refusal, explained
+from dlx.consistent_hash import weight
+from dlx.delays import routing_type
 from dlx.erlang_printing import Atom, field_term, printed
 from dlx.field_values import type_name
+from dlx.jms_selectors import SELECTOR, is_selector, unknown_atom
 from dlx.releases import Release
+from dlx.server_plugins import CONSISTENT_HASH, JMS_TOPIC, LOCAL_RANDOM
 from dlx.topology import CLASSIC, Arguments, Exchange, Queue
 
 _SEQUENCE = re.compile(r"~t?([psb])")
@@ -53,12 +57,22 @@ def check_binding(
 
     Only x-local-random looks at the ``destination``, when it is given.
     """
-    if exchange.type == "headers":
+    kind = routing_type(exchange)
+    if kind == "headers":
         _check_headers(arguments, release)
-    elif exchange.type == "topic":
+    elif kind == "topic":
         _check_topic(routing_key, release)
-    elif exchange.type == "x-local-random":
+    elif kind == CONSISTENT_HASH:
+        _check_weight(routing_key, release)
+    elif kind == LOCAL_RANDOM:
         _check_local_random(routing_key, destination, release)
+    elif kind == JMS_TOPIC:
+        _check_selector(arguments, release)
+
+
+def crashes(exchange: Exchange, arguments: Arguments) -> bool:
+    """Return whether a binding that the exchange takes ends its connection with 541."""
+    return routing_type(exchange) == JMS_TOPIC and not is_selector(arguments.get(SELECTOR))
 
 
 def _check_headers(arguments: Arguments, release: Release) -> None:
@@ -80,6 +94,22 @@ def _check_topic(routing_key: str, release: Release) -> None:
     if most is not None and found > most:
         words = "Topic binding key '~ts' uses ~b '#' wildcards, at most ~b are allowed"
         raise BindingRefusal(release, words, routing_key.encode(errors="surrogateescape"), found, most)
+
+
+def _check_selector(arguments: Arguments, release: Release) -> None:
+    selector = arguments.get(SELECTOR)
+    if release.jms_selector_atoms_checked and isinstance(selector, str) and (atom := unknown_atom(selector)):
+        reason = (Atom("unknown_atom"), list(atom.encode(errors="surrogateescape")))
+        raise BindingRefusal(release, "invalid JMS selector: ~p", reason)
+
+
+def _check_weight(routing_key: str, release: Release) -> None:
+    asked = weight(routing_key)
+    if asked is None:
+        words = "The binding key must be an integer: ~tp"
+        raise BindingRefusal(release, words, routing_key.encode(errors="surrogateescape"))
+    if asked < 1:
+        raise BindingRefusal(release, "The binding key must be greater than 0")
 
 
 def _check_local_random(routing_key: str, destination: Queue | Exchange | None, release: Release) -> None:

@@ -21,12 +21,13 @@ import msgspec
 from dlx.cycles import is_cycle
 from dlx.death_headers import record_in_annotations, record_in_headers
 from dlx.deaths import REJECTED
-from dlx.message import Message, without_expiration
+from dlx.delays import Delay, delays_text
+from dlx.message import Message, PublishRefusedError, without_expiration
 from dlx.recorded_deaths import RecordedDeath, recorded_deaths
 from dlx.releases import Release
-from dlx.routing import route
+from dlx.routing import Routing, routed
 from dlx.settings import AT_LEAST_ONCE, Settings
-from dlx.topology import QUORUM, STREAM, Topology
+from dlx.topology import CLASSIC, QUORUM, STREAM, Topology
 
 Outcome = Literal[
     "dead-lettered",
@@ -42,7 +43,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """Says where the dead letter of a message goes.
 
     ``queues`` get one copy each of ``message``; the cycle rule keeps it out of
-    ``cycles``, and the streams ``lost_in`` silently drop it. With the at-least-once
+    ``cycles``, and the streams ``lost_in`` silently drop it. Each of ``delays`` keeps one back,
+    and no cycle is looked for when it is over. With the at-least-once
     strategy the outcome ``held`` says that the message waits in its queue instead of
     being gone. ``why`` says it in words.
     """
@@ -52,6 +54,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] = ()
     cycles: tuple[str, ...] = ()
     lost_in: tuple[str, ...] = ()
+    delays: tuple[Delay, ...] = ()
     why: str = ""
 
 
@@ -63,10 +66,11 @@ def dead_letter(
     release: Release,
     *,
     time_s: int = 0,
+    routing: Routing | None = None,
 ) -> DeadLetter:
     """Return the dead letter of ``message``, which died in ``settings.queue`` for ``reason``.
 
-    ``time_s`` is the time of death in seconds since 1970. Raises
+    ``time_s`` is the time of death in seconds since 1970; ``routing`` finds the queues, if not ``route``. Raises
     ``dlx.death_headers.QueueCrashError`` where a malformed ``x-death`` crashes the queue.
     """
     astray = _without_exchange(settings, topology)
@@ -74,16 +78,26 @@ def dead_letter(
         return astray
     if settings.queue.type == QUORUM and release.original_expiration == "not by quorum queues":
         message = without_expiration(message)
+    if message.headers_sent is not None and _is_lazy(settings):  # the queue reads the publisher's bytes from disk
+        message = msgspec.structs.replace(message, headers=message.headers_sent, headers_sent=None)
     recorded = record_death(message, settings.queue.name, reason, release, time_s=time_s)
-    return _routed(recorded, reason, settings, topology, release)
+    return _routed(recorded, reason, settings, topology, release, routing)
 
 
-def forwarded(message: Message, reason: str, settings: Settings, topology: Topology, release: Release) -> DeadLetter:
+def forwarded(
+    message: Message,
+    reason: str,
+    settings: Settings,
+    topology: Topology,
+    release: Release,
+    *,
+    routing: Routing | None = None,
+) -> DeadLetter:
     """Return the dead letter of a message whose history has the death already.
 
     At-least-once dead-lettering records a death once and sends the message until every queue has it.
     """
-    return _without_exchange(settings, topology) or _routed(message, reason, settings, topology, release)
+    return _without_exchange(settings, topology) or _routed(message, reason, settings, topology, release, routing)
 
 
 def _without_exchange(settings: Settings, topology: Topology) -> DeadLetter | None:
@@ -97,24 +111,39 @@ def _without_exchange(settings: Settings, topology: Topology) -> DeadLetter | No
     return None
 
 
+def _is_lazy(settings: Settings) -> bool:
+    policy = settings.policy.policy
+    mode = settings.queue.arguments.get("x-queue-mode") or (policy and policy.definition.get("queue-mode"))
+    return settings.queue.type == CLASSIC and mode == "lazy"
+
+
 def _holds(settings: Settings) -> bool:
     return settings.dead_letter_strategy == AT_LEAST_ONCE
 
 
-def _routed(message: Message, reason: str, settings: Settings, topology: Topology, release: Release) -> DeadLetter:
+def _routed(
+    message: Message, reason: str, settings: Settings, topology: Topology, release: Release, routing: Routing | None
+) -> DeadLetter:
     held = _holds(settings)
     letter = readdressed(message, settings, release)
-    routed = route(letter, topology, release)
+    try:
+        found, delays = (routing or routed)(letter, topology, release)
+    except PublishRefusedError as error:
+        why = error.explanation or f"an exchange fails over its headers {letter.headers}"
+        return DeadLetter(outcome="held" if held else "unroutable", message=letter, why=why)
     deaths = recorded_deaths(letter, release) if reason != REJECTED else ()  # a rejection closes no cycle
-    cycles = tuple([name for name in routed if is_cycle(name, reason, deaths)]) if deaths else ()
+    cycles = tuple([name for name in found if is_cycle(name, reason, deaths)]) if deaths else ()
     lost: tuple[str, ...] = ()
     if not (release.stream_takes_dead_letters or held):
-        lost = tuple([name for name in routed if name not in cycles and topology.queues[name].type == STREAM])
-    queues = tuple([name for name in routed if name not in cycles and name not in lost]) if cycles or lost else routed
-    outcome, why = _judged(letter, routed, queues, cycles, deaths)
+        lost = tuple([name for name in found if name not in cycles and topology.queues[name].type == STREAM])
+    queues = tuple([name for name in found if name not in cycles and name not in lost]) if cycles or lost else found
+    outcome, why = _judged(letter, found, queues, cycles, deaths, delays)
     if held and not queues:
         outcome = "held"
-    return DeadLetter(outcome=outcome, message=letter, queues=queues, cycles=cycles, lost_in=lost, why=why)
+        why += ", which counts as no queue" if delays else ""
+    return DeadLetter(
+        outcome=outcome, message=letter, queues=queues, cycles=cycles, lost_in=lost, delays=delays, why=why
+    )
 
 
 def record_death(message: Message, queue: str, reason: str, release: Release, *, time_s: int = 0) -> Message:
@@ -145,7 +174,10 @@ def _judged(
     queues: tuple[str, ...],
     cycles: tuple[str, ...],
     deaths: tuple[RecordedDeath | None, ...],
+    delays: tuple[Delay, ...],
 ) -> tuple[Outcome, str]:
+    if delays:
+        return "dead-lettered", delays_text(delays)
     if queues:
         return "dead-lettered", ""
     if cycles:

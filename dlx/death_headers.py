@@ -50,7 +50,7 @@ def record_in_headers(message: Message, release: Release, *, queue: str, reason:
         headers[X_DEATH] = _prepended(headers[X_DEATH], info, release)
     if release.last_death_headers:
         headers.update(point.as_headers(LAST_DEATH_HEADERS))
-    return msgspec.structs.replace(message, headers=sorted_table(headers), first_death=first)
+    return msgspec.structs.replace(message, headers=sorted_table(headers), first_death=first, headers_sent=None)
 
 
 def sorted_table(table: Table) -> dict[str, Any]:
@@ -173,7 +173,8 @@ def delivered_headers(
     ``added`` are the headers that belong to the delivery alone, such as
     ``x-delivery-count``; adding one sorts the table in every release. Source: mc_amqpl.erl protocol_state.
     """
-    headers = {**stored_headers(message), **(added or {})}
+    stored = stored_headers(message) if added or message.headers_sent is None else message.headers_sent
+    headers = {**stored, **(added or {})}
     if not headers and not message.headers:
         return None if message.headers is None else {}
     return sorted_table(headers) if added or release.header_order == "sorted when delivered" else headers

@@ -31,9 +31,12 @@ from dlx.amqp_errors import (
     resource,
 )
 from dlx.argument_values import Check
+from dlx.consistent_hash import HASH_HEADER, HASH_PROPERTY, PROPERTIES
+from dlx.delays import X_DELAYED_TYPE
 from dlx.erlang_printing import Atom, field_term, printed
 from dlx.field_values import type_name
 from dlx.releases import Release
+from dlx.server_plugins import CONSISTENT_HASH, DELAYED, FEDERATION_UPSTREAM, RECENT_HISTORY
 from dlx.settings import KEYS
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Exchange, Queue
 
@@ -449,6 +452,8 @@ def _text(term: Any) -> str:
 _ALTERNATE_EXCHANGE = "alternate-exchange"
 EXCHANGE_ARGUMENTS = frozenset({_ALTERNATE_EXCHANGE})
 """The names of all arguments that mean something to an exchange, besides those of plugins."""
+HISTORY_LENGTH = "x-recent-history-length"
+"""The argument that says how many messages an x-recent-history exchange keeps; 20 unless it says otherwise."""
 # Names that Erlang knows for other reasons are called invalid; of all others it says that they are unknown.
 _KNOWN_WORDS = frozenset(
     (
@@ -477,6 +482,7 @@ def declared_exchange(
     if name.startswith("amq."):
         raise reserved_name("exchange", name)
     check_name_argument(_ALTERNATE_EXCHANGE, resource("exchange", name, vhost), arguments)
+    check_exchange_arguments(type, arguments, release, types)
     return Exchange(
         name=name,
         type=type,
@@ -485,6 +491,50 @@ def declared_exchange(
         internal=internal,
         arguments=arguments,
     )
+
+
+def check_exchange_arguments(
+    type: str, arguments: Arguments, release: Release, types: Collection[str] | None = None
+) -> None:
+    """Raise ``Refusal`` for arguments with which the type of exchange cannot be declared.
+
+    Source: validate of rabbit_exchange_type_consistent_hash.erl, rabbit_exchange_type_delayed_message.erl,
+    rabbit_exchange_type_recent_history.erl and rabbit_federation_upstream_exchange.erl; live servers.
+    """
+    if type == DELAYED:
+        named = _checked_delayed_type(arguments, release, types)
+        check_exchange_arguments(named, arguments, release, types)
+    elif type == CONSISTENT_HASH:
+        _check_hash_arguments(arguments)
+    elif type == RECENT_HISTORY and HISTORY_LENGTH in arguments:
+        length = arguments[HISTORY_LENGTH]
+        if type_name(length) not in ("byte", "short", "signedint", "long") or length <= 0:
+            text = explained("Invalid argument ", field_term(length), release)
+            raise Refusal(406, f"{text}, '{HISTORY_LENGTH}' must be a positive integer")
+    elif type == FEDERATION_UPSTREAM and "x-max-hops" not in arguments:
+        raise Refusal(406, "Argument x-max-hops missing")
+
+
+def _checked_delayed_type(arguments: Arguments, release: Release, types: Collection[str] | None) -> str:
+    named = arguments.get(X_DELAYED_TYPE)
+    if isinstance(named, bytes):
+        named = named.decode(errors="surrogateescape")
+    if named == DELAYED:
+        raise Refusal(406, f"Invalid argument, '{DELAYED}' can't be used for '{X_DELAYED_TYPE}'")
+    if not isinstance(named, str):
+        raise Refusal(406, f"Invalid argument, '{X_DELAYED_TYPE}' must be an existing exchange type")
+    check_type(named, release, types)
+    return named
+
+
+def _check_hash_arguments(arguments: Arguments) -> None:
+    given = [arguments[name] for name in (HASH_HEADER, HASH_PROPERTY) if name in arguments]
+    if any(type_name(value) != "longstr" for value in given):
+        raise internal_error()
+    if len(given) > 1:
+        raise Refusal(406, f"{HASH_HEADER} and {HASH_PROPERTY} are mutually exclusive")
+    if HASH_PROPERTY in arguments and given[0] not in PROPERTIES:
+        raise Refusal(406, f"Unsupported property: {_text(field_term(given[0]))}")
 
 
 def check_type(type: str, release: Release, types: Collection[str] | None = None) -> None:

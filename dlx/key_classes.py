@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 
-from dlx.binding_index import INDEXES, BindingIndex, HeaderMatch, first
+from dlx.binding_index import INDEXES, BindingIndex, HeaderMatch, first, hashes
+from dlx.consistent_hash import HASH_HEADER
 from dlx.deaths import X_DEATH
 from dlx.message import Message
 from dlx.releases import Release
-from dlx.routing import DEFAULT_EXCHANGE, REPLY_TO, index_of
-from dlx.server_plugins import MODULUS_HASH
+from dlx.routing import DEFAULT_EXCHANGE, REPLY_TO, hashed_properties, index_of
 from dlx.topology import Binding, Exchange, Topology
 
 KeyClass = int | str
@@ -34,8 +34,9 @@ class KeyClasses:
 
     Attributes:
         every_key_matters: whether something looks at whole keys, so that each is its own class: an x-modulus-hash
-            exchange, or a headers binding that compares the ``x-death`` header, in which they are recorded.
-        compared: the names of the headers that headers bindings look at.
+            or x-consistent-hash exchange, or a headers binding that compares the ``x-death`` header, in which they
+            are recorded.
+        compared: the names of the headers that exchanges look at.
     """
 
     def __init__(self, topology: Topology, release: Release) -> None:
@@ -45,9 +46,12 @@ class KeyClasses:
         self._numbers: dict[tuple[int, ...], int] = {}
         self._leads: dict[Led, int] = {}
         wanted = [item for fields in _compared(topology, release) for item in fields.items()]
-        self.compared = frozenset(name for name, _ in wanted)
-        hashes = any(each.type == MODULUS_HASH for each in _bound(topology))
-        self.every_key_matters = hashes or any(name == X_DEATH and value is not None for name, value in wanted)
+        hashing = [each for each in _bound(topology) if hashes(each)]
+        self.compared = frozenset(name for name, _ in wanted) | {
+            str(each.arguments[HASH_HEADER]) for each in hashing if HASH_HEADER in each.arguments
+        }
+        self._properties = hashed_properties(topology)
+        self.every_key_matters = bool(hashing) or any(name == X_DEATH and value is not None for name, value in wanted)
 
     def are_those_of(self, topology: Topology, release: Release) -> bool:
         """Return whether another topology routes the same, so that it has the same classes."""
@@ -71,11 +75,12 @@ class KeyClasses:
         """Return the class of a message as it was published: of its keys, CC and BCC among them, and its headers.
 
         Of its expiration it has only whether there is one, unless ``every_key_matters``. Headers
-        that begin with ``x-`` are in it as they are, since they may claim a history.
+        that begin with ``x-`` are in it as they are, since they may claim a history; properties where they are hashed.
         """
         keys = tuple(self.key_class(key) for key in message.routing_keys)
         expiration = message.expiration if self.every_key_matters else message.expiration is not None
-        return keys, expiration, self._headers(message)
+        hashed = tuple(repr(message.properties.get(name)) for name in self._properties)
+        return keys, expiration, self._headers(message), hashed
 
     def _headers(self, message: Message) -> Hashable:
         kept = ((name, repr(value)) for name, value in (message.headers or {}).items() if self.matters(name))

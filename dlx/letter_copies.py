@@ -7,13 +7,14 @@ queue is left, the message is gone, or held if its queue dead-letters at least o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 import msgspec
 
 from dlx import dead_lettering
 from dlx.dead_lettering import DeadLetter
+from dlx.delays import Delay
 from dlx.possible_deaths import DeathRule
 from dlx.settings import (
     AT_LEAST_ONCE,
@@ -50,13 +51,22 @@ class LetterCopy(msgspec.Struct, frozen=True):
     queue: str | None = None
 
 
-def letter_copies(letter: DeadLetter, settings: Settings, settings_of: Callable[[str], Settings]) -> list[LetterCopy]:
-    """Return the copies of a dead letter, first those that reach a queue.
+def letter_copies(
+    letter: DeadLetter,
+    settings: Settings,
+    settings_of: Callable[[str], Settings],
+    ends_of: Callable[[Delay], Iterable[str]] = lambda _delay: (),
+) -> list[LetterCopy]:
+    """Return the copies of a dead letter, first those that reach a queue, those with a delay last.
 
-    ``settings`` are those of the queue it comes from; ``settings_of`` returns those of a queue that it goes to.
+    ``settings`` are those of the queue it comes from; ``settings_of`` returns those of a queue that it goes to,
+    ``ends_of`` the queues that it reaches when a delay is over.
     """
     copies = [] if letter.outcome == "held" else list(_copies(letter, settings, settings_of))
-    return copies or [_nowhere(letter, settings)]
+    later = [copy for delay in letter.delays for copy in _later(delay, tuple(ends_of(delay)), settings)]
+    if letter.outcome == "held" or not (copies or later):
+        copies = [_nowhere(letter, settings)]
+    return copies + later
 
 
 def crashed(queue: str, why: str) -> LetterCopy:
@@ -79,6 +89,15 @@ def _copies(letter: DeadLetter, settings: Settings, settings_of: Callable[[str],
         yield LetterCopy("cycle", DeathRule(f"it {dead_lettering.would_return(queue)}", address), queue)
     for queue in letter.lost_in:
         yield LetterCopy("lost in a stream", DeathRule(dead_lettering.stream_drops(queue)), queue)
+
+
+def _later(delay: Delay, queues: tuple[str, ...], settings: Settings) -> Iterator[LetterCopy]:
+    """Yield the copies that a delayed exchange makes when the delay is over: no cycle keeps them out."""
+    address = settings.values.get(DEAD_LETTER_ROUTING_KEY) or settings.values.get(DEAD_LETTER_EXCHANGE)
+    message = msgspec.structs.replace(delay.message, exchange=delay.exchange.name)
+    for queue in queues or (None,):
+        text = f"{dead_lettering.routed_text(message, queue)} after a delay of {delay.delay_ms:,} ms"
+        yield LetterCopy("unroutable" if queue is None else "dead-lettered", DeathRule(text, address), queue)
 
 
 def _refusal(target: Settings, *, held: bool) -> DeathRule | None:

@@ -43,6 +43,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
 
     ``expiration_padding`` is how many bytes longer the expiration was when the client
     sent it, such as the two of "+0" in "+060000", where the release keeps the number alone.
+
+    ``headers_sent`` are the publisher's headers where the broker has others but still the bytes of these, which
+    a classic queue delivers (``delay_header_after``).
     """
 
     exchange: str
@@ -57,6 +60,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     delivery_count: int | None = None
     writable: bool = True
     expiration_padding: int = 0
+    headers_sent: Headers | None = None
 
     @property
     def routing_key(self) -> str:

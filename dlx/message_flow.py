@@ -26,13 +26,25 @@ import msgspec
 from dlx.dead_lettering import DeadLetter, dead_letter, forwarded, readdressed
 from dlx.death_headers import QueueCrashError, stored_headers
 from dlx.deaths import REASONS, REJECTED, X_DEATH, without_times
+from dlx.delays import X_DELAY, Delay
 from dlx.field_values import plain
 from dlx.letter_copies import LetterCopy, crashed, letter_copies
 from dlx.message import Message, PublishRefusedError, without_expiration
 from dlx.possible_deaths import PossibleDeath, possible_death, why_impossible
 from dlx.recorded_deaths import death_counts, recorded_deaths
 from dlx.releases import Release
-from dlx.routing import BY_KEY, Visit, headers_looked_at, route, visits
+from dlx.routing import (
+    BY_KEY,
+    Routing,
+    Visit,
+    after_delay,
+    hashed_properties,
+    headers_looked_at,
+    route,
+    routed,
+    visits,
+)
+from dlx.server_plugins import DELAYED
 from dlx.settings import Settings, alternate_exchange, effective_settings
 from dlx.topology import CLASSIC, STREAM, Topology
 
@@ -106,6 +118,8 @@ class MessageFlow:
         "_asked",
         "_compared",
         "_deaths",
+        "_delays",
+        "_hashed",
         "_impossible",
         "_matters",
         "_onward",
@@ -129,7 +143,9 @@ class MessageFlow:
         self._deaths: dict[tuple[int, str], _Death] = {}
         self._onward: dict[str, tuple[str, ...]] = {}
         self._impossible: dict[tuple[str, str, bool], str | None] = {}
-        self._compared = sorted(headers_looked_at(topology))
+        self._delays = any(exchange.type == DELAYED for exchange in topology.exchanges.values())
+        self._compared = sorted(headers_looked_at(topology) | ({X_DELAY} if self._delays else set()))
+        self._hashed = hashed_properties(topology)
         self._asked: Message | None = None
         self._matters: tuple[Hashable, Hashable] = (None, None)
 
@@ -244,18 +260,21 @@ class MessageFlow:
         letter = readdressed(message, settings, self.release)
         return SentOn(letter, self.entries(letter))
 
-    def dead_letter(self, queue: str, message: Message, reason: str, *, time_s: int = 0) -> DeadLetter:
+    def dead_letter(
+        self, queue: str, message: Message, reason: str, *, time_s: int = 0, routing: Routing | None = None
+    ) -> DeadLetter:
         """Return the dead letter of a message that dies in the queue, whether or not its settings allow it.
 
         ``time_s`` is the time of death in seconds since 1970. The answer is not remembered: for
         that, ask about a ``State``. Raises ``dlx.death_headers.QueueCrashError`` where a
         malformed ``x-death`` crashes the queue.
         """
-        return dead_letter(message, reason, self.settings(queue), self.topology, self.release, time_s=time_s)
+        settings = self.settings(queue)
+        return dead_letter(message, reason, settings, self.topology, self.release, time_s=time_s, routing=routing)
 
-    def forwarded(self, queue: str, message: Message, reason: str) -> DeadLetter:
+    def forwarded(self, queue: str, message: Message, reason: str, *, routing: Routing | None = None) -> DeadLetter:
         """Return the dead letter of a message whose history has its death in the queue already."""
-        return forwarded(message, reason, self.settings(queue), self.topology, self.release)
+        return forwarded(message, reason, self.settings(queue), self.topology, self.release, routing=routing)
 
     def situation(self, queue: str, message: Message) -> Hashable:
         """Return the facts that decide which ways a message can go from the queue.
@@ -272,11 +291,15 @@ class MessageFlow:
         return queue, keys, *self._matters
 
     def _headers_that_matter(self, message: Message) -> Hashable:
-        """Return the headers that headers exchanges compare, those that the broker writes among them."""
+        """Return the headers and properties that exchanges look at, those that the broker writes among them."""
+        hashed = self._hashed_of(message)
         if not self._compared:
-            return None
+            return hashed or None
         headers = stored_headers(message)
-        return repr([(name, headers[name]) for name in self._compared if name in headers])
+        return repr([(name, headers[name]) for name in self._compared if name in headers]), hashed
+
+    def _hashed_of(self, message: Message) -> tuple[str, ...]:
+        return tuple([repr(message.properties.get(name)) for name in self._hashed])
 
     def _deaths_that_matter(self, message: Message) -> Hashable:
         """Return the deaths that the cycle rule needs: if the newest stands first, those since the last rejection."""
@@ -298,7 +321,7 @@ class MessageFlow:
 
         Times in an ``x-death`` header do not tell messages apart, nor do types of numbers.
         """
-        key = _state_key(queue, message)
+        key = _state_key(queue, message), self._hashed_of(message)
         known = self._states.get(key)
         if known is None:
             known = self._states[key] = State(len(self._states), queue, message, self.release)
@@ -311,7 +334,17 @@ class MessageFlow:
 
     def publish(self, message: Message) -> tuple[State, ...]:
         """Return the states that a published message enters, one for each queue."""
-        return tuple(self.state(queue, message) for queue in self.entries(message))
+        if not self._delays:
+            return tuple(self.state(queue, message) for queue in self.entries(message))
+        at_once, delays = routed(message, self.topology, self.release)
+        return (*(self.state(queue, message) for queue in at_once), *self._after(delays))
+
+    def _after(self, delays: Iterable[Delay]) -> list[State]:
+        """Return the states that messages enter when their delays are over."""
+        return [self.state(queue, delay.message) for delay in delays for queue in self._ends(delay)]
+
+    def _ends(self, delay: Delay) -> tuple[str, ...]:
+        return after_delay(delay, self.topology, self.release)
 
     def as_held(self, state: State) -> tuple[State, ...]:
         """Return how the queue may know the message when it dies: as it came, or also without its expiration.
@@ -352,7 +385,7 @@ class MessageFlow:
     def _copies(self, state: State, death: _Death) -> list[LetterCopy]:
         if death.letter is None:
             return [crashed(state.queue, death.crash)]
-        return letter_copies(death.letter, self.settings(state.queue), self.settings)
+        return letter_copies(death.letter, self.settings(state.queue), self.settings, self._ends)
 
     def _died(self, state: State, reason: str) -> _Death:
         key = (state.number, reason)
@@ -369,6 +402,8 @@ class MessageFlow:
         death = _Death(letter)
         if letter.message is not None:
             death.hops = self._hops(state, reason, letter.message, letter.queues)
+            for delay in letter.delays:
+                death.hops += self._hops(state, reason, delay.message, self._ends(delay))
             death.cycles = self._hops(state, reason, letter.message, letter.cycles)
         return death
 

@@ -7,14 +7,14 @@ those that ``rabbitmqctl set_policy`` and the management API print below
 
 Source: rabbit_policy.erl validation, rabbit_policies.erl validate_policy0;
 rabbit_mirror_queue_misc.erl, rabbit_queue_location_validator.erl,
-rabbit_classic_queue.erl and rabbit_quorum_queue.erl validate_policy;
+rabbit_classic_queue.erl, rabbit_quorum_queue.erl and rabbit_sharding_policy_validator.erl validate_policy;
 rabbit_parameter_validation.erl; live servers.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from dlx.amqp_errors import Refusal
@@ -24,6 +24,7 @@ from dlx.parameter_validation import Member, is_integer, is_number, said, wrong_
 from dlx.patterns import PatternError, compiled
 from dlx.policies import TYPE_SELECTORS
 from dlx.releases import Release
+from dlx.server_plugins import policy_keys_of
 from dlx.settings import OVERFLOWS, STRATEGIES
 
 Definition = Mapping[str, Any]
@@ -49,19 +50,26 @@ def check_policy(
     *,
     operator: bool,
     release: Release,
+    plugins: Collection[str] = (),
 ) -> None:
-    """Raise ``PolicyRefusedError`` for a policy, or operator policy, that the release refuses."""
+    """Raise ``PolicyRefusedError`` for a policy, or operator policy, that the release refuses.
+
+    ``plugins`` are those that are enabled, by RabbitMQ's names.
+    """
     value = {"pattern": pattern, "definition": definition, "apply-to": apply_to, "priority": priority}
-    check_policy_parameter(name, value, operator=operator, release=release)
+    check_policy_parameter(name, value, operator=operator, release=release, plugins=plugins)
 
 
-def check_policy_parameter(name: str, value: Any, *, operator: bool, release: Release) -> None:
+def check_policy_parameter(
+    name: str, value: Any, *, operator: bool, release: Release, plugins: Collection[str] = ()
+) -> None:
     """Raise ``PolicyRefusedError`` for the value of a runtime parameter that the release does not take as a policy."""
+    more = policy_keys_of(plugins) if not operator else frozenset()
     members = (
         Member("priority", lambda priority: wrong_number("priority", priority, is_number), mandatory=True),
         Member("pattern", lambda pattern: _wrong_pattern(pattern, release), mandatory=True),
         Member("apply-to", lambda apply_to: _wrong_apply_to(apply_to, release)),
-        Member("definition", lambda definition: _wrong_definition(definition, operator, release), mandatory=True),
+        Member("definition", lambda definition: _wrong_definition(definition, operator, release, more), mandatory=True),
     )
     if texts := wrong_members(value, members, name):
         raise PolicyRefusedError("\n".join(texts))
@@ -144,7 +152,7 @@ def _pattern_error(error: PatternError, pattern: str, release: Release) -> tuple
 # The definition
 
 
-def _wrong_definition(definition: Any, operator: bool, release: Release) -> str | None:
+def _wrong_definition(definition: Any, operator: bool, release: Release, more: frozenset[str]) -> str | None:
     if definition in ({}, []):
         return "no policy provided"
     if isinstance(definition, list):
@@ -152,8 +160,8 @@ def _wrong_definition(definition: Any, operator: bool, release: Release) -> str 
     if not isinstance(definition, Mapping):
         validator = "operator_policy_validator" if operator else "policy_validator"
         return said(f"parse error while reading policy definition: {{}}. Validator: {validator}.", definition)
-    known = release.operator_policy_keys if operator else release.policy_keys
-    for group in release.policy_check_order:
+    known = (release.operator_policy_keys if operator else release.policy_keys) | more
+    for group in (*release.policy_check_order, "sharding"):
         members = {key: definition[key] for key in _sorted(definition) if key in known and _group(key) == group}
         wrong = _GROUPS[group](members, release) if members else None
         if wrong is not None:
@@ -171,6 +179,8 @@ def _group(key: str) -> str:
         return "mirroring"
     if key == "queue-master-locator":
         return "locator"
+    if key in ("shards-per-node", "routing-key"):
+        return "sharding"
     return "quorum" if key == "target-group-size" or key.startswith("delayed-retry-") else "other"
 
 
@@ -300,6 +310,17 @@ def _wrong_locator(members: Definition, release: Release) -> str | None:
     return None if isinstance(value, str) and value in known else said(text, value)
 
 
+def _wrong_sharding(members: Definition, _release: Release) -> str | None:
+    if "shards-per-node" not in members:
+        return "shards-per-node must be specified"
+    count, key = members["shards-per-node"], members.get("routing-key", "")
+    if not is_number(count):
+        return said("shards-per-node should be a number, actually was {}", count)
+    if count < 0:
+        return said("shards-per-node should be greater than 0, actually was {}", count)
+    return None if isinstance(key, str) else said("routing-key should be binary, actually was {}", key)
+
+
 # Mirrored classic queues
 
 
@@ -362,4 +383,5 @@ _GROUPS: dict[str, Callable[[Definition, Release], str | None]] = {
     "mirroring": _wrong_mirroring,
     "quorum": _wrong_quorum,
     "other": _wrong_other,
+    "sharding": _wrong_sharding,
 }

@@ -21,10 +21,12 @@ class ServerPlugin(NamedTuple):
     Attributes:
         name: as RabbitMQ names it in its file ``enabled_plugins``.
         exchange_types: those that exist while it is enabled.
+        policy_keys: what policies may define while it is enabled.
     """
 
     name: str
     exchange_types: frozenset[str] = frozenset()
+    policy_keys: frozenset[str] = frozenset()
 
 
 class UnknownPluginError(ValueError):
@@ -38,6 +40,10 @@ LOCAL_RANDOM = "x-local-random"
 RECENT_HISTORY = "x-recent-history"
 MODULUS_HASH = "x-modulus-hash"
 JMS_TOPIC = "x-jms-topic"
+FEDERATION_UPSTREAM = "x-federation-upstream"
+
+EVENT_EXCHANGE = "amq.rabbitmq.event"
+"""The exchange to which the plugin for events publishes them."""
 
 CHOOSING = frozenset({CONSISTENT_HASH, RANDOM, LOCAL_RANDOM, MODULUS_HASH})
 """Types of exchanges that choose one of their destinations for a message."""
@@ -47,10 +53,12 @@ PLUGINS: Mapping[str, ServerPlugin] = {
     "consistent-hash": ServerPlugin("rabbitmq_consistent_hash_exchange", frozenset({CONSISTENT_HASH})),
     "random": ServerPlugin("rabbitmq_random_exchange", frozenset({RANDOM})),
     "recent-history": ServerPlugin("rabbitmq_recent_history_exchange", frozenset({RECENT_HISTORY})),
-    "sharding": ServerPlugin("rabbitmq_sharding", frozenset({MODULUS_HASH})),
+    "sharding": ServerPlugin(
+        "rabbitmq_sharding", frozenset({MODULUS_HASH}), frozenset({"shards-per-node", "routing-key"})
+    ),
     "jms-topic": ServerPlugin("rabbitmq_jms_topic_exchange", frozenset({JMS_TOPIC})),
     "event": ServerPlugin("rabbitmq_event_exchange", frozenset()),
-    "federation": ServerPlugin("rabbitmq_federation", frozenset({"x-federation-upstream"})),
+    "federation": ServerPlugin("rabbitmq_federation", frozenset({FEDERATION_UPSTREAM})),
     "shovel": ServerPlugin("rabbitmq_shovel"),
 }
 """The plugins by the short names that ``dlx serve --plugins`` takes."""
@@ -89,6 +97,11 @@ def enabled_plugins(text: str) -> frozenset[str]:
 def types_of(plugins: Iterable[str]) -> frozenset[str]:
     """Return the exchange types that plugins, by RabbitMQ's names, bring. Other plugins bring none."""
     return frozenset().union(*(_BY_NAME[name].exchange_types for name in plugins if name in _BY_NAME))
+
+
+def policy_keys_of(plugins: Iterable[str]) -> frozenset[str]:
+    """Return what plugins, by RabbitMQ's names, let policies define."""
+    return frozenset().union(*(_BY_NAME[name].policy_keys for name in plugins if name in _BY_NAME))
 
 
 def plugins_with(types: Iterable[str]) -> frozenset[str]:

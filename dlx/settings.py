@@ -413,8 +413,13 @@ def _string(value: Any) -> str | None:
 
 def alternate_exchange(exchange: Exchange, topology: Topology, release: Release) -> str | None:
     """Return the exchange's alternate exchange: the argument, else the policy's; ``""`` leads nowhere."""
+    policy = choose_policy(exchange, topology.policies, release).policy if topology.policies else None
+    return alternate_under(exchange, policy)
+
+
+def alternate_under(exchange: Exchange, policy: Policy | None) -> str | None:
+    """Return the alternate exchange that an exchange has under a policy."""
     name = exchange.arguments.get("alternate-exchange")
-    if name is None and topology.policies:
-        policy = choose_policy(exchange, topology.policies, release).policy
-        name = None if policy is None else policy.definition.get("alternate-exchange")
+    if name is None and policy is not None:
+        name = policy.definition.get("alternate-exchange")
     return name if isinstance(name, str) and name else None

@@ -19,6 +19,7 @@ from dlx.field_values import same_on_wire
 if TYPE_CHECKING:
     from dlx.binding_index import BindingIndex
     from dlx.releases import Release
+    from dlx.routing import Routed
 
 Arguments = Mapping[str, Any]
 
@@ -108,7 +109,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
         return {}
 
     @cached_property
-    def routes(self) -> dict[tuple[str, tuple[str, ...]], tuple[Release, tuple[str, ...]]]:
+    def routes(self) -> dict[tuple[str, tuple[str, ...]], tuple[Release, Routed]]:
         """The queues that messages reached whose keys alone decide, by exchange and keys: ``dlx.routing`` finds them.
 
         As with ``indexes``, who changes anything in place empties it.

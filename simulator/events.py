@@ -28,6 +28,8 @@ class Event(StrEnum):
 
     PUBLISHED = "published", "A client published the message to an exchange."
     ROUTED = "routed", "The exchange put a copy of the message into a queue."
+    DELAYED = "delayed", "An exchange keeps a copy of the message until its delay is over."
+    RELEASED = "released", "The delay of a copy is over: its exchange routes it by the bindings that there are now."
     UNROUTABLE = "unroutable", "No queue was bound for the message: it is gone."
     RETURNED = "returned", "An unroutable mandatory message went back to its publisher."
     CONFIRMED = "confirmed", "The broker confirmed the publish."
@@ -44,7 +46,7 @@ class Event(StrEnum):
     DEAD_LETTERED = "dead-lettered", "The dead message was republished to the dead-letter exchange."
     CYCLE_DROPPED = "cycle-dropped", "The dead letter would have come back without a rejection: it is gone."
     HELD = "held", "The dead message waits in its queue for at-least-once dead-lettering."
-    DROPPED = "dropped", "The dead message had nowhere to go: it is gone."
+    DROPPED = "dropped", "The dead message, or one that was delayed, had nowhere to go: it is gone."
     PURGED = "purged", "The queue was purged, deleted or expired with the message in it."
 
 
@@ -104,6 +106,7 @@ _ENTERS = frozenset({Event.ROUTED, Event.HELD})
 _LEAVES = DEATHS | {Event.ACKED, Event.PURGED}
 _NO_LONGER_HELD = frozenset({Event.DEAD_LETTERED, Event.DROPPED})
 _REQUEUED = Event.REQUEUED
+_WAITS = {Event.DELAYED: 1, Event.RELEASED: -1}
 
 
 def follows(event: Happened, before: Happened | None) -> bool:
@@ -130,9 +133,11 @@ def silent_loss(event: Happened, before: Happened | None) -> bool:
     """Return whether ``event`` lost a copy of a message without its sender hearing of it.
 
     ``before`` is the event just before, of any message or of this one. A publish that no
-    queue takes is not one of them, since its publisher can know.
+    queue takes is not one of them, since its publisher can know; it is if an exchange delayed it.
     """
-    return event.event in LOSSES and event.queue is not None and not sender_knows(event, before)
+    if event.queue is None and event.event != Event.DROPPED:
+        return False
+    return event.event in LOSSES and not sender_knows(event, before)
 
 
 def copies_added(event: Happened, before: Happened | None) -> int:
@@ -149,6 +154,11 @@ def copies_added(event: Happened, before: Happened | None) -> int:
     if kind == _REQUEUED:  # with the reason of a death it had left: its queue crashed over it
         return int(event.reason in REASONS)
     return -1 if kind in _NO_LONGER_HELD and not follows(event, before) else 0  # it was held
+
+
+def delays_added(event: Happened) -> int:
+    """Return how many copies more exchanges delay after an event: 1, 0 or -1."""
+    return _WAITS.get(event.event, 0)
 
 
 def silent_losses(events: Sequence[Happened]) -> list[Happened]:

@@ -18,7 +18,7 @@ import msgspec
 from dlx.message import Message
 from dlx.releases import DEFAULT, Release
 from simulator.broker import Broker, NodeState, snapshots
-from simulator.events import LOSSES, Event, Happened, copies_added, losses
+from simulator.events import LOSSES, Event, Happened, copies_added, delays_added, losses
 from simulator.message_location import locations
 from simulator.time_spans import span
 
@@ -33,6 +33,8 @@ _SENTENCES = {
     Event.PUBLISHED: "it was published to {exchange} with {keys}",
     Event.ROUTED: "it entered the queue '{queue}'",
     Event.RETURNED: "no queue was bound for it, and it went back to its publisher",
+    Event.DELAYED: "{detail}",
+    Event.RELEASED: "its delay {detail} was over",
     Event.CONFIRMED: "the broker confirmed it",
     Event.NACKED: "the queue '{queue}' refused it",
     Event.DEFERRED: "the queue '{queue}' refused it for now: the dead letter is still held and will be sent again",
@@ -53,6 +55,7 @@ _SENTENCES = {
 _EQUAL_WITHIN = 1.1  # rounds of real time are never quite equal
 _GONE = "Nothing is left of it."
 _UNBOUND = "no queue was bound for it: it is gone"
+_UNBOUND_LATER = "it was dropped: {detail}"
 _UNBOUND_LETTER = "no queue was bound for its dead letter from '{queue}' ({reason}): it is gone"
 
 
@@ -85,14 +88,19 @@ class MessageHistory(msgspec.Struct, kw_only=True):
         return tuple(holding.elements())
 
     @property
+    def delayed(self) -> int:
+        """How many copies exchanges delay, as far as the events show."""
+        return sum(map(delays_added, self.events))
+
+    @property
     def ended(self) -> bool:
         """Whether no copy of it is left."""
-        return not self.queues and any(event.event not in _BEFORE_THE_END for event in self.events)
+        return not self.queues and not self.delayed and any(event.event not in _BEFORE_THE_END for event in self.events)
 
     @property
     def has_copies(self) -> bool:
-        """Whether it had several copies: each is lost, removed, acknowledged, or in a queue."""
-        return len(losses(self.events)) + len(self.queues) + self.acknowledged > 1
+        """Whether it had several copies: each is lost, removed, acknowledged, delayed, or in a queue."""
+        return len(losses(self.events)) + len(self.queues) + self.delayed + self.acknowledged > 1
 
     @property
     def acknowledged(self) -> int:
@@ -136,7 +144,9 @@ class MessageHistory(msgspec.Struct, kw_only=True):
             return _GONE
         held = ", ".join(f"'{queue}'" for queue in self.queues)
         is_in = ("Copies are" if len(self.queues) > 1 else "One copy is") if self.has_copies else "It is"
-        return f"{is_in} in {held}." if held else "Nothing more is known of it."
+        if held:
+            return f"{is_in} in {held}."
+        return "An exchange delays it." if self.delayed else "Nothing more is known of it."
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the events as JSON values."""
@@ -440,6 +450,8 @@ def what_happened(event: Happened, of_a_copy: bool = False) -> str:
     sentence = _SENTENCES.get(event.event)
     if event.event == Event.UNROUTABLE:
         sentence = _UNBOUND if event.queue is None else _UNBOUND_LETTER
+    elif event.event == Event.DROPPED and event.queue is None:
+        sentence = _UNBOUND_LATER
     told = (sentence or "{event}").format(
         event=event.event.value,
         queue=event.queue,

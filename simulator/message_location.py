@@ -7,17 +7,26 @@ from collections.abc import Iterable, Iterator
 from dlx.dead_lettering import DeadLetter
 from dlx.topology import STREAM
 from simulator.broker import Broker, Channel, Pending, QueueState, Unacked, dead_letter_of
+from simulator.time_spans import span
 
 
 def locations(broker: Broker, uid: int, vhost: str, queues: Iterable[str], has_copies: bool = False) -> list[str]:
-    """Return a sentence for each copy of the message in these queues of the virtual host.
+    """Return a sentence for each copy of the message in these queues of the virtual host, or in its exchanges.
 
     ``has_copies``: whether the message had other copies, which are gone.
     """
     host = broker.vhosts.get(vhost)
     found = [] if host is None else [host.queues[name] for name in dict.fromkeys(queues) if name in host.queues]
     told = [sentence for queue in found for sentence in _in_queue(broker, queue, uid)]
+    told += _delayed(broker, uid, vhost)
     return [_of_one_copy(sentence) for sentence in told] if has_copies or len(told) > 1 else told
+
+
+def _delayed(broker: Broker, uid: int, vhost: str) -> Iterator[str]:
+    for waiting in broker.delayed():
+        if (waiting.uid, waiting.vhost) == (uid, vhost):
+            left = span(max(waiting.due_us - broker.now_us, 0))
+            yield f"It is in the exchange '{waiting.delay.exchange.name}', which delays it for another {left}."
 
 
 def _of_one_copy(sentence: str) -> str:

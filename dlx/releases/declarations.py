@@ -159,6 +159,18 @@ class DeclarationRows:
         evidence="3.8, 3.10, 4.0 and 4.3 live: rabbit_mnesia:start_mnesia/1 is gone in 4.3",
         undecided=("4.1", "4.2"),
     )
+    jms_selector_atoms_checked: bool = since(
+        "4.3", True, before=False,
+        meaning="A binding of an x-jms-topic exchange whose selector has a word that means nothing there is refused.",
+        evidence="3.8, 3.10, 4.0 and 4.3 live",
+        undecided=("4.1", "4.2"),
+    )
+    binding_kept_over_crash: bool = since(
+        "4.0", True, before=False,
+        meaning="A binding whose addition ends the connection with 541 is there all the same.",
+        evidence="3.8, 3.10, 4.0 and 4.3 live: x-jms-topic without a selector, x-recent-history to an exchange",
+        undecided=("3.11", "3.12", "3.13"),
+    )
     unknown_exchange_type_code: int = since(
         "3.13", 406, before=503,
         meaning="The error code for an unknown exchange type: 503 closes the connection, 406 only the channel.",

@@ -36,6 +36,25 @@ class RoutingRows:
         meaning="The x-death header takes part in headers routing (a void argument matches its presence).",
         evidence="live; mc.erl routing_headers",
     )
+    consistent_hash_header: Literal["type and value", "value"] = since(
+        "3.13", "value", before="type and value",
+        meaning="What an x-consistent-hash exchange with a hash-header hashes, so that other releases choose others.",
+        evidence="live; 3.13 by source: rabbit_exchange_type_consistent_hash.erl value_to_hash",
+    )
+    consistent_hash_bound_twice: Literal["counts twice", "counts once"] = since(
+        "3.10", "counts once", before="counts twice", undecided=("3.9",),
+        meaning=(
+            "A second binding of an x-consistent-hash exchange to one destination, with another weight, adds buckets,"
+            " or is listed without effect. Where it adds some, unbinding one of the two leaves buckets without a"
+            " destination, and messages there are unroutable."
+        ),
+        evidence="live; rabbit_exchange_type_consistent_hash.erl add_binding, remove_binding",
+    )
+    modulus_hash_order: Literal["by binding key", "by destination"] = since(
+        "4.3", "by destination", before="by binding key",
+        meaning="The order in which an x-modulus-hash exchange numbers its bindings, before all else.",
+        evidence="live; rabbit_exchange_type_modulus_hash.erl",
+    )
     topic_hash_wildcards_max: int | None = since(
         "4.3.5", 2, before=None,
         meaning="How many '#' a topic binding key may hold.",

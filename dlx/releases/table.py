@@ -12,6 +12,7 @@ from dlx.plugins import Registry
 from dlx.releases.consumers import ConsumerRows
 from dlx.releases.declarations import DeclarationRows
 from dlx.releases.definitions import DefinitionRows
+from dlx.releases.delays import DelayRows
 from dlx.releases.delivery_counts import DeliveryCountRows
 from dlx.releases.global_counters import GlobalCounterRows
 from dlx.releases.limits import LimitRows
@@ -39,6 +40,7 @@ from dlx.releases.versions import (
 class Release(
     MessageRows,
     RoutingRows,
+    DelayRows,
     SettingRows,
     DeliveryCountRows,
     PolicySelectionRows,

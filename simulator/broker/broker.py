@@ -18,12 +18,23 @@ from dlx import passwords
 from dlx.amqp_errors import Refusal
 from dlx.global_counters import Series, accounts, by_protocol, of_queues
 from dlx.releases import DEFAULT, Release, release
+from dlx.server_plugins import PLUGINS
 from simulator.broker import agenda, commands
 from simulator.broker.copies import Copy
 from simulator.broker.dispatch import OPERATIONS, Steps, end, refuse
-from simulator.broker.operations import administration, users
+from simulator.broker.operations import administration, delayed_exchanges, exchanges, users
 from simulator.broker.replies import Reply
-from simulator.broker.state import Channel, Connection, Counters, NodeState, Observer, QueueState, User, VirtualHost
+from simulator.broker.state import (
+    Channel,
+    Connection,
+    Counters,
+    DelayedMessage,
+    NodeState,
+    Observer,
+    QueueState,
+    User,
+    VirtualHost,
+)
 from simulator.events import Event, Happened
 
 _ALL = frozenset(Event)
@@ -63,6 +74,8 @@ class Broker:
         """Create what a fresh server has: the user guest, and the virtual host ``/`` with all permissions for it."""
         users.add_user(self.state, commands.AddUser("guest", "guest", ("administrator",)))
         administration.add_vhost(self.state, commands.AddVhost("/"))
+        if PLUGINS["event"].name in self.plugins:
+            exchanges.add_event_exchange(self.vhosts["/"])
         self.state.grant_everything("/")
         self.state.global_parameters.update(self.state.release.initial_global_parameters)
 
@@ -203,6 +216,15 @@ class Broker:
         """Give the administrators all permissions in a virtual host that has just been created."""
         self.state.grant_everything(vhost)
 
+    def enable(self, plugins: frozenset[str]) -> None:
+        """Have these plugins enabled from now on, by RabbitMQ's names, and no others: without its plugin, an exchange
+        stays but cannot route.
+        """
+        self.state.plugins = plugins
+        for vhost in self.vhosts.values():
+            exchanges.follow_plugins(vhost, self.state.exchange_types)
+            vhost.changed()
+
     def watch(self, events: Iterable[Event]) -> None:
         """Report these events, too."""
         self.state.reported = self.state.reported | frozenset(events)
@@ -214,6 +236,11 @@ class Broker:
         self.state.watched = self.state.reported if observer is None else _ALL
 
     # What it is and has, to read
+
+    @property
+    def plugins(self) -> frozenset[str]:
+        """The plugins that are enabled, by RabbitMQ's names."""
+        return self.state.plugins
 
     @property
     def exchange_types(self) -> frozenset[str]:
@@ -259,6 +286,15 @@ class Broker:
         """Return one queue, or ``None`` if it does not exist."""
         host = self.vhosts.get(vhost)
         return None if host is None else host.queues.get(name)
+
+    def messages_delayed(self, vhost: VirtualHost, exchange: str) -> int:
+        """Return how many messages the management API says that an exchange delays."""
+        return delayed_exchanges.messages_delayed(self.state, vhost, exchange)
+
+    def delayed(self) -> Iterator[DelayedMessage]:
+        """Yield all messages that exchanges delay, in no order of time."""
+        for waiting in self.state.delayed.values():
+            yield from waiting
 
     def copies(self) -> Iterator[tuple[QueueState, Copy]]:
         """Yield all messages in queues: ready, waiting for a delayed retry, delivered, or held by at-least-once."""

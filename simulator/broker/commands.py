@@ -157,6 +157,7 @@ class DeleteQueue(Command):
 class Publish(Command):
     """``properties``: the basic properties by their names in the protocol, ``headers`` among them.
 
+    ``encoded``: whether the broker got the headers as bytes from a client, and not from a part of the server itself.
     Do not change ``properties`` afterwards: the broker remembers what it made of them.
     """
 
@@ -167,6 +168,7 @@ class Publish(Command):
     body: bytes = b""
     mandatory: bool = False
     immediate: bool = False
+    encoded: bool = True
 
 
 class Qos(Command):

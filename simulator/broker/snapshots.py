@@ -21,6 +21,7 @@ import msgspec
 
 from dlx.bounded_cache import BoundedCache
 from dlx.deaths import Death, DeathPoint
+from dlx.delays import Delay
 from dlx.field_values import (
     Binary,
     DeepArray,
@@ -47,6 +48,7 @@ from simulator.broker.state import (
     Connection,
     Consumer,
     Counters,
+    DelayedMessage,
     GlobalCounters,
     NodeState,
     Pending,
@@ -341,6 +343,8 @@ KINDS = (
     RecordKind.keeping("delayed retry", DelayedRetry),
     RecordKind.keeping("copy", Copy),
     RecordKind.keeping("message", Message),
+    RecordKind.keeping("delay", Delay),
+    RecordKind.keeping("delayed message", DelayedMessage),
     RecordKind.keeping("death", Death),
     RecordKind.keeping("death point", DeathPoint),
     RecordKind.keeping("exchange", Exchange),
@@ -488,6 +492,7 @@ def _complete(state: NodeState, rules: Release, decoder: Decoder, in_force: dict
         for bound in vhost.bindings.values():
             for binding in bound:
                 exchanges.note_destination(vhost, binding)
+        exchanges.follow_plugins(vhost, state.exchange_types)
     for channel in decoder.made(Channel):
         channel.publishes = BoundedCache()
     for queue in decoder.made(QueueState):

@@ -28,7 +28,7 @@ def serve(
     *,
     definitions: DefinitionsSource | None = None,
     users: Mapping[str, str] | None = None,
-    plugins: Iterable[str] = (),
+    plugins: Iterable[str] | None = None,
     clock: Literal["virtual", "wall"] = "virtual",
     rate: float = 0,
     start_us: int | None = None,
@@ -49,7 +49,8 @@ def serve(
         users: passwords by name, of administrators; instead of guest with the password guest.
         plugins: the plugins that are enabled besides those that the definitions need: ``delayed``,
             ``consistent-hash``, ``random``, ``recent-history``, ``sharding``, ``shovel``, ``jms-topic``,
-            ``federation``, ``event``, or RabbitMQ's own names.
+            ``federation``, ``event``, or RabbitMQ's own names. With a snapshot: those that are enabled from then on,
+            by default as before.
         clock: ``virtual`` time stands still until ``server.clock`` moves it; ``wall`` is real time.
         rate: makes virtual time run by itself, that many times faster than real time.
         start_us: when virtual time begins, microseconds since 1970; by default now.
@@ -79,6 +80,7 @@ def serve(
         TlsError: a certificate or key in ``tls`` cannot be used.
         ModuleNotFoundError: there are no certificates, and trustme, which makes them, is not installed.
     """
+    from dlx.server_plugins import named_plugins
     from simulator.bootstrap import start_broker
     from simulator.broker.commands import CloseConnection
     from simulator.clock import VirtualClock, WallClock
@@ -88,11 +90,15 @@ def serve(
         raise ValueError(f"a clock is 'virtual' or 'wall', not {clock!r}")
     time = VirtualClock(start_us, rate) if clock == "virtual" else WallClock()
     if snapshot is None:
-        broker = start_broker(release, definitions=definitions, users=users, plugins=plugins, now_us=time.now_us())
+        broker = start_broker(
+            release, definitions=definitions, users=users, plugins=plugins or (), now_us=time.now_us()
+        )
     else:
         from simulator.message_history import RecordingBroker
 
         broker = RecordingBroker.restore_any(snapshot)
+        if plugins is not None:
+            broker.enable(named_plugins(plugins))
         if isinstance(time, VirtualClock):
             time.jump(broker.now_us)
         clients = [key for key, connection in broker.connections.items() if not connection.is_shovels]

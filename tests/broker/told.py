@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from dlx.server_plugins import named_plugins
 from simulator.broker import Broker
 from simulator.broker.commands import Command, DeclareQueue, Get, OpenChannel, OpenConnection, PassTime, Publish, Reject
 from simulator.broker.replies import Delivered, Got
@@ -13,10 +14,10 @@ CHANNEL = ("client", 1)
 
 
 class Told:
-    """A broker of a release."""
+    """A broker of a release, with plugins by their short names."""
 
-    def __init__(self, release: str) -> None:
-        self.broker = Broker(release)
+    def __init__(self, release: str, plugins: Iterable[str] = ()) -> None:
+        self.broker = Broker(release, plugins=named_plugins(plugins))
         self.now_ms = 1_700_000_000_000
         self(OpenConnection("client"), OpenChannel(CHANNEL))
 

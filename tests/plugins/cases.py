@@ -33,6 +33,10 @@ _PLUGINS: dict[str, tuple[str, ...]] = {"plain": (), "after-disable": ("random",
 """Other plugins of a phase. A server from which x-random's plugin is taken goes on routing by it."""
 
 
+BETWEEN_S = 10
+"""How long it took until a server was started again, or had its plugins disabled, at least."""
+
+
 class Seen(msgspec.Struct):
     """What some releases answered alike: to each step; ``ms`` by release and step, since the first publish."""
 
@@ -97,6 +101,7 @@ def play(file: str, release: str, only: str = "") -> Iterator[Run]:
             if which not in servers:
                 servers[which] = stack.enter_context(_served(release, plugins))
             elif case.phase.startswith("after-"):
+                servers[which].clock.advance(seconds=BETWEEN_S)
                 state = servers[which].snapshot()
                 servers[which] = stack.enter_context(_served(release, plugins, state))
             played = Player(servers[which], number, case.vhost).play(case.steps)

@@ -19,10 +19,31 @@ class Known(NamedTuple):
 
 KNOWN: tuple[Known, ...] = (
     Known(
+        "consistent-hash",
+        "DLX: hash-header on death headers, several source queues",
+        (22,),
+        "Queues whose messages expire together dead-letter in an order that chance decides.",
+        ("4.0",),
+    ),
+    Known(
+        "random",
+        "x-random: as DLX, cycle possible but another queue bound too",
+        (8,),
+        "Chance decides how many messages are drawn for the queue that they must not return to.",
+        ("3.8", "3.10", "4.0"),
+    ),
+    Known(
+        "recent-history",
+        "bind after publishing: default length",
+        (28,),
+        "The server took 690 ms to publish 25 messages, the simulator takes no time.",
+        ("4.3",),
+    ),
+    Known(
         "shovel",
         "vhost deleted with a shovel in it, made again",
         (8,),
-        "a worker outlives its virtual host, and declares its queues in the next of that name; a simulated one ends",
+        "A worker outlives its virtual host, and declares its queues in the next of that name; a simulated one ends.",
         ("3.8", "3.10", "4.0"),
     ),
 )

@@ -17,9 +17,20 @@ from dlx.releases import RELEASES, Release
 from dlx.routing import visits
 
 QUEUES = ("q", "r", "s")
-EXCHANGES = {"d": "direct", "t": "topic", "f": "fanout", "h": "headers", "m": "x-modulus-hash"}
+EXCHANGES = {
+    "d": "direct",
+    "t": "topic",
+    "f": "fanout",
+    "h": "headers",
+    "m": "x-modulus-hash",
+    "c": "x-consistent-hash",
+}
 KEYS = st.sampled_from(["", "q", "r", "a", "b", "a.1", "a.2", "b.1", "c.1", "c.2", "#", "*"])
-PATTERNS = st.sampled_from(["", "a", "q", "a.*", "#", "*", "b.#", "#.1", "a.1"])
+PATTERNS = st.sampled_from(["", "a", "q", "a.*", "#", "*", "b.#", "#.1", "a.1", "1", "2"])
+HASHED = {
+    "c": st.sampled_from([{}, {"hash-header": "n"}, {"hash-header": "x-first-death-queue"}]),
+    "p": st.just({"hash-property": "message_id"}),
+}
 HEADERS = st.fixed_dictionaries({}, optional={"h": st.sampled_from([1, 2, "1"]), "n": st.integers(0, 3)})
 MATCH = {"x-match": "any-with-x"}
 ARGUMENTS = st.sampled_from([{}, {"h": 1}, {"h": None}, {**MATCH, "x-first-death-queue": "q"}, {**MATCH, "CC": None}])
@@ -36,7 +47,12 @@ def topologies(draw: st.DrawFn) -> Topology:
             st.lists(st.tuples(st.sampled_from([*names]), st.sampled_from(ends), PATTERNS, ARGUMENTS), max_size=8)
         )
     ]
-    exchanges = [Exchange(name=name, type=EXCHANGES[name], arguments=draw(alternates(names))) for name in names]
+    exchanges = [
+        Exchange(
+            name=name, type=EXCHANGES[name], arguments=draw(alternates(names)) | draw(HASHED.get(name, st.just({})))
+        )
+        for name in names
+    ]
     return Topology.of(exchanges=exchanges, queues=[draw(queues(name, names)) for name in QUEUES], bindings=bindings)
 
 
@@ -54,7 +70,9 @@ def queues(name: str, exchanges: set[str]) -> st.SearchStrategy[Queue]:
 def publishes(draw: st.DrawFn, rules: Release) -> Message:
     copies = draw(st.fixed_dictionaries({}, optional={name: st.lists(KEYS, max_size=2) for name in ("CC", "BCC")}))
     headers = {**draw(HEADERS), **copies}
-    return published("", draw(KEYS), headers=headers, expiration=draw(st.sampled_from([None, "5", "9"])), release=rules)
+    properties = draw(st.fixed_dictionaries({}, optional={"message_id": st.sampled_from("abc")}))
+    expiration = draw(st.sampled_from([None, "5", "9"]))
+    return published("", draw(KEYS), headers=headers, properties=properties, expiration=expiration, release=rules)
 
 
 def classes_of(*bindings: Binding, name: str = "4.3", **more: Any) -> KeyClasses:

@@ -35,7 +35,16 @@ from simulator.broker.commands import (
     SetVhostLimits,
 )
 from simulator.broker.effects import PoliciesChanged, Retried
-from simulator.broker.operations import connections, dead_letters, deliveries, limits, queue_lifecycle, queues, shovels
+from simulator.broker.operations import (
+    connections,
+    dead_letters,
+    deliveries,
+    limits,
+    queue_lifecycle,
+    queues,
+    sharding,
+    shovels,
+)
 from simulator.broker.state import NodeState, Permissions, QueueState, VirtualHost
 
 # Virtual hosts
@@ -118,6 +127,7 @@ def set_policy(node: NodeState, command: SetPolicy) -> None:
             policy.priority,
             operator=command.operator,
             release=node.release,
+            plugins=node.plugins,
         )
     _policies(vhost, command.operator)[policy.name] = policy
     apply_policies(node, vhost)
@@ -126,7 +136,9 @@ def set_policy(node: NodeState, command: SetPolicy) -> None:
 def check_policy_parameter(node: NodeState, name: str, value: Any, *, operator: bool) -> None:
     """Raise ``OperatorError`` for the value of a parameter that the release does not take as a policy."""
     with _refusals_of_operators():
-        policy_validation.check_policy_parameter(name, value, operator=operator, release=node.release)
+        policy_validation.check_policy_parameter(
+            name, value, operator=operator, release=node.release, plugins=node.plugins
+        )
 
 
 @contextmanager
@@ -158,6 +170,7 @@ def apply_policies(node: NodeState, vhost: VirtualHost) -> None:
     shown = vhost.topology
     if (before.policies, before.operator_policies) != (shown.policies, shown.operator_policies):
         node.agenda.extend(PoliciesChanged(vhost.name, queue) for queue in vhost.queues)
+        sharding.update(node, vhost, before)
 
 
 def reconfigure(node: NodeState, effect: PoliciesChanged) -> None:

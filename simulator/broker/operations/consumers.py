@@ -12,7 +12,15 @@ from dlx.consumer_arguments import check_consumer_arguments, check_credit
 from dlx.routing import REPLY_TO
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker.commands import Cancel, Consume, Get, Qos, SetFlow
-from simulator.broker.operations import access, deliveries, queue_lifecycle, queues, reply_to, stream_consumers
+from simulator.broker.operations import (
+    access,
+    deliveries,
+    queue_lifecycle,
+    queues,
+    reply_to,
+    sharding,
+    stream_consumers,
+)
 from simulator.broker.replies import Cancelled, Consuming, Done, Got, GotNothing
 from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked
 
@@ -25,7 +33,7 @@ def consume(node: NodeState, command: Consume) -> None:
     if command.queue == REPLY_TO:
         reply_to.consume(node, channel, command)
         return
-    name = _named(channel, command.queue)
+    name = sharding.taken_from(node, channel.connection.vhost, _named(channel, command.queue))
     if command.consumer_tag in channel.consumers:
         raise amqp_errors.consumer_tag_in_use(command.consumer_tag)
     access.check(node, channel, "read", "queue", name)
@@ -154,7 +162,7 @@ def unused(node: NodeState, queue: QueueState) -> None:
 def get(node: NodeState, command: Get) -> None:
     """Hand one message to a client that asks for it (basic.get)."""
     channel = node.channel(command.channel)
-    name = _named(channel, command.queue)
+    name = sharding.taken_from(node, channel.connection.vhost, _named(channel, command.queue))
     access.check(node, channel, "read", "queue", name)
     reply_to.check_use(node, channel, name, "basic.get")
     queue = access.queue(channel, name)

@@ -15,6 +15,7 @@ from dlx.dead_lettering import DeadLetter, record_death
 from dlx.death_headers import QueueCrashError
 from dlx.global_counters import CONFIRMED, COUNTED_AT_LEAST_ONCE
 from dlx.releases import Release
+from dlx.routing import Routing
 from dlx.topology import QUORUM
 from simulator.broker.effects import DeadMessageHeld, Retried
 from simulator.broker.operations import dead_letters, queues
@@ -95,10 +96,13 @@ def _forward(node: NodeState, queue: QueueState, pending: Pending, under_way: se
     Once the queues that refused a message are no longer bound, RabbitMQ still keeps it
     while queues that have it are bound, and lets it go when no queue is bound any more.
     """
-    letter = dead_letter_of(queue, pending, node.release)
+    routing = dead_letters.routing_of(node, queue, pending.copy)
+    letter = dead_letter_of(queue, pending, node.release, routing)
     if letter.message is None:
         return
     pending.letter = letter.message
+    if letter.delays:
+        node.delay(queue.vhost, letter.delays, pending.copy.body, pending.copy.uid)
     if pending.reached and not (letter.queues or letter.cycles):
         _settled(node, queue, pending)
         return
@@ -108,10 +112,10 @@ def _forward(node: NodeState, queue: QueueState, pending: Pending, under_way: se
         _settled(node, queue, pending)
 
 
-def dead_letter_of(queue: QueueState, pending: Pending, release: Release) -> DeadLetter:
+def dead_letter_of(queue: QueueState, pending: Pending, release: Release, routing: Routing | None = None) -> DeadLetter:
     """Return where the worker sends a message that it has in hand, as things are now."""
     died = msgspec.structs.replace(pending.letter, routing_keys=pending.keys)
-    return queue.vhost.flow(release).forwarded(queue.name, died, pending.reason)
+    return queue.vhost.flow(release).forwarded(queue.name, died, pending.reason, routing=routing)
 
 
 def _publish(node: NodeState, queue: QueueState, pending: Pending, targets: list[str], under_way: set[str]) -> bool:

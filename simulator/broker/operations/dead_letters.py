@@ -21,11 +21,12 @@ from dlx.global_counters import COUNTED_AT_LEAST_ONCE, COUNTED_AT_MOST_ONCE, DIS
 from dlx.letter_copies import CopyOutcome
 from dlx.message import Message, without_expiration
 from dlx.releases import Release
+from dlx.routing import Routing
 from dlx.streams import can_keep
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker.copies import Copy
 from simulator.broker.effects import Crashed, DeadLettered, DeadMessageHeld
-from simulator.broker.operations import reply_to
+from simulator.broker.operations import exchanges, reply_to
 from simulator.broker.state import NodeState, Pending, QueueState
 from simulator.events import Event
 
@@ -65,8 +66,15 @@ def _send(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> bool:
         for name in outcome.queues:
             node.agenda.append(DeadLettered(queue.vhost.name, name, letter, copy.body, copy.uid))
     if node.watched:
-        ended(node, queue, copy, reason, outcome.outcome, outcome.why or f"to {', '.join(outcome.queues)}")
+        ended(node, queue, copy, reason, outcome.outcome, sent_to(outcome.queues, outcome.why))
+    if outcome.delays:
+        node.delay(queue.vhost, outcome.delays, copy.body, copy.uid)
     return False
+
+
+def sent_to(queues: Iterable[str], why: str) -> str:
+    """Say where a dead letter goes: to queues, or as the rules have it; to both if exchanges delay it, too."""
+    return "; ".join(filter(None, (f"to {', '.join(queues)}" if queues else "", why)))
 
 
 def _crashes(node: NodeState, queue: QueueState, copy: Copy, reason: str, error: QueueCrashError) -> bool:
@@ -102,11 +110,18 @@ def _letter(node: NodeState, queue: QueueState, copy: Copy, reason: str) -> Dead
     flow, message = queue.vhost.flow(node.release), _leaving(copy.message, count)
     if copy.expiration_forgotten:
         message = without_expiration(message)
-    letter = flow.dead_letter(queue.name, message, reason, time_s=time_s)
+    routing = routing_of(node, queue, copy)
+    letter = flow.dead_letter(queue.name, message, reason, time_s=time_s, routing=routing)
     if letter.message is not None:
         _check_streams(queue, letter.message, letter.queues, node.release)
-    queue.letters[key] = (copy.message, letter)
+    if queue.vhost.remembers_routes:
+        queue.letters[key] = (copy.message, letter)
     return letter
+
+
+def routing_of(node: NodeState, queue: QueueState, copy: Copy) -> Routing:
+    """Return the routing of the dead letter of a copy, which has the copy's body."""
+    return lambda letter, _topology, _release: exchanges.routed(node, queue.vhost, letter, copy.body)
 
 
 def _check_streams(queue: QueueState, letter: Message, names: Collection[str], release: Release) -> None:

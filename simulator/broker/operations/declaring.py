@@ -23,7 +23,7 @@ from simulator.broker.commands import (
     UnbindExchange,
     UnbindQueue,
 )
-from simulator.broker.operations import access, exchanges, limits, queue_lifecycle, queues, reply_to
+from simulator.broker.operations import access, exchanges, limits, queue_lifecycle, queues, reply_to, sharding
 from simulator.broker.replies import Done, QueueDeclared, QueueDeleted, QueuePurged
 from simulator.broker.state import Channel, NodeState, QueueState, VirtualHost
 
@@ -72,6 +72,7 @@ def _declare_exchange(node: NodeState, channel: Channel, command: DeclareExchang
         access.check(node, channel, "read", "exchange", name)
         access.check(node, channel, "write", "exchange", alternate)
     exchanges.add_exchange(vhost, exchange)
+    sharding.start(node, vhost, exchange)
 
 
 def delete_exchange(node: NodeState, command: DeleteExchange) -> None:
@@ -95,7 +96,7 @@ def delete_exchange(node: NodeState, command: DeleteExchange) -> None:
 def declare_queue(node: NodeState, command: DeclareQueue) -> None:
     """Declare a queue (queue.declare)."""
     channel = node.channel(command.channel)
-    name = command.queue.translate(_NO_BREAKS)
+    name = sharding.declared_as(node, channel.connection.vhost, command.queue.translate(_NO_BREAKS))
     if reply_to.is_reply_queue(name):
         reply_to.declare(node, channel, name)
         return
@@ -175,6 +176,7 @@ def delete_queue(node: NodeState, command: DeleteQueue) -> None:
     channel = node.channel(command.channel)
     vhost = channel.connection.vhost
     name = access.expand_queue(channel, command.queue).translate(_NO_BREAKS)
+    sharding.check(node, vhost, name, "delete")
     access.check(node, channel, "configure", "queue", name)
     queue = vhost.queues.get(name)
     if queue is None:
@@ -203,6 +205,7 @@ def purge_queue(node: NodeState, command: PurgeQueue) -> None:
     """Remove what is ready; what is unacknowledged stays (queue.purge)."""
     channel = node.channel(command.channel)
     name = access.expand_queue(channel, command.queue)
+    sharding.check(node, channel.connection.vhost, name, "purge")
     access.check(node, channel, "read", "queue", name)
     queue = access.queue(channel, name)
     if queue.definition.type == STREAM:
@@ -216,14 +219,18 @@ def purge_queue(node: NodeState, command: PurgeQueue) -> None:
 def bind_queue(node: NodeState, command: BindQueue) -> None:
     """Bind a queue (queue.bind)."""
     channel = node.channel(command.channel)
-    _bind(node, channel, _queue_binding(channel, command))
+    binding = _queue_binding(channel, command)
+    sharding.check(node, channel.connection.vhost, binding.destination, "bind")
+    _bind(node, channel, binding)
     node.out.append(Done(channel.id, "queue.bind-ok"))
 
 
 def unbind_queue(node: NodeState, command: UnbindQueue) -> None:
     """Unbind a queue (queue.unbind)."""
     channel = node.channel(command.channel)
-    _unbind(node, channel, _queue_binding(channel, command))
+    binding = _queue_binding(channel, command)
+    sharding.check(node, channel.connection.vhost, binding.destination, "unbind")
+    _unbind(node, channel, binding)
     node.out.append(Done(channel.id, "queue.unbind-ok"))
 
 
@@ -299,12 +306,18 @@ def _bind(node: NodeState, channel: Channel, binding: Binding) -> None:
         if binding.destination_type == "queue"
         else vhost.exchanges[binding.destination]
     )
-    bindings.check_binding(
-        source, binding.routing_key, binding.arguments, destination=destination, release=node.release
-    )
+    enabled = source.type in node.exchange_types  # without its plugin, an exchange takes every binding
+    if enabled:
+        bindings.check_binding(
+            source, binding.routing_key, binding.arguments, destination=destination, release=node.release
+        )
     if binding.destination_type == "queue":  # only now, on all releases: rabbit_binding.erl add
         access.check_exclusive(vhost.queues[binding.destination], channel.connection)
-    exchanges.add_binding(vhost, binding)
+    crashes = enabled and bindings.crashes(source, binding.arguments)
+    if not crashes or node.release.binding_kept_over_crash:
+        exchanges.add_binding(node, vhost, binding)
+    if crashes:
+        raise amqp_errors.internal_error()
 
 
 def _unbind(node: NodeState, channel: Channel, binding: Binding) -> None:

@@ -352,6 +352,7 @@ def _add_exchange(node: NodeState, at: At, item: Item) -> None:
         arguments=arguments_of(item),
     )
     if not exists:
+        declarations.check_exchange_arguments(kind, exchange.arguments, node.release, node.exchange_types)
         exchanges.add_exchange(vhost, exchange)
 
 
@@ -368,7 +369,7 @@ def _add_binding(node: NodeState, at: At, item: Item) -> None:
         unsplit = node.release.definitions_topic_binding_without_key
         raise operator_errors.wrong_type() if unsplit == "function_clause" else operator_errors.bad_argument()
     if binding.source:  # every queue has one from the default exchange, which routes by no other
-        exchanges.add_binding(node.vhosts[str(at.vhost)], binding)
+        exchanges.add_binding(node, node.vhosts[str(at.vhost)], binding)
 
 
 def binding_of(item: Item) -> Binding:

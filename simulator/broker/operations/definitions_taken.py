@@ -15,6 +15,7 @@ import msgspec
 from dlx import declarations
 from dlx.amqp_errors import Refusal
 from dlx.operator_errors import OperatorError
+from dlx.server_plugins import CONSISTENT_HASH
 from dlx.topology import Arguments, Exchange, Policy, Queue
 from simulator.broker.commands import AddVhost, PutUser, TakeDefinitions
 from simulator.broker.operations import administration, exchanges, queue_lifecycle, users
@@ -174,6 +175,12 @@ def _take_exchange(node: NodeState, vhost: VirtualHost, item: Item, error: Opera
         return item, ""
     if error is not None and item.get("type") not in node.exchange_types:
         return None, "" if "type" in item else "the field type is missing"
+    try:
+        declarations.check_exchange_arguments(
+            item.get("type", "direct"), arguments_of(item), node.release, node.exchange_types
+        )
+    except Refusal:
+        return None, ""
     exchange = Exchange(
         name=name,
         type=item.get("type", "direct"),
@@ -186,16 +193,16 @@ def _take_exchange(node: NodeState, vhost: VirtualHost, item: Item, error: Opera
     return item, "" if error is not None else f"{_LEFT_OUT}: its name begins with amq."
 
 
-def _take_binding(_node: NodeState, vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:
+def _take_binding(node: NodeState, vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:
     binding = binding_of(item)
     if not binding.source or binding in vhost.bindings.get(binding.source, ()):
         return item, ""
     destinations = vhost.definitions if binding.destination_type == "queue" else vhost.exchanges
     if binding.source not in vhost.exchanges or binding.destination not in destinations:
         return None, "" if error is not None else _LEFT_OUT
-    if vhost.exchanges[binding.source].type == "headers":  # what the release does not read there matches nothing
+    if vhost.exchanges[binding.source].type in ("headers", CONSISTENT_HASH):  # what is not read there matches nothing
         return None, "" if error is not None else _LEFT_OUT
-    exchanges.add_binding(vhost, binding)
+    exchanges.add_binding(node, vhost, binding)
     return item, "" if error is not None else _LEFT_OUT
 
 

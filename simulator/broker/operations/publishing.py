@@ -15,15 +15,16 @@ from typing import Any
 import msgspec
 
 from dlx import amqp_errors, dead_lettering
-from dlx.message import Message, published
+from dlx.delays import delays_text, rewritten
+from dlx.message import Message, PublishRefusedError, published
 from dlx.releases import Release
-from dlx.routing import route
+from dlx.routing import Routed
 from dlx.streams import can_keep
 from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange
 from simulator.broker.commands import Commit, Publish, Rollback, SelectConfirms, SelectTransactions
 from simulator.broker.copies import Copy
 from simulator.broker.effects import Traced
-from simulator.broker.operations import access, acknowledgements, queues, reply_to, tracing
+from simulator.broker.operations import access, acknowledgements, exchanges, queues, reply_to, tracing
 from simulator.broker.replies import Confirmed, Done, Refused, Returned
 from simulator.broker.state import Channel, NodeState, VirtualHost
 from simulator.broker.state.clients import Publishing, Route
@@ -47,7 +48,7 @@ def publish(node: NodeState, command: Publish) -> None:
     if found is None or found.generation != vhost.generation:
         by_value = _by_value(command)
         found = _alike(channel, command, vhost, by_value) or _checked(node, channel, command)
-        if not vhost.routes_at_random:
+        if vhost.remembers_routes:
             channel.publishes[key] = found
             if by_value is not None:
                 channel.publishes[by_value] = found
@@ -58,6 +59,8 @@ def publish(node: NodeState, command: Publish) -> None:
     counted.received_confirm += channel.confirms or channel.transactional
     if _PUBLISHED in node.watched:
         node.happened(_PUBLISHED, vhost, Copy(uid, found.message, command.body))
+    if found.delays:  # also in a transaction, whatever becomes of it: the exchange delays while it routes
+        node.delay(vhost, found.delays, command.body, uid)
     if vhost.tracing:
         tracing.published(node, channel, found.message, command.body, found.queues, command.exchange)
     if node.release.direct_replies_taken_by == "channel":  # which does not wait for the commit
@@ -112,8 +115,10 @@ def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
         access.check_topic(node, channel, "write", exchange, message.routing_keys)
         _check_user(channel, properties)
     counters = vhost.counters_of(command.exchange)
-    reached = route(message, vhost.topology, node.release, node.choose)
-    return Route(vhost.generation, command.properties, message, reached, counters)
+    reached, delays = exchanges.routed(node, vhost, message, command.body)
+    if not command.encoded:
+        delays = tuple(map(rewritten, delays))
+    return Route(vhost.generation, command.properties, message, reached, counters, delays)
 
 
 def _message(node: NodeState, exchange: Exchange, routing_key: str, properties: Mapping[str, Any]) -> Message:
@@ -191,8 +196,10 @@ def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, ui
         route.counters.drop_unroutable += 1
         node.counters.unroutable_dropped += 1
     event = Event.RETURNED if mandatory else Event.UNROUTABLE
-    if event in node.watched:
-        node.happened(event, vhost, Copy(uid, message, body), detail=dead_lettering.routed_text(message, None))
+    if event in node.watched and (mandatory or not route.delays):
+        delayed = f"{delays_text(route.delays)}, which counts as no queue" if route.delays else ""
+        detail = delayed or dead_lettering.routed_text(message, None)
+        node.happened(event, vhost, Copy(uid, message, body), detail=detail)
 
 
 def move(node: NodeState, channel: Channel, message: Message, to: str | None, body: bytes) -> bool:
@@ -201,10 +208,11 @@ def move(node: NodeState, channel: Channel, message: Message, to: str | None, bo
     It keeps what the broker knows of it. Returns whether no queue refused it. Source: rabbit_local_shovel.erl (4.3).
     """
     vhost = channel.connection.vhost
-    names = route(message, vhost.topology, node.release, node.choose) if to is None else (to,)
+    found = exchanges.routed(node, vhost, message, body) if to is None else Routed((to,))
     node.last_uid += 1
+    node.delay(vhost, found.delays, body, node.last_uid)
     taken = True
-    for queue in [vhost.queues[name] for name in names if name in vhost.queues]:
+    for queue in [vhost.queues[name] for name in found.queues if name in vhost.queues]:
         taken &= queues.enter(node, queue, message, body, node.last_uid, channel.serial)
     return taken
 
@@ -294,7 +302,11 @@ def publish_trace(node: NodeState, effect: Traced) -> None:
     vhost = node.vhosts.get(effect.vhost)
     if vhost is None:
         return
-    for name in route(effect.trace, vhost.topology, node.release, node.choose):
+    try:
+        reached = exchanges.routed(node, vhost, effect.trace, effect.body)
+    except PublishRefusedError:
+        return
+    for name in reached.queues:
         queue = vhost.queues.get(name)
         if queue is not None:
             node.last_uid += 1

@@ -13,6 +13,7 @@ from simulator.broker.state.clients import Consumer as Consumer
 from simulator.broker.state.clients import Permissions as Permissions
 from simulator.broker.state.clients import Unacked as Unacked
 from simulator.broker.state.clients import User as User
+from simulator.broker.state.node import DelayedMessage as DelayedMessage
 from simulator.broker.state.node import GlobalCounters as GlobalCounters
 from simulator.broker.state.node import NodeState as NodeState
 from simulator.broker.state.node import Observer as Observer

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dlx.bounded_cache import BoundedCache
+from dlx.delays import Delay
 from dlx.message import Message
 from dlx.passwords import NO_PASSWORD, SHA256
 from simulator.broker.commands import ChannelId
@@ -28,13 +29,17 @@ Settled = tuple[int, "Unacked"]
 
 
 class Route(msgspec.Struct, gc=False):
-    """A checked publish: the message and the queues it goes to; ``properties`` keeps its identity alive."""
+    """A checked publish: the message, the queues it goes to, and what delays it.
+
+    ``properties`` keeps its identity alive.
+    """
 
     generation: int
     properties: Mapping[str, Any]
     message: Message
     queues: tuple[str, ...]
     counters: Counters
+    delays: tuple[Delay, ...] = ()
 
 
 class Publishing(msgspec.Struct):

@@ -11,11 +11,14 @@ import hashlib
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+import msgspec
+
 from dlx import amqp_errors, operator_errors
+from dlx.delays import Delay, delays_text
 from dlx.message import Message
 from dlx.releases import Release
 from dlx.server_plugins import types_of
@@ -66,9 +69,20 @@ class GlobalCounters:
         return self.gone.setdefault(queue_type, Counters())
 
 
-DueKind = Literal["queue", "unused", "retry", "acknowledgement", "shovel", "agenda", "driver"]
+class DelayedMessage(msgspec.Struct, eq=False):
+    """A message that an exchange delays, until ``due_us``: the exchange and its virtual host may be gone by then."""
+
+    vhost: str
+    delay: Delay
+    body: bytes
+    uid: int
+    due_us: int
+
+
+DueKind = Literal["queue", "unused", "retry", "acknowledgement", "delayed", "shovel", "agenda", "driver"]
 """What is due: to look after a queue or delete it unused, to send held messages again, to look at a channel's
-unacknowledged deliveries, at a shovel, to go on with the agenda, or to remind the driver of something of its own."""
+unacknowledged deliveries, to route a delayed message, at a shovel, to go on with the agenda, or to remind the driver
+of something of its own."""
 Observer = Callable[[Happened, Message], None]
 """Takes each event as it comes, with the message as it was then."""
 
@@ -77,6 +91,7 @@ Observer = Callable[[Happened, Message], None]
 class NodeState:
     """All that one RabbitMQ node remembers.
 
+    ``delayed`` are the messages that exchanges delay, by the names of virtual host and exchange.
     ``agenda`` is what operations set off and is not done yet, ``timers`` what will
     be due; ``out`` is what ``handle`` will return. ``plugins`` are enabled, by RabbitMQ's names.
     ``watched`` are the events with a listener, ``reported`` those that go to ``out``. ``until_us`` is how far the
@@ -98,6 +113,7 @@ class NodeState:
     channels: dict[ChannelId, Channel] = field(default_factory=dict)
     reply_keys: dict[str, ChannelId] = field(default_factory=dict)
     counters: GlobalCounters = field(default_factory=GlobalCounters)
+    delayed: dict[tuple[str, str], dict[DelayedMessage, None]] = field(default_factory=dict)
     timers: Deadlines[DueKind] = field(default_factory=Deadlines)
     agenda: deque[Effect] = field(default_factory=deque)
     out: list[Reply | Happened] = field(default_factory=list)
@@ -161,6 +177,16 @@ class NodeState:
             self.agenda.append(ShovelLost(shovel.vhost, shovel))
 
     # Deadlines
+
+    def delay(self, vhost: VirtualHost, delays: Iterable[Delay], body: bytes, uid: int) -> None:
+        """Keep a message in each exchange that delays it."""
+        for delay in delays:
+            due_us = (self.now_us // 1_000 + delay.delay_ms) * 1_000
+            waiting = DelayedMessage(vhost.name, delay, body, uid, due_us)
+            self.delayed.setdefault((vhost.name, delay.exchange.name), {})[waiting] = None
+            self.timers.set(due_us, "delayed", waiting)
+            if Event.DELAYED in self.watched:
+                self.happened(Event.DELAYED, vhost, Copy(uid, delay.message, body), detail=delays_text((delay,)))
 
     def used(self, queue: QueueState) -> None:
         """Count x-expires from now, unless there are consumers: the queue was used."""

@@ -13,6 +13,7 @@ from simulator.broker.state.shovels import Shovel
 
 if TYPE_CHECKING:
     from dlx.binding_index import BindingIndex
+    from dlx.message import Message
     from dlx.releases import Release
     from dlx.settings import Settings
     from simulator.broker.state.queues import QueueState
@@ -52,7 +53,8 @@ class VirtualHost(msgspec.Struct, eq=False):
     indexes of the bindings; ``show_policies`` renews it. ``generation`` counts what changes routes,
     settings or permissions, so that whoever remembers a result knows it is stale.
     ``known_flow`` is such a result, with its generation. ``limits`` are ``None`` until some are set, and so is
-    ``protected_from_deletion``.
+    ``protected_from_deletion``. ``histories`` has, by x-recent-history exchange, the messages that it keeps with
+    their bodies, the oldest first.
     """
 
     name: str
@@ -74,7 +76,13 @@ class VirtualHost(msgspec.Struct, eq=False):
     topology: Topology = msgspec.field(default_factory=Topology)
     generation: int = 0
     exchange_counters: dict[str, Counters] = msgspec.field(default_factory=dict)
+    histories: dict[str, list[tuple[Message, bytes]]] = msgspec.field(default_factory=dict)
     known_flow: tuple[int, MessageFlow] | None = None
+
+    @property
+    def remembers_routes(self) -> bool:
+        """Whether a message goes where one like it went: not by chance, and without being kept in a history."""
+        return not (self.routes_at_random or self.histories)
 
     def show_policies(self) -> None:
         """Show the rules the policies as they are now; everything else they see as it changes."""

@@ -13,7 +13,7 @@ from dlx.recorded_deaths import recorded_deaths
 from dlx.settings import effective_settings
 from dlx.topology import STREAM
 from simulator.broker import WORKER_PREFETCH, Broker, Pending, QueueState
-from simulator.events import Event, Happened, copies_added, silent_loss
+from simulator.events import Event, Happened, copies_added, delays_added, silent_loss
 from simulator.message_location import is_held_for_ever, why_held
 from simulator.scenario.properties.property import Property
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class Conservation(Property):
-    """Every message is in a queue, acknowledged, or gone with a named reason."""
+    """Every message is in a queue, delayed in an exchange, acknowledged, or gone with a named reason."""
 
     name = "conservation"
-    promise = "every message is in a queue, acknowledged, or gone with a named reason"
+    promise = "every message is in a queue, delayed, acknowledged, or gone with a named reason"
     policies_change = True
 
     def __init__(self) -> None:
@@ -49,6 +49,9 @@ class Conservation(Property):
         if expected != found:
             wrong = sorted(expected.items() ^ found.items())
             raise self.broken(f"messages appeared or vanished without an event: {wrong}")
+        delayed = sum(1 for _ in trial.broker.delayed())
+        if delayed != self._ledger.delayed:
+            raise self.broken(f"exchanges delay {delayed} messages, and by the events {self._ledger.delayed}")
 
 
 class DeathCounts(Property):
@@ -75,6 +78,8 @@ class DeathCounts(Property):
             death = event.queue, event.reason, total
             held = event.event == Event.HELD or died.get(death, 0) is None  # a held dead letter is sent again and again
             died[death] = None if held else event.time_us
+        if event.event == Event.DELAYED and deaths:
+            died[*deaths[0].key, total - 1] = None  # it enters a queue later
         if event.event != Event.ROUTED or not deaths:
             return
         if len({death.key for death in deaths}) < len(deaths):
@@ -139,13 +144,14 @@ class ComesToRest(Property):
 
 
 class QueueBalance:
-    """How many messages each queue must have, by the events.
+    """How many messages each queue must have, and how many exchanges delay, by the events.
 
     Streams are left out: consumers do not remove messages from them.
     """
 
     def __init__(self) -> None:
         self.balance: Counter[tuple[str, str]] = Counter()
+        self.delayed = 0
         self._last: Happened | None = None
         self._streams: set[tuple[str, str]] = set()
 
@@ -153,6 +159,7 @@ class QueueBalance:
         """Note what happened."""
         if event.queue is not None:
             self.balance[event.vhost, event.queue] += copies_added(event, self._last)
+        self.delayed += delays_added(event)
         self._last = event
 
     def expected(self, broker: Broker) -> dict[tuple[str, str], int]:
@@ -207,7 +214,8 @@ class Lossless(Property):
         """Check that the event does not silently lose a copy, except one that a consumer discarded."""
         before, self._last = self._last, event
         if silent_loss(event, before) and not self._may_discard(trial, event):
-            told = _LOSSES[event.event].format(queue=event.queue, reason=event.reason)
+            told = _LOSSES[event.event] if event.queue else "a message that an exchange had delayed was dropped"
+            told = told.format(queue=event.queue, reason=event.reason)
             raise self.broken(f"{told} ({event.detail})" if event.detail else told, event)
 
     def _may_discard(self, trial: Trial, event: Happened) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dlx.policies import choose_policy
+from dlx.server_plugins import DELAYED
 from dlx.topology import Exchange
 from simulator.broker import VirtualHost
 from simulator.broker.commands import DeclareExchange, DeleteExchange
@@ -45,6 +46,8 @@ def _exchange_json(exchange: Exchange, vhost: VirtualHost, request: Request) -> 
     policy = choose_policy(exchange, vhost.topology.policies, request.broker.release).policy
     if policy is not None:
         shown["policy"] = policy.name
+    if exchange.type == DELAYED:
+        shown["messages_delayed"] = request.broker.messages_delayed(vhost, exchange.name)
     if stats := exchange_stats(vhost.exchange_counters.get(exchange.name)):
         shown["message_stats"] = stats
     return dict(sorted(shown.items()))

@@ -48,7 +48,7 @@ def publish(request: Request) -> dict[str, Any]:
         key = document["routing_key"]
         if not isinstance(key, str):
             raise HandlerCrash
-        command = Publish(channel.id, request.name("exchange"), key, properties, body, mandatory=True)
+        command = Publish(channel.id, request.name("exchange"), key, properties, body, mandatory=True, encoded=False)
         replies = channel.run(command)
     if any(isinstance(reply, Refused) for reply in replies):
         raise bad_request("rejected Unable to publish message. Check queue limits.")

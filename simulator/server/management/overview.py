@@ -12,6 +12,16 @@ from typing import Any
 from starlette.responses import Response
 
 from dlx.routing import EXCHANGE_TYPES
+from dlx.server_plugins import (
+    CONSISTENT_HASH,
+    DELAYED,
+    FEDERATION_UPSTREAM,
+    JMS_TOPIC,
+    LOCAL_RANDOM,
+    MODULUS_HASH,
+    RANDOM,
+    RECENT_HISTORY,
+)
 from simulator.broker import VirtualHost
 from simulator.broker.commands import DeclareQueue, ResetCounters
 from simulator.server.management import access, listing
@@ -91,9 +101,28 @@ def _http_port(request: Request) -> int:
     return int(port) if port.isdigit() else 0
 
 
-def _exchange_types() -> list[dict[str, Any]]:
-    described = "AMQP {} exchange, as per the AMQP specification"
-    return [{"name": n, "description": described.format(n), "enabled": True} for n in EXCHANGE_TYPES]
+_TYPES = {
+    **{name: f"AMQP {name} exchange, as per the AMQP specification" for name in EXCHANGE_TYPES},
+    CONSISTENT_HASH: "Consistent Hashing Exchange",
+    DELAYED: "Delayed Message Exchange.",
+    FEDERATION_UPSTREAM: "Federation upstream helper exchange",
+    JMS_TOPIC: "JMS selector exchange",
+    LOCAL_RANDOM: "Picks one random local binding (queue) to route via (to).",
+    MODULUS_HASH: "Modulus Hashing Exchange",
+    RANDOM: "Randomly picks a binding (queue) to route via (to).",
+    RECENT_HISTORY: "Recent History Exchange.",
+}
+"""What exchange types call themselves, by their names."""
+
+
+def _exchange_types(request: Request) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "description": described}
+        | ({"internal_purpose": "federation"} if name == FEDERATION_UPSTREAM else {})
+        | {"enabled": True}
+        for name, described in sorted(_TYPES.items())
+        if name in request.broker.exchange_types
+    ]
 
 
 def _overview(request: Request) -> Any:
@@ -121,7 +150,7 @@ def _versions(request: Request) -> dict[str, Any]:
         "management_version": version,
         "rates_mode": "none",
         "sample_retention_policies": {"global": [], "basic": [], "detailed": []},
-        "exchange_types": _exchange_types(),
+        "exchange_types": _exchange_types(request),
         "product_version": version,
         "product_name": "RabbitMQ",
         "rabbitmq_version": version,
@@ -176,11 +205,11 @@ def _node(request: Request) -> dict[str, Any]:
             "processors": os.cpu_count() or 1,
             "rates_mode": "none",
             "net_ticktime": 60,
-            "exchange_types": _exchange_types(),
+            "exchange_types": _exchange_types(request),
             "auth_mechanisms": [{"name": "PLAIN", "description": "SASL PLAIN", "enabled": True}],
             "applications": [{"name": "rabbit", "description": "dlx", "version": request.broker.release.version}],
             "contexts": _contexts(request),
-            "enabled_plugins": ["rabbitmq_management", "rabbitmq_tracing"],
+            "enabled_plugins": sorted({"rabbitmq_management", "rabbitmq_tracing"} | request.broker.plugins),
             "config_files": [],
             "log_files": [],
         }
