@@ -55,14 +55,6 @@ class RoutingRows:
         meaning="The order in which an x-modulus-hash exchange numbers its bindings, before all else.",
         evidence="live; rabbit_exchange_type_modulus_hash.erl",
     )
-    recent_history_replay_lost: Literal["undoes the binding", "keeps the binding"] = since(
-        "4.0", "keeps the binding", before="undoes the binding", undecided=("3.11", "3.12", "3.13"),
-        meaning=(
-            "An exchange that is bound to an x-recent-history exchange routes a kept message nowhere: the connection"
-            " ends with 541, and the binding is undone or stays."
-        ),
-        evidence="live; rabbit_exchange_type_recent_history.erl add_binding",
-    )
     topic_hash_wildcards_max: int | None = since(
         "4.3.5", 2, before=None,
         meaning="How many '#' a topic binding key may hold.",
