@@ -50,6 +50,11 @@ class DelayRows:
         ),
         evidence="live; rabbit_delayed_message.erl messages_delayed",
     )
+    plugins_not_released: frozenset[str] = since(
+        "4.3", frozenset({"rabbitmq_delayed_message_exchange"}), before=frozenset(),
+        meaning="The plugins of which no released version starts, though a broker may have them here.",
+        evidence="live (its branch main of 2025-11-21 stops with: undef rabbit_mnesia:start_mnesia/1)",
+    )
     delayed_topic_routes: bool = since(
         "4.3",
         False,

@@ -123,7 +123,7 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
     default=(),
     metavar="NAME,…|FILE",
     help=f"Plugins to enable: {', '.join(PLUGINS)}, or a server's file enabled_plugins."
-    " Those that the definitions need are enabled anyway.",
+    " Those that the definitions need are enabled anyway. No released version of the delayed exchange starts on 4.3.",
 )
 @click.option(
     "--clock",
@@ -223,6 +223,7 @@ def serve(
     try:
         start = partial(start_broker, users=dict(users), plugins=plugins, now_us=time.now_us())
         broker = _broker(start, release, definitions, strict=strict_import)
+        _note_plugins(broker)
     except DefinitionsError as error:
         raise DataError(str(error)) from error
     node = Node(RecordingBroker.taking_over(broker), time, memory_limit_bytes=memory_limit)
@@ -327,6 +328,12 @@ def _note_stand_ins(broker: Broker, read: Definitions) -> None:
     for about, left_out, instead in told:
         why = f"it is named here and not declared, as exports leave out {left_out}"
         click.echo(f"note: {about}: {why} (the broker has {instead} in its place)", err=True)
+
+
+def _note_plugins(broker: Broker) -> None:
+    """Say what is enabled and cannot be on a server of the release."""
+    for name in sorted(broker.state.plugins & broker.release.plugins_not_released):
+        click.echo(f"note: no released version of {name} starts on {broker.release.name}", err=True)
 
 
 def _note(read: Definitions, refused: NotImported) -> None:

@@ -49,7 +49,8 @@ def serve(
         users: passwords by name, of administrators; instead of guest with the password guest.
         plugins: the plugins that are enabled besides those that the definitions need: ``delayed``,
             ``consistent-hash``, ``random``, ``recent-history``, ``sharding``, ``shovel``, ``jms-topic``,
-            ``federation``, ``event``, or RabbitMQ's own names. With a snapshot: those that are enabled from then on,
+            ``federation``, ``event``, or RabbitMQ's own names; no released version of ``delayed`` starts on a real
+            4.3. With a snapshot: those that are enabled from then on,
             by default as before.
         clock: ``virtual`` time stands still until ``server.clock`` moves it; ``wall`` is real time.
         rate: makes virtual time run by itself, that many times faster than real time.
