@@ -314,6 +314,7 @@ def _forward(
         definition.to_key if definition.to_key is not None else delivered.message.routing_keys[0],
         _properties(node, shovel, definition, delivered),
         delivered.body,
+        encoded=bool(definition.destination.host),  # without a host there is no connection over the network
     )
     answers = _carry_out(node, publishing.publish, publish)
     return not any(isinstance(answer, Refused) for answer in answers)
