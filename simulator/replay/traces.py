@@ -6,7 +6,7 @@ row before it its path starts, and which deaths lie between: a stay in a queue g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,8 +67,20 @@ def write_traces(
         until_us = assumptions.traced_until_us(ends["until_us"])
         ended = with_true_ends(replayed, holding_queues(replayed, until_us))
         found = select(_ROWS, replayed=ended, captured=database.parquet(captures)).rows()
-        for _, own in groupby(found, key=lambda row: (row["vhost"], row["message"])):
-            file.write(_MessageLife([*own], flow_at, rules, until_us, ends["until_us"]).trace.line())
+        file.writelines(trace_lines(found, flow_at, rules, until_us, ends["until_us"]))
+
+
+def trace_lines(found: Iterable[Row], flow_at: FlowAt, rules: str, until_us: int, last_us: int) -> Iterator[bytes]:
+    """Yield the trace of each message as a line.
+
+    Args:
+        found: rows of a replay and what the capture has of each besides, those of a message together and in order.
+        flow_at, rules: what is asked for the settings behind a death, and the release.
+        until_us: until when what dies in time is known to be gone.
+        last_us: when the log ends.
+    """
+    for _, own in groupby(found, key=lambda row: (row["vhost"], row["message"])):
+        yield _MessageLife([*own], flow_at, rules, until_us, last_us).trace.line()
 
 
 class _MessageLife:
@@ -104,8 +116,8 @@ class _MessageLife:
 
     def _published(self, row: Row) -> Span:
         routed = row["routed_queues"]
-        facts = {"dlx.routed_queues": routed, **_of_row(row)}
-        error = "unroutable" if routed == [] else ""
+        facts = {"dlx.routed_queues": sorted(routed or ()), **_of_row(row)}
+        error = "" if routed is None or len(routed) else "unroutable"
         given = _traceparent(row)
         return self.trace.published(
             row["time_us"], row["exchange"], row["routing_keys"] or (), facts, traceparent=given, error=error
@@ -263,16 +275,16 @@ class _MessageLife:
         """Return the place of a publish into that queue of which no delivery shows what became of it."""
         return next((at for at, routed in self._untaken() if routed == queue), None)
 
-    def _untaken(self) -> list[tuple[int, str]]:
-        published = [
-            (at, row["routed_queues"]) for at, row in enumerate(self._found) if row["event"] == Event.PUBLISHED
-        ]
-        return [(at, queue) for at, routed in published for queue in routed or () if (at, queue) not in self._taken]
+    def _untaken(self) -> Iterator[tuple[int, str]]:
+        """Yield the places of publishes, each with a queue that it came into and that no delivery has it from."""
+        for at, row in enumerate(self._found):
+            routed = row["routed_queues"] if row["event"] == Event.PUBLISHED else None
+            yield from ((at, queue) for queue in sorted(routed or ()) if (at, queue) not in self._taken)
 
     def _leave_open(self, last_us: int) -> None:
         """Add the stays of copies that came into a queue and are in no other row: they last until the log ends."""
         end = Moment(last_us, last_us, None)
-        for at, queue in self._untaken():
+        for at, queue in list(self._untaken()):
             previous, start, by = self._from(at, queue, end)
             facts = {"dlx.arrived.by": by, "dlx.outcome": "not seen again"}
             self.trace.stayed(queue, start, end, facts, previous=previous)
