@@ -26,7 +26,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 
 from dlx import __version__
 from dlx.possible_deaths import DeathRule
-from dlx.settings import Setting
+from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, Settings
 from simulator.rule_sources import with_origin
 
 TRACEPARENT = "traceparent"
@@ -77,24 +77,19 @@ class MessageTrace:
     """The trace of one message. Spans are added in the order of their ids.
 
     Args:
-        vhost, message: which message; its ids are made of them.
-        message_id: its property ``message_id``.
+        name: what distinguishes the message from all others; its ids are made of it.
+        facts: what all of its spans say.
         traceparent: the header of its first publish. The trace is then that of this span, and continues it.
         release: the RabbitMQ release whose rules are behind what no row shows.
     """
 
-    def __init__(self, vhost: str, message: str, message_id: str | None, traceparent: object, release: str) -> None:
-        self._seed = f"{vhost}\0{message}".encode(errors="surrogatepass")
+    def __init__(self, name: str, facts: Facts, traceparent: object, release: str) -> None:
+        self._name = name.encode(errors="surrogatepass")
         self._remote = context_of(traceparent)
         self._creation = self._remote or SpanContext(self._hash("trace", 16), b"")
         self._release = release
         self._spans: list[Span] = []
-        self._every: Facts = {
-            "messaging.system": "rabbitmq",
-            "messaging.message.id": message_id,
-            "dlx.message": message,
-            "dlx.vhost": vhost,
-        }
+        self._every: Facts = {"messaging.system": "rabbitmq", **facts}
 
     def published(
         self,
@@ -242,7 +237,7 @@ class MessageTrace:
         return creation if previous is None else (*creation, _context(previous))
 
     def _hash(self, of: str, size: int) -> bytes:
-        return hashlib.blake2b(self._seed + b"\0" + of.encode(), digest_size=size).digest()
+        return hashlib.blake2b(self._name + b"\0" + of.encode(), digest_size=size).digest()
 
 
 def add_facts(span: Span, facts: Facts) -> None:
@@ -250,9 +245,16 @@ def add_facts(span: Span, facts: Facts) -> None:
     span.attributes.extend(_attributes(facts))
 
 
-def death_facts(rule: DeathRule, address: Iterable[Setting]) -> Facts:
+def add_error(span: Span, error: str, facts: Facts) -> None:
+    """Make an error of a span that was added before."""
+    span.status.CopyFrom(Status(code=Status.STATUS_CODE_ERROR, message=error))
+    add_facts(span, {"error.type": error, **facts})
+
+
+def death_facts(rule: DeathRule, settings: Settings) -> Facts:
     """Return what decided a death, who set that, and the settings that decide the way of the dead letter."""
-    by = rule.setting
+    by, values = rule.setting, settings.values
+    address = [values[key] for key in (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY) if key in values]
     return {
         "dlx.death.rule": rule.text,
         "dlx.death.setting": None if by is None else by.key,

@@ -15,9 +15,9 @@ import msgspec
 import pyarrow as pa
 
 from dlx.message_flow import Hop, MessageFlow
-from dlx.possible_deaths import DeathRule, possible_death
+from dlx.possible_deaths import possible_death
 from dlx.releases import DEFAULT, Release, release
-from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, Setting
+from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from dlx.topology import Topology
 from simulator.definitions import Definitions
 from simulator.events import Event, Happened, Outcome
@@ -315,19 +315,10 @@ def _because(hop: Hop, flow: MessageFlow) -> str:
     """Name the settings behind a death and the way of its dead letter."""
     if hop.queue not in flow.topology.queues:
         return f"the definitions have no queue '{hop.queue}'"
-    decides = rule_behind(hop.queue, hop.reason, flow).setting
-    return "; ".join(with_origin(each) for each in (decides, *address_behind(hop.queue, flow)) if each is not None)
-
-
-def rule_behind(queue: str, reason: str, flow: MessageFlow, expiration: str | None = None) -> DeathRule:
-    """Return what decides a death in a queue of the definitions; ``expiration`` is the message's own, in ms."""
-    return possible_death(reason, flow.settings(queue), flow.release, expiration).rule
-
-
-def address_behind(queue: str, flow: MessageFlow) -> list[Setting]:
-    """Return the settings of a queue of the definitions that decide the way of its dead letters."""
-    values = flow.settings(queue).values
-    return [values[key] for key in (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY) if key in values]
+    settings = flow.settings(hop.queue)
+    decides = possible_death(hop.reason, settings, flow.release).rule.setting
+    address = (settings.values.get(key) for key in (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY))
+    return "; ".join(with_origin(each) for each in (decides, *address) if each is not None)
 
 
 def verdict_text(row: Mapping[str, Any]) -> str:

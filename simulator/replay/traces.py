@@ -16,11 +16,12 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from dlx.deaths import DELIVERY_LIMIT, REJECTED
 from dlx.message_flow import MessageFlow
+from dlx.possible_deaths import possible_death
 from dlx.releases import release
 from simulator.events import Event
 from simulator.files import beside
 from simulator.otlp import TRACEPARENT, Facts, MessageTrace, Moment, add_facts, death_facts
-from simulator.replay.one_message import Flows, address_behind, rule_behind, unchecked_texts, verdict_text
+from simulator.replay.one_message import Flows, unchecked_texts, verdict_text
 from simulator.replay.results.held_up import holding_queues, is_over, was_seen_then, with_true_ends
 from simulator.replay.rows.assumptions import Assumptions
 from simulator.replay.rows.periods import Period
@@ -95,7 +96,9 @@ class _MessageLife:
     def __init__(self, found: Sequence[Row], flow_at: FlowAt, rules: str, until_us: int, last_us: int) -> None:
         first = found[0]
         message_id = next((row["message_id"] for row in found if row["message_id"] is not None), None)
-        self.trace = MessageTrace(first["vhost"], first["message"], message_id, _traceparent(first), rules)
+        vhost, message = first["vhost"], first["message"]
+        facts = {"messaging.message.id": message_id, "dlx.message": message, "dlx.vhost": vhost}
+        self.trace = MessageTrace(f"{vhost}\0{message}", facts, _traceparent(first), rules)
         self._found = found
         self._flow_at = flow_at
         self._of_row: list[Span | None] = []
@@ -226,8 +229,8 @@ class _MessageLife:
         flow = self._flow_at(self._found[0]["vhost"], at_us)
         if queue not in flow.topology.queues:
             return {"dlx.death.rule": f"the definitions have no queue '{queue}'"}
-        rule = rule_behind(queue, reason, flow, expiration)
-        return death_facts(rule, address_behind(queue, flow))
+        settings = flow.settings(queue)
+        return death_facts(possible_death(reason, settings, flow.release, expiration).rule, settings)
 
     def _add_stay(self, queue: str, start: Moment, end: Moment, by: str, previous: Span | None) -> Span:
         facts: Facts = {"dlx.arrived.by": by, "dlx.outcome": "died", "dlx.seen": False}
