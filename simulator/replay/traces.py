@@ -7,7 +7,7 @@ row before it its path starts, and which deaths lie between: a stay in a queue g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +36,8 @@ _ROWS = """
     ORDER BY vhost, message, time_us, file, line"""
 _LEAVING = (REJECTED, DELIVERY_LIMIT)
 """Reasons for which a message dies on its way back from a consumer, and not in the queue."""
+ROWS_MAX = 2_000
+"""Rows of one message that its trace has: no tool shows more."""
 _DID: dict[str, str] = {Event.ACKED: "ack", Event.REJECTED: "reject", Event.REQUEUED: "requeue"}
 
 Row = Mapping[str, Any]
@@ -80,20 +82,26 @@ def trace_lines(found: Iterable[Row], flow_at: FlowAt, rules: str, until_us: int
         until_us: until when what dies in time is known to be gone.
         last_us: when the log ends.
     """
-    for _, own in groupby(found, key=lambda row: (row["vhost"], row["message"])):
-        yield _MessageLife([*own], flow_at, rules, until_us, last_us).trace.line()
+    for _, group in groupby(found, key=lambda row: (row["vhost"], row["message"])):
+        own = iter(group)
+        life = _MessageLife([*islice(own, ROWS_MAX)], flow_at, rules)
+        left_out = sum(1 for _ in own)
+        if left_out:
+            life.cut(left_out)
+        else:
+            life.end(until_us, last_us)
+        yield life.trace.line()
 
 
 class _MessageLife:
     """Adds the spans of one message, row by row.
 
     Args:
-        found: its rows, in order.
-        until_us: until when what dies in time is known to be gone.
-        last_us: when the log ends.
+        found: its rows, in order, at least one.
+        flow_at, rules: as for ``trace_lines``.
     """
 
-    def __init__(self, found: Sequence[Row], flow_at: FlowAt, rules: str, until_us: int, last_us: int) -> None:
+    def __init__(self, found: Sequence[Row], flow_at: FlowAt, rules: str) -> None:
         first = found[0]
         message_id = next((row["message_id"] for row in found if row["message_id"] is not None), None)
         vhost, message = first["vhost"], first["message"]
@@ -114,8 +122,6 @@ class _MessageLife:
                 self._of_row.append(self._deliver(at, row))
             else:
                 self._of_row.append(self._settled(row))
-        self._end(until_us)
-        self._leave_open(last_us)
 
     def _published(self, row: Row) -> Span:
         routed = row["routed_queues"]
@@ -238,8 +244,13 @@ class _MessageLife:
 
     # Where no row follows
 
-    def _end(self, until_us: int) -> None:
-        """Add how the message is lost or held, and what may be."""
+    def cut(self, left_out: int) -> None:
+        """Say on its first span how many rows of the message are left out."""
+        first = next(span for span in self._of_row if span is not None)
+        add_facts(first, {"dlx.rows_left_out": left_out})
+
+    def end(self, until_us: int, last_us: int) -> None:
+        """Add how the message is lost or held, and what may be; and which copies stay where they are."""
         last = self._found[-1]
         may_be = []
         for end in last["dead_ends"] or ():
@@ -250,6 +261,7 @@ class _MessageLife:
         span = self._of_row[-1]
         if may_be and span is not None:
             add_facts(span, {"dlx.may_be": may_be})
+        self._leave_open(last_us)
 
     def _add_end(self, end: Row, last: Row) -> None:
         seen_us = last["time_us"] if was_seen_then(end, last, len(self._found)) else None

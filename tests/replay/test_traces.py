@@ -210,6 +210,15 @@ def test_two_copies_of_one_dead_letter_come_from_one_death(tmp_path: Path) -> No
     assert spans[3].links[1].span_id == spans[4].links[1].span_id == spans[2].span_id
 
 
+def test_of_a_message_with_very_many_rows_the_first_are_in_its_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simulator.replay.traces.ROWS_MAX", 2)
+    spans = of(replayed(tmp_path, retried(), loop()), "m1")
+    assert names(spans) == ["publish work", "queue work"]
+    assert facts(spans[0])["dlx.rows_left_out"] == 1
+
+
 def test_the_same_log_makes_the_same_bytes_and_every_message_is_in_it(tmp_path: Path) -> None:
     found = captured(tmp_path / "one")
     captured(tmp_path / "two")
