@@ -23,7 +23,7 @@ def traces(file: Path) -> list[list[Span]]:
     """The spans of each line, once the form is found right and every parent and link is there."""
     text = file.read_bytes().decode()
     assert text.endswith("\n") or not text
-    lines = [_strict(json.loads(line)) for line in text.splitlines()]
+    lines = [_strict(json.loads(line)) for line in text.split("\n")[:-1]]
     found = [[*_spans(ParseDict(line, TracesData()))] for line in lines]
     for spans in found:
         _check(spans)
