@@ -18,6 +18,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "server": _SERVER,
     "activemq": ("defusedxml",),
     "yaml": ("yaml",),
+    "otlp": ("opentelemetry",),
     "testing": (*_SERVER, "defusedxml", "pytest", "hypothesis", "pamqp", "testcontainers", "trustme", "yaml"),
 }
 """What each extra brings, as modules; for a library that several bring, the first is the smallest."""

@@ -30,6 +30,7 @@ TOOLS = {
     "json_reading",
     "json_values",
     "markup",
+    "otlp",
     "rule_sources",
     "simulator",
     "sources",

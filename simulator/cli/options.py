@@ -49,6 +49,31 @@ LOG = GivenFile("Record a log first: `dlx capture --url amqp://USER@HOST/VHOST -
 COUNTERS = GivenFile("Record it with the log first: `dlx capture --metrics-url http://HOST:15692/metrics ...`.")
 SCENARIO = GivenFile("Download it first.")
 
+# Where a command writes traces for OpenTelemetry's tools.
+
+
+def _otlp_file(_context: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:
+    """Return the file, if it can be made and there is what writes it: before the work, and not after it."""
+    if path is not None:
+        check_installed("otlp")
+        import simulator.otlp  # noqa: F401  which fails where a part of the library is missing
+
+        if not path.absolute().parent.is_dir():
+            raise click.BadParameter(f"there is no folder {path.absolute().parent}")
+    return path
+
+
+def otlp_option(what: str) -> Callable[[Function], Function]:
+    """Return the option ``--otlp``. ``what``: which messages it has, and when it is written."""
+    return click.option(
+        "--otlp",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        callback=_otlp_file,
+        help=f"File for {what} as OpenTelemetry traces, a line of OTLP JSON each, for Jaeger and the Collector.",
+    )
+
+
 # Reads the JSON files that a command is given.
 
 

@@ -25,7 +25,7 @@ from simulator.cli.given_logs import (
     prepared_logs,
     read_noted,
 )
-from simulator.cli.options import COUNTERS, LOG, GivenEngine, engine_options, given_engine, release_option
+from simulator.cli.options import COUNTERS, LOG, GivenEngine, engine_options, given_engine, otlp_option, release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
 from simulator.extras import check_installed
@@ -164,6 +164,7 @@ LOCAL_ROWS_MAX = 2_000_000
     metavar="DIR",
     help="Directory for the HTML report and the verdicts and hops in Parquet. [default: keep no files]",
 )
+@otlp_option("the life of each message, with the deaths that no row shows,")
 @click.option(
     "--require-deaths",
     is_flag=True,
@@ -185,6 +186,7 @@ def replay(
     engine: str,
     master: str | None,
     out: Path | None,
+    otlp: Path | None,
     require_deaths: bool,
     explain: bool,
     coverage: bool,
@@ -209,7 +211,9 @@ def replay(
     assumptions = Assumptions(TOLERANCE_MS if tolerance_ms is None else tolerance_ms, complete)
     _check_several(given_definitions, counters_path, complete=complete)
     timed, rules = _read(given_definitions, rules, logs)
-    result = _replayed(logs, timed, rules, counters_path, assumptions, where, out, as_measured=tolerance_ms is None)
+    result = _replayed(
+        logs, timed, rules, counters_path, assumptions, where, out, otlp, as_measured=tolerance_ms is None
+    )
     if as_json:
         click.echo(result.as_json().decode())
     else:
@@ -277,6 +281,7 @@ def _replayed(
     assumptions: Assumptions,
     where: GivenEngine,
     out: Path | None,
+    otlp: Path | None,
     *,
     as_measured: bool,
 ) -> ReplayResult:
@@ -309,6 +314,7 @@ def _replayed(
                     progress=show,
                     counters=counters,
                     changes=changes,
+                    otlp=otlp,
                 )
 
             if where.is_spark(prepared.rows):

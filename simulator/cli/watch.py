@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 import msgspec
 
 from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
 from simulator.cli.given_logs import definitions_option, read_noted
-from simulator.cli.options import LOG, release_option
+from simulator.cli.options import LOG, otlp_option, release_option
 from simulator.extras import check_installed
 from simulator.replay.rows.assumptions import TOLERANCE_MS, Assumptions
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 EXIT_FINDINGS = 1
 POLL_SECONDS = 0.2
 PATHS_SHOWN = 20
+TRACED_AGAIN = "a watch that goes on would write the traces of the same messages again"
 ANEW = "the previous watch had other options, and ended before a queue of its definitions was in the log"
 
 
@@ -88,6 +89,7 @@ ANEW = "the previous watch had other options, and ended before a queue of its de
     show_default=True,
     help="As for dlx replay.",
 )
+@otlp_option("the life of each message")
 @click.option("--once", is_flag=True, help="Stop at the current end of the log; all verdicts are final then.")
 @click.option(
     "--until-idle",
@@ -114,6 +116,7 @@ def watch(
     forget_after_s: float,
     open_max: int,
     tolerance_ms: float,
+    otlp: Path | None,
     once: bool,
     idle_s: float | None,
     port: int | None,
@@ -126,6 +129,8 @@ def watch(
     delivery differs from the prediction or cannot be explained, or if a publish was routed to other queues.
     """
     check_installed("replay")
+    if otlp is not None and folder is not None:
+        raise click.UsageError(f"--otlp: not with --state; {TRACED_AGAIN}")
     from simulator.capture import CaptureError
     from simulator.definitions import DefinitionsError
     from simulator.replay.results.summary import MatchesNothingError
@@ -149,7 +154,7 @@ def watch(
             if state.anew:
                 click.echo(f"note: {place} starts again: {ANEW}", err=True)
             face = _Face(Watcher(sources, wish, state), as_json=as_json)
-            with _served(port, face):
+            with _served(port, face), _opened(otlp) as face.traces:
                 face.run(stopped, once=once, idle_s=idle_s, finish=folder is None)
     except (CaptureError, DefinitionsError, MatchesNothingError) as error:
         raise DataError(str(error)) from error
@@ -164,6 +169,7 @@ class _Face:
         self._watcher = watcher
         self._as_json = as_json
         self._shown = ""
+        self.traces: BinaryIO | None = None
         self.status: Status = watcher.status(time.time())
 
     def run(self, stopped: Event, *, once: bool, idle_s: float | None, finish: bool) -> None:
@@ -188,6 +194,8 @@ class _Face:
         self._watcher.check_match()
         while finish and self._step(settled=True):
             pass
+        if self.traces is not None:
+            self.traces.writelines(self._watcher.traces_left())
         self._end()
 
     def _step(self, *, settled: bool) -> bool:
@@ -195,6 +203,9 @@ class _Face:
         step = self._watcher.step(now, settled=settled)
         for broken in step.broken:
             click.echo(f"broken: {broken.file}:{broken.line}: {broken.reason}", err=True)
+        if self.traces is not None and step.forgotten:
+            self.traces.writelines(self._watcher.traces(list(step.forgotten)))
+            self.traces.flush()
         if self._as_json and step.lines:
             click.echo(b"".join(step.lines), nl=False)
         return step.more
@@ -238,6 +249,19 @@ def _kept(folder: Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="dlx-watch-") as name:
         yield Path(name)
+
+
+@contextmanager
+def _opened(otlp: Path | None) -> Iterator[BinaryIO | None]:
+    """Yield the file for the traces, which others may read while it grows. Raises ``DataError``."""
+    if otlp is None:
+        yield None
+        return
+    try:
+        with otlp.open("wb") as file:
+            yield file
+    except OSError as error:
+        raise DataError(f"{otlp}: {error.strerror or error}") from error
 
 
 @contextmanager

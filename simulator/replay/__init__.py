@@ -32,7 +32,8 @@ results   Sums over rows with verdicts: the totals, queues that held too much, h
 engines   ``local`` sorts with DuckDB in this process, ``spark`` with Spark. Both feed the same kernel.
 
 Beside this way: ``repair`` looks for what may be behind rows that differ, ``watch`` replays a log while it grows,
-``report`` draws a finished replay, and ``one_message`` tells the life of a single message.
+``report`` draws a finished replay, ``one_message`` tells the life of a single message, and ``traces`` writes those of
+all as OpenTelemetry traces.
 
 An example
 ----------

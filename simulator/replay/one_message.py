@@ -154,6 +154,19 @@ def _until_us(captured: LocalTable, assumptions: Assumptions) -> int:
     return assumptions.traced_until_us(ends["until_us"])
 
 
+class Flows:
+    """The flow of each virtual host of the definitions."""
+
+    def __init__(self, definitions: Definitions, rules: Release) -> None:
+        hosts = topologies(definitions)
+        self._flows = {vhost: MessageFlow(with_stand_ins(topology), rules) for vhost, topology in hosts.items()}
+        self._other = MessageFlow(Topology.of(), rules)
+
+    def of(self, vhost: str) -> MessageFlow:
+        """Return the flow of a virtual host: an empty one if the definitions have none of that name."""
+        return self._flows.get(vhost, self._flows.get(None, self._other))
+
+
 class _At(NamedTuple):
     """A row and the flow of its virtual host."""
 
@@ -173,10 +186,8 @@ class _SeenRows:
     ) -> None:
         self._rules = rules
         self._holding = holding
-        hosts = topologies(definitions)
-        flows = {vhost: MessageFlow(with_stand_ins(topology), rules) for vhost, topology in hosts.items()}
-        other = MessageFlow(Topology.of(), rules)
-        self._rows = [_At(row, flows.get(row["vhost"], flows.get(None, other))) for row in found]
+        flows = Flows(definitions, rules)
+        self._rows = [_At(row, flows.of(row["vhost"])) for row in found]
         self._first_us: int = found[0]["time_us"]
         self._events: list[Happened] = []
 
@@ -195,7 +206,7 @@ class _SeenRows:
             verdict=max(verdicts, key=VERDICTS.index, default=None),
             fate=fate,
             missing=tuple(self._missing(last, fate, until_us)),
-            assumed=tuple(dict.fromkeys(each for at in self._rows for each in _unchecked(at.row))),
+            assumed=tuple(dict.fromkeys(each for at in self._rows for each in unchecked_texts(at.row))),
             events=tuple(self._events),
         )
 
@@ -235,7 +246,7 @@ class _SeenRows:
             event=event.value,
             queue=queue,
             text=told,
-            because=_verdict(row),
+            because=verdict_text(row),
             source=f"{row['file']}:{row['line']}",
         )
 
@@ -310,7 +321,7 @@ def _because(hop: Hop, flow: MessageFlow) -> str:
     return "; ".join(with_origin(each) for each in (decides, *address) if each is not None)
 
 
-def _verdict(row: Mapping[str, Any]) -> str:
+def verdict_text(row: Mapping[str, Any]) -> str:
     """Say the verdict on a row: as predicted, or why not."""
     name = row["verdict"]
     if name is None:
@@ -327,6 +338,6 @@ def _verdict(row: Mapping[str, Any]) -> str:
     return "as predicted"
 
 
-def _unchecked(row: Mapping[str, Any]) -> Iterator[str]:
+def unchecked_texts(row: Mapping[str, Any]) -> Iterator[str]:
     for each in row["unchecked"] or ():
         yield f"not checked: {each['what']} of {each['name']}: {each['why']}"

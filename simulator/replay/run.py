@@ -230,6 +230,7 @@ def run_replay(
     progress: Progress = _silent,
     counters: CounterReadings | None = None,
     changes: Sequence[tuple[int, Definitions]] = (),
+    otlp: Path | None = None,
 ) -> ReplayResult:
     """Replay prepared logs under the rules of a release; with ``out``, keep verdicts, hops and report there.
 
@@ -237,6 +238,7 @@ def run_replay(
     a queue over the whole log, against one set of settings, is left out then.
 
     With ``as_measured``, the tolerance is not below the lag that captures measured.
+    ``otlp``: a file for the lives of the messages as OpenTelemetry traces.
     ``counters``, read before and after the log, are balanced with what the replay reconstructs.
 
     ``work`` is a folder from ``workplace(out)``. Raises ``MatchesNothingError`` for
@@ -317,6 +319,11 @@ def run_replay(
         balance=books,
         repairs=repairs,
     )
+    if otlp is not None:
+        progress("writing the traces", summary.deliveries, None)
+        from simulator.replay.traces import write_traces  # which needs an extra of its own
+
+        write_traces(otlp, folder, prepared.captures, periods, rules, assumptions, work)
     if out is not None:
         progress("writing the report", summary.deliveries, None)
         engine.write(hops(replayed), work / "hops.parquet")

@@ -91,6 +91,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="RELEASE",
         help="the release of RabbitMQ to simulate, such as 4.3; real servers must run it",
     )
+    group.addoption(
+        "--dlx-otlp",
+        metavar="FILE",
+        help="write what happened to the messages of failed tests to FILE, as OpenTelemetry traces in OTLP's JSON",
+    )
     group.addoption("--dlx-definitions", metavar="FILE", help="the definitions to import into every test's broker")
     parser.addini("dlx_release", "the release of RabbitMQ to simulate")
     parser.addini("dlx_releases", "the releases of RabbitMQ to simulate, one after the other, such as 3.13 4.3", "args")
@@ -109,6 +114,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _ANSWER_MARKER)
     config.addinivalue_line("markers", _TLS_MARKER)
     check_configuration(config)
+    if config.getoption("dlx_otlp"):
+        _begin_traces(config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -128,6 +135,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.failed and report.when == "call":
         own, shared = item.stash.get(_BROKER, None), getattr(item, "funcargs", {}).get(_SHARED)
+        broker = own if own is not None else shared
+        traces = item.config.getoption("dlx_otlp")
+        if traces and broker is not None:
+            _write_traces(item.config.invocation_params.dir / traces, broker, item.nodeid)
         if own is not None:
             report.sections.append((REPORTED, "\n".join(_what_became(own, report.longreprtext))))
         elif shared is not None:
@@ -263,6 +274,34 @@ def _what_became(broker: Broker, told: str) -> list[str]:
         return inspect(broker).what_became(told)
     except Exception as error:  # the test has failed, and its own failure is what counts
         return [f"The broker does not say: {error}"]
+
+
+# What became of them as traces: those of a failed test are appended to the file of the run.
+
+
+def _begin_traces(config: pytest.Config) -> None:
+    """Empty the file, before any test runs. Raises ``pytest.UsageError`` if it cannot be written."""
+    from simulator.extras import ExtraMissingError, check_installed
+
+    file = config.invocation_params.dir / config.getoption("dlx_otlp")
+    try:
+        check_installed("otlp")
+        if not hasattr(config, "workerinput"):  # a worker of pytest-xdist comes later
+            file.write_bytes(b"")
+    except ExtraMissingError as error:
+        raise pytest.UsageError(f"--dlx-otlp: {error}") from None
+    except OSError as error:
+        raise pytest.UsageError(f"--dlx-otlp {file}: {error.strerror or error}") from None
+
+
+def _write_traces(file: Path, broker: Broker, test: str) -> None:
+    """Append the traces of a test at once, as workers share the file. A broker that is gone has none."""
+    from simulator.testing.assertions import inspect
+
+    with contextlib.suppress(Exception):  # the test has failed, and its own failure is what counts
+        lines = b"".join(inspect(broker).traces(test))
+        with file.open("ab", buffering=0) as stream:
+            stream.write(lines)
 
 
 # What is imported into it. The marker wins over the command line, which wins over the configuration.

@@ -24,7 +24,7 @@ HISTORY = str(ROOT / "examples/compare/consumers-that-die.json")
 LIBRARIES = frozenset(library for libraries in EXTRAS.values() for library in libraries)
 
 # Where a distribution's module has another name.
-MODULES = {"pyyaml": "yaml"}
+MODULES = {"pyyaml": "yaml", "opentelemetry-proto": "opentelemetry"}
 
 SCENARIOS = {
     "rabbitmq.json": {"definitions": {}, "release": "4.3", "steps": []},
@@ -68,6 +68,7 @@ NEEDS_AN_EXTRA = [
     (REPLAY, "replay", LIBRARIES),
     (REPLAY, "replay", {"duckdb"}),
     ([*REPLAY, "--out", "out"], "replay", {"plotly"}),
+    ([*REPLAY, "--otlp", "traces.jsonl"], "otlp", {"opentelemetry"}),
     ([*REPLAY, "--engine", "spark"], "spark", {"pyspark", "py4j"}),
     ([*REPLAY, "--engine", "spark"], "spark", {"pandas"}),
     (REPLAY, "replay", {"pyarrow"}),
@@ -132,7 +133,7 @@ def test_what_needs_no_extra_runs_without_any(args: list[str], tmp_path: Path) -
 def test_every_command_is_tried() -> None:
     assert set(COMMANDS) == {args[0] for args, _, _ in NEEDS_AN_EXTRA} | {args[0] for args in NEEDS_NONE}
     named = {(args[0], extra) for args, extra, _ in NEEDS_AN_EXTRA if args[0] != "simulate"}
-    named = {each for each in named if each[1] not in ("spark", "yaml")}  # which the command's arguments decide
+    named = {each for each in named if each[1] not in ("otlp", "spark", "yaml")}  # which the command's arguments decide
     assert named == set(EXTRA_OF_COMMAND.items())
 
 

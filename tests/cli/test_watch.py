@@ -19,6 +19,7 @@ from simulator.definitions import read_definitions
 from simulator.replay.rows.assumptions import TOLERANCE_MS
 from simulator.replay.watch.state import WatchState, asked
 from simulator.replay.watch.watcher import Watcher, WatchOptions
+from tests.otlp import traces
 from tests.watch.logs import CAPTURED, ROOT, log_of, replayed, said, wish_for
 
 NAME = "what-if 4.3"
@@ -39,6 +40,22 @@ def test_once_prints_a_summary_with_the_ways_of_dead_letters(log: Path, capsys: 
     ways = said[said.index(summary) + 1 :]  # a slow machine shows lines of status before
     assert ways
     assert all(re.match(r" +\d+  \S+ \w+ -> \S+ -> \S+$", line) for line in ways)
+
+
+@pytest.mark.parametrize("forget_after", ["3600", "0"])
+def test_traces_are_those_of_a_replay(log: Path, tmp_path: Path, forget_after: str) -> None:
+    watched, replayed = tmp_path / "watched.jsonl", tmp_path / "replayed.jsonl"
+    command = [os.fspath(log), "--definitions", DEFINITIONS, "--otlp"]
+    main(["watch", *command, os.fspath(watched), "--once", "--forget-after", forget_after])
+    main(["replay", *command, os.fspath(replayed)])
+    assert len(traces(watched)) == 240
+    assert sorted(watched.read_bytes().splitlines()) == sorted(replayed.read_bytes().splitlines())
+
+
+def test_traces_and_a_state_do_not_go_together(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--state", os.fspath(tmp_path / "state"), "--otlp", os.fspath(tmp_path / "traces.jsonl")]
+    assert main(["watch", os.fspath(log), "--definitions", DEFINITIONS, *given]) == 64
+    assert "--otlp: not with --state" in capsys.readouterr().err
 
 
 def test_json_has_the_verdicts_and_a_summary(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from simulator.capture.trace_logs import read_trace_json
 from simulator.cli.main import main
 from simulator.definitions import Definitions
 from simulator.replay import replay_table
+from tests.otlp import facts, traces
 from tests.replay.logs import Log, definitions_of, write_log
 from tests.replay.test_inference import LADDER, lap
 
@@ -146,3 +148,18 @@ def test_the_command_replays_a_recording(recorded: Path, tmp_path: Path, capsys:
     summary = json.loads(capsys.readouterr().out)
     assert (summary["deliveries"], summary["agree"], summary["dead_letters"]) == (35, 35, 30)
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+
+
+def test_what_a_recorded_consumer_did_is_in_the_traces(recorded: Path, tmp_path: Path) -> None:
+    arguments = [str(recorded / "orders.parquet"), "--definitions", str(recorded / "definitions.json")]
+    main(["replay", *arguments, "--otlp", str(tmp_path / "traces.jsonl")])
+    did: Counter[str] = Counter()
+    for spans in traces(tmp_path / "traces.jsonl"):
+        own = {span.span_id: span for span in spans}
+        for span in spans:
+            if facts(span).get("messaging.operation.type") == "settle":
+                stay = own[span.parent_span_id]
+                assert stay.name == f"queue {facts(span)['dlx.queue']}"
+                assert stay.end_time_unix_nano <= span.start_time_unix_nano
+                did[facts(span)["messaging.operation.name"]] += 1
+    assert did == {"reject": 15, "ack": 20}

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from tests.otlp import facts, traces
+
 pytest_plugins = ["pytester"]
 
 TESTS = """
@@ -158,3 +160,80 @@ def test_the_traceback_ends_in_the_test(inner: pytest.Pytester, call: str, error
     result = inner.runpytest("--show-capture=no")
     result.stdout.fnmatch_lines([f">       {call}".replace("[", "[[]"), error, "test_the_traceback_*py:4: *"])
     assert ".py:" not in re.sub(r"test_the_traceback\w*[.]py", "", result.stdout.str())
+
+
+RETRIED = """
+    import pika
+
+    def test_it(dlx_broker):
+        with pika.BlockingConnection(pika.URLParameters(dlx_broker.amqp_url)) as connection:
+            channel = connection.channel()
+            channel.exchange_declare("both", "fanout")
+            channel.queue_declare("work", arguments={"x-dead-letter-exchange": "both"})
+            back = {"x-message-ttl": 1000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work"}
+            channel.queue_declare("wait", arguments=back)
+            channel.queue_declare("lost", arguments={"x-max-length": 0, "x-dead-letter-exchange": "gone"})
+            for queue in ("wait", "lost"):
+                channel.queue_bind(queue, "both")
+            headers = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+            channel.basic_publish("", "work", b"x", pika.BasicProperties(headers=headers))
+            channel.basic_reject(channel.basic_get("work")[0].delivery_tag, requeue=True)
+            channel.basic_reject(channel.basic_get("work")[0].delivery_tag, requeue=False)
+            dlx_broker.clock.advance(seconds=2)
+            channel.basic_ack(channel.basic_get("work")[0].delivery_tag)
+            channel.basic_publish("", "nowhere", b"x")
+            channel.basic_publish("", "wait", b"x")
+            channel.queue_purge("wait")
+            channel.basic_publish("", "wait", b"x")
+            assert not channel
+
+    def test_that_passes(dlx_broker):
+        assert dlx_broker
+
+    def test_of_another(dlx_broker):
+        with pika.BlockingConnection(pika.URLParameters(dlx_broker.amqp_url)) as connection:
+            connection.channel().basic_publish("", "nowhere", b"x")
+            assert not connection
+"""
+
+
+def test_the_messages_of_failed_tests_are_traces(inner: pytest.Pytester) -> None:
+    inner.makepyfile(RETRIED)
+    inner.path.joinpath("traces.jsonl").write_text("of an earlier run")
+    inner.runpytest("--dlx-otlp", "traces.jsonl")
+    lives = traces(inner.path / "traces.jsonl")
+    retried, nowhere, purged, waiting, other = lives
+    assert [span.name for span in retried] == [
+        "publish work",
+        "queue work",
+        "requeue work",
+        "queue work",
+        "reject work",
+        "dead-letter work",
+        "queue lost",
+        "dead-letter lost",
+        "queue wait",
+        "dead-letter wait",
+        "queue work",
+        "ack work",
+    ]
+    assert retried[0].parent_span_id.hex() == "b7ad6b7169203331"
+    told = {span.name: facts(span) for span in retried}
+    assert told["dead-letter lost"]["error.type"] == "lost"
+    assert told["dead-letter lost"]["dlx.death.setting"] == "max-length"
+    assert "'gone'" in told["dead-letter lost"]["dlx.why"]
+    assert told["dead-letter wait"]["dlx.death.setting.value"] == "1000"
+    (stay,) = (span for span in retried if span.name == "queue wait")
+    assert stay.end_time_unix_nano - stay.start_time_unix_nano == 1_000_000_000
+    assert [facts(each[-1]).get("error.type") for each in (nowhere, purged, other)] == [
+        "unroutable", "purged", "unroutable",
+    ]  # fmt: skip
+    assert facts(waiting[-1])["dlx.outcome"] == "waiting"
+    assert [facts(each[0])["dlx.test"].rpartition("::")[2] for each in lives] == ["test_it"] * 4 + ["test_of_another"]
+
+
+def test_a_folder_for_traces_that_is_not_there_is_named_before_the_tests(inner: pytest.Pytester) -> None:
+    inner.makepyfile(RETRIED)
+    result = inner.runpytest("--dlx-otlp", "away/traces.jsonl")
+    result.stderr.fnmatch_lines(["ERROR: --dlx-otlp *away/traces.jsonl: No such file or directory"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -12,11 +12,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from dlx.deaths import REJECTED
 from simulator.events import Event
 from simulator.markup import plural
 from simulator.replay.report.data import MessageLife, MessageStep
-from simulator.replay.results.held_up import holding_queues, is_over, with_true_ends
+from simulator.replay.results.held_up import holding_queues, is_over, was_seen_then, with_true_ends
 from simulator.replay.rows.tables import Table, rows, select
 from simulator.replay.search.copies import Fate
 
@@ -162,19 +161,11 @@ def _ends(last: dict[str, Any], until_us: int) -> Iterator[MessageStep]:
     told: set[MessageStep] = set()  # copies that are lost apart may have gone a part of the way together
     for end in last["dead_ends"]:
         if is_over(end, last, until_us):
-            steps = _ended(end, last["time_us"] if _was_seen_then(end, last) else None)
+            steps = _ended(end, last["time_us"] if was_seen_then(end, last, last["of_it"]) else None)
         else:
             steps = [MessageStep(None, "death", f"Not seen again. {_may_end(end)}: {end['why']}.")]
         yield from (each for each in steps if each not in told)
         told.update(steps)
-
-
-def _was_seen_then(end: dict[str, Any], last: dict[str, Any]) -> bool:
-    """Return whether the copy was seen in this row, so that its deaths have their times from there."""
-    if last["of_it"] == 1:
-        return True
-    first = end["way"][0]
-    return bool(first["queue"] == last["queue"] and first["reason"] == last["event"] == REJECTED)
 
 
 def _ended(end: dict[str, Any], seen_us: int | None) -> list[MessageStep]:

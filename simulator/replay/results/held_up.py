@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from dlx.deaths import REJECTED
 from simulator.broker import WORKER_PREFETCH
 from simulator.replay.rows.tables import Table, rows, select, text
 from simulator.replay.search.copies import Fate
@@ -77,6 +78,12 @@ def with_true_ends(replayed: Table, holding: Sequence[HoldingQueue]) -> Table:
 def is_over(end: Mapping[str, Any], last: Mapping[str, Any], until_us: int) -> bool:
     """Return whether a message is certainly at that dead end by then, if ``last`` is its last row."""
     return bool(end["certain"] and last["time_us"] + end["after_ms"] * 1_000 < until_us)
+
+
+def was_seen_then(end: Mapping[str, Any], last: Mapping[str, Any], of_it: int) -> bool:
+    """Return whether the copy was seen in the last of ``of_it`` rows: its deaths have their times from there."""
+    first = end["way"][0]
+    return of_it == 1 or bool(first["queue"] == last["queue"] and first["reason"] == last["event"] == REJECTED)
 
 
 def _stops(each: HoldingQueue) -> str:

@@ -308,18 +308,30 @@ class WatchState:
         found = self._database.execute(query, (until_us, until_us))
         return [(place, bool(held_up), count) for place, held_up, count in found]
 
+    def holding(self, until_us: int) -> list[tuple[str, int]]:
+        """Return the places where messages that are held by then hold up others, each with when that began."""
+        return self._database.execute(f"{_HOLDING} SELECT place, since_us FROM holding", (until_us,)).fetchall()
+
+    def not_forgotten(self) -> list[str]:
+        """Return the lineages of all messages of which rows are kept, in the replay's order."""
+        return [each for (each,) in self._database.execute("SELECT lineage FROM messages ORDER BY lineage")]
+
     def lost(self, until_us: int) -> int:
         """Return how many messages are lost by then."""
         query = "SELECT count(*) FROM messages WHERE lost_us < ?"
         (found,) = self._database.execute(query, (until_us,)).fetchone()
         return int(found) + self.totals["forgotten_lost"]
 
-    def forget(self, since_us: int, until_us: int, most: int) -> int:
-        """Forget messages that wait nowhere and were last seen by ``since_us``, at most that many; return how many."""
+    def forget(self, since_us: int, until_us: int, most: int) -> list[KeptRow]:
+        """Forget messages that wait nowhere and were last seen by ``since_us``, at most that many.
+
+        Return the rows that were kept of them, in the replay's order.
+        """
         over = "waiting IS NULL AND NOT holds AND last_us <= ? AND (lost_us IS NULL OR lost_us < ?)"
         query = f"SELECT lineage, lost_us IS NOT NULL FROM messages WHERE {over} LIMIT ?"
         found = self._database.execute(query, (since_us, until_us, most)).fetchall()
-        unsaid = {row.lineage for row in self.of_messages(each for each, _ in found) if not row.final}
+        kept = self.of_messages(each for each, _ in found)
+        unsaid = {row.lineage for row in kept if not row.final}
         found = [each for each in found if each[0] not in unsaid]
         self._choose(each for each, _ in found)
         for table in ("rows", "messages"):
@@ -327,8 +339,9 @@ class WatchState:
         hashed = [(_hash(lineage), lost) for lineage, lost in found]
         self._database.executemany("INSERT OR IGNORE INTO forgotten VALUES (?, ?)", hashed)
         self.totals["open"] -= len(found)
+        self.totals["forgotten"] += len(found)
         self.totals["forgotten_lost"] += sum(lost for _, lost in found)
-        return len(found)
+        return [row for row in kept if row.lineage not in unsaid]
 
     def returned(self, lineages: Iterable[str]) -> set[str]:
         """Return which of these messages were forgotten; from now on they are not."""

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -15,20 +16,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dlx.deaths import EXPIRED, MAXLEN
+from dlx.message_flow import MessageFlow
 from dlx.releases import release
 from simulator.capture.capture_errors import Broken, CaptureError
+from simulator.capture.schema import SCHEMA
 from simulator.definitions import Definitions
 from simulator.events import Event
 from simulator.replay.checks.lengths import QueueArrivals
 from simulator.replay.engines.local import arranged_table, published_rows
 from simulator.replay.kernel.arrivals import ARRIVALS, ArrivalsCounter, collected, may_matter
 from simulator.replay.kernel.batch_replay import Kernel
+from simulator.replay.one_message import Flows
+from simulator.replay.results.held_up import HoldingQueue, with_true_ends
 from simulator.replay.results.late_rows import estimated
 from simulator.replay.results.summary import MatchesNothingError, check_match
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NOT_LATE, Assumptions, Lateness
 from simulator.replay.rows.bodies import BODY
-from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, read_message, read_signature
-from simulator.replay.rows.schema import INPUT
+from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_message, read_signature
+from simulator.replay.rows.schema import INPUT, OUTPUT
+from simulator.replay.rows.tables import Database
 from simulator.replay.rows.topologies import exporting_release, left_out, topologies
 from simulator.replay.search.copies import Fate
 from simulator.replay.watch.growing import CHUNK_BYTES, GrowingFile, Position, files_of, read_again
@@ -190,6 +196,8 @@ FORGOTTEN_MAX = 20_000
 """Messages that are forgotten in one step."""
 SOONEST_S = 60
 """A message that waits nowhere is not forgotten sooner than that for want of room: too many would come back."""
+TRACED_TOGETHER = 1_000
+"""Messages whose traces are made together."""
 LAGS_MAX = 10_000
 """Verdicts whose lag is remembered."""
 
@@ -221,11 +229,19 @@ class WatchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WatchStep(msgspec.Struct, frozen=True):
-    """What one step brought: the lines that were committed, broken lines of the files, and whether there is more."""
+    """What one step brought.
+
+    Attributes:
+        lines: those that were committed.
+        broken: broken lines of the files.
+        more: whether there is more.
+        forgotten: rows of the messages that were forgotten.
+    """
 
     lines: Sequence[bytes]
     broken: Sequence[Broken]
     more: bool
+    forgotten: Sequence[KeptRow] = ()
 
 
 class Watcher:
@@ -271,15 +287,15 @@ class Watcher:
         """
         broken, caught_up = self._read(now_s)
         self._state.totals["broken"] += len(broken)
-        lines, more = [], False
+        lines, forgotten, more = [], [], False
         if caught_up:
             due = self._state.due(math.inf if settled else now_s - self._wish.settle_s, DUE_MAX)
             lines = list(self._judge(due, now_s, settled=settled))
             more = sum(not row.final for row in due) >= DUE_MAX
-            self._forget()
+            forgotten = self._forget()
         self._state.keep("until_us", self._until_us)
         self._state.commit(lines)
-        return WatchStep(lines, broken, more or not caught_up)
+        return WatchStep(lines, broken, more or not caught_up, forgotten)
 
     def check_match(self) -> None:
         """Raise ``MatchesNothingError`` if the definitions have none of the virtual hosts, or of the queues, so far.
@@ -460,20 +476,55 @@ class Watcher:
             [dict(zip(ARRIVALS.names, row, strict=True)) for row in rows], schema=ARRIVALS
         )
 
-    def _forget(self) -> None:
+    def _forget(self) -> list[KeptRow]:
         """Forget finished messages, sooner where there are too many. Raises ``CaptureError`` if that is not enough."""
-        while not self._forgotten() and (found := self._state.totals["open"]) > self._wish.open_max:
+        while not (forgotten := self._forgotten()) and (found := self._state.totals["open"]) > self._wish.open_max:
             if self._forget_after_s <= SOONEST_S:
                 problem = f"{found:,} messages are not finished, the limit is {self._wish.open_max:,}"
                 problem += "; raise it with --open-max, or lower --forget-after"
                 raise CaptureError(str(self._state.folder), problem)
             self._forget_after_s = max(self._forget_after_s / 2, SOONEST_S)
-
-    def _forgotten(self) -> int:
-        since_us = self._until_us - round(self._forget_after_s * 1e6)
-        forgotten = self._state.forget(since_us, self._until_us, FORGOTTEN_MAX)
-        self._state.totals["forgotten"] += forgotten
         return forgotten
+
+    def _forgotten(self) -> list[KeptRow]:
+        since_us = self._until_us - round(self._forget_after_s * 1e6)
+        return self._state.forget(since_us, self._until_us, FORGOTTEN_MAX)
+
+    # -- traces -------------------------------------------------------------------
+
+    def traces(self, kept: list[KeptRow]) -> Iterator[bytes]:
+        """Yield the trace of each message of these rows, as ``dlx replay --otlp`` writes it."""
+        from simulator.replay.traces import trace_lines  # which needs an extra of its own
+
+        totals = self._state.totals
+        until_us = 0 if totals["undelivered"] else self._wish.assumptions.traced_until_us(self._until_us)
+        rows = [_with_capture(row, verdict) for row, verdict in zip(kept, self._judged(kept), strict=True)]
+        if any(row["dead_ends"] for row in rows):  # seldom, and it takes a database
+            rows = self._with_true_ends(rows, until_us)
+        yield from trace_lines(rows, self._flow, self._wish.rules, until_us, self._until_us)
+
+    def _flow(self, vhost: str, _time_us: int) -> MessageFlow:
+        return self._flows.of(vhost)
+
+    @cached_property
+    def _flows(self) -> Flows:
+        return Flows(self._wish.definitions, release(self._wish.rules))
+
+    def traces_left(self) -> Iterator[bytes]:
+        """Yield the traces of all messages that were not forgotten."""
+        lineages = self._state.not_forgotten()
+        for start in range(0, len(lineages), TRACED_TOGETHER):
+            yield from self.traces(self._state.of_messages(lineages[start : start + TRACED_TOGETHER]))
+
+    def _with_true_ends(self, found: list[dict[str, Any]], until_us: int) -> list[dict[str, Any]]:
+        """Return the rows without dead ends that lie behind a queue which holds up what dies there."""
+        holding = []
+        for place, since_us in self._state.holding(until_us):
+            vhost, queue = msgspec.json.decode(place)
+            holding.append(HoldingQueue(vhost=vhost, queue=queue, since_us=since_us, held_up=0))
+        with Database(self._state.folder) as database:
+            own = database.arrow("own", pa.Table.from_pylist(found, _TRACED))
+            return with_true_ends(own, holding).to_list()
 
     # -- status -------------------------------------------------------------------
 
@@ -505,6 +556,24 @@ class Watcher:
                 key.removeprefix("left out "): rows for key, rows in totals.items() if key.startswith("left out ")
             },
         )
+
+
+_OF_CAPTURE = ("message", "message_id", "expiration", "headers", "routing_keys", "routed_queues")
+_TRACED = pa.schema([*OUTPUT, *(SCHEMA.field(name) for name in _OF_CAPTURE)])
+"""The columns that ``traces.trace_lines`` takes."""
+
+
+def _with_capture(row: KeptRow, verdict: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of a replay with what a capture has of it."""
+    signature = read_signature(row.signature)
+    message = read_message(row.lineage, signature.vhost)
+    return {
+        **verdict,
+        "message": message,
+        "message_id": None if message.startswith("content:") else message,
+        "headers": read_content(row.content)[1],
+        **{name: getattr(signature, name) for name in ("expiration", "routing_keys", "routed_queues")},
+    }
 
 
 def _as_documents(places: Iterable[tuple[str, str | None]]) -> list[dict[str, str | None]]:

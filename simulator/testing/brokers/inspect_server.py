@@ -122,6 +122,10 @@ class ServerInspection:
         """Say what is ready in each queue. The counters that show losses are seconds late, too late for a report."""
         return [] if _EVIDENCE in told else self.evidence()
 
+    def traces(self, test: str) -> list[bytes]:
+        """Return none: a server does not say what became of messages."""
+        return []
+
     def losses(self) -> list[str]:
         """Say how many copies the counters miss."""
         routed, acknowledged, left = self._settled_counters()

@@ -178,6 +178,12 @@ class SimulatorInspection:
         remarks = [remark for remark in self._subject.remarks() if remark not in told]
         return remarks + self._subject.read(lambda broker: what_became(broker, self._subject.vhost, told))
 
+    def traces(self, test: str) -> list[bytes]:
+        """Return the trace of each message as a line of OTLP's JSON, with ids for the test of that name."""
+        from simulator.testing.brokers.traces import traces_of  # which needs an extra of its own
+
+        return self._subject.read(lambda broker: list(traces_of(broker, self._subject.vhost, test)))
+
     def unrest(self, within_us: int) -> list[str]:
         """Let that much time pass, and say what would happen after it, and to which messages."""
         if self._subject.read(lambda broker: broker.now_us) + within_us >= YEAR_10000_US:

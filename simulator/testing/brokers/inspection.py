@@ -52,6 +52,9 @@ class Inspection(Protocol):
     def what_became(self, told: str) -> list[str]:
         """Say for a failed test what was lost, what waits in each queue, and what ``told`` leaves out."""
 
+    def traces(self, test: str) -> list[bytes]:
+        """Return a trace of each message as a line of OTLP's JSON, for the test of that name; none of a server."""
+
     def unrest(self, within_us: int) -> list[str]:
         """Let that many microseconds pass, and say what still happens to messages after them."""
 
