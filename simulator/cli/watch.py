@@ -15,6 +15,8 @@ import msgspec
 
 from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
 from simulator.cli.given_logs import definitions_option, read_noted
+from simulator.cli.given_server import server_options
+from simulator.cli.given_source import Source
 from simulator.cli.options import LOG, release_option
 from simulator.extras import check_installed
 from simulator.replay.rows.assumptions import TOLERANCE_MS, Assumptions
@@ -104,9 +106,10 @@ ANEW = "the previous watch had other options, and ended before a queue of its de
     help="Serve http://127.0.0.1:PORT/metrics meanwhile; 0 takes a free port and prints it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print each verdict that is final as a line of JSON.")
+@server_options
 def watch(
     sources: tuple[Path, ...],
-    definitions_path: Path,
+    given_definitions: Source,
     rules: str | None,
     folder: Path | None,
     settle_s: float,
@@ -132,7 +135,7 @@ def watch(
     from simulator.replay.watch.state import WatchState, asked
     from simulator.replay.watch.watcher import Watcher, WatchOptions
 
-    definitions, rules = read_noted(definitions_path, rules, sources)
+    definitions, rules = read_noted(given_definitions, rules, sources)
     try:
         wish = WatchOptions(
             definitions=definitions,
@@ -144,7 +147,9 @@ def watch(
             open_max=open_max,
         )
         _tell_missing(sources, once=once)
-        about = asked(definitions_path.read_bytes(), rules, tolerance_ms)
+        file = given_definitions
+        text = file.read_bytes() if isinstance(file, Path) and file.is_file() else definitions.to_json()
+        about = asked(text, rules, tolerance_ms)
         with _kept(folder) as place, WatchState(place, about) as state, until_interrupted() as stopped:
             if state.anew:
                 click.echo(f"note: {place} starts again: {ANEW}", err=True)
