@@ -25,6 +25,7 @@ from simulator.replay.coverage.totals import Coverage, coverage
 from simulator.replay.repair.repair_report import NO_REPAIRS, Repairs
 from simulator.replay.results.counters import Balance, as_json, balance, log_counts, readings_fit
 from simulator.replay.results.full_queues import overfull_queues, unfilled_queues
+from simulator.replay.results.late_bindings import late_bindings
 from simulator.replay.results.late_rows import lateness
 from simulator.replay.results.summary import (
     Finding,
@@ -59,6 +60,7 @@ _IF_ANY = (
     "tolerance_ms",
     "behind_us",
     "changed",
+    "bound_later",
     "holding",
     "measured_us",
     "redacted",
@@ -289,6 +291,9 @@ def run_replay(
         unfilled = unfilled_queues(hops(replayed), captured, hosts, judge, assumptions)
         untested = untested_settings(replayed, captured, hosts, judge, assumptions, counters=books is not None)
         summary = summarize(replayed, definitions, prepared.broken, assumptions, overfull, unfilled, untested)
+        if assumptions.gapless:
+            bound_later = late_bindings(replayed, captured, hosts, judge, assumptions)
+            summary = msgspec.structs.replace(summary, bound_later=bound_later)
     if prepared.shared:
         unchecked: dict[What, int] = {**summary.unchecked, "shared-rows": prepared.shared}
         summary = msgspec.structs.replace(summary, unchecked=unchecked)

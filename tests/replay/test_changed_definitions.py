@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import simulator
-from dlx.topology import Policy, Queue, Topology
+from dlx.topology import Binding, Exchange, Policy, Queue, Topology
 from simulator.capture import open_log
 from simulator.capture.parquet import write_capture
 from simulator.capture.schema import Observation, to_batches
@@ -236,6 +236,61 @@ def test_messages_are_lost_only_before_a_change_that_mends_it(tmp_path: Path, ca
     timed = f"{files[1]}@{(START + timedelta(seconds=1.25)).isoformat()}"
     code, out, _ = replay(capsys, trace, "--definitions", str(files[0]), "--definitions", timed, "--json")
     assert (code, json.loads(out)["lost"]) == (0, 1)
+
+
+# A binding that was added during the log: nothing differs, but messages are missing that should have come.
+
+
+def parked(*bound: str, ttl: bool = False) -> Topology:
+    """Two queues for dead letters, of which ``bound`` get those of ``work``."""
+    to_dead = {"x-dead-letter-exchange": "dead", **({"x-message-ttl": 500} if ttl else {})}
+    queues = [Queue(name="work", arguments=to_dead), *(Queue(name=name) for name in ("parked", "audit"))]
+    bindings = [Binding(source="dead", destination=name, routing_key="work") for name in bound]
+    return Topology.of(exchanges=[Exchange(name="dead", type="direct")], queues=queues, bindings=bindings)
+
+
+def two_parts(folder: Path, before: Topology, after: Topology, history: list[steps.AnyStep]) -> list[str]:
+    """A log in which ``before`` turns into ``after`` a minute after its beginning, and the later definitions."""
+    rows = broker_log(history, before, "4.3")
+    for row in broker_log([steps.Wait(60_000), *history], after, "4.3"):
+        name = f"{row.message}-later"
+        rows.append(msgspec.structs.replace(row, message=name, message_id=name, line=row.line + 1_000))
+    file = folder / "definitions.json"
+    file.write_text(json.dumps(definitions_document(after, "4.3")))
+    return [str(written(folder / "log.parquet", rows)), "--definitions", str(file), "--release", "4.3"]
+
+
+EXPIRES = [steps.Publish("", "work", times=3), steps.Wait(5_000), steps.Ack("parked", 3)]
+REJECTED = [steps.Publish("", "work", times=3), steps.Reject("work", 3), steps.Ack("parked", 3), steps.Ack("audit", 3)]
+
+
+@pytest.mark.parametrize(
+    ("before", "queue", "history"),
+    [(parked(ttl=True), "parked", EXPIRES), (parked("parked"), "audit", REJECTED)],
+    ids=["the only binding", "one more binding"],
+)
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_messages_that_died_before_a_binding_was_added_are_missing(
+    engine: str, before: Topology, queue: str, history: list[steps.AnyStep], tmp_path: Path, capsys: Any
+) -> None:
+    after = parked("parked", *(["audit"] if queue == "audit" else []), ttl=queue == "parked")
+    log, *options = two_parts(tmp_path, before, after, history)
+    code, out, _ = replay(capsys, Path(log), *options, "--engine", engine)
+    assert code == 0
+    assert re.match(
+        rf"3 messages that died before 2026-01-01T00:01:0\S+Z did not reach queue '{queue}', though the definitions"
+        r" bind it: the binding was probably added then\. Give the definitions of both times",
+        out,
+    ), out
+    found = json.loads(replay(capsys, Path(log), *options, "--json")[1])
+    assert [(each["queue"], each["messages"]) for each in found["bound_later"]] == [(queue, 3)]
+
+
+@pytest.mark.parametrize("history", [EXPIRES, REJECTED])
+def test_messages_that_still_wait_are_not_missing(history: list[steps.AnyStep], tmp_path: Path, capsys: Any) -> None:
+    both = parked("parked", "audit", ttl=history is EXPIRES)
+    log, *options = two_parts(tmp_path, both, both, [*history, *history[:-1]])
+    assert "bound_later" not in json.loads(replay(capsys, Path(log), *options, "--json")[1])
 
 
 # The other commands that take several.
