@@ -212,12 +212,12 @@ class _Face:
             click.echo(line)
 
     def _end(self) -> None:
-        from simulator.replay.results.headline import left_out_remarks
+        from simulator.replay.results.headline import left_out_remarks, twice_remarks
 
         self.status = self._watcher.status(time.time())
         for name, size in self._watcher.unfinished.items():
             click.echo(f"note: {name}: {size:,} bytes at the end have no line end, and were left out", err=True)
-        for remark in left_out_remarks(self.status.left_out):
+        for remark in (*twice_remarks(self.status.twice), *left_out_remarks(self.status.left_out)):
             click.echo(f"note: {remark}", err=True)
         if self._as_json:
             click.echo(msgspec.json.encode({"summary": self.status}))

@@ -15,7 +15,6 @@ import msgspec
 import pyarrow.parquet as pq
 
 from dlx.releases import release
-from dlx.topology import QUORUM
 from simulator.capture import CaptureError, FileReport, convert, read_capture
 from simulator.capture.counters import CounterReadings
 from simulator.capture.parquet import MAGIC, stored_late_us
@@ -41,7 +40,7 @@ from simulator.replay.results.summary import (
 )
 from simulator.replay.results.untested import untested_settings
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NO_LOST_ROWS, Assumptions, is_gapless, lost_rows
-from simulator.replay.rows.damage import Place, overview, without
+from simulator.replay.rows.damage import Place, counting_queues, overview, without
 from simulator.replay.rows.periods import Period, in_force, named_after_all, periods_of, wrong_in
 from simulator.replay.rows.tables import Table, check_no_copies, rows, select, text
 from simulator.replay.rows.topologies import left_out, topologies, without_headers_exchanges
@@ -178,8 +177,7 @@ def prepare(
             with kept.open(encoding="utf-8") as lines:
                 rejected = tuple(_described(line) for line, _ in zip(lines, range(SHOWN), strict=False))
     given = [*map(str, captures), *(None for _ in paths[len(captures) :])]
-    hosts = {} if definitions is None else topologies(definitions)
-    counting = {each.name for host in hosts.values() for each in host.queues.values() if each.type == QUORUM}
+    counting = set() if definitions is None else counting_queues(topologies(definitions))
     late_us = max(stored_late_us(path) or 0 for path in paths)
     seen = [overview(path, work, counting) for path in paths]
     for number, each in enumerate(seen):

@@ -187,8 +187,7 @@ def _open(summary: Summary, rules: str, balance: Balance | None, lost: Sequence[
             f" {'was' if summary.undelivered == 1 else 'were'} acknowledged, without a delivery: rows of the log are"
             " missing"
         )
-    if summary.twice:
-        found.append(f"{_number(summary.twice, 'row stands', 'rows stand')} twice in the log: each counts once")
+    found += twice_remarks(summary.twice)
     if summary.behind_us:
         found.append(
             f"Rows of the log are out of order, by up to {span(summary.behind_us)}: they were replayed in the order of"
@@ -196,6 +195,11 @@ def _open(summary: Summary, rules: str, balance: Balance | None, lost: Sequence[
         )
     found += left_out_remarks(summary.left_out)
     return found
+
+
+def twice_remarks(twice: int) -> list[str]:
+    """Return a sentence on how many rows stand in the log twice, if any do."""
+    return [f"{_number(twice, 'row stands', 'rows stand')} twice in the log: each counts once"] if twice else []
 
 
 def left_out_remarks(left_out: Mapping[str, int]) -> list[str]:
