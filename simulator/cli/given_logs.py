@@ -114,7 +114,7 @@ def definitions_option(  # as click calls it
     Several hold each from a moment of the log on. The command needs ``server_options``, too.
     """
     more = (
-        " Where it changed, repeatable: each holds from its time on, one without from the beginning. TIME:"
+        " Where they changed, repeatable: each holds from its time on, one without from the beginning. TIME:"
         f" {TIME_FORMS}."
     )
     return click.option(
