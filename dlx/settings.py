@@ -147,6 +147,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return AT_LEAST_ONCE if wanted and self.overflow == REJECT_PUBLISH else AT_MOST_ONCE
 
     @property
+    def why_at_most_once(self) -> str | None:
+        """Return what the queue does if at-least-once dead-lettering is asked for and does not happen, and why."""
+        wanted = self.value(DEAD_LETTER_STRATEGY) == AT_LEAST_ONCE
+        if not wanted or self.dead_letter_strategy == AT_LEAST_ONCE:
+            return None
+        lacks = f"overflow {REJECT_PUBLISH}" if self.dead_letters else "a dead-letter exchange"
+        return f"asks for at-least-once dead-lettering without {lacks}: at-most-once happens"
+
+    @property
     def message_ttl_ms(self) -> int | None:
         """Return the queue's own TTL in ms; a message's expiration may be shorter."""
         return _integer(self.value(MESSAGE_TTL))

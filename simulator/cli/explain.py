@@ -17,7 +17,15 @@ from simulator.analysis.life import OUTCOMES, LifeStep, Possibility, PredictedLi
 from simulator.analysis.snapshot import Snapshot
 from simulator.capture import CaptureError
 from simulator.cli.command_parts import DataError, example, print_json
-from simulator.cli.given_logs import definitions_option
+from simulator.cli.given_logs import (
+    TimedDefinitions,
+    changes_in,
+    check_times,
+    definitions_option,
+    must_exist,
+    prepared_logs,
+    read_timed,
+)
 from simulator.cli.given_source import Source, named, read_recording_of, read_source, source_argument
 from simulator.cli.options import chosen_release, release_option
 from simulator.cli.progress import progress
@@ -67,7 +75,7 @@ _EXAMPLES = (
     metavar="QUEUE=OUTCOME,...",
     help="What happens to it in a queue, the first time, the second time, ...; repeatable: once per queue.",
 )
-@definitions_option("If SOURCE is a log: the broker's definitions when it was written.", required=False)
+@definitions_option("If SOURCE is a log: the broker's definitions when it was written.", required=False, several=True)
 @click.option(
     "--message", metavar="ID", help="If SOURCE is a log: the message to explain, by its message_id or identity."
 )
@@ -89,7 +97,7 @@ def explain(
     headers: tuple[str, ...],
     expiration: int | None,
     outcomes: tuple[str, ...],
-    definitions_path: Path | None,
+    given_definitions: tuple[TimedDefinitions, ...],
     message: str | None,
     rules: str | None,
     vhost: str | None,
@@ -122,8 +130,8 @@ def explain(
     it shows of that message: publishes, deliveries, the deaths between them, and the verdicts. The folder of
     a recording has both, so --message is enough.
     """
-    if message is not None or definitions_path is not None:
-        return _explain_log(source, definitions_path, message, rules, form)
+    if message is not None or given_definitions:
+        return _explain_log(source, given_definitions, message, rules, form)
     if published is None:
         needed = "--publish EXCHANGE ROUTING_KEY, or --definitions FILE and --message ID for a message of a log"
         raise click.UsageError(f"say which message: {needed}")
@@ -232,18 +240,19 @@ def _outcomes(word: str) -> list[StatedOutcome]:
 
 
 def _explain_log(
-    source: Source, definitions_path: Path | None, message: str | None, rules: str | None, form: str
+    source: Source, given: tuple[TimedDefinitions, ...], message: str | None, rules: str | None, form: str
 ) -> int:
-    if isinstance(source, Path) and definitions_path is None and (source / RECORDING).is_file():
+    if isinstance(source, Path) and not given and (source / RECORDING).is_file():
         from simulator.record.recording import TRACE
 
-        source, definitions_path = source / TRACE, source / DEFINITIONS_OF_RECORDING
-    if definitions_path is None or message is None:
+        source, given = source / TRACE, (TimedDefinitions(source / DEFINITIONS_OF_RECORDING),)
+    if not given or message is None:
         raise click.UsageError("a message of a log needs both: --definitions FILE and --message ID")
     if not isinstance(source, Path):
         raise click.UsageError(f"--message needs a log, and {source} is not one: name the log's file")
+    check_times(given)
     check_installed("replay")
-    found = _life_in_log(source, definitions_path, message, rules)
+    found = _life_in_log(source, given, message, rules)
     ends = [f"Verdict under RabbitMQ {found.release}: {found.verdict or 'never delivered'}. Last known: {found.fate}."]
     ends += [f"Not in the log: {each}." for each in found.missing] + [
         f"{each[0].upper()}{each[1:]}." for each in found.assumed
@@ -253,24 +262,25 @@ def _explain_log(
     return 0 if found.is_sound else EXIT_LOST
 
 
-def _life_in_log(log: Path, definitions_path: Path, message: str, given: str | None) -> SeenLife:
+def _life_in_log(log: Path, given: Sequence[TimedDefinitions], message: str, rules: str | None) -> SeenLife:
     """Return what the log shows of a message.
 
     Raises:
         DataError: log or definitions cannot be used, or there is no such message.
     """
-    from simulator.cli.given_logs import must_exist, prepared_logs, read_noted
     from simulator.replay.engines.local import local_engine  # needs the libraries of replays, as the others do
     from simulator.replay.one_message import NoSuchMessageError, seen_life
     from simulator.replay.run import workplace
 
     try:
-        definitions, rules = read_noted(definitions_path, given, [log])
+        timed, rules = read_timed(given, rules, [log])
+        definitions = next(iter(timed.values()))
         must_exist([log])
         with workplace(None) as work, progress("reading the log") as show:
             prepared = prepared_logs([log], work, show, definitions)
+            changes = changes_in(timed, prepared)
             with local_engine(work) as engine:
-                return seen_life(engine.read(prepared.captures), definitions, message, rules)
+                return seen_life(engine.read(prepared.captures), definitions, message, rules, changes=changes)
     except (CaptureError, DefinitionsError) as error:
         raise DataError(str(error)) from error
     except NoSuchMessageError as error:

@@ -10,6 +10,8 @@ import msgspec
 
 from simulator.cli.command_parts import DataError, Unavailable, example
 from simulator.cli.given_logs import definitions_option, read_noted
+from simulator.cli.given_server import server_options
+from simulator.cli.given_source import Source
 from simulator.cli.options import release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
@@ -59,8 +61,9 @@ USUAL_EVENTS = 100_000
     help="How many processes work at once; each takes about 250 MB. [default: one for each processor]",
 )
 @click.option("--master", metavar="URL", help="Spark master to run on. [default: in this process and others like it]")
+@server_options
 def generate(
-    definitions_path: Path,
+    given_definitions: Source,
     out: Path,
     events: int,
     rules: str | None,
@@ -80,7 +83,7 @@ def generate(
     from simulator.generate.log import NothingHappensError, ProcessEndedError, Wish
 
     try:
-        definitions, rules = read_noted(definitions_path, rules, ())
+        definitions, rules = read_noted(given_definitions, rules, ())
         _write(Wish(definitions.to_json(), events, rules, seed, diversity, faults), out, processes, master)
     except ProcessEndedError as error:
         raise Unavailable(f"{error}: --processes 1") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +12,8 @@ import click
 
 from dlx.releases import release, stand_in_remark
 from simulator.cli.command_parts import DataError, Function
-from simulator.cli.options import DEFINITIONS, chosen_release
+from simulator.cli.given_source import GivenSource, Source, named, read_source
+from simulator.cli.options import chosen_release
 from simulator.files import is_url
 
 if TYPE_CHECKING:
@@ -23,36 +24,6 @@ if TYPE_CHECKING:
 _DEFINITIONS_BYTES_MAX = 50_000_000
 """Larger files are logs, and are not read to see whether they are something else."""
 OF_THE_LOG = "Definitions exported from the broker while its topology was the one in the log."
-
-
-def definitions_option(  # as click calls it
-    help: str = OF_THE_LOG, *, required: bool = True
-) -> Callable[[Function], Function]:
-    """Return the option ``--definitions`` of a command, which takes it as ``definitions_path``: one file."""
-    return click.option(
-        "--definitions",
-        "definitions_path",
-        required=required,
-        multiple=True,
-        type=DEFINITIONS,
-        metavar="FILE",
-        help=help,
-        callback=one_definitions,
-    )
-
-
-def one_definitions(context: click.Context, _param: click.Parameter, given: tuple[Path, ...]) -> Path | None:
-    """Return the one file that is given, if any. Fails with a usage error for several, and for one with a time."""
-    timed = [
-        each for each in given if "@" in each.name and not each.exists() and Path(_file_and_time(str(each))[0]).exists()
-    ]
-    if len(given) > 1 or timed:
-        raise click.UsageError(
-            f"--definitions {timed[0] if timed else given[1]}: dlx {context.info_name} takes one file, of definitions"
-            " that hold for the whole time. Where they changed during a log, dlx replay takes several, each"
-            " FILE@TIME; for this command, use a log from before or from after the change"
-        )
-    return given[0] if given else None
 
 
 # Definitions that do not hold for the whole log: each from a moment on.
@@ -80,34 +51,41 @@ class Moment(NamedTuple):
 
 
 class TimedDefinitions(NamedTuple):
-    """A file of definitions, and since when they hold; ``None``: from the beginning."""
+    """Definitions, and since when they hold; ``None``: from the beginning."""
 
-    path: Path
+    source: Source
     since: Moment | None = None
+
+    def __str__(self) -> str:
+        return named(self.source) + ("" if self.since is None else f"@{self.since.text}")
+
+
+_SOURCE = GivenSource()
 
 
 class DefinitionsAndTime(click.ParamType):  # type: ignore[type-arg]  # which takes an argument from click 8.2 on
-    """``FILE`` or ``FILE@TIME``; a file whose name has an @ comes first."""
+    """``SOURCE`` or ``SOURCE@TIME``; a file whose name has an @ comes first."""
 
-    name = "file"
+    name = "source"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TimedDefinitions:
-        """Return file and time. Fails with a usage error for a time that cannot be read."""
-        whole = "@" not in value or is_url(value) or Path(value).exists()
-        file, time = (value, None) if whole else _file_and_time(value)
-        since = None if time is None else _moment(time)
-        if time is not None and since is None:
+        """Return source and time. Fails with a usage error for a time that cannot be read."""
+        if isinstance(value, TimedDefinitions):
+            return value
+        source, at, time = value.rpartition("@")
+        since = _moment(time) if at else None
+        if is_url(value):
+            if "/" not in source.partition("://")[2]:  # the user's
+                since = None
+        elif not at or Path(value).exists():
+            since = None
+        elif since is None:
             self.fail(
                 f"there is no file {value!r}, and {time!r} is no time. After the @ goes one such as {TIME_FORMS}",
                 param,
                 ctx,
             )
-        return TimedDefinitions(DEFINITIONS.convert(file, param, ctx), since)
-
-
-def _file_and_time(value: str) -> tuple[str, str]:
-    file, _, time = value.rpartition("@")
-    return file, time
+        return TimedDefinitions(_SOURCE.convert(value if since is None else source, param, ctx), since)
 
 
 def _moment(text: str) -> Moment | None:
@@ -128,9 +106,44 @@ def _us(moment: datetime) -> int:
     return (moment - _EPOCH) // moment.resolution
 
 
+def definitions_option(  # as click calls it
+    help: str = OF_THE_LOG, *, required: bool = True, several: bool = False
+) -> Callable[[Function], Function]:
+    """Return the option ``--definitions`` of a command, which takes it as ``given_definitions``: one, or ``several``.
+
+    Several hold each from a moment of the log on. The command needs ``server_options``, too.
+    """
+    more = (
+        " Where they changed, repeatable: each holds from its time on, one without from the beginning. TIME:"
+        f" {TIME_FORMS}."
+    )
+    return click.option(
+        "--definitions",
+        "given_definitions",
+        required=required,
+        multiple=True,
+        type=DefinitionsAndTime(),
+        metavar="SOURCE[@TIME]" if several else "SOURCE",
+        help=f"{help} A file, or the management URL of a running server.{more if several else ''}",
+        callback=None if several else _one_source,
+    )
+
+
+def _one_source(context: click.Context, _param: click.Parameter, given: tuple[TimedDefinitions, ...]) -> Source | None:
+    """Return the one that is given, if any. Fails with a usage error for several, and for one with a time."""
+    timed = [each for each in given if each.since is not None]
+    if len(given) > 1 or timed:
+        raise click.UsageError(
+            f"--definitions {timed[0] if timed else given[1]}: dlx {context.info_name} takes one file or URL, of"
+            " definitions that hold for the whole time. Where they changed during a log, dlx replay takes several, each"
+            " FILE@TIME; for this command, use a log from before or from after the change"
+        )
+    return given[0].source if given else None
+
+
 def check_times(given: Sequence[TimedDefinitions]) -> None:
     """Raise ``UsageError`` unless exactly one of the definitions holds from the beginning."""
-    initial = [each.path for each in given if each.since is None]
+    initial = [each for each in given if each.since is None]
     if len(initial) > 1:
         raise click.UsageError(
             f"--definitions {initial[0]} and {initial[1]} both hold from the beginning: give the later one as"
@@ -138,53 +151,66 @@ def check_times(given: Sequence[TimedDefinitions]) -> None:
         )
     if not initial:
         raise click.UsageError(
-            f"--definitions {given[0].path}@...: give the definitions that hold from the beginning, too, without @TIME"
+            f"--definitions {named(given[0].source)}@...: give the definitions that hold from the beginning, too,"
+            " without @TIME"
         )
 
 
-def changes_in(given: Sequence[TimedDefinitions], from_us: int, until_us: int) -> list[tuple[int, TimedDefinitions]]:
-    """Return since when the definitions with a time hold in a log of that time, in order.
+def read_timed(
+    given: Sequence[TimedDefinitions], rules: str | None, logs: Sequence[Path]
+) -> tuple[dict[TimedDefinitions, Definitions], str]:
+    """Read definitions, those from the beginning first, and return them with the release to follow.
+
+    Raises as ``read_noted``.
+    """
+    found = {}
+    for each in sorted(given, key=lambda each: each.since is not None):
+        found[each], rules = read_noted(each.source, rules, logs)
+    assert rules is not None, "there is a file"
+    return found, rules
+
+
+def changes_in(timed: Mapping[TimedDefinitions, Definitions], log: Prepared) -> list[tuple[int, Definitions]]:
+    """Return the definitions with a time, and since when they hold in a log: microseconds since 1970, in order.
 
     Notes on standard error name those that no row needs. Raises ``UsageError`` for two of one time.
     """
     from simulator.time_spans import moment
 
     times: dict[int, TimedDefinitions] = {}
-    for each in given:
+    for each in timed:
         if each.since is None:
             continue
-        at_us = each.since.in_log(from_us)
+        at_us = each.since.in_log(log.from_us)
         if at_us in times:
             raise click.UsageError(
-                f"--definitions {times[at_us].path} and {each.path} hold from the same time on, {moment(at_us)}:"
-                " leave one out, or give it another time"
+                f"--definitions {named(times[at_us].source)} and {named(each.source)} hold from the same time on,"
+                f" {moment(at_us)}: leave one out, or give it another time"
             )
         times[at_us] = each
-        name = f"{each.path}@{each.since.text}"
-        if at_us > until_us:
-            click.echo(f"note: {name}: no row lies after {moment(at_us)}; the last is of {moment(until_us)}", err=True)
-        if at_us <= from_us:
-            click.echo(f"note: {name}: no row lies before {moment(at_us)}; the first is of {moment(from_us)}", err=True)
-    return sorted(times.items())
+        first, last = moment(log.from_us), moment(log.until_us)
+        if at_us > log.until_us:
+            click.echo(f"note: {each}: no row lies after {moment(at_us)}; the last is of {last}", err=True)
+        if at_us <= log.from_us:
+            click.echo(f"note: {each}: no row lies before {moment(at_us)}; the first is of {first}", err=True)
+    return [(at_us, timed[each]) for at_us, each in sorted(times.items())]
 
 
-def read_noted(path: Path, given: str | None, logs: Sequence[Path]) -> tuple[Definitions, str]:
+def read_noted(source: Source, given: str | None, logs: Sequence[Path]) -> tuple[Definitions, str]:
     """Read definitions, and return them with the release to follow, which may be ``given``.
 
     Notes on standard error say if another release exported them, and what servers refuse or ignore. What no
-    release takes is left out. Raises ``DataError``: they cannot be used.
+    release takes is left out. Raises as ``read_source``.
     """
-    from simulator.definitions import DefinitionsError
     from simulator.definitions.checks import own_release
-    from simulator.sources import definitions_from_file
 
     try:
-        definitions = definitions_from_file(path)
-    except DefinitionsError as error:
+        definitions = read_source(source)
+    except DataError as error:
         if swapped := next(filter(_holds_definitions, logs), None):
             problem = f"{swapped} holds definitions: the log comes first, and --definitions names the export"
             raise DataError(f"{error}. {problem}") from error
-        raise DataError(str(error)) from error
+        raise
     rules = chosen_release(definitions, given)
     own = stand_in_remark(definitions.rabbitmq_version or "") if own_release(definitions) == rules else None
     if own:

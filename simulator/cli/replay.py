@@ -15,16 +15,15 @@ from rich.text import Text
 from dlx.releases import TABLE
 from simulator.cli.command_parts import DataError, FiniteRange, example
 from simulator.cli.given_logs import (
-    OF_THE_LOG,
-    TIME_FORMS,
-    DefinitionsAndTime,
     TimedDefinitions,
     changes_in,
     check_times,
+    definitions_option,
     must_exist,
     prepared_logs,
-    read_noted,
+    read_timed,
 )
+from simulator.cli.given_server import server_options
 from simulator.cli.options import COUNTERS, LOG, GivenEngine, engine_options, given_engine, otlp_option, release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from simulator.replay.results.counters import Balance
     from simulator.replay.results.summary import Finding, LostMessages
     from simulator.replay.rows.tables import Table as Rows
-    from simulator.replay.run import Engine, Prepared, ReplayResult
+    from simulator.replay.run import Engine, ReplayResult
 
 
 # ``dlx replay --form histories``: logs in the neutral event schema against the rules of the system they come from.
@@ -118,15 +117,7 @@ LOCAL_ROWS_MAX = 2_000_000
 
 @click.command(epilog=example("dlx replay trace.log.gz --definitions definitions.json --release 4.3 --out out"))
 @click.argument("logs", nargs=-1, required=True, type=LOG, metavar="LOG...")
-@click.option(
-    "--definitions",
-    "given_definitions",
-    multiple=True,
-    type=DefinitionsAndTime(),
-    metavar="FILE[@TIME]",
-    help=f"{OF_THE_LOG} Where it changed, repeatable: each holds from its time on, one without from the beginning."
-    f" TIME: {TIME_FORMS}.",
-)
+@definitions_option(required=False, several=True)
 @click.option(
     "--form",
     type=click.Choice(list(FORMS)),
@@ -173,6 +164,7 @@ LOCAL_ROWS_MAX = 2_000_000
 @click.option("--explain", is_flag=True, help="Show the rows around each explanation of what is not as predicted.")
 @click.option("--coverage", is_flag=True, help="List the rules, and by queue the deaths, that the log did not show.")
 @click.option("--json", "as_json", is_flag=True, help="Print the totals and the explanations as JSON.")
+@server_options
 @click.pass_context
 def replay(
     context: click.Context,
@@ -210,7 +202,7 @@ def replay(
     where = given_engine(engine, master, LOCAL_ROWS_MAX)
     assumptions = Assumptions(TOLERANCE_MS if tolerance_ms is None else tolerance_ms, complete)
     _check_several(given_definitions, counters_path, complete=complete)
-    timed, rules = _read(given_definitions, rules, logs)
+    timed, rules = read_timed(given_definitions, rules, logs)
     result = _replayed(
         logs, timed, rules, counters_path, assumptions, where, out, otlp, as_measured=tolerance_ms is None
     )
@@ -235,17 +227,6 @@ def _check_several(given: tuple[TimedDefinitions, ...], counters: Path | None, *
         )
 
 
-def _read(
-    given: tuple[TimedDefinitions, ...], rules: str | None, logs: tuple[Path, ...]
-) -> tuple[dict[TimedDefinitions, Definitions], str]:
-    """Read the definitions, those from the beginning first; return them with the release to follow."""
-    found = {}
-    for each in sorted(given, key=lambda each: each.since is not None):
-        found[each], rules = read_noted(each.path, rules, logs)
-    assert rules is not None, "there is a file"
-    return found, rules
-
-
 def _of_another_form(context: click.Context, form: str, logs: tuple[Path, ...]) -> None:
     """Check logs that are not traces of RabbitMQ. Fails with a usage error for an option that is only for traces."""
     given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
@@ -262,9 +243,10 @@ def _of_another_form(context: click.Context, form: str, logs: tuple[Path, ...]) 
         from simulator.cli.replay_activemq import replay_activemq
 
         given_files = options.pop("given_definitions", ())
-        if len(given_files) > 1 or any(each.since is not None for each in given_files):
+        files = [each.source for each in given_files if each.since is None and isinstance(each.source, Path)]
+        if len(given_files) > 1 or len(files) < len(given_files):
             raise click.UsageError("--definitions: --form activemq takes one activemq.xml, for the whole log")
-        status = replay_activemq(logs, definitions_path=given_files[0].path if given_files else None, **options)
+        status = replay_activemq(logs, definitions_path=files[0] if files else None, **options)
     else:
         from simulator.cli.replay_zaqar import replay_zaqar
 
@@ -299,7 +281,7 @@ def _replayed(
         with workplace(out) as work, progress("reading the logs") as show:
             definitions = next(iter(timed.values()))
             prepared = prepared_logs(logs, work, show, definitions)
-            changes = _changes(timed, prepared)
+            changes = changes_in(timed, prepared)
 
             def job(engine: Engine[Rows]) -> ReplayResult:
                 return run_replay(
@@ -326,13 +308,6 @@ def _replayed(
         raise DataError(str(error)) from error
     except (CaptureError, DefinitionsError) as error:
         raise DataError(str(error)) from error
-
-
-def _changes(timed: dict[TimedDefinitions, Definitions], prepared: Prepared) -> list[tuple[int, Definitions]]:
-    """Return the definitions that hold from a moment of the log on; their names say so."""
-    if len(timed) == 1:
-        return []
-    return [(at_us, timed[each]) for at_us, each in changes_in(list(timed), prepared.from_us, prepared.until_us)]
 
 
 def _spark_engine(spark: SparkSession) -> Engine[DataFrame]:

@@ -15,6 +15,8 @@ import msgspec
 
 from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
 from simulator.cli.given_logs import definitions_option, read_noted
+from simulator.cli.given_server import server_options
+from simulator.cli.given_source import Source
 from simulator.cli.options import LOG, otlp_option, release_option
 from simulator.extras import check_installed
 from simulator.replay.rows.assumptions import TOLERANCE_MS, Assumptions
@@ -106,9 +108,10 @@ ANEW = "the previous watch had other options, and ended before a queue of its de
     help="Serve http://127.0.0.1:PORT/metrics meanwhile; 0 takes a free port and prints it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print each verdict that is final as a line of JSON.")
+@server_options
 def watch(
     sources: tuple[Path, ...],
-    definitions_path: Path,
+    given_definitions: Source,
     rules: str | None,
     folder: Path | None,
     settle_s: float,
@@ -137,7 +140,7 @@ def watch(
     from simulator.replay.watch.state import WatchState, asked
     from simulator.replay.watch.watcher import Watcher, WatchOptions
 
-    definitions, rules = read_noted(definitions_path, rules, sources)
+    definitions, rules = read_noted(given_definitions, rules, sources)
     try:
         wish = WatchOptions(
             definitions=definitions,
@@ -149,7 +152,9 @@ def watch(
             open_max=open_max,
         )
         _tell_missing(sources, once=once)
-        about = asked(definitions_path.read_bytes(), rules, tolerance_ms)
+        file = given_definitions
+        text = file.read_bytes() if isinstance(file, Path) and file.is_file() else definitions.to_json()
+        about = asked(text, rules, tolerance_ms)
         with _kept(folder) as place, WatchState(place, about) as state, until_interrupted() as stopped:
             if state.anew:
                 click.echo(f"note: {place} starts again: {ANEW}", err=True)
@@ -218,12 +223,12 @@ class _Face:
             click.echo(line)
 
     def _end(self) -> None:
-        from simulator.replay.results.headline import left_out_remarks
+        from simulator.replay.results.headline import left_out_remarks, twice_remarks
 
         self.status = self._watcher.status(time.time())
         for name, size in self._watcher.unfinished.items():
             click.echo(f"note: {name}: {size:,} bytes at the end have no line end, and were left out", err=True)
-        for remark in left_out_remarks(self.status.left_out):
+        for remark in (*twice_remarks(self.status.twice), *left_out_remarks(self.status.left_out)):
             click.echo(f"note: {remark}", err=True)
         if self._as_json:
             click.echo(msgspec.json.encode({"summary": self.status}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,19 @@ from rich.table import Table
 
 from dlx.releases import release
 from simulator.cli.command_parts import DataError, example
-from simulator.cli.given_logs import definitions_option, must_exist, prepared_logs, read_noted, taken_noted
-from simulator.cli.options import DEFINITIONS, LOG, RELEASE, GivenEngine, engine_options, given_engine, release_option
+from simulator.cli.given_logs import (
+    TimedDefinitions,
+    changes_in,
+    check_times,
+    definitions_option,
+    must_exist,
+    prepared_logs,
+    read_timed,
+    taken_noted,
+)
+from simulator.cli.given_server import server_options
+from simulator.cli.given_source import GivenSource, Source, read_source
+from simulator.cli.options import LOG, RELEASE, GivenEngine, engine_options, given_engine, release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
 
@@ -22,8 +33,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from simulator.definitions import Definitions
+    from simulator.replay.rows.tables import Table as Rows
+    from simulator.replay.run import Engine
     from simulator.whatif.answer import WhatIfAnswer
     from simulator.whatif.coupling import Unit
+    from simulator.whatif.differences import Side
     from simulator.whatif.playback import Unseen
     from simulator.whatif.result import AnyResult
 
@@ -40,9 +54,9 @@ STYLES = {"good": "bold green", "open": "bold", "bad": "bold red"}
     )
 )
 @click.argument("logs", nargs=-1, required=True, type=LOG, metavar="LOG...")
-@definitions_option()
+@definitions_option(several=True)
 @release_option("RabbitMQ release of the broker that wrote the log.")
-@click.option("--against", "against_path", type=DEFINITIONS, metavar="FILE", help="Other definitions.")
+@click.option("--against", "other_source", type=GivenSource(), metavar="SOURCE", help="Other definitions.")
 @click.option("--against-release", "against", type=RELEASE, help="Other RabbitMQ release. [default: that of the log]")
 @click.option(
     "--set",
@@ -83,11 +97,12 @@ STYLES = {"good": "bold green", "open": "bold", "bad": "bold red"}
     help="Exit with 1 if any message ends differently, or only if one loses more copies than before.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the totals as JSON.")
+@server_options
 def whatif(
     logs: tuple[Path, ...],
-    definitions_path: Path,
+    given_definitions: tuple[TimedDefinitions, ...],
     rules: str | None,
-    against_path: Path | None,
+    other_source: Source | None,
     against: str | None,
     settings: tuple[str, ...],
     unseen: str,
@@ -107,8 +122,9 @@ def whatif(
     command exits with 1 if a message ends differently.
     """
     where = given_engine(engine, master, LOCAL_ROWS_MAX)
-    definitions, rules = read_noted(definitions_path, rules, logs)
-    asked = _asked(logs, definitions, rules, against_path, against or rules, settings, unseen, left, where, out)
+    check_times(given_definitions)
+    timed, rules = read_timed(given_definitions, rules, logs)
+    asked = _asked(logs, timed, rules, other_source, against or rules, settings, unseen, left, where, out)
     answer = asked.answer
     if as_json:
         click.echo(msgspec.json.encode(answer).decode())
@@ -126,9 +142,9 @@ def whatif(
 
 def _asked(
     logs: tuple[Path, ...],
-    definitions: Definitions,
+    timed: Mapping[TimedDefinitions, Definitions],
     rules: str,
-    against_path: Path | None,
+    other_source: Source | None,
     against: str,
     settings: tuple[str, ...],
     unseen: str,
@@ -141,31 +157,51 @@ def _asked(
     from simulator.definitions import DefinitionsError
     from simulator.replay.engines.local import local_engine
     from simulator.replay.results.summary import MatchesNothingError
+    from simulator.replay.rows.periods import first_seen_from, periods_of
     from simulator.replay.run import workplace
-    from simulator.sources import definitions_from_file
+    from simulator.time_spans import moment
     from simulator.whatif.local import what_if_files
     from simulator.whatif.result import MESSAGES, write_files
     from simulator.whatif.sides import side_of
 
     try:
-        other = definitions if against_path is None else taken_noted(definitions_from_file(against_path), against)
-        before, after = side_of(definitions, rules), side_of(_with(other, settings, against), against)
+        given = None if other_source is None else taken_noted(read_source(other_source), against)
+
+        def sides_of(definitions: Definitions) -> tuple[Side, Side]:
+            other = _with(definitions if given is None else given, settings, against)
+            return side_of(definitions, rules), side_of(other, against)
+
+        first = next(iter(timed.values()))
+        of_all = sides_of(first) if len(timed) == 1 else None  # what is wrong with --set is told before the log is read
         must_exist((*logs, *left))
         with workplace(out) as work, progress("reading the logs") as show:
-            log = prepared_logs(logs, work, show, definitions)
+            log = prepared_logs(logs, work, show, first)
+            begun = [each for each in periods_of(first, changes_in(timed, log)) if each.from_us <= log.until_us]
+            before, after = of_all or sides_of(begun[-1].definitions)
             (work / "left").mkdir()
             held = prepared_logs(left, work / "left", show).captures if left else ()
             chosen: Unseen = "repeat" if unseen == "repeat" else "ack"
 
-            def kept(asked: AnyResult) -> AnyResult:
+            def captured(engine: Engine[Rows], rows: Rows) -> tuple[Rows, list[str]]:
+                """Return the rows that the answer is about, and what of the log is left out."""
+                if len(begun) == 1:
+                    return rows, []
+                from_us = begun[-1].from_us
+                later, earlier = first_seen_from(rows, from_us)
+                why = f"published before {moment(from_us)}: other definitions held then, and the answer is for the last"
+                return engine.write(later, work / "last-period.parquet"), [f"{earlier:,} messages {why}"]
+
+            def kept(asked: AnyResult, left_out: list[str]) -> AnyResult:
+                asked.answer.unchecked = (*left_out, *asked.answer.unchecked)
                 if out is not None:
                     asked.write_messages(work / MESSAGES)
                 return asked
 
             def here() -> AnyResult:
                 with local_engine(work) as engine:
-                    return what_if_files(
-                        engine.read(log.captures),
+                    rows, left_out = captured(engine, engine.read(log.captures))
+                    asked = what_if_files(
+                        rows,
                         before,
                         after,
                         left=engine.read(held) if held else None,
@@ -173,13 +209,16 @@ def _asked(
                         examples=out is not None,
                         progress=show,
                     )
+                return kept(asked, left_out)
 
             def there(spark: SparkSession) -> AnyResult:
+                from simulator.replay.engines.spark import SparkEngine
                 from simulator.whatif.spark import what_if_on_spark
 
                 read = spark.read.parquet
+                rows, left_out = captured(SparkEngine(spark), read(*log.captures))
                 asked = what_if_on_spark(
-                    read(*log.captures),
+                    rows,
                     before,
                     after,
                     left=read(*held) if held else None,
@@ -187,13 +226,13 @@ def _asked(
                     examples=out is not None,
                     progress=lambda what, share: show(what, round(share * log.rows), log.rows),
                 )
-                return kept(asked)
+                return kept(asked, left_out)
 
             if where.is_spark(log.rows):
                 show("starting Spark for", log.rows)
                 asked = run_on_spark(where.master, "dlx whatif", there)
             else:
-                asked = kept(here())
+                asked = here()
             if out is not None:
                 names = (f"log, {rules}", f"other, {against}")
                 write_files(work, out, asked, names)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import pyarrow as pa
 
 from dlx.message_flow import Hop, MessageFlow
 from dlx.possible_deaths import possible_death
@@ -21,13 +20,14 @@ from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from dlx.topology import Topology
 from simulator.definitions import Definitions
 from simulator.events import Event, Happened, Outcome
-from simulator.replay.engines.local import replay_files, replayed_message
+from simulator.replay.engines.local import replay_files
 from simulator.replay.results.held_up import HoldingQueue, hold_up_text, holding_queues, is_over, with_true_ends
-from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, is_gapless
-from simulator.replay.rows.schema import OUTPUT
-from simulator.replay.rows.tables import Database, LocalTable, rows, text
+from simulator.replay.results.late_rows import lateness
+from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, is_gapless, lost_rows
+from simulator.replay.rows.periods import Period, in_force, periods_of
+from simulator.replay.rows.tables import LocalTable, rows, text
 from simulator.replay.rows.topologies import topologies
-from simulator.replay.rows.verdict_words import LACKING, VERDICTS
+from simulator.replay.rows.verdict_words import BAD, LACKING, VERDICTS
 from simulator.replay.search.copies import Fate
 from simulator.replay.search.graph import with_stand_ins
 from simulator.rule_sources import sources, with_origin
@@ -108,24 +108,41 @@ def seen_life(
     message: str,
     rules: str = DEFAULT,
     assumptions: Assumptions = DEFAULT_ASSUMPTIONS,
+    changes: Sequence[tuple[int, Definitions]] = (),
 ) -> SeenLife:
     """Return what a capture shows of the message of that ``message_id``, or identity.
 
+    ``changes``: other definitions, each with the moment from which they hold, in microseconds since 1970.
+
     Raises ``NoSuchMessageError``.
     """
-    names = _identities(captured, message)
-    replayed = replayed_message(captured, names[0], definitions, rules, assumptions)
+    name = _identities(captured, message)[0]
+    periods = periods_of(definitions, changes)
     holding: tuple[HoldingQueue, ...] = ()
-    if any(row["dead_ends"] for row in replayed):
-        with tempfile.TemporaryDirectory() as work, Database(Path(work)) as database:
-            verdicts = Path(work) / "verdicts.parquet"
-            whole = replay_files(captured, definitions, rules, assumptions, verdicts=verdicts)
+    with tempfile.TemporaryDirectory() as folder:
+
+        def replayed(only: str | None = None) -> LocalTable:
+            """Return the rows of a message, or of the whole capture."""
+            work = Path(tempfile.mkdtemp(dir=folder))
+            parts = [
+                replay_files(captured, each.definitions, rules, assumptions, verdicts=work / str(number), message=only)
+                for number, each in enumerate(periods)
+            ]
+            return in_force(parts, periods, assumptions.slack_us, since=True)
+
+        own = replayed(name)
+        if any(row["verdict"] in BAD for row in own.rows()):  # rows may be late, or lost
+            whole = replayed()
+            late, lost = lateness(captured, whole), lost_rows(whole, captured)
+            assumptions = msgspec.structs.replace(assumptions, lateness=late, lost_rows=lost)
+            own = replayed(name)
+        if any(row["dead_ends"] for row in own.rows()):
+            whole = replayed()
             assumptions = msgspec.structs.replace(assumptions, gapless=is_gapless(whole, captured))
             holding = holding_queues(whole, _until_us(captured, assumptions))
-            own = database.arrow("own", pa.Table.from_pylist(replayed, OUTPUT))
-            replayed = with_true_ends(own, holding).to_list()
-    seen = _SeenRows(definitions, release(rules), _with_verdicts(captured, names[0], replayed), holding)
-    return seen.life(names[0], _until_us(captured, assumptions))
+            own = with_true_ends(own, holding)
+        found = _with_verdicts(captured, name, own.to_list())
+    return _SeenRows(periods, release(rules), found, holding).life(name, _until_us(captured, assumptions))
 
 
 def _identities(captured: LocalTable, message: str) -> list[str]:
@@ -179,15 +196,15 @@ class _SeenRows:
 
     def __init__(
         self,
-        definitions: Definitions,
+        periods: Sequence[Period],
         rules: Release,
         found: Sequence[Mapping[str, Any]],
         holding: Sequence[HoldingQueue],
     ) -> None:
         self._rules = rules
         self._holding = holding
-        flows = Flows(definitions, rules)
-        self._rows = [_At(row, flows.of(row["vhost"])) for row in found]
+        flows = {period.from_us: Flows(period.definitions, rules) for period in periods}
+        self._rows = [_At(row, flows[row.get("from_us", periods[0].from_us)].of(row["vhost"])) for row in found]
         self._first_us: int = found[0]["time_us"]
         self._events: list[Happened] = []
 

@@ -6,16 +6,16 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, NamedTuple, Protocol
 
 import msgspec
 import pyarrow.parquet as pq
 
 from dlx.releases import release
-from dlx.topology import QUORUM
 from simulator.capture import CaptureError, FileReport, convert, read_capture
 from simulator.capture.counters import CounterReadings
 from simulator.capture.parquet import MAGIC, stored_late_us
@@ -25,6 +25,7 @@ from simulator.replay.coverage.totals import Coverage, coverage
 from simulator.replay.repair.repair_report import NO_REPAIRS, Repairs
 from simulator.replay.results.counters import Balance, as_json, balance, log_counts, readings_fit
 from simulator.replay.results.full_queues import overfull_queues, unfilled_queues
+from simulator.replay.results.late_bindings import late_bindings
 from simulator.replay.results.late_rows import lateness
 from simulator.replay.results.summary import (
     Finding,
@@ -40,7 +41,7 @@ from simulator.replay.results.summary import (
 )
 from simulator.replay.results.untested import untested_settings
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NO_LOST_ROWS, Assumptions, is_gapless, lost_rows
-from simulator.replay.rows.damage import Place, overview, without
+from simulator.replay.rows.damage import Place, counting_queues, overview, without
 from simulator.replay.rows.periods import Period, in_force, named_after_all, periods_of, wrong_in
 from simulator.replay.rows.tables import Table, check_no_copies, rows, select, text
 from simulator.replay.rows.topologies import left_out, topologies, without_headers_exchanges
@@ -50,6 +51,7 @@ Progress = Callable[[str, int, int | None], None]
 """Called with the current stage, how many rows are done or at hand, and of how many, if known."""
 SHOWN = 20
 """Rejected records that are named one by one."""
+VERDICTS, HOPS, SUMMARY, REPORT = "verdicts.parquet", "hops.parquet", "summary.json", "report.html"
 REJECTED = "rejected.jsonl"
 _IF_ANY = (
     "late",
@@ -59,6 +61,7 @@ _IF_ANY = (
     "tolerance_ms",
     "behind_us",
     "changed",
+    "bound_later",
     "holding",
     "measured_us",
     "redacted",
@@ -176,8 +179,7 @@ def prepare(
             with kept.open(encoding="utf-8") as lines:
                 rejected = tuple(_described(line) for line, _ in zip(lines, range(SHOWN), strict=False))
     given = [*map(str, captures), *(None for _ in paths[len(captures) :])]
-    hosts = {} if definitions is None else topologies(definitions)
-    counting = {each.name for host in hosts.values() for each in host.queues.values() if each.type == QUORUM}
+    counting = set() if definitions is None else counting_queues(topologies(definitions))
     late_us = max(stored_late_us(path) or 0 for path in paths)
     seen = [overview(path, work, counting) for path in paths]
     for number, each in enumerate(seen):
@@ -244,107 +246,184 @@ def run_replay(
     ``work`` is a folder from ``workplace(out)``. Raises ``MatchesNothingError`` for
     definitions that match nothing in the log, and ``UnknownReleaseError``.
     """
-
-    def done(share: float) -> None:
-        progress("replaying", round(share * prepared.rows), prepared.rows)
-
-    done(0)
+    progress("replaying", 0, prepared.rows)
     measured = as_measured and prepared.late_us > assumptions.tolerance_us
     if measured:
         assumptions = msgspec.structs.replace(assumptions, tolerance_ms=prepared.late_us / 1_000)
-    given = [definitions, *(each for _, each in changes)]
-    by_any_binding = [without_headers_exchanges(each, release(rules)) for each in given]
-    compares = any(new is not each for new, each in zip(by_any_binding, given, strict=True))
-    redacted = compares and has_redacted_headers(prepared.captures)
-    if redacted:
-        definitions, *later = by_any_binding
-        changes = [(at_us, each) for (at_us, _), each in zip(changes, later, strict=True)]
-    captured = engine.read(prepared.captures)
-    periods = periods_of(definitions, changes)
+    given = periods_of(definitions, changes)
+    periods = _by_any_binding(prepared, given, rules)
     others = _left_out(prepared, periods)
-    if others:
-        hosts_of_others = ", ".join(map(text, others))
-        captured = select(f"SELECT * FROM {{captured}} WHERE vhost NOT IN ({hosts_of_others})", captured=captured)
-    folder = work / "verdicts.parquet"
-    parts, replayed = _replayed(engine, captured, periods, rules, assumptions, folder, done)
-    late = lateness(captured, replayed)
-    lost = lost_rows(replayed, captured, disordered=prepared.behind_us > 0)
-    if late.stretches or lost != NO_LOST_ROWS:
-        progress("allowing for late rows, and for lost ones", prepared.rows, None)
-        assumptions = msgspec.structs.replace(assumptions, lateness=late, lost_rows=lost)
-        parts, replayed = _replayed(engine, captured, periods, rules, assumptions, folder, done)
+    captured = _without(engine.read(prepared.captures), others)
+    run = _Run(engine, prepared, periods, rules, work, progress, captured)
+    found, assumptions = run.replay_as_late(assumptions)
     progress("adding up", prepared.rows, None)
-    assumptions = msgspec.structs.replace(assumptions, gapless=is_gapless(replayed, captured))
-    hosts, judge = topologies(definitions), release(rules)
-    books = None
-    if counters is not None:
-        counts = log_counts(replayed, captured)
-        fit = readings_fit(counters, counts, judge, assumptions.tolerance_us)
-        books = balance(counters, counts, hosts, judge, fit)
-        assumptions = msgspec.structs.replace(assumptions, until_us=fit.until_us)
-    for _, each in changes:
-        check_match(rows("SELECT DISTINCT vhost, queue FROM {replayed}", replayed=replayed), each)
-    if changes:
-        summary = summarize(replayed, definitions, prepared.broken, assumptions)
-    else:
-        overfull = overfull_queues(replayed, hosts, judge, assumptions)
-        unfilled = unfilled_queues(hops(replayed), captured, hosts, judge, assumptions)
-        untested = untested_settings(replayed, captured, hosts, judge, assumptions, counters=books is not None)
-        summary = summarize(replayed, definitions, prepared.broken, assumptions, overfull, unfilled, untested)
-    if prepared.shared:
-        unchecked: dict[What, int] = {**summary.unchecked, "shared-rows": prepared.shared}
-        summary = msgspec.structs.replace(summary, unchecked=unchecked)
+    assumptions = msgspec.structs.replace(assumptions, gapless=is_gapless(found.in_force, captured))
+    books, assumptions = run.balance(found, assumptions, counters)
     summary = msgspec.structs.replace(
-        summary,
+        run.summarize(found, assumptions, counted=books is not None),
         left_out=others,
         twice=prepared.twice,
         measured_us=prepared.late_us if measured else 0,
-        redacted=redacted,
+        redacted=periods is not given,
         behind_us=prepared.behind_us if prepared.behind_us > assumptions.tolerance_us else 0,
     )
-    found = tuple(() if summary.explained else findings(replayed))
-    repairs = NO_REPAIRS
-    if not summary.explained:
-        progress("looking for explanations", summary.differ + summary.unexplained, None)
-        repairs = _repairs(engine, captured, replayed, periods, rules)
     result = ReplayResult(
         summary=summary,
-        coverage=coverage(parts, periods[-1].definitions, rules),
-        findings=found,
-        unchecked=tuple(unchecked_findings(replayed) if summary.unchecked else ()),
-        lost=tuple(lost_messages(replayed, assumptions) if summary.has_dead_ends else ()),
+        findings=tuple(() if summary.explained else findings(found.in_force)),
+        repairs=NO_REPAIRS if summary.explained else run.repair(found, summary),
+        coverage=coverage(found.parts, periods[-1].definitions, rules),
+        unchecked=tuple(unchecked_findings(found.in_force) if summary.unchecked else ()),
+        lost=tuple(lost_messages(found.in_force, assumptions) if summary.has_dead_ends else ()),
         files=prepared.files,
         rejected=prepared.rejected,
         out=out,
         balance=books,
-        repairs=repairs,
     )
     if otlp is not None:
         progress("writing the traces", summary.deliveries, None)
         from simulator.replay.traces import write_traces  # which needs an extra of its own
 
-        write_traces(otlp, folder, prepared.captures, periods, rules, assumptions, work)
+        write_traces(otlp, work / VERDICTS, prepared.captures, periods, rules, assumptions, work)
     if out is not None:
         progress("writing the report", summary.deliveries, None)
-        engine.write(hops(replayed), work / "hops.parquet")
-        (work / "summary.json").write_bytes(result.as_json())
+        run.write(found.in_force, result, assumptions)
+        publish(work, out, (VERDICTS, HOPS, SUMMARY, REPORT, REJECTED))
+    return result
+
+
+class _Rows(NamedTuple, Generic[Table]):
+    """The rows of a replay: all of all periods, and those by the definitions in force."""
+
+    parts: Table
+    in_force: Table
+
+
+@dataclass(frozen=True)
+class _Run(Generic[Table]):
+    """What the steps of one replay share; they stand in their order."""
+
+    engine: Engine[Table]
+    prepared: Prepared
+    periods: Sequence[Period]
+    rules: str
+    work: Path
+    progress: Progress
+    captured: Table
+
+    def replay_as_late(self, assumptions: Assumptions) -> tuple[_Rows[Table], Assumptions]:
+        """Replay all rows; if some were written late, or the log lacks some, once more with what that explains."""
+        found = self._replay(assumptions)
+        late = lateness(self.captured, found.in_force)
+        lost = lost_rows(found.in_force, self.captured, disordered=self.prepared.behind_us > 0)
+        if late.stretches or lost != NO_LOST_ROWS:
+            self.progress("allowing for late rows, and for lost ones", self.prepared.rows, None)
+            assumptions = msgspec.structs.replace(assumptions, lateness=late, lost_rows=lost)
+            found = self._replay(assumptions)
+        return found, assumptions
+
+    def _replay(self, assumptions: Assumptions) -> _Rows[Table]:
+        """Replay under the definitions of each period. What an earlier replay left is removed."""
+        folder, numbers = self.work / VERDICTS, range(len(self.periods))
+        several = len(self.periods) > 1
+        folders: list[Path] = [self.work / (f"period-{number}.parquet" if several else VERDICTS) for number in numbers]
+        for each in {folder, *folders}:
+            shutil.rmtree(each, ignore_errors=True)
+        found = [self._replay_period(number, assumptions, folders[number]) for number in numbers]
+        if not several:
+            return _Rows(found[0], found[0])
+        every = " UNION ALL ".join(f"SELECT * FROM {{part_{number}}}" for number in numbers)
+        parts = select(every, **{f"part_{number}": each for number, each in enumerate(found)})
+        return _Rows(parts, self.engine.write(in_force(found, self.periods, assumptions.slack_us), folder))
+
+    def _replay_period(self, number: int, assumptions: Assumptions, folder: Path) -> Table:
+        def done(share: float) -> None:
+            rows = round((number + share) / len(self.periods) * self.prepared.rows)
+            self.progress("replaying", rows, self.prepared.rows)
+
+        definitions = self.periods[number].definitions
+        return self.engine.replay(self.captured, definitions, self.rules, assumptions, folder, done)
+
+    def balance(
+        self, found: _Rows[Table], assumptions: Assumptions, counters: CounterReadings | None
+    ) -> tuple[Balance | None, Assumptions]:
+        """Balance with the counters of the broker, if there are any, which tell until when the trace went on."""
+        if counters is None:
+            return None, assumptions
+        judge, counts = release(self.rules), log_counts(found.in_force, self.captured)
+        fit = readings_fit(counters, counts, judge, assumptions.tolerance_us)
+        books = balance(counters, counts, topologies(self.periods[0].definitions), judge, fit)
+        return books, msgspec.structs.replace(assumptions, until_us=fit.until_us)
+
+    def summarize(self, found: _Rows[Table], assumptions: Assumptions, *, counted: bool) -> Summary:
+        """Add up; what goes by one set of settings is left out if there are several.
+
+        ``counted``: the counters of the broker were balanced.
+        """
+        replayed, (first, *later) = found.in_force, self.periods
+        broken = self.prepared.broken
+        if later:
+            for each in later:
+                check_match(rows("SELECT DISTINCT vhost, queue FROM {replayed}", replayed=replayed), each.definitions)
+            summary = summarize(replayed, first.definitions, broken, assumptions)
+        else:
+            hosts, judge = topologies(first.definitions), release(self.rules)
+            overfull = overfull_queues(replayed, hosts, judge, assumptions)
+            unfilled = unfilled_queues(hops(replayed), self.captured, hosts, judge, assumptions)
+            untested = untested_settings(replayed, self.captured, hosts, judge, assumptions, counters=counted)
+            summary = summarize(replayed, first.definitions, broken, assumptions, overfull, unfilled, untested)
+            if assumptions.gapless:
+                bound_later = late_bindings(replayed, self.captured, hosts, judge, assumptions)
+                summary = msgspec.structs.replace(summary, bound_later=bound_later)
+        if not self.prepared.shared:
+            return summary
+        unchecked: dict[What, int] = {**summary.unchecked, "shared-rows": self.prepared.shared}
+        return msgspec.structs.replace(summary, unchecked=unchecked)
+
+    def repair(self, found: _Rows[Table], summary: Summary) -> Repairs:
+        """Return what may be behind deliveries that are not as predicted, under the definitions of their time."""
+        self.progress("looking for explanations", summary.differ + summary.unexplained, None)
+        engine, captured, replayed, rules = self.engine, self.captured, found.in_force, self.rules
+        if len(self.periods) == 1:
+            return engine.repair(captured, replayed, self.periods[0].definitions, rules)
+        each = [
+            engine.repair(captured, wrong_in(replayed, period), period.definitions, rules) for period in self.periods
+        ]
+        return Repairs(
+            found=tuple(sorted((one for repairs in each for one in repairs.found), key=lambda one: -one.deliveries)),
+            unexplained=sum(repairs.unexplained for repairs in each),
+            left_out=sum(repairs.left_out for repairs in each),
+        )
+
+    def write(self, replayed: Table, result: ReplayResult, assumptions: Assumptions) -> None:
+        """Write hops, totals and report; the verdicts are written."""
+        self.engine.write(hops(replayed), self.work / HOPS)
+        (self.work / SUMMARY).write_bytes(result.as_json())
         from simulator.replay.report import write_report  # plotly is only needed here
 
         write_report(
-            work / "report.html",
+            self.work / REPORT,
             replayed,
-            named_after_all(periods),
-            rules,
-            summary,
-            prepared.files,
-            captured,
+            named_after_all(self.periods),
+            self.rules,
+            result.summary,
+            result.files,
+            self.captured,
             assumptions,
-            books,
-            repairs,
+            result.balance,
+            result.repairs,
             result.coverage,
         )
-        publish(work, out, ("verdicts.parquet", "hops.parquet", "summary.json", "report.html", REJECTED))
-    return result
+
+
+def _by_any_binding(prepared: Prepared, periods: Sequence[Period], rules: str) -> Sequence[Period]:
+    """Return the periods with headers exchanges that may use any binding, if the log has redacted values of headers.
+
+    Otherwise they are the same object.
+    """
+    judge = release(rules)
+    found = [each._replace(definitions=without_headers_exchanges(each.definitions, judge)) for each in periods]
+    compares = any(new.definitions is not each.definitions for new, each in zip(found, periods, strict=True))
+    return found if compares and has_redacted_headers(prepared.captures) else periods
 
 
 def _left_out(prepared: Prepared, periods: Sequence[Period]) -> dict[str, int]:
@@ -353,50 +432,11 @@ def _left_out(prepared: Prepared, periods: Sequence[Period]) -> dict[str, int]:
     return {vhost: found for vhost, found in first.items() if all(vhost in each for each in others)}
 
 
-def _replayed(
-    engine: Engine[Table],
-    captured: Table,
-    periods: Sequence[Period],
-    rules: str,
-    assumptions: Assumptions,
-    folder: Path,
-    done: Callable[[float], object],
-) -> tuple[Table, Table]:
-    """Replay under the definitions of each period: return all rows of all, and the rows by those in force.
-
-    The latter are in ``folder``; what an earlier replay left there is removed.
-    """
-    numbers = range(len(periods))
-    folders: list[Path] = [folder]
-    if len(periods) > 1:
-        folders = [folder.with_name(f"period-{number}.parquet") for number in numbers]
-    for each in (folder, *folders):
-        shutil.rmtree(each, ignore_errors=True)
-
-    def replay(number: int) -> Table:
-        def part_done(share: float) -> object:
-            return done((number + share) / len(periods))
-
-        return engine.replay(captured, periods[number].definitions, rules, assumptions, folders[number], part_done)
-
-    found = [replay(number) for number in numbers]
-    if len(periods) == 1:
-        return found[0], found[0]
-    every = " UNION ALL ".join(f"SELECT * FROM {{part_{number}}}" for number in range(len(found)))
-    parts = select(every, **{f"part_{number}": each for number, each in enumerate(found)})
-    return parts, engine.write(in_force(found, periods, assumptions.slack_us), folder)
-
-
-def _repairs(engine: Engine[Table], captured: Table, replayed: Table, periods: Sequence[Period], rules: str) -> Repairs:
-    """Return what may be behind deliveries that are not as predicted, under the definitions of their time."""
-    if len(periods) == 1:
-        return engine.repair(captured, replayed, periods[0].definitions, rules)
-    each = [engine.repair(captured, wrong_in(replayed, period), period.definitions, rules) for period in periods]
-    return Repairs(
-        found=tuple(sorted((one for repairs in each for one in repairs.found), key=lambda one: -one.deliveries)),
-        unexplained=sum(repairs.unexplained for repairs in each),
-        left_out=sum(repairs.left_out for repairs in each),
-    )
+def _without(captured: Table, vhosts: Collection[str]) -> Table:
+    """Return the rows of other virtual hosts than these."""
+    if not vhosts:
+        return captured
+    return select(f"SELECT * FROM {{captured}} WHERE vhost NOT IN ({', '.join(map(text, vhosts))})", captured=captured)
 
 
 @contextmanager

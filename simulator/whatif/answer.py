@@ -251,8 +251,8 @@ def ends_of(answer: WhatIfAnswer) -> Iterator[tuple[str, int, int]]:
             yield f"{words} '{queue}'", counts[0].get(queue, 0), counts[1].get(queue, 0)
 
 
-def in_one_sentence(answer: WhatIfAnswer, ends: Iterable[str]) -> str:
-    """Return question and answer. ``ends`` say what ends differently."""
+def in_one_sentence(answer: WhatIfAnswer, ends: Iterable[str], not_heeded: Iterable[str] = ()) -> str:
+    """Return question and answer. ``ends`` say what ends differently, ``not_heeded`` which settings have no effect."""
     if not answer.reproduced:
         why = (
             f"the original settings reproduce none of {_messages(answer.messages)}" if answer.messages else "no message"
@@ -264,6 +264,7 @@ def in_one_sentence(answer: WhatIfAnswer, ends: Iterable[str]) -> str:
         parts.append(f"{_messages(answer.undecided)} may end in another way")
     if left_out := answer.messages - answer.reproduced:
         parts.append(f"{left_out:,} of {_messages(answer.messages)} are left out")
+    parts += not_heeded
     return f"{answer.question}: {'; '.join(parts)}"
 
 

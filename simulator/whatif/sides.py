@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from dlx.message_flow import MessageFlow
 from dlx.releases import release
 from dlx.server_plugins import LOCAL_RANDOM
-from dlx.settings import Settings
+from dlx.settings import DEAD_LETTER_STRATEGY, Settings
 from dlx.topology import STREAM
 from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions
@@ -132,6 +132,30 @@ def _of_consumers(snapshot: Snapshot) -> Iterator[str]:
             yield f"whether a consumer waits when a message comes into '{name}', which keeps none: here none does"
         if settings.expires_ms is not None:
             yield f"whether '{name}' is deleted because it is unused for {settings.expires_ms:,} ms: here it stays"
+
+
+def not_heeded(before: PreparedSide, after: PreparedSide) -> Iterator[str]:
+    """Say which settings of ``after`` have no effect in a queue, and why, where that is not so of ``before``."""
+    if before.snapshot.release != after.snapshot.release:  # then rows of the release table are the causes
+        return
+    known, found = ({(why, name) for name, why in _not_heeded(side.snapshot)} for side in (before, after))
+    queues: dict[str, list[str]] = {}
+    for why, name in sorted(found - known):
+        queues.setdefault(why, []).append(name)
+    for why, (name, *others) in queues.items():
+        yield f"'{name}'{f' (and {len(others):,} more)' if others else ''} {why}"
+
+
+def _not_heeded(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Yield queues, and what they do not heed."""
+    for _, settings in snapshot.queues():
+        name = settings.queue.name
+        yield from ((name, f"ignores {setting.key}: {why}") for setting, why in settings.ignored)
+        if settings.why_at_most_once is not None:
+            yield name, settings.why_at_most_once
+        for choice in (settings.policy, settings.operator_policy):
+            for skipped in choice.kept_away_by(DEAD_LETTER_STRATEGY):
+                yield name, f"ignores policy '{skipped.policy.name}': {skipped.why}"
 
 
 def side_of(definitions: Definitions, rules: str) -> Side:

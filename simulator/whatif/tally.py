@@ -20,6 +20,7 @@ from simulator.whatif.log import Captured, given_twice, not_looked_at
 from simulator.whatif.outcomes import Ends, count, told
 from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.playback_broker import QueueRef
+from simulator.whatif.sides import not_heeded
 from simulator.whatif.stories import ConsumerAction, Named
 from simulator.whatif.undecidable_ends import LastSeen, hidden_ends
 
@@ -172,9 +173,13 @@ class Tally:
         self._marks_of_changed.merge(other._marks_of_changed)
 
     def answer(
-        self, question: str = "the same settings", causes: Iterable[ChangeCause] = (), unchecked: Iterable[str] = ()
+        self,
+        question: str = "the same settings",
+        causes: Iterable[ChangeCause] = (),
+        unchecked: Iterable[str] = (),
+        not_heeded: Iterable[str] = (),
     ) -> WhatIfAnswer:
-        """Return the answer to the question."""
+        """Return the answer to the question. ``not_heeded``: what of it has no effect, in sentences."""
         found = WhatIfAnswer(
             question=question,
             messages=self.messages,
@@ -194,7 +199,7 @@ class Tally:
             outcomes=_frequent_first({_describe(*each): number for each, number in self._outcomes.items()}),
             unchecked=tuple(unchecked),
         )
-        found.sentence = in_one_sentence(found, self._ends_told())
+        found.sentence = in_one_sentence(found, self._ends_told(), not_heeded)
         return found
 
     def _ends_told(self) -> Iterator[str]:
@@ -325,7 +330,8 @@ def conclusion(tally: Tally, causes: Causes, playbacks: Playbacks, captured: Cap
         *hidden_ends(tally.ended, playbacks.before.flows, playbacks.log.consumed | captured.left_queues),
         *_late_rows(tally, captured),
     )
-    return tally.answer(causes.question, causes.found, unchecked)
+    ignored = not_heeded(playbacks.before, playbacks.after)
+    return tally.answer(causes.question, causes.found, unchecked, ignored)
 
 
 def _late_rows(tally: Tally, captured: Captured[Table]) -> Iterator[str]:

@@ -14,9 +14,8 @@ SHOWN = "http://guest:...@localhost:15672/"
 @pytest.mark.parametrize(
     ("args", "url", "advice"),
     [
-        (["generate", "--definitions", BROKER], SHOWN, "http://USER@HOST:15672 --out definitions.json"),
+        (["record", "--definitions", BROKER, "true"], SHOWN, "http://USER@HOST:15672 --out definitions.json"),
         (["serve", "--definitions", BROKER], SHOWN, EXPORT),
-        (["replay", "x.log", "--definitions", BROKER], SHOWN, EXPORT),
         (["replay", "amqp://localhost", "--definitions", "d.json"], "amqp://localhost", "dlx capture --url"),
         (["convert", "amqps://localhost", "--out", "x.parquet"], "amqps://localhost", "dlx capture --url"),
         (["replay", "https://x/y.jsonl", "--form", "histories"], "https://x/y.jsonl", "file is needed"),

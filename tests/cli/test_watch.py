@@ -193,6 +193,13 @@ def test_a_state_that_cannot_be_written_is_named(log: Path, tmp_path: Path, caps
     assert f"{state}: cannot be written: Not a directory" in capsys.readouterr().err
 
 
+def test_rows_that_stand_twice_are_told(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = log.read_bytes()
+    log.write_bytes(rows + rows)
+    assert main(["watch", str(log), "--definitions", DEFINITIONS, "--once", "--release", "4.3"]) == 0
+    assert f"note: {len(rows.splitlines())} rows stand twice in the log: each counts once" in capsys.readouterr().err
+
+
 def test_ways_of_several_virtual_hosts_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     definitions = Path(DEFINITIONS).read_bytes()
     document = json.loads(definitions)

@@ -69,6 +69,11 @@ SENTENCES = [
         " of acknowledged in 'jobs'); 95 % take up to 920 ms instead of 2 s 130 ms",
     ),
     (
+        AT_LEAST_ONCE[:2],
+        "jobs.x-dead-letter-strategy none → \"at-least-once\": the same ends; as fast as before; 'jobs' asks for"
+        " at-least-once dead-lettering without overflow reject-publish: at-most-once happens",
+    ),
+    (
         ["--against", str(RECORDED / "policy-added" / "definitions.json")],
         "policy 'impatient' added: 64 messages would end elsewhere (waits in 'dead' instead of acknowledged in"
         " 'burst'); half take up to 207 ms instead of 682 ms",

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from dlx.topology import Policy, Queue, Topology
+import simulator
+from dlx.topology import Binding, Exchange, Policy, Queue, Topology
 from simulator.capture import open_log
 from simulator.capture.parquet import write_capture
 from simulator.capture.schema import Observation, to_batches
@@ -152,6 +153,17 @@ def test_what_is_wrong_in_each_period_is_found(case: Case, capsys: Any, tmp_path
     assert "changed" not in found
 
 
+def test_what_is_wrong_in_one_period_alone_is_found(tmp_path: Path, capsys: Any) -> None:
+    case = Case(tmp_path, "3.10")
+    first = str(case.definitions[0])
+    later = f"{first}@{changed_at_us(0) / 1_000_000:.3f}"
+    given = ["--definitions", first, "--definitions", later, "--release", "3.10", "--json"]
+    code, out, err = replay(capsys, case.log, *given)
+    assert code == 1, err
+    found = json.loads(out)
+    assert found["differ"] + found["unexplained"] >= 2 * ROUNDS - 2
+
+
 def test_a_message_under_way_at_a_change_that_fits_neither_is_not_checked(tmp_path: Path, capsys: Any) -> None:
     case = Case(tmp_path, "3.10")
     at = next(
@@ -226,6 +238,112 @@ def test_messages_are_lost_only_before_a_change_that_mends_it(tmp_path: Path, ca
     assert (code, json.loads(out)["lost"]) == (0, 1)
 
 
+# A binding that was added during the log: nothing differs, but messages are missing that should have come.
+
+
+def parked(*bound: str, ttl: bool = False) -> Topology:
+    """Two queues for dead letters, of which ``bound`` get those of ``work``."""
+    to_dead = {"x-dead-letter-exchange": "dead", **({"x-message-ttl": 500} if ttl else {})}
+    queues = [Queue(name="work", arguments=to_dead), *(Queue(name=name) for name in ("parked", "audit"))]
+    bindings = [Binding(source="dead", destination=name, routing_key="work") for name in bound]
+    return Topology.of(exchanges=[Exchange(name="dead", type="direct")], queues=queues, bindings=bindings)
+
+
+def two_parts(folder: Path, before: Topology, after: Topology, history: list[steps.AnyStep]) -> list[str]:
+    """A log in which ``before`` turns into ``after`` a minute after its beginning, and the later definitions."""
+    rows = broker_log(history, before, "4.3")
+    for row in broker_log([steps.Wait(60_000), *history], after, "4.3"):
+        name = f"{row.message}-later"
+        rows.append(msgspec.structs.replace(row, message=name, message_id=name, line=row.line + 1_000))
+    file = folder / "definitions.json"
+    file.write_text(json.dumps(definitions_document(after, "4.3")))
+    return [str(written(folder / "log.parquet", rows)), "--definitions", str(file), "--release", "4.3"]
+
+
+EXPIRES = [steps.Publish("", "work", times=3), steps.Wait(5_000), steps.Ack("parked", 3)]
+REJECTED = [steps.Publish("", "work", times=3), steps.Reject("work", 3), steps.Ack("parked", 3), steps.Ack("audit", 3)]
+
+
+@pytest.mark.parametrize(
+    ("before", "queue", "history"),
+    [(parked(ttl=True), "parked", EXPIRES), (parked("parked"), "audit", REJECTED)],
+    ids=["the only binding", "one more binding"],
+)
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_messages_that_died_before_a_binding_was_added_are_missing(
+    engine: str, before: Topology, queue: str, history: list[steps.AnyStep], tmp_path: Path, capsys: Any
+) -> None:
+    after = parked("parked", *(["audit"] if queue == "audit" else []), ttl=queue == "parked")
+    log, *options = two_parts(tmp_path, before, after, history)
+    code, out, _ = replay(capsys, Path(log), *options, "--engine", engine)
+    assert code == 0
+    assert re.match(
+        rf"3 messages that died before 2026-01-01T00:01:0\S+Z did not reach queue '{queue}', though the definitions"
+        r" bind it: the binding was probably added then\. Give the definitions of both times",
+        out,
+    ), out
+    found = json.loads(replay(capsys, Path(log), *options, "--json")[1])
+    assert [(each["queue"], each["messages"]) for each in found["bound_later"]] == [(queue, 3)]
+
+
+@pytest.mark.parametrize("history", [EXPIRES, REJECTED])
+def test_messages_that_still_wait_are_not_missing(history: list[steps.AnyStep], tmp_path: Path, capsys: Any) -> None:
+    both = parked("parked", "audit", ttl=history is EXPIRES)
+    log, *options = two_parts(tmp_path, both, both, [*history, *history[:-1]])
+    assert "bound_later" not in json.loads(replay(capsys, Path(log), *options, "--json")[1])
+
+
+# The other commands that take several.
+
+
+def test_a_message_is_explained_by_the_definitions_of_its_time(case: Case, capsys: Any) -> None:
+    """The third message of each period died in ``wait``, under the TTL and the key of that period."""
+    published = [row.message for row in case.rows if row.event == "published"]
+    for number, definition in enumerate(CHANGES[case.release]):
+        message = published[2 * ROUNDS * number + 2]
+        told = [*case.options(), "--message", message, "--release", case.release, "--json"]
+        assert main(["explain", str(case.log), *told]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["verdict"] == "agree"
+        (death,) = [step for step in found["steps"] if "it died in 'wait'" in step["text"]]
+        assert f"to '{definition.get('dead-letter-routing-key', 'done')}'" in death["text"]
+        assert death["because"].startswith(f"message-ttl {definition['message-ttl']} by policy")
+    alone = ["--definitions", str(case.definitions[-1]), "--message", published[2], "--release", case.release]
+    assert main(["explain", str(case.log), *alone]) == 1
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_what_if_answers_for_the_last_definitions(engine: str, tmp_path: Path, capsys: Any) -> None:
+    case = Case(tmp_path, "3.10")
+    changed = "policy:waiting.message-ttl=1900"
+    given = [*case.options(), "--release", "3.10", "--set", changed, "--engine", engine]
+    assert main(["whatif", str(case.log), *given, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["messages"] == found["reproduced"] == 2 * ROUNDS - 2
+    assert found["before"]["acknowledged"] == {"other": 2 * ROUNDS - 2}
+    at = f"{datetime.fromtimestamp(changed_at_us(0) / 1_000_000, UTC):%Y-%m-%d %H:%M:%S}.300 UTC"
+    assert found["unchecked"][0] == (
+        f"{2 * ROUNDS + 2} messages published before {at}: other definitions held then, and the answer is for the last"
+    )
+
+
+@pytest.mark.parametrize("command", ["replay", "explain", "whatif", "watch"])
+def test_a_running_server_gives_its_definitions(command: str, tmp_path: Path, capsys: Any) -> None:
+    case = Case(tmp_path, "3.10")
+    document = json.loads(case.definitions[0].read_bytes())
+    more = {"explain": ["--message", case.rows[0].message], "watch": ["--once"]}.get(command, [])
+    with simulator.serve("3.10", definitions=document, management_port=0) as server:
+        url = str(server.management_url)
+        given = ["--definitions", url]
+        if command == "replay":
+            given += ["--definitions", f"{url}api/definitions@{changed_at_us(0) // 1_000_000}"]
+        main([command, str(case.log), *given, *more, "--json"])
+    out, err = capsys.readouterr()
+    assert out, err
+    assert "3.10" in err
+    assert "the rules are those of 3.10" in err
+
+
 # What is given wrongly.
 
 
@@ -255,8 +373,8 @@ def test_wrong_use_is_explained(tmp_path: Path, capsys: Any) -> None:
         return capsys.readouterr().err
 
     assert "'half past two' is no time. After the @ goes one such as 2026-" in refused(first, f"{second}@half past two")
-    url = refused("http://guest:secret@localhost:15672/api/definitions")
-    assert "is a URL, and a file is needed here" in url
+    url = refused(first, "http://guest:secret@localhost:15672/api/definitions@half past two")
+    assert "there is an @ after the host" in url
     assert "secret" not in url
     assert "'25:03' is no time" in refused(first, f"{second}@25:03")
     assert "both hold from the beginning" in refused(first, second)
@@ -264,9 +382,11 @@ def test_wrong_use_is_explained(tmp_path: Path, capsys: Any) -> None:
     assert "hold from the same time on, 2026-01-01 14:03:00.000 UTC" in refused(
         first, f"{second}@14:03", f"{first}@2026-01-01T14:03:00"
     )
-    for command in ("whatif", "explain", "watch"):
-        for given in ([first, second], [first, f"{second}@14:03"], [f"{second}@14:03"]):
-            assert f"dlx {command} takes one file" in refused(*given, command=command)
+    for command in ("whatif", "explain"):
+        assert "both hold from the beginning" in refused(first, second, command=command)
+        assert "give the definitions that hold from the beginning, too" in refused(f"{second}@14:03", command=command)
+    for given in ([first, second], [first, f"{second}@14:03"], [f"{second}@14:03"]):
+        assert "dlx watch takes one file or URL" in refused(*given, command="watch")
 
 
 @pytest.mark.parametrize("option", ["--complete", "--counters"])

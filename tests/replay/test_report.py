@@ -207,7 +207,16 @@ def test_same_data_makes_the_same_page() -> None:
 def test_empty_log_makes_a_page() -> None:
     counts: dict[str, Any] = dict.fromkeys(Summary.__struct_fields__, 0)
     nothing = Summary(
-        **counts | {"unchecked": {}, "left_out": {}, "overfull": (), "unfilled": (), "late": (), "holding": ()}
+        **counts
+        | {
+            "unchecked": {},
+            "left_out": {},
+            "overfull": (),
+            "unfilled": (),
+            "late": (),
+            "holding": (),
+            "bound_later": (),
+        }
     )
     empty = report_data(
         summary=nothing, span_us=None, publishes=(), dead_letters=(), deliveries=(), deaths=(), paths=()

@@ -66,6 +66,31 @@ def test_the_flag_redelivered_is_held_against_the_log(tmp_path: Path) -> None:
         assert (each.status(100).agree, each.status(100).differ) == (1, 1)
 
 
+@pytest.mark.parametrize("forget_after_s", [0.3, 3600])
+def test_rows_that_stand_twice_count_once(forget_after_s: float, tmp_path: Path) -> None:
+    """Part of the log comes a second time, as a shipper sends it that had no answer."""
+    lines = log_of("4.3").splitlines(keepends=True)
+    wish, growing = wish_for("4.3", forget_after_s=forget_after_s), tmp_path / "trace.log"
+    growing.write_bytes(b"".join(lines))
+    expected = replayed(growing, wish)
+    twice = len(lines) // 2
+    given = [*lines[:twice], *lines[:twice], *lines[twice:]]
+    growing.write_bytes(b"")
+    for begin in range(0, len(given), 97):
+        with growing.open("ab") as stream:
+            stream.write(b"".join(given[begin : begin + 97]))
+        each, state = watcher(growing, wish, tmp_path / "state")
+        with state:
+            while each.step(begin / 97).more:
+                pass
+            while each.step(100_000, settled=True).more:
+                pass
+            status = each.status(100_000)
+    assert (status.rows, status.twice) == (len(given), twice)
+    assert status.agree + status.ambiguous + status.differ + status.unexplained == len(expected)
+    assert (status.differ, status.unexplained) == (0, 0)
+
+
 def test_rows_of_another_virtual_host_are_left_out_and_counted(tmp_path: Path) -> None:
     """In each step, also one that has no others, and by a watch that goes on from its state."""
     log, growing = Log(), tmp_path / "trace.log"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dlx.topology import Binding, Exchange, Queue, Topology
+from dlx.topology import Binding, Exchange, Policy, Queue, Topology
 from simulator.broker.commands import Command, PassTime
 from simulator.broker.replies import Got
 from simulator.scenario.steps import Ack, AnyStep, Crash, Get, Hold, Leave, Publish, Reject, Requeue, Wait
@@ -382,6 +382,25 @@ def test_the_first_sentence_tells_what_would_be_held_and_what_no_longer(before: 
     jobs.arguments["x-dead-letter-strategy"] = before
     topology = Topology.of(queues=[jobs, Queue(name="late")])
     answer = asked_about(topology, [Publish("", "jobs", times=3), Wait(5_000)], setting, release="4.3").answer
+    assert told in answer.sentence
+
+
+@pytest.mark.parametrize(
+    ("kind", "pattern", "told"),
+    [
+        ("quorum", "^jobs", "'jobs' (and 1 more) asks for at-least-once dead-lettering without overflow reject"),
+        ("classic", "^jobs$", "'jobs' ignores policy 'safe': "),
+    ],
+)
+def test_a_strategy_that_does_nothing_is_told_with_the_reason(kind: str, pattern: str, told: str) -> None:
+    back = {"x-queue-type": kind, "x-dead-letter-exchange": ""}
+    safe = Policy(name="safe", pattern=pattern, definition={"max-length": 99}, apply_to="queues")
+    queues = [Queue(name=name, type=kind, arguments=back) for name in ("jobs", "jobs.more")]
+    setting = "policy:safe.dead-letter-strategy=at-least-once"
+    answer = asked_about(
+        Topology.of(queues=queues, policies=[safe]), [Publish("", "jobs"), Reject("jobs")], setting, release="4.3"
+    ).answer
+    assert not answer.changed
     assert told in answer.sentence
 
 

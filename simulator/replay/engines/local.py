@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -119,12 +118,15 @@ def replay_files(
     *,
     verdicts: Path,
     replayed: Callable[[int], object] = int,
+    message: str | None = None,
 ) -> LocalTable:
     """Replay a capture of any size into the Parquet file ``verdicts``, as ``plan.replay`` does on Spark.
 
-    ``replayed`` is called with the number of rows done.
+    ``replayed`` is called with the number of rows done. With ``message``, only its rows are: the rest is counted.
     """
     kernel = kernel_of(captured, definitions, rules, assumptions)
+    if message is not None:
+        captured = select(f"SELECT * FROM {{captured}} WHERE message = {text(message)}", captured=captured)
     done = 0
     with pq.ParquetWriter(verdicts, REPLAYED) as writer:
         for batch in kernel.replay(_in_order(captured)):
@@ -132,29 +134,6 @@ def replay_files(
             done += batch.num_rows
             replayed(done)
     return captured.database.parquet([verdicts])
-
-
-def replayed_message(
-    captured: LocalTable, message: str, definitions: Definitions, rules: str, assumptions: Assumptions
-) -> list[dict[str, Any]]:
-    """Return the rows of one message, as ``replay_files`` has them: the rest of the capture is only counted.
-
-    If something is not as predicted, the rest is replayed, too: rows may be late, or lost.
-    """
-    own = select(f"SELECT * FROM {{captured}} WHERE message = {text(message)}", captured=captured)
-    kernel = kernel_of(captured, definitions, rules, assumptions)
-
-    def replayed() -> list[dict[str, Any]]:
-        return [row for batch in kernel.replay(_in_order(own)) for row in batch.to_pylist()]
-
-    found = replayed()
-    if all(row["verdict"] not in BAD for row in found):
-        return found
-    with tempfile.TemporaryDirectory() as work:
-        verdicts = Path(work) / "verdicts.parquet"
-        whole = replay_files(captured, definitions, rules, assumptions, verdicts=verdicts)
-        kernel.lateness, kernel.lost_rows = lateness(captured, whole), lost_rows(whole, captured)
-    return replayed()
 
 
 def kernel_of(

@@ -52,8 +52,8 @@ _CHOSEN = f"{_SOME % ('bad', BAD_MAX)} UNION ALL {_SOME % ('NOT bad', OTHERS_MAX
 def chosen_messages(replayed: Table) -> tuple[Table, int]:
     """Return the messages to look at, and how many others have deliveries that are not as predicted."""
     messages = select(_MESSAGES, replayed=replayed)
-    ((bad,),) = (row.values() for row in rows("SELECT count_if(bad) AS bad FROM {messages}", messages=messages))
-    return select(_CHOSEN, messages=messages), max(0, bad - BAD_MAX)
+    (counted,) = rows("SELECT count(*) AS bad FROM {messages} WHERE bad", messages=messages)
+    return select(_CHOSEN, messages=messages), max(0, counted["bad"] - BAD_MAX)
 
 
 # Sequences: the rows of messages that look alike to the rules, once, with how many such messages there are.

@@ -50,7 +50,8 @@ def headline(
     held, or may be.
     """
     wrong = summary.differ + summary.unexplained
-    certain, limits, remarks = _certain(summary, balance), _limits(summary), _open(summary, rules, balance, lost)
+    certain, limits, bound_later = _certain(summary, balance), _limits(summary), _bound_later(summary)
+    remarks = [*bound_later, *_open(summary, rules, balance, lost)]
     if summary.misrouted and not wrong:
         text = f"{_number(summary.misrouted, 'publish', 'publishes')} went to other queues than {_routes(rules)}"
         return Headline("bad", text, (*limits, *certain, *remarks))
@@ -74,6 +75,8 @@ def headline(
         for_sure = summary.lost or summary.held or (balance is not None and balance.astray)
         agrees = f"{in_part}." if summary.deliveries else "The log has no delivery that could be compared."
         return Headline("bad" if for_sure else "open", certain[0], (agrees, *certain[1:], *remarks))
+    if bound_later:
+        return Headline("open", bound_later[0], (f"{in_part}.", *(each for each in remarks if each != bound_later[0])))
     if not summary.deliveries or not summary.dead_letters:
         return Headline("open", _proves_nothing(summary), tuple(remarks))
     if not remarks:
@@ -201,8 +204,7 @@ def _open(summary: Summary, rules: str, balance: Balance | None, lost: Sequence[
             f" {'was' if summary.undelivered == 1 else 'were'} acknowledged, without a delivery: rows of the log are"
             " missing"
         )
-    if summary.twice:
-        found.append(f"{_number(summary.twice, 'row stands', 'rows stand')} twice in the log: each counts once")
+    found += twice_remarks(summary.twice)
     if summary.behind_us:
         found.append(
             f"Rows of the log are out of order, by up to {span(summary.behind_us)}: they were replayed in the order of"
@@ -210,6 +212,11 @@ def _open(summary: Summary, rules: str, balance: Balance | None, lost: Sequence[
         )
     found += left_out_remarks(summary.left_out)
     return found
+
+
+def twice_remarks(twice: int) -> list[str]:
+    """Return a sentence on how many rows stand in the log twice, if any do."""
+    return [f"{_number(twice, 'row stands', 'rows stand')} twice in the log: each counts once"] if twice else []
 
 
 def left_out_remarks(left_out: Mapping[str, int]) -> list[str]:
@@ -223,7 +230,7 @@ def left_out_remarks(left_out: Mapping[str, int]) -> list[str]:
 
 def _changed(wrong: int, change: Change) -> str:
     """Return that definitions were changed during the log; the broker is not to blame."""
-    at = datetime.fromtimestamp(-(-change.at_us // 1_000) / 1_000, UTC).isoformat(timespec="milliseconds")
+    at = _iso(change.at_us)
     one = wrong == 1
     before = (
         f"{'is of a message' if one else 'are of messages'} published before"
@@ -231,11 +238,26 @@ def _changed(wrong: int, change: Change) -> str:
         else (f"{'lies' if one else 'lie'} after")
     )
     missing = "EARLIER --definitions FILE" if change.wrong_before else "FILE --definitions LATER"
-    at = at.replace("+00:00", "Z")
     return (
         f"{'The delivery' if one else f'All {wrong:,} deliveries'} that {'differs' if one else 'differ'} {before} {at}:"
         f" the definitions were probably changed then. Give those of both times: --definitions {missing}@{at}"
     )
+
+
+def _bound_later(summary: Summary) -> list[str]:
+    """Return which queues dead letters reached only from some moment on: the definitions are of a later time."""
+    return [
+        f"{_number(each.messages, 'message that died', 'messages that died')} before {_iso(each.at_us)} did not reach"
+        f" queue '{each.queue}', though the definitions bind it: the binding was probably added then. Give the"
+        f" definitions of both times: --definitions EARLIER --definitions FILE@{_iso(each.at_us)}"
+        for each in summary.bound_later
+    ]
+
+
+def _iso(time_us: int) -> str:
+    """Return a moment as ``--definitions FILE@TIME`` takes it, not before that one."""
+    at = datetime.fromtimestamp(-(-time_us // 1_000) / 1_000, UTC).isoformat(timespec="milliseconds")
+    return at.replace("+00:00", "Z")
 
 
 def _late(stretch: LateStretch) -> str:

@@ -14,6 +14,7 @@ from simulator.events import Event
 from simulator.markup import element, join, table
 from simulator.replay.results.full_queues import OverfullQueue, UnfilledQueue
 from simulator.replay.results.held_up import HoldingQueue, holding_queues, with_true_ends
+from simulator.replay.results.late_bindings import LateBinding
 from simulator.replay.results.untested import NOT_LOOKED_FOR, UntestedSettings
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, LateStretch
 from simulator.replay.rows.tables import Table, rows, select
@@ -193,6 +194,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         changed: when the definitions were probably changed, if what is not as predicted shows that.
         measured_us: how late rows arrived, at most, as the capture measured it, if that is the tolerance; microseconds.
         redacted: whether values of headers are redacted in the log, so that headers exchanges may use any binding.
+        bound_later: the queues that dead letters reached only from some moment on, though the definitions bind them.
     """
 
     messages: int
@@ -223,6 +225,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     changed: Change | None = None
     measured_us: int = 0
     redacted: bool = False
+    bound_later: tuple[LateBinding, ...] = ()
 
     @property
     def explained(self) -> bool:

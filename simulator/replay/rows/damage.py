@@ -6,7 +6,7 @@ A broker writes its trace in order, and each row once. What copies, merges or sh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dlx.topology import QUORUM, Topology
 from simulator.capture.parquet import read_capture, write_capture
 from simulator.capture.schema import SCHEMA
 from simulator.replay.rows.tables import Database, quoted
@@ -61,10 +62,15 @@ class Overview(msgspec.Struct):
     until_us: int = 0
 
 
+def counting_queues(topologies: Mapping[str | None, Topology]) -> set[str]:
+    """Return the queues that count returns, which are quorum queues."""
+    return {each.name for host in topologies.values() for each in host.queues.values() if each.type == QUORUM}
+
+
 def overview(capture: str, work: Path, counting: Collection[str] = ()) -> Overview:
     """Return what the rows of a capture show. What memory cannot hold goes into ``work``.
 
-    ``counting``: the queues that count returns, which are quorum queues.
+    ``counting`` are those of ``counting_queues``.
     A row stands twice if an equal one is there, with rows of other moments between them. Where nothing is between them,
     it may also be a redelivery within a millisecond, except from queues that count those, of publishes, and if the log
     flags it as no redelivery.

@@ -13,7 +13,8 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from simulator.definitions import Definitions
-from simulator.replay.rows.tables import Table, select, text
+from simulator.files import is_url
+from simulator.replay.rows.tables import Table, rows, select, text
 from simulator.replay.rows.verdict_words import BAD
 from simulator.time_spans import moment
 
@@ -75,16 +76,20 @@ def periods_of(definitions: Definitions, changes: Sequence[tuple[int, Definition
 def named_after_all(periods: Sequence[Period]) -> Definitions:
     """Return the definitions of the last period, with the names of all files."""
     last = copy(periods[-1].definitions)
-    last.source = ", ".join(PurePath(period.definitions.source).name for period in periods)
+    sources = [period.definitions.source for period in periods]
+    last.source = ", ".join(each if is_url(each) else PurePath(each).name for each in sources)
     return last
 
 
-def in_force(replayed: Sequence[Table], periods: Sequence[Period], slack_us: int) -> Table:
+def in_force(replayed: Sequence[Table], periods: Sequence[Period], slack_us: int, *, since: bool = False) -> Table:
     """Return each row of a log once, from the replay under the definitions that were in force.
 
-    ``replayed`` has the whole log for each period. ``slack_us``: how late rows may have been written.
+    ``replayed`` has the rows for each period. ``slack_us``: how late rows may have been written.
+    With ``since``, several say in ``from_us`` since when the definitions hold that a row was judged by.
     """
-    names = replayed[0].columns
+    if len(periods) == 1:
+        return replayed[0]
+    names = [*replayed[0].columns, *(["from_us"] if since else [])]
     parts = [_ONE % (period.from_us, period.until_us, number) for number, period in enumerate(periods)]
     whys = " ".join(f"WHEN {each.from_us} THEN {text(_why(each.from_us))}" for each in periods[1:])
     why = f"CASE changed_us {whys} END"
@@ -104,6 +109,14 @@ def in_force(replayed: Sequence[Table], periods: Sequence[Period], slack_us: int
 
 def _why(changed_us: int) -> str:
     return f"published before the definitions changed at {moment(changed_us)}"
+
+
+def first_seen_from(captured: Table, from_us: int) -> tuple[Table, int]:
+    """Return the rows of messages whose first row is from that moment or later, and the number of other messages."""
+    lives = "SELECT vhost, message FROM {captured} GROUP BY 1, 2 HAVING min(time_us)"
+    (earlier,) = rows(f"SELECT count(*) AS messages FROM ({lives} < {from_us})", captured=captured)
+    query = f"SELECT * FROM {{captured}} LEFT SEMI JOIN ({lives} >= {from_us}) later USING (vhost, message)"
+    return select(query, captured=captured), earlier["messages"]
 
 
 def wrong_in(replayed: Table, period: Period) -> Table:

@@ -56,6 +56,8 @@ _ROW = (
     "r.id, r.lineage, r.time_us, r.file, r.line, r.signature, r.content, r.x_death_times, r.redelivered, r.body,"
     " r.read_s, r.final, r.said"
 )
+_ALIKE = ("file", "signature", "content", "x_death_times", "redelivered", "body", "writer")
+"""What rows of one message and moment share if they stand in a log twice."""
 _FORM = 4
 """The form of these tables: a state of another one is refused."""
 
@@ -254,6 +256,24 @@ class WatchState:
             (after,),
         )
         return list(found)
+
+    def equal(self, after: int) -> list[tuple[int, str, int, str, bool | None, bool, int]]:
+        """Return which of the rows with a higher ``id`` stand in their file before, alike but for the line.
+
+        Of each: ``id``, file, line, signature, flag, whether it has a body, and the line where it stands first.
+        """
+        alike = " AND ".join(f"o.{name} IS n.{name}" for name in _ALIKE)
+        found = self._database.execute(
+            "SELECT n.id, n.file, n.line, n.signature, n.redelivered, n.body IS NOT NULL, min(o.line) FROM rows n"
+            f" CROSS JOIN rows o ON o.lineage = n.lineage AND o.time_us = n.time_us AND o.id < n.id AND {alike}"
+            " WHERE n.id > ? GROUP BY n.id",
+            (after,),
+        )
+        return list(found)
+
+    def remove(self, rows: Iterable[int]) -> None:
+        """Remove rows by ``id``."""
+        self._database.executemany("DELETE FROM rows WHERE id = ?", ((row,) for row in rows))
 
     def due(self, until_s: float, most: int) -> list[KeptRow]:
         """Return all rows of messages with a row that was read by then and has no verdict yet, in the replay's order.

@@ -56,6 +56,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         corrections: verdicts that a late row has changed.
         open_messages: messages whose rows are kept.
         lag_p95_s: from a row's time to its verdict, in seconds: 95 % of the last verdicts took no longer.
+        twice: how many rows stood in their file twice, and count once.
         left_out: how many rows there are of virtual hosts that the definitions are not of, by virtual host.
     """
 
@@ -75,6 +76,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     corrections: int
     open_messages: int
     lag_p95_s: float | None
+    twice: int = 0
     left_out: dict[str, int] = {}
 
     @property

@@ -32,6 +32,7 @@ from simulator.replay.results.late_rows import estimated
 from simulator.replay.results.summary import MatchesNothingError, check_match
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NOT_LATE, Assumptions, Lateness
 from simulator.replay.rows.bodies import BODY
+from simulator.replay.rows.damage import counting_queues
 from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_message, read_signature
 from simulator.replay.rows.schema import INPUT, OUTPUT
 from simulator.replay.rows.tables import Database
@@ -94,6 +95,28 @@ def standing(row: Mapping[str, Any], signature: str) -> Standing:
     place = _as_json((row["vhost"], queue)).decode()
     died_us = row["time_us"] + after_ms * 1000
     return row["time_us"], waiting, min(lost, default=None), place, died_us, not may_go_on
+
+
+# Which rows of a file follow each other and are of one moment.
+
+
+class Runs:
+    """Rows of one moment that follow each other in a file, as batches of it come.
+
+    ``last``: by file, the moment of its last run in microseconds since 1970, and the line where that began.
+    """
+
+    def __init__(self, last: dict[str, tuple[int, int]] | None = None) -> None:
+        self.last = {} if last is None else last
+
+    def begins(self, batch: pa.RecordBatch) -> dict[tuple[str, int], int]:
+        """Return by file and line of the next rows the line where the run of each begins."""
+        found = {}
+        for file, line, time_us in zip(*(batch[name].to_pylist() for name in ("file", "line", "time_us")), strict=True):
+            if self.last.get(file, (None, 0))[0] != time_us:
+                self.last[file] = time_us, line
+            found[file, line] = self.last[file][1]
+        return found
 
 
 # What a watcher has seen of late rows so far: more than one step shows it.
@@ -205,6 +228,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_shared = msgspec.json.Decoder(dict[str, list[int]]).decode
 _decode_signs = msgspec.json.Decoder(LateSigns).decode
 _decode_seen = msgspec.json.Decoder(list[tuple[str, str | None, int]]).decode
+_decode_runs = msgspec.json.Decoder(dict[str, tuple[int, int]]).decode
 _decode_places = msgspec.json.Decoder(set[tuple[str, str | None]]).decode
 
 
@@ -263,6 +287,8 @@ class Watcher:
         if wish.definitions.vhost_named:
             self._seen.update({(vhost, None): 0 for vhost in wish.definitions.vhosts})
         self._signs = _decode_signs(state.about("late", b"{}"))
+        self._counting = counting_queues(hosts)
+        self._runs = Runs(_decode_runs(state.about("runs", b"{}")))
         self._shared = _decode_shared(state.about("shared", b"{}"))
         self._forget_after_s = wish.forget_after_s
         self._last_read_s: float | None = None
@@ -338,6 +364,8 @@ class Watcher:
                 self._files[path] = GrowingFile(path, Position(name))
 
     def _add(self, batch: pa.RecordBatch, now_s: float) -> None:
+        begins = self._runs.begins(batch)
+        self._state.keep("runs", _encode(self._runs.last))
         if self._places is not None:
             self._look_for_match(self._places, batch)
         batch = self._without_others(batch)
@@ -345,7 +373,6 @@ class Watcher:
             return
         rows = arranged_table([batch]).to_pylist()
         writers = _writers(batch)
-        self._signs.read(rows)
         self._state.totals["rows"] += len(rows)
         self._until_us = max(self._until_us, *(row["time_us"] for row in rows))
         self._last_read_s = now_s
@@ -355,10 +382,31 @@ class Watcher:
                 self._bring_back(returned, now_s)
         last = self._state.last_row
         self._state.add((*_stored(row, now_s, 0), writers[row["line"]]) for row in rows)
+        again = self._drop_twice(last, begins)
+        if again:
+            self._state.totals["twice"] += len(again)
+            rows = [row for row in rows if (row["file"], row["line"]) not in again]
+            places = zip(batch["file"].to_pylist(), batch["line"].to_pylist(), strict=True)
+            batch = batch.filter(pa.array([place not in again for place in places]))
+        self._signs.read(rows)
         if len(self._files) > 1:
             self._check_overlap(self._state.also_elsewhere(last))
         if self._counter is not None:
             self._state.arrived(self._counter.count(published_rows(batch)).to_pylist())
+
+    def _drop_twice(self, last: int, begins: Mapping[tuple[str, int], int]) -> set[tuple[str, int]]:
+        """Remove the rows added after ``last`` that stand in their file twice (``rows.damage`` says when).
+
+        Return their files and lines. ``begins`` is that of ``Runs``.
+        """
+        again: dict[int, tuple[str, int]] = {}
+        for number, file, line, signature, redelivered, has_body, first in self._state.equal(last):
+            queue = read_signature(signature).queue
+            counted = queue is None or redelivered == 0 or queue in self._counting
+            if (has_body and counted) or first < begins[file, line]:
+                again[number] = file, line
+        self._state.remove(again)
+        return set(again.values())
 
     def _check_overlap(self, found: Iterable[tuple[str, str, int]]) -> None:
         """Raise ``CaptureError`` if two files have the same rows of several moments (``copied_logs`` says why)."""
@@ -400,11 +448,14 @@ class Watcher:
 
     def _bring_back(self, lineages: set[str], now_s: float) -> None:
         """Read the rows of forgotten messages again, and judge them as they were judged before."""
+        runs = Runs()
         for path, position in self._state.positions().items():
             for batch in read_again(path, position):
                 rows, writers = arranged_table([batch]).to_pylist(), _writers(batch)
                 returned = (row for row in rows if row[LINEAGE] in lineages)
+                last = self._state.last_row
                 self._state.add((*_stored(row, now_s, 1), writers[row["line"]]) for row in returned)
+                self._drop_twice(last, runs.begins(batch))
         self._state.totals["forgotten"] -= len(lineages)
         kept = self._state.of_messages(lineages)
         judged = self._judged(kept)
@@ -550,6 +601,7 @@ class Watcher:
             held=sum(count for *_, count in held),
             paths=read_paths(totals),
             corrections=totals["corrections"],
+            twice=totals["twice"],
             open_messages=totals["open"],
             lag_p95_s=_p95(self._lags),
             left_out={

@@ -12,7 +12,6 @@ from dlx.declarations import EXCHANGE_ARGUMENTS
 from dlx.nearest_names import nearest
 from dlx.policies import unsupported_keys
 from dlx.settings import (
-    AT_LEAST_ONCE,
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
     DEAD_LETTER_STRATEGY,
@@ -135,16 +134,14 @@ def at_least_once_ineffective(subject: Subject) -> Iterator[Found]:
     Fix: set overflow to reject-publish.
     """
     for queue, settings in subject.queues():
-        setting = settings.values.get(DEAD_LETTER_STRATEGY)
-        if setting is None or setting.value != AT_LEAST_ONCE or settings.dead_letter_strategy == AT_LEAST_ONCE:
+        why = settings.why_at_most_once
+        if why is None:
             continue
-        lacks = "a dead-letter exchange" if not settings.dead_letters else "overflow reject-publish"
         yield Found(
             severity="warning",
             about=queue_name(queue),
-            message=f"'{queue[1]}' asks for at-least-once dead-lettering without {lacks}: at-most-once happens, and "
-            "dead letters can be lost.",
-            because=said_by(setting if not settings.dead_letters else settings.values[OVERFLOW]),
+            message=f"'{queue[1]}' {why}, and dead letters can be lost.",
+            because=said_by(settings.values[OVERFLOW if settings.dead_letters else DEAD_LETTER_STRATEGY]),
             fix=_make_effective(subject, queue, settings),
         )
     yield from _found(subject, DEAD_LETTER_STRATEGY, "Its dead letters can be lost on their way.")
