@@ -256,3 +256,8 @@ def test_a_folder_that_is_not_there_is_named_before_the_replay(tmp_path: Path, c
     status = main(["replay", "no.log", "--definitions", "no.json", "--otlp", str(away / "traces.jsonl")])
     assert status == 64
     assert f"there is no folder {away}" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_device_is_no_file_for_traces(capsys: Any) -> None:
+    assert main(["replay", "no.log", "--definitions", "no.json", "--otlp", "/dev/null"]) == 64
+    assert "/dev/null is a device or a pipe" in " ".join(capsys.readouterr().err.split())
