@@ -60,6 +60,8 @@ def _otlp_file(_context: click.Context, _parameter: click.Parameter, path: Path 
 
         if not path.absolute().parent.is_dir():
             raise click.BadParameter(f"there is no folder {path.absolute().parent}")
+        if path.exists() and not path.is_file():
+            raise click.BadParameter(f"{path} is a device or a pipe; a file is needed")
     return path
 
 

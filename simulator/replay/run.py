@@ -283,7 +283,10 @@ def run_replay(
         progress("writing the traces", summary.deliveries, None)
         from simulator.replay.traces import write_traces  # which needs an extra of its own
 
-        write_traces(otlp, work / VERDICTS, prepared.captures, periods, rules, assumptions, work)
+        try:
+            write_traces(otlp, work / VERDICTS, prepared.captures, periods, rules, assumptions, work)
+        except OSError as error:
+            raise CaptureError(str(otlp), f"cannot be written: {error.strerror or error}") from error
     if out is not None:
         progress("writing the report", summary.deliveries, None)
         run.write(found.in_force, result, assumptions)

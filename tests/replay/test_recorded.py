@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from simulator.capture.trace_logs import read_trace_json
 from simulator.cli.main import main
 from simulator.definitions import Definitions
 from simulator.replay import replay_table
+from simulator.testing.assertions import inspect
 from tests.otlp import facts, traces
 from tests.replay.logs import Log, definitions_of, write_log
 from tests.replay.test_inference import LADDER, lap
@@ -104,7 +106,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example with pika on the simulator, its publisher and its consumer recorded; with the definitions."""
     folder = tmp_path_factory.mktemp("recorded")
     with (
-        simulator.serve("4.3") as server,
+        simulator.serve("4.3", management_port=0) as server,
         Recorder(folder / "orders.parquet", now_us=server.clock.now_us) as recorder,
         pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection,
     ):
@@ -118,6 +120,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
             connection.process_data_events(0)
             channel.queue_declare(PARKING, passive=True)
             server.clock.advance(seconds=30)
+        truth = inspect(server).traces("truth")
+    (folder / "truth.jsonl").write_bytes(b"".join(truth))
     definitions = definitions_of(queue_arguments())
     (folder / "definitions.json").write_bytes(definitions.to_json())
     return folder
@@ -163,3 +167,31 @@ def test_what_a_recorded_consumer_did_is_in_the_traces(recorded: Path, tmp_path:
                 assert stay.end_time_unix_nano <= span.start_time_unix_nano
                 did[facts(span)["messaging.operation.name"]] += 1
     assert did == {"reject": 15, "ack": 20}
+
+
+def test_the_traces_are_those_of_the_broker_that_saw_every_hop(recorded: Path, tmp_path: Path) -> None:
+    arguments = [str(recorded / "orders.parquet"), "--definitions", str(recorded / "definitions.json")]
+    main(["replay", *arguments, "--otlp", str(tmp_path / "traces.jsonl")])
+    true, found = (deaths(file) for file in (recorded / "truth.jsonl", tmp_path / "traces.jsonl"))
+    assert len(true) == 30
+    assert [death[:3] for death in found] == [death[:3] for death in true]
+    tolerance_ns = 100_000_000
+    for (*what, first_ns, last_ns), (*_, at_ns, _) in zip(found, true, strict=True):
+        assert first_ns - tolerance_ns <= at_ns <= last_ns + tolerance_ns, what
+
+
+def deaths(file: Path) -> list[tuple[str, str, str, int, int]]:
+    """Message, queue and reason of each death, and between which moments it was, in order."""
+    found = []
+    for spans in traces(file):
+        for span in spans:
+            told = facts(span)
+            if "dlx.death.reason" in told:
+                bounds = [told.get(f"dlx.at.{bound}") for bound in ("earliest", "latest")]
+                at = [span.start_time_unix_nano if each is None else nanos(each) for each in bounds]
+                found.append((told["dlx.message"], told["dlx.queue"], told["dlx.death.reason"], *at))
+    return sorted(found, key=lambda death: (death[0], death[3]))
+
+
+def nanos(moment: str) -> int:
+    return round(datetime.fromisoformat(moment).timestamp() * 1_000_000) * 1_000

@@ -97,9 +97,9 @@ def test_the_stays_and_deaths_that_no_row_shows_are_spans(tmp_path: Path) -> Non
     assert all(span.status.code == 0 for span in spans)
 
 
-def test_a_death_of_which_bounds_are_known_says_so_and_lies_within(tmp_path: Path) -> None:
+def test_a_death_of_which_bounds_are_known_says_so_and_lies_within(workload: Path) -> None:
     bounded = 0
-    for spans in captured(tmp_path / "traces.jsonl"):
+    for spans in traces(workload):
         own = {span.span_id: span for span in spans}
         for span in spans:
             told = facts(span)
@@ -219,10 +219,9 @@ def test_of_a_message_with_very_many_rows_the_first_are_in_its_trace(
     assert facts(spans[0])["dlx.rows_left_out"] == 1
 
 
-def test_the_same_log_makes_the_same_bytes_and_every_message_is_in_it(tmp_path: Path) -> None:
-    found = captured(tmp_path / "one")
-    captured(tmp_path / "two")
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+def test_the_same_log_makes_the_same_bytes_and_every_message_is_in_it(workload: Path, tmp_path: Path) -> None:
+    found = captured(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == workload.read_bytes()
     assert len(found) == 1_123
     every = [facts(span) for spans in found for span in spans]
     deaths = [each for each in every if each["messaging.operation.name"] == "dead-letter"]
@@ -232,14 +231,21 @@ def test_the_same_log_makes_the_same_bytes_and_every_message_is_in_it(tmp_path: 
 
 
 @pytest.mark.spark
-def test_both_engines_write_the_same(tmp_path: Path) -> None:
-    for engine in ("local", "spark"):
-        captured(tmp_path / engine, "--engine", engine)
-    assert (tmp_path / "local").read_bytes() == (tmp_path / "spark").read_bytes()
+def test_both_engines_write_the_same(workload: Path, tmp_path: Path) -> None:
+    captured(tmp_path / "spark", "--engine", "spark")
+    assert (tmp_path / "spark").read_bytes() == workload.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def workload(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The traces of a workload on a server of 4.3, by the local engine."""
+    out = tmp_path_factory.mktemp("workload") / "traces.jsonl"
+    captured(out)
+    return out
 
 
 def captured(out: Path, *options: str) -> list[list[Span]]:
-    """The traces of a workload on a server of 4.3."""
+    """Replay that workload into a file."""
     command = ["replay", str(CAPTURED / "trace.log.gz"), "--definitions", str(CAPTURED / "definitions.json")]
     main([*command, "--release", "4.3", "--otlp", str(out), *options])
     return traces(out)
@@ -250,3 +256,8 @@ def test_a_folder_that_is_not_there_is_named_before_the_replay(tmp_path: Path, c
     status = main(["replay", "no.log", "--definitions", "no.json", "--otlp", str(away / "traces.jsonl")])
     assert status == 64
     assert f"there is no folder {away}" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_device_is_no_file_for_traces(capsys: Any) -> None:
+    assert main(["replay", "no.log", "--definitions", "no.json", "--otlp", "/dev/null"]) == 64
+    assert "/dev/null is a device or a pipe" in " ".join(capsys.readouterr().err.split())
