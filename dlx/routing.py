@@ -179,6 +179,8 @@ def _met(
 def _index_as_kept(exchange: Exchange, topology: Topology) -> BindingIndex:
     """Return the bindings of a delayed exchange, which may be another or none by now."""
     now = topology.exchanges.get(exchange.name)
+    if now is exchange:
+        return index_of(exchange, topology)
     kind = index_kind(exchange)
     if kind is None or (now is not None and index_kind(now) is kind):
         return index_of(exchange, topology)

@@ -25,6 +25,7 @@ _IMPORT = "it decides how a document is imported; the new server exports in the 
 _EXPORT = "it decides what an export shows of a topology"
 _NEW = "it is about new declarations; the queues of definitions have their type"
 _CLIENTS = "it is about clients and connections"
+_DELAYED = "upgrades leave out the exchanges of plugins"
 
 BESIDE: Mapping[str, str] = {
     "expiration_form": _PUBLISHED,
@@ -41,6 +42,12 @@ BESIDE: Mapping[str, str] = {
     "commit_to_deleted_queue": "transactions on deleted queues; definitions have neither",
     "direct_replies_taken_by": "definitions have no reply queues",
     "direct_replies_by_dead_letter": "definitions have no reply queues",
+    "delay_kinds": _DELAYED,
+    "delay_kinds_unreadable": _DELAYED,
+    "delay_header_after": _DELAYED,
+    "delayed_messages_counted": _DELAYED,
+    "delayed_topic_routes": _DELAYED,
+    "plugins_not_released": _DELAYED,
     "global_qos": _CONSUMED,
     "global_qos_refused": _WORDS,
     "consumer_timeout_ms": "consumer_timeout_enforced_by, which changed with it, covers it",
