@@ -210,3 +210,40 @@ def test_each_message_enters_one_bound_queue_and_its_key_says_which(
         if kind == "x-consistent-hash" and what == "bind" and not gaps:
             assert all(now[key] in (then, [queue]) for key, then in before.items())
         before = now
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])  # it measures the machine
+@given(
+    release=st.sampled_from([*RELEASES]),
+    length=st.integers(1, 4),
+    steps=st.lists(st.sampled_from(["publish", "silent", "bind", "unbind", "delete", "restore"]), max_size=20),
+)
+def test_a_queue_has_the_history_when_it_is_bound_and_all_that_comes_then(
+    release: str, length: int, steps: list[str]
+) -> None:
+    broker = told(release)
+    arguments = {"x-recent-history-length": length}
+    declare = DeclareExchange(channel=CHANNEL, exchange="r", type="x-recent-history", arguments=arguments)
+    broker(declare)
+    broker.queue("q")
+    kept: list[str] = []
+    bound = False
+    for number, step in enumerate(steps):
+        expected = kept[-length:] if step == "bind" and not bound else []
+        if step in ("publish", "silent"):
+            silent = {"headers": {"x-recent-history-no-store": True}} if step == "silent" else {}
+            broker(Publish(CHANNEL, "r", "k", silent, str(number).encode()))
+            kept += [] if silent else [str(number)]
+            expected = [str(number)] if bound else []
+        elif step == "bind":
+            broker(BindQueue(CHANNEL, "q", "r"))
+            bound = True
+        elif step == "unbind":
+            broker(UnbindQueue(CHANNEL, "q", "r"))
+            bound = False
+        elif step == "delete":
+            broker(DeleteExchange(CHANNEL, "r"), declare)
+            kept, bound = [], False
+        else:
+            broker.broker = Broker.restore(broker.broker.snapshot())
+        assert bodies(broker.drained("q")) == expected
