@@ -84,18 +84,19 @@ def routed(message: Message, topology: Topology, release: Release, choose: Choos
 
 def reached(passed: Iterable[Visit], message: Message, topology: Topology, release: Release) -> Routed:
     """Return where a message goes by these visits: each queue once."""
-    delays = [_delay(visit, message, topology, release) for visit in passed if visit.delay_ms]
-    return Routed(_queues_of(passed, topology), tuple(delays))
+    queues: dict[str, None] = {}
+    delays: tuple[Delay, ...] = ()
+    for visit in passed:
+        queues.update(dict.fromkeys(visit.queues))
+        if visit.delay_ms:
+            delays += (_delay(visit, message, topology, release),)
+    return Routed(tuple([name for name in queues if name in topology.queues]), delays)
 
 
 def after_delay(delay: Delay, topology: Topology, release: Release, choose: Choose = first) -> tuple[str, ...]:
     """Return the queues that a message reaches when its delay is over, by the bindings that there are then."""
-    return _queues_of(visits(delay.message, topology, release, choose, after=delay), topology)
-
-
-def _queues_of(passed: Iterable[Visit], topology: Topology) -> tuple[str, ...]:
-    queues = dict.fromkeys([name for visit in passed for name in visit.queues])
-    return tuple([name for name in queues if name in topology.queues])
+    passed = visits(delay.message, topology, release, choose, after=delay)
+    return reached(passed, delay.message, topology, release).queues
 
 
 def _delay(visit: Visit, message: Message, topology: Topology, release: Release) -> Delay:
@@ -136,8 +137,14 @@ def visits(
     seen = {message.exchange if after is None else after.exchange.name}
     while waiting:
         exchange, before, is_alternate = waiting.popleft()
-        wait_ms = _wait_ms(exchange, message, topology, release) if exchange.type == DELAYED else 0
-        bindings = () if wait_ms else _met(exchange, message, topology, release, choose)
+        wait_ms = 0
+        bindings: tuple[Binding, ...] = ()
+        if exchange.type == DELAYED:
+            wait_ms = _wait_ms(exchange, message, topology, release)
+            if not wait_ms:
+                bindings = _met_as_kept(exchange, message, topology, release, choose)
+        elif exchange.name != DEFAULT_EXCHANGE:
+            bindings = index_of(exchange, topology).met(message, release, choose)
         queues = tuple([b.destination for b in bindings if b.destination_type == "queue"])
         if exchange.name == DEFAULT_EXCHANGE:
             queues = tuple(dict.fromkeys(message.routing_keys))
@@ -163,21 +170,16 @@ def _wait_ms(exchange: Exchange, message: Message, topology: Topology, release: 
     return 0 if isinstance(topology.indexes.get(exchange.name), NotEnabled) else delay_ms(message, release)
 
 
-def _met(
+def _met_as_kept(
     exchange: Exchange, message: Message, topology: Topology, release: Release, choose: Choose
 ) -> tuple[Binding, ...]:
-    """Return the bindings of the exchange that the message meets."""
-    if exchange.name == DEFAULT_EXCHANGE:
-        return ()
-    if exchange.type != DELAYED:
-        return index_of(exchange, topology).met(message, release, choose)
+    """Return the bindings that the message meets in a delayed exchange, which may be another or none by now."""
     if routing_type(exchange) == "topic" and not release.delayed_topic_routes:
         return ()
     return _index_as_kept(exchange, topology).met(message, release, choose)
 
 
 def _index_as_kept(exchange: Exchange, topology: Topology) -> BindingIndex:
-    """Return the bindings of a delayed exchange, which may be another or none by now."""
     now = topology.exchanges.get(exchange.name)
     if now is exchange:
         return index_of(exchange, topology)
