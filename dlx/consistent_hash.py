@@ -9,8 +9,10 @@ Source: rabbit_exchange_type_consistent_hash.erl; rand.erl (exs1024); live serve
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from dlx.deaths import seconds
@@ -50,6 +52,7 @@ class Ring:
         self._spans: list[tuple[int, int, Binding]] = []
         """The first bucket of each binding, the one behind its last, and the binding, in this order."""
         self._end = 0
+        self._count = 0
 
     def add(self, binding: Binding) -> None:
         """Add the buckets of a binding."""
@@ -57,6 +60,7 @@ class Ring:
         if buckets > 0 and (self._is_taken_twice or not self._of(binding)):
             self._spans.append((self._end, self._end + buckets, binding))
             self._end += buckets
+            self._count += buckets
 
     def remove(self, binding: Binding) -> None:
         """Remove all buckets of a binding's destination, and what lies between them.
@@ -73,12 +77,13 @@ class Ring:
         behind = [(first - moved, last - moved, each) for first, last, each in self._spans if first >= end]
         self._spans = before + behind
         self._end -= moved
+        self._count = sum(last - first for first, last, _ in self._spans)
 
     def binding_of(self, value: Any) -> Binding | None:
         """Return the binding whose bucket a hashed value names, ``None`` where there is no such bucket."""
-        count = sum(end - begin for begin, end, _ in self._spans)
-        bucket = _bucket(value, count) if count else 0
-        return next((binding for begin, end, binding in self._spans if begin <= bucket < end), None)
+        bucket = _bucket(value, self._count)
+        place = bisect_right(self._spans, bucket, key=itemgetter(0)) - 1
+        return self._spans[place][2] if place >= 0 and bucket < self._spans[place][1] else None
 
     def _of(self, binding: Binding) -> list[tuple[int, int, Binding]]:
         to = binding.destination_type, binding.destination
@@ -113,7 +118,7 @@ def _header_term(value: Any, release: Release) -> Any:
 
 
 def _bucket(value: Any, count: int) -> int:
-    """Return the number of a bucket, below ``count``, by a jump consistent hash. Integers are not hashed before."""
+    """Return a number below ``count`` by a jump consistent hash, -1 where that is 0; an integer seeds it as it is."""
     number = value if isinstance(value, int) else phash2(value) % _HASHES
     bucket, ahead, uniform = -1, 0, _uniform(number)
     while ahead < count:

@@ -115,6 +115,11 @@ def no_policy() -> OperatorError:
     return OperatorError(OBJECT_NOT_FOUND, 404)
 
 
+def no_parameter() -> OperatorError:
+    """Refuse to clear a runtime parameter that does not exist."""
+    return OperatorError(OBJECT_NOT_FOUND, 404)
+
+
 def invalid_parameter(problem: str, status: int = 400) -> OperatorError:
     """Refuse a policy or parameter whose validation found ``problem``."""
     plain = "; ".join(line.strip() for line in in_plain_text(problem).splitlines())

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dlx.releases import Release
-from dlx.server_plugins import named_plugins, plugins_with
+from dlx.server_plugins import PLUGINS, named_plugins, plugins_with
+from dlx.shovels import COMPONENT
 from simulator.broker import Broker, OperatorError
 from simulator.broker.commands import (
     AddUser,
@@ -49,7 +50,7 @@ def start_broker(
             otherwise has the password guest, whatever the definitions say; other users have theirs.
         node: the node's name.
         plugins: the plugins that are enabled (``dlx.server_plugins.PLUGINS``). So are those without which the server
-            could not have the exchanges of the definitions, unless these are imported strictly.
+            could not have the exchanges and shovels of the definitions, unless these are imported strictly.
         now_us: the time at which it starts, microseconds since 1970.
         strict_import: whether definitions are imported as by that server; else the broker has all that they have.
         not_imported: told what an import of the definitions would not take, though the broker may have it.
@@ -63,7 +64,7 @@ def start_broker(
     if definitions is not None:
         definitions = _read(definitions)
         if not strict_import:
-            enabled |= plugins_with(each.get("type", "") for each in definitions.document.get("exchanges", ()))
+            enabled |= _plugins_of(definitions)
     broker = Broker(release, node=node, plugins=enabled)
     now_us = time.time_ns() // 1000 if now_us is None else now_us
     if definitions is not None:
@@ -74,6 +75,14 @@ def start_broker(
     if users and "guest" not in users and "guest" in broker.users:
         broker.handle(DeleteUser("guest"), now_us)
     return broker
+
+
+def _plugins_of(definitions: Definitions) -> frozenset[str]:
+    """Return the plugins without which a server could not have its exchanges and shovels."""
+    enabled = plugins_with(each.get("type", "") for each in definitions.document.get("exchanges", ()))
+    if any(each.get("component") == COMPONENT for each in definitions.document.get("parameters", ())):
+        enabled |= {PLUGINS[COMPONENT].name}
+    return enabled
 
 
 def add_user(broker: Broker, name: str, now_us: int, *, password: str = "", tags: tuple[str, ...] = ()) -> None:

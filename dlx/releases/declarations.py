@@ -162,7 +162,7 @@ class DeclarationRows:
     binding_kept_over_crash: bool = since(
         "4.0", True, before=False,
         meaning="A binding whose addition ends the connection with 541 is there all the same.",
-        evidence="3.8, 3.10, 4.0 and 4.3 live: x-jms-topic without a selector",
+        evidence="3.8, 3.10, 4.0 and 4.3 live: x-jms-topic without a selector, x-recent-history to an exchange",
         undecided=("3.11", "3.12", "3.13"),
     )
     unknown_exchange_type_code: int = since(

@@ -36,6 +36,16 @@ class RoutingRows:
         meaning="The x-death header takes part in headers routing (a void argument matches its presence).",
         evidence="live; mc.erl routing_headers",
     )
+    topic_hash_wildcards_max: int | None = since(
+        "4.3.5", 2, before=None,
+        meaning="How many '#' a topic binding key may hold.",
+        evidence="live; release notes of 4.3.5",
+    )
+
+
+class HashExchangeRows:
+    """Exchanges that choose by a hash."""
+
     consistent_hash_header: Literal["type and value", "value"] = since(
         "3.13", "value", before="type and value",
         meaning="What an x-consistent-hash exchange with a hash-header hashes, so that other releases choose others.",
@@ -54,17 +64,4 @@ class RoutingRows:
         "4.3", "by destination", before="by binding key",
         meaning="The order in which an x-modulus-hash exchange numbers its bindings, before all else.",
         evidence="live; rabbit_exchange_type_modulus_hash.erl",
-    )
-    recent_history_replay_lost: Literal["undoes the binding", "keeps the binding"] = since(
-        "4.0", "keeps the binding", before="undoes the binding", undecided=("3.11", "3.12", "3.13"),
-        meaning=(
-            "An exchange that is bound to an x-recent-history exchange routes a kept message nowhere: the connection"
-            " ends with 541, and the binding is undone or stays."
-        ),
-        evidence="live; rabbit_exchange_type_recent_history.erl add_binding",
-    )
-    topic_hash_wildcards_max: int | None = since(
-        "4.3.5", 2, before=None,
-        meaning="How many '#' a topic binding key may hold.",
-        evidence="live; release notes of 4.3.5",
     )

@@ -21,9 +21,10 @@ from dlx.releases.permissions import PermissionRows
 from dlx.releases.policies import PolicyContentRows, PolicySelectionRows
 from dlx.releases.protocol import ProtocolRows
 from dlx.releases.queues import QueueRows
-from dlx.releases.routing import RoutingRows
+from dlx.releases.routing import HashExchangeRows, RoutingRows
 from dlx.releases.rows import Row, rows_of, subjects_of, with_behaviours
 from dlx.releases.settings import SettingRows
+from dlx.releases.shovels import ShovelRows
 from dlx.releases.versions import (
     DEFAULT,
     RELEASES,
@@ -52,6 +53,8 @@ class Release(
     ProtocolRows,
     DefinitionRows,
     GlobalCounterRows,
+    ShovelRows,
+    HashExchangeRows,
     msgspec.Struct,
     frozen=True,
     kw_only=True,

@@ -31,6 +31,7 @@ from simulator.broker.state import Observer as Observer
 from simulator.broker.state import Pending as Pending
 from simulator.broker.state import Permissions as Permissions
 from simulator.broker.state import QueueState as QueueState
+from simulator.broker.state import Shovel as Shovel
 from simulator.broker.state import Unacked as Unacked
 from simulator.broker.state import User as User
 from simulator.broker.state import VirtualHost as VirtualHost

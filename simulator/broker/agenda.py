@@ -18,6 +18,8 @@ from simulator.broker.effects import (
     Leaving,
     PoliciesChanged,
     Retried,
+    Shovelled,
+    ShovelLost,
     Traced,
 )
 from simulator.broker.operations import (
@@ -28,6 +30,7 @@ from simulator.broker.operations import (
     publishing,
     queue_lifecycle,
     queues,
+    shovels,
 )
 from simulator.broker.replies import Reminded
 from simulator.broker.state import NodeState
@@ -47,6 +50,8 @@ _EFFECTS: dict[type[Effect], Callable[[NodeState, Any], None]] = {
     Leaving: queues.leave,
     PoliciesChanged: administration.reconfigure,
     Retried: dead_letter_worker.retried,
+    Shovelled: shovels.shovelled,
+    ShovelLost: shovels.lost,
     Traced: publishing.publish_trace,
 }
 
@@ -104,6 +109,7 @@ _DEADLINES: dict[DueKind, Callable[[NodeState, int, Any], None]] = {
     "retry": dead_letter_worker.due,
     "delayed": delayed_exchanges.due,
     "acknowledgement": connections.look_for_late_deliveries,
+    "shovel": shovels.due,
     "agenda": _rested,
     "driver": _remind,
 }

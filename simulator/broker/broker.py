@@ -117,8 +117,8 @@ class Broker:
 
     @property
     def only_retries(self) -> bool:
-        """Whether nothing will happen by itself but that at-least-once queues try again what they hold."""
-        return not self._unfinished and self.state.timers.kinds() <= {"retry"}
+        """Whether nothing will happen by itself but that at-least-once queues and shovels try again."""
+        return not self._unfinished and self.state.timers.kinds() <= {"retry", "shovel"}
 
     # The same in steps, for a driver that does other things between them
 

@@ -365,12 +365,24 @@ class ClearUserLimit(Command):
 
 
 class SetParameter(Command):
-    """A runtime parameter of a virtual host: an operator policy, or its limits. ``value`` is plain JSON."""
+    """A runtime parameter of a virtual host: an operator policy, its limits or a shovel. ``value`` is plain JSON.
+
+    ``user`` sets it over HTTP.
+    """
 
     vhost: str
     component: str
     name: str
     value: Any
+    user: str | None = None
+
+
+class ClearShovel(Command):
+    """Removes a shovel, or with ``restart`` connects it anew."""
+
+    vhost: str
+    name: str
+    restart: bool = False
 
 
 class SetGlobalParameter(Command):

@@ -19,7 +19,9 @@ from simulator.broker.copies import Copy
 from simulator.events import Event
 
 if TYPE_CHECKING:
+    from simulator.broker.replies import Delivered
     from simulator.broker.state.queues import QueueState
+    from simulator.broker.state.shovels import Shovel
 
 
 class Effect(msgspec.Struct, gc=False):
@@ -79,6 +81,19 @@ class DeliveryFailed(Effect, gc=False):
     """A channel failed over a message that cannot be written to its consumer."""
 
     channel: ChannelId
+
+
+class ShovelLost(Effect, gc=False):
+    """A shovel is to connect, or has lost a connection."""
+
+    shovel: Shovel
+
+
+class Shovelled(Effect, gc=False):
+    """A message was delivered to a shovel."""
+
+    shovel: Shovel
+    delivered: Delivered
 
 
 class Traced(Effect, gc=False):

@@ -54,6 +54,7 @@ from simulator.broker.state import (
     Pending,
     Permissions,
     QueueState,
+    Shovel,
     Unacked,
     User,
     VirtualHost,
@@ -318,6 +319,7 @@ _PICKLE = b"\x80"  # what versions 1 and 2 began with
 KINDS = (
     RecordKind.keeping("node", NodeState, but=("release", "observer", "watched")),
     RecordKind.keeping("virtual host", VirtualHost, but=("bound_to", "topology", "known_flow")),
+    RecordKind.keeping("shovel", Shovel),
     RecordKind.keeping("user", User),
     RecordKind.keeping("permissions", Permissions),
     RecordKind.keeping("counters", Counters),

@@ -102,7 +102,8 @@ def serve(
             broker.enable(named_plugins(plugins))
         if isinstance(time, VirtualClock):
             time.jump(broker.now_us)
-        for connection in list(broker.connections):  # their clients are not here
+        clients = [key for key, connection in broker.connections.items() if not connection.is_shovels]
+        for connection in clients:  # they are not here
             broker.handle(CloseConnection(connection), time.now_us())
     if management_port is not None:
         from simulator.message_history import RecordingBroker

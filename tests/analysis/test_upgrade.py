@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 import dlx
+from dlx import published, route
 from dlx.death_headers import stored_headers
 from dlx.releases import RELEASES, TABLE, release
 from dlx.topology import Policy
@@ -634,3 +635,32 @@ def test_a_headers_binding_compares_numbers_by_type() -> None:
     for trial in both(document, "3.12", "3.13"):
         trial.publish("h", "", headers={"size": 1})
         assert ready(trial, "q") == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "keys", "behaviour", "before", "after"),
+    [
+        ("x-consistent-hash", {"hash-header": "h"}, ("1", "1", "1"), "consistent_hash_header", "3.12", "3.13"),
+        ("x-consistent-hash", {}, ("1", "5", "1"), "consistent_hash_bound_twice", "3.8", "3.10"),
+        ("x-modulus-hash", {}, ("b", "c", "a"), "modulus_hash_order", "4.2", "4.3"),
+    ],
+)
+def test_a_hash_exchange_sends_messages_to_other_queues(
+    kind: str, arguments: dict[str, Any], keys: tuple[str, ...], behaviour: str, before: str, after: str
+) -> None:
+    exchange = {"name": "x", "vhost": "/", "type": kind, "durable": True, "auto_delete": False, "internal": False}
+    names = ("a", "a" if behaviour == "consistent_hash_bound_twice" else "c", "b")
+    bindings = [
+        {"source": "x", "vhost": "/", "destination": name, "destination_type": "queue", "routing_key": key,
+         "arguments": {}} for name, key in zip(names, keys, strict=True)
+    ]  # fmt: skip
+    exchanges = [{**exchange, "arguments": arguments}]
+    document = topology(queue("a"), queue("b"), queue("c"), exchanges=exchanges, bindings=bindings)
+    assert changes(document, before, after)[behaviour, "x"].severity == "warning"
+    defined = parse_definitions(msgspec.json.encode(document), "definitions.json").topology("/")
+    messages = [published("x", f"{n}", headers={"h": f"{n}"}, release=release(after)) for n in range(20)]
+    then, now = ([route(message, defined, release(name)) for message in messages] for name in (before, after))
+    assert then != now
+    plain = {**document, "bindings": [{**each, "routing_key": "1"} for each in bindings[1:]]}
+    plain["exchanges"] = [{**exchange, "arguments": {}}]
+    assert (behaviour, "x") not in changes(plain, before, after)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from dlx.message import Message
-from dlx.routing import REPLY_TO, route
+from dlx.routing import REPLY_TO, routed
 from dlx.settings import DROP_HEAD
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker import Broker
@@ -122,8 +122,8 @@ def _check_vhost(broker: Broker, vhost: VirtualHost) -> None:
         assert name in vhost.exchanges, "an index of an exchange that is gone"
         assert [*index] == [*vhost.bindings.get(name, ())], "an index that missed a change of the bindings"
     renewed = msgspec.structs.replace(vhost.topology)
-    for (exchange, keys), (rules, queues) in vhost.topology.routes.items():
-        assert queues == route(Message(exchange=exchange, routing_keys=keys), renewed, rules), "a route of before"
+    for (exchange, keys), (rules, found) in vhost.topology.routes.items():
+        assert found == routed(Message(exchange=exchange, routing_keys=keys), renewed, rules), "a route of before"
     for source, bindings in vhost.bindings.items():
         assert source in vhost.exchanges, "bindings of an exchange that is gone"
         assert len(set(map(repr, bindings))) == len(bindings)

@@ -67,6 +67,37 @@ KNOWN: tuple[Known, ...] = (
         "The server took 690 ms to publish 25 messages, the simulator takes no time.",
         ("4.3",),
     ),
+    Known(
+        "event-exchange",
+        "events of a dead-letter round",
+        (18,),
+        "The simulator has the exchange, but publishes no events to it.",
+    ),
+    Known(
+        "federation",
+        "exchange federation: a message through, dead-lettered before and after",
+        (8, 9, 10, 15, 16, 17, 18),
+        "The simulator does not federate: it knows only the exchange type of the plugin.",
+    ),
+    Known(
+        "federation",
+        "queue federation: a message through, dead-lettered before and after",
+        (6, 7),
+        "The simulator does not federate: it knows only the exchange type of the plugin.",
+    ),
+    Known(
+        "types",
+        "plugins enabled",
+        (45,),
+        "The server was asked before the shovel had connected; in the simulator that takes no time.",
+    ),
+    Known(
+        "shovel",
+        "vhost deleted with a shovel in it, made again",
+        (8,),
+        "A worker outlives its virtual host, and declares its queues in the next of that name; a simulated one ends.",
+        ("3.8", "3.10", "4.0"),
+    ),
 )
 
 

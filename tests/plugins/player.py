@@ -66,6 +66,7 @@ class Player:
         self._clients: dict[str, Client] = {}
         self._first_us: int | None = None
         self._ms: dict[int, list[int]] = {}
+        client.http(self._url, "PUT", "/api/cluster-name", {"name": "the-cluster"})  # else it has the node's name
         overview = client.http(self._url, "GET", "/api/overview")[1]
         self._node, self._cluster = overview["node"], overview["cluster_name"]
 

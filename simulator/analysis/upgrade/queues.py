@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dlx.consistent_hash import HASH_HEADER
 from dlx.deaths import REJECTED
 from dlx.releases import Row
+from dlx.server_plugins import CONSISTENT_HASH, MODULUS_HASH
 from dlx.settings import AT_LEAST_ONCE, CONSUMER_TIMEOUT, Settings
-from dlx.topology import CLASSIC, QUORUM, STREAM
+from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange
 from simulator.analysis.findings import Fix, ObjectName, Severity
 from simulator.analysis.upgrade.questions import (
     NOTHING_TO_DO,
@@ -220,6 +222,43 @@ def numbers(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
                         fix=Fix(True, f"publish {named(found)} with the type that the binding has"),
                         traffic=MessagesConcerned("any message", vhost),
                     )
+
+
+@asks("consistent_hash_header", "consistent_hash_bound_twice", "modulus_hash_order")
+def hashed(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
+    """A hash exchange sends the messages of a key, or of a header's value, to another queue."""
+    changed = {
+        "consistent_hash_header": (_hashes_header, "most values of its hash-header"),
+        "consistent_hash_bound_twice": (_is_bound_twice, "keys, by a destination that is bound twice,"),
+        "modulus_hash_order": (_is_reordered, "keys, by its order of binding keys,"),
+    }
+    matters, what = changed[row.name]
+    for vhost in upgrade.definitions.vhosts:
+        topology = upgrade.definitions.topology(vhost)
+        for exchange in topology.exchanges.values():
+            bound = tuple(topology.bindings.get(exchange.name, ()))
+            if len(bound) > 1 and matters(exchange, bound):
+                yield UpgradeChange(
+                    severity="warning",
+                    about=ObjectName("exchange", vhost, exchange.name),
+                    message=f"Exchange '{exchange.name}' sends {what} to other queues under {upgrade.after.name} than"
+                    f" under {upgrade.before.name}, so that messages that belong together are in two queues.",
+                    fix=Fix(True, "drain its queues before the upgrade if such messages must stay in order"),
+                    traffic=MessagesConcerned("any message", vhost),
+                )
+
+
+def _hashes_header(exchange: Exchange, bound: tuple[Binding, ...]) -> bool:
+    return exchange.type == CONSISTENT_HASH and HASH_HEADER in exchange.arguments
+
+
+def _is_bound_twice(exchange: Exchange, bound: tuple[Binding, ...]) -> bool:
+    return exchange.type == CONSISTENT_HASH and len({(b.destination_type, b.destination) for b in bound}) < len(bound)
+
+
+def _is_reordered(exchange: Exchange, bound: tuple[Binding, ...]) -> bool:
+    by_name = sorted(bound, key=lambda b: (b.destination_type, b.destination))
+    return exchange.type == MODULUS_HASH and by_name != sorted(by_name, key=lambda b: b.routing_key)
 
 
 def _read(upgrade: Upgrade, row: Row, queue: QueueAt) -> str:

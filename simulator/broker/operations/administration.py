@@ -16,12 +16,15 @@ from typing import Any
 
 from dlx import amqp_errors, operator_errors, policy_validation
 from dlx.policy_validation import PolicyRefusedError
+from dlx.server_plugins import PLUGINS
 from dlx.settings import AT_LEAST_ONCE, Settings, effective_settings
+from dlx.shovels import COMPONENT
 from dlx.topology import CLASSIC, STOCK_EXCHANGES, Policy
 from simulator.broker.commands import (
     AddVhost,
     ClearGlobalParameter,
     ClearPolicy,
+    ClearShovel,
     DeleteVhost,
     ProtectVhost,
     ResetCounters,
@@ -32,7 +35,16 @@ from simulator.broker.commands import (
     SetVhostLimits,
 )
 from simulator.broker.effects import PoliciesChanged, Retried
-from simulator.broker.operations import connections, dead_letters, deliveries, limits, queue_lifecycle, queues, sharding
+from simulator.broker.operations import (
+    connections,
+    dead_letters,
+    deliveries,
+    limits,
+    queue_lifecycle,
+    queues,
+    sharding,
+    shovels,
+)
 from simulator.broker.state import NodeState, Permissions, QueueState, VirtualHost
 
 # Virtual hosts
@@ -61,6 +73,7 @@ def delete_vhost(node: NodeState, command: DeleteVhost) -> None:
     vhost = node.known_vhost(command.name)
     if vhost.protected_from_deletion:
         raise operator_errors.protected_from_deletion(vhost.name)
+    shovels.clear_all(node, vhost)
     for connection in [c for c in node.connections.values() if c.vhost is vhost]:
         connections.force_close(node, connection, amqp_errors.vhost_deleted(vhost.name))
     for queue in list(vhost.queues.values()):
@@ -200,11 +213,22 @@ _POLICY, _OPERATOR_POLICY, _LIMITS = "policy", "operator_policy", "vhost-limits"
 def set_parameter(node: NodeState, command: SetParameter) -> None:
     """Set a runtime parameter; it is in force at once."""
     vhost = node.known_vhost(command.vhost)
-    keep(node, vhost, command.component, command.name, command.value)
+    keep(node, vhost, command.component, command.name, command.value, command.user)
     apply_policies(node, vhost)
 
 
-def keep(node: NodeState, vhost: VirtualHost, component: str, name: str, value: Any) -> None:
+def clear_shovel(node: NodeState, command: ClearShovel) -> None:
+    """Remove a shovel, or connect it anew. Raises ``OperatorError`` if there is none of that name."""
+    vhost = node.known_vhost(command.vhost)
+    if command.name not in vhost.shovels:
+        raise operator_errors.no_parameter()
+    if command.restart:
+        shovels.restart(node, vhost, command.name)
+    else:
+        shovels.clear_shovel(node, vhost, command.name)
+
+
+def keep(node: NodeState, vhost: VirtualHost, component: str, name: str, value: Any, user: str | None = None) -> None:
     """Keep a runtime parameter; the queues learn of operator policies later. Raises ``OperatorError``."""
     if component == _POLICY:
         raise operator_errors.policy_as_parameter()
@@ -215,6 +239,8 @@ def keep(node: NodeState, vhost: VirtualHost, component: str, name: str, value: 
         if name != "limits":  # a server keeps them, but fails when it lists them
             raise operator_errors.wrong_type()
         limits.set_vhost_limits(node, SetVhostLimits(vhost.name, value))
+    elif component == COMPONENT and PLUGINS[COMPONENT].name in node.plugins:
+        shovels.set_shovel(node, vhost, name, value, user)
     else:
         raise operator_errors.unknown_component(component)
 

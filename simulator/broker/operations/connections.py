@@ -26,7 +26,7 @@ from simulator.broker.commands import (
     PauseDeliveries,
     ResumeDeliveries,
 )
-from simulator.broker.effects import DeliveryFailed
+from simulator.broker.effects import DeliveryFailed, ShovelLost
 from simulator.broker.operations import acknowledgements, consumers, deliveries, limits, queue_lifecycle, queues
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, ConsumerCancelled, Done
 from simulator.broker.state import Channel, Connection, Consumer, NodeState
@@ -110,6 +110,8 @@ def _lose(node: NodeState, channels: list[Channel]) -> None:
     """End channels together: the consumers of all of them leave, and only then do their deliveries come back."""
     leaving: list[Consumer] = []
     for channel in channels:
+        if channel.shovel is not None:
+            node.agenda.append(ShovelLost(channel.shovel.vhost, channel.shovel))
         node.channels.pop(channel.id, None)
         channel.connection.channels.pop(channel.number, None)
         node.reply_keys.pop(channel.reply_key, None)
@@ -170,7 +172,7 @@ def _close_if_oldest_is_late(node: NodeState, channel: Channel) -> None:
     """Until 4.2: close the channel if its oldest delivery is late; the others wait behind it."""
     oldest = next(iter(channel.unacked.values()), None)
     if oldest is not None and deliveries.is_late(node, channel, oldest):
-        node.out.append(_closed(channel, deliveries.timeout_of(node.release, oldest) or 0))
+        node.send(channel, _closed(channel, deliveries.timeout_of(node.release, oldest) or 0))
         lose_channel(node, channel)
 
 
@@ -194,13 +196,13 @@ def _take_back(node: NodeState, channel: Channel, batch: acknowledgements.Batch)
             continue
         if consumer not in told:
             told.add(consumer)
-            node.out.append(ConsumerCancelled(channel.id, consumer.tag))
+            node.send(channel, ConsumerCancelled(channel.id, consumer.tag))
         consumer.timed_out += 1
         deliveries.set_aside(queue, consumer)
         deliveries.step_down(queue, consumer, node.release)
     deliveries.settle(node, queue, late)
     if closing:  # its consumers get nothing of what comes back
-        node.out.append(_closed(channel, -1))
+        node.send(channel, _closed(channel, -1))
         for consumer in channel.consumers.values():
             consumers.withdraw(node, consumer)
     queues.requeue(node, queue, [unacked.copy for unacked in late], "nack")

@@ -140,9 +140,10 @@ def _replay(node: NodeState, vhost: VirtualHost, binding: Binding) -> None:
             node.delay(vhost, delays, body, node.last_uid)
         if queues:
             continue
-        if node.release.recent_history_replay_lost == "keeps the binding":
+        if node.release.binding_kept_over_crash:
             raise amqp_errors.lost_replay()
-        remove_binding(vhost, binding)
+        _drop(vhost, binding)
+        vhost.changed()
         vhost.histories.update(before)
         raise amqp_errors.internal_error()
 

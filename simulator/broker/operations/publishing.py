@@ -18,6 +18,7 @@ from dlx import amqp_errors, dead_lettering
 from dlx.delays import delays_text, rewritten
 from dlx.message import Message, PublishRefusedError, published
 from dlx.releases import Release
+from dlx.routing import Routed
 from dlx.streams import can_keep
 from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange
 from simulator.broker.commands import Commit, Publish, Rollback, SelectConfirms, SelectTransactions
@@ -199,6 +200,21 @@ def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, ui
         delayed = f"{delays_text(route.delays)}, which counts as no queue" if route.delays else ""
         detail = delayed or dead_lettering.routed_text(message, None)
         node.happened(event, vhost, Copy(uid, message, body), detail=detail)
+
+
+def move(node: NodeState, channel: Channel, message: Message, to: str | None, body: bytes) -> bool:
+    """Put a message into the queue ``to``, or into those behind its exchange, without a client's publish.
+
+    It keeps what the broker knows of it. Returns whether no queue refused it. Source: rabbit_local_shovel.erl (4.3).
+    """
+    vhost = channel.connection.vhost
+    found = exchanges.routed(node, vhost, message, body) if to is None else Routed((to,))
+    node.last_uid += 1
+    node.delay(vhost, found.delays, body, node.last_uid)
+    taken = True
+    for queue in [vhost.queues[name] for name in found.queues if name in vhost.queues]:
+        taken &= queues.enter(node, queue, message, body, node.last_uid, channel.serial)
+    return taken
 
 
 # Confirms and transactions

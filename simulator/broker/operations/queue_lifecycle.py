@@ -109,7 +109,7 @@ def _notify_consumers(node: NodeState, queue: QueueState) -> None:
         channel = consumer.channel
         channel.consumers.pop(consumer.tag, None)
         if deliveries.understands_cancel(channel):
-            node.out.append(ConsumerCancelled(channel.id, consumer.tag))
+            node.send(channel, ConsumerCancelled(channel.id, consumer.tag))
     queue.consumers.clear()
     queue.active.clear()
     queue.blocked.clear()

@@ -70,7 +70,7 @@ def _deliver(node: NodeState, queue: QueueState, consumer: Consumer, copy: Copy)
     if not deliveries.can_write(node, channel, copy.message):
         return
     added: dict[str, int] = {OFFSET_HEADER: Long(copy.position)}
-    node.out.append(Delivered(channel.id, consumer.tag, tag, False, copy.message, copy.body, added))
+    node.send(channel, Delivered(channel.id, consumer.tag, tag, False, copy.message, copy.body, added))
     if node.watched or queue.vhost.tracing:
         deliveries.handed_out(node, queue, copy, channel, added, no_ack=False)
 

@@ -17,6 +17,7 @@ from simulator.broker.copies import Copy
 
 if TYPE_CHECKING:
     from simulator.broker.state.queues import QueueState
+    from simulator.broker.state.shovels import Shovel
     from simulator.broker.state.virtual_hosts import Counters, VirtualHost
 
 
@@ -106,6 +107,11 @@ class Connection(msgspec.Struct, eq=False):
     paused: bool = False
     limited: bool = True
 
+    @property
+    def is_shovels(self) -> bool:
+        """Whether a shovel opened it, and no client."""
+        return any(channel.shovel is not None for channel in self.channels.values())
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class Channel:
@@ -115,7 +121,7 @@ class Channel:
     will do. ``allowed`` and ``allowed_topics`` are the last permissions that it found,
     the oldest first: as long as it remembers one, it does not ask again.
     ``permissions_changed``: some are others since it last forgot; ``awake_us``: when it
-    last had something to do; ``returned``: how many unroutable messages came back to it.
+    last had something to do; ``returned``: how many unroutable messages came back to it; ``shovel``: whose it is.
     ``publishes`` remembers what became of publishes that looked alike.
 
     Source: rabbit_channel.erl check_resource_access, check_topic_authorisation,
@@ -147,6 +153,7 @@ class Channel:
     awake_us: int = 0
     publishes: BoundedCache[Any, Any] = field(default_factory=BoundedCache)
     timeout_due_us: int | None = None
+    shovel: Shovel | None = None
 
     @property
     def number(self) -> int:

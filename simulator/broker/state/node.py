@@ -24,8 +24,8 @@ from dlx.releases import Release
 from dlx.server_plugins import types_of
 from simulator.broker.commands import ChannelId
 from simulator.broker.copies import Copy
-from simulator.broker.effects import Effect
-from simulator.broker.replies import Reply
+from simulator.broker.effects import Effect, Shovelled, ShovelLost
+from simulator.broker.replies import ChannelClosed, ConnectionClosed, ConsumerCancelled, Delivered, Reply
 from simulator.broker.state.clients import Channel, Connection, Permissions, User
 from simulator.broker.state.queues import QueueState
 from simulator.broker.state.virtual_hosts import Counters, VirtualHost
@@ -79,10 +79,10 @@ class DelayedMessage(msgspec.Struct, eq=False):
     due_us: int
 
 
-DueKind = Literal["queue", "unused", "retry", "acknowledgement", "delayed", "agenda", "driver"]
+DueKind = Literal["queue", "unused", "retry", "acknowledgement", "delayed", "shovel", "agenda", "driver"]
 """What is due: to look after a queue or delete it unused, to send held messages again, to look at a channel's
-unacknowledged deliveries, to route a delayed message, to go on with the agenda, or to remind the driver of something
-of its own."""
+unacknowledged deliveries, to route a delayed message, at a shovel, to go on with the agenda, or to remind the driver
+of something of its own."""
 Observer = Callable[[Happened, Message], None]
 """Takes each event as it comes, with the message as it was then."""
 
@@ -165,6 +165,16 @@ class NodeState:
             self.observer(happened, message)
         if event in self.reported:
             self.out.append(happened)
+
+    def send(self, channel: Channel, reply: Delivered | ConsumerCancelled | ChannelClosed | ConnectionClosed) -> None:
+        """Send a client what it did not ask for. A shovel gets it when it is its turn."""
+        shovel = channel.shovel
+        if shovel is None:
+            self.out.append(reply)
+        elif isinstance(reply, Delivered):
+            self.agenda.append(Shovelled(shovel.vhost, shovel, reply))
+        else:
+            self.agenda.append(ShovelLost(shovel.vhost, shovel))
 
     # Deadlines
 

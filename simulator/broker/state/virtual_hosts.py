@@ -9,6 +9,7 @@ import msgspec
 
 from dlx.message_flow import MessageFlow
 from dlx.topology import Binding, Exchange, Policy, Queue, Topology
+from simulator.broker.state.shovels import Shovel
 
 if TYPE_CHECKING:
     from dlx.binding_index import BindingIndex
@@ -66,6 +67,7 @@ class VirtualHost(msgspec.Struct, eq=False):
     queues: dict[str, QueueState] = msgspec.field(default_factory=dict)
     policies: dict[str, Policy] = msgspec.field(default_factory=dict)
     operator_policies: dict[str, Policy] = msgspec.field(default_factory=dict)
+    shovels: dict[str, Shovel] = msgspec.field(default_factory=dict)
     limits: dict[str, int] | None = None
     tracing: bool = False
     protected_from_deletion: bool | None = None

@@ -46,7 +46,7 @@ def _exchange_json(exchange: Exchange, vhost: VirtualHost, request: Request) -> 
     policy = choose_policy(exchange, vhost.topology.policies, request.broker.release).policy
     if policy is not None:
         shown["policy"] = policy.name
-    if exchange.type == DELAYED:
+    if exchange.type == DELAYED and DELAYED in request.broker.exchange_types:
         shown["messages_delayed"] = request.broker.messages_delayed(vhost, exchange.name)
     if stats := exchange_stats(vhost.exchange_counters.get(exchange.name)):
         shown["message_stats"] = stats

@@ -1,7 +1,6 @@
 """``/api/parameters``, ``/api/global-parameters``, ``/api/cluster-name``.
 
-The runtime parameters of a virtual host are its policies, its operator policies and its limits: plugins, which
-would bring others, are not simulated.
+The runtime parameters of a virtual host are its policies, its operator policies, its limits and its shovels.
 
 Source: rabbit_mgmt_wm_parameter.erl, _parameters.erl, _global_parameter.erl, _cluster_name.erl;
 rabbit_runtime_parameters.erl.
@@ -14,10 +13,12 @@ from html import escape
 from typing import Any
 
 from dlx.operator_errors import OperatorError, UnforeseenError
+from dlx.shovels import COMPONENT
 from simulator.broker import User, VirtualHost
 from simulator.broker.commands import (
     ClearGlobalParameter,
     ClearPolicy,
+    ClearShovel,
     ClearUserLimit,
     SetGlobalParameter,
     SetParameter,
@@ -46,6 +47,9 @@ def parameters(vhost: VirtualHost, component: str | None = None) -> Iterator[dic
             yield policy_parameter(policy, vhost.name, POLICY)
     if component in (None, VHOST_LIMITS) and vhost.limits is not None:
         yield {"value": vhost.limits or [], "vhost": vhost.name, "component": VHOST_LIMITS, "name": "limits"}
+    if component in (None, COMPONENT):
+        for shovel in vhost.shovels.values():
+            yield {"value": shovel.value, "vhost": vhost.name, "component": COMPONENT, "name": shovel.name}
 
 
 def _all(request: Request) -> Any:
@@ -68,7 +72,8 @@ def _one(request: Request) -> Any:
 def _put(request: Request) -> None:
     vhost, value = request.needed_vhost(), request.json("value")["value"]
     try:
-        request.run(SetParameter(vhost.name, request.name("component"), request.name("name"), value))
+        user = request.user.name
+        request.run(SetParameter(vhost.name, request.name("component"), request.name("name"), value, user))
     except UnforeseenError as error:
         raise HandlerCrash from error
     except OperatorError as error:
@@ -81,6 +86,8 @@ def _clear(request: Request) -> None:
     vhost, component = request.needed_vhost().name, request.name("component")
     if component == VHOST_LIMITS:
         request.run(SetVhostLimits(vhost, None))
+    elif component == COMPONENT:
+        request.run(ClearShovel(vhost, request.name("name")))
     else:
         request.run(ClearPolicy(vhost, request.name("name"), component == OPERATOR_POLICY))
 

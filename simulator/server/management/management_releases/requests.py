@@ -222,6 +222,12 @@ class RequestRows:
         meaning="The checks among these that answer 500, whatever the state of the node.",
         evidence="live",
     )
+    unknown_shovels_deleted: bool = since(
+        "4.0", True, before=False,
+        meaning="DELETE of a shovel's state succeeds though there is no shovel of that name.",
+        evidence="3.8, 3.10, 4.0 and 4.3 live",
+        undecided=("3.11", "3.12", "3.13"),
+    )
     protocol_listener: Literal["one protocol", "several protocols"] = since(
         "4.1", "several protocols", before="one protocol",
         meaning="The check protocol-listener takes one protocol, or several with commas.",

@@ -1,0 +1,106 @@
+"""``/api/shovels``: the state of dynamic shovels; delete and restart them.
+
+Source: rabbit_shovel_mgmt.erl, rabbit_shovel_mgmt_shovel.erl, rabbit_shovel_mgmt_util.erl; live servers.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from dlx.server_plugins import PLUGINS
+from dlx.shovels import COMPONENT
+from simulator.broker import Shovel, VirtualHost
+from simulator.broker.commands import ClearShovel
+from simulator.server.management import access, listing
+from simulator.server.management.http_errors import object_not_found
+from simulator.server.management.request import Request
+from simulator.server.management.resources import Resource, vhost_exists
+
+
+def _is_enabled(request: Request) -> bool:
+    return PLUGINS[COMPONENT].name in request.broker.state.plugins
+
+
+def _vhost_exists(request: Request) -> bool:
+    return _is_enabled(request) and vhost_exists(request)
+
+
+def _all(request: Request) -> Any:
+    vhosts = access.visible_vhosts(request)
+    found = [shovel_json(shovel, vhost, request) for vhost in vhosts for shovel in vhost.shovels.values()]
+    return listing.listed(found, request)
+
+
+def _found(request: Request) -> Shovel | None:
+    return None if request.vhost is None else request.vhost.shovels.get(request.name("name"))
+
+
+def _one(request: Request) -> Any:
+    shovel = _found(request)
+    if shovel is None:
+        raise object_not_found()
+    return shovel_json(shovel, request.needed_vhost(), request)
+
+
+def _delete(request: Request) -> None:
+    _clear(request, restart=False)
+
+
+def _restart(request: Request) -> None:
+    _clear(request, restart=True)
+
+
+def _clear(request: Request, *, restart: bool) -> None:
+    if _found(request) is not None:
+        request.run(ClearShovel(request.needed_vhost().name, request.name("name"), restart))
+
+
+def _deletable(request: Request) -> bool:
+    return _is_enabled(request) and (_found(request) is not None or request.api.unknown_shovels_deleted)
+
+
+def shovel_json(shovel: Shovel, vhost: VirtualHost, request: Request) -> dict[str, Any]:
+    """Return what the API says of a shovel."""
+    facts: dict[str, Any] = {
+        "node": request.broker.node,
+        "timestamp": _timestamp(shovel.since_us),
+        "name": shovel.name,
+        "vhost": vhost.name,
+        "type": "dynamic",
+        "state": shovel.state,
+    }
+    if shovel.state == "terminated":
+        return facts | {"reason": shovel.reason}
+    if shovel.state == "starting":
+        return facts
+    definition, value = shovel.definition, shovel.value
+    named = {
+        "src_queue": definition.queue,
+        "src_exchange": definition.exchange,
+        "src_exchange_key": value.get("src-exchange-key"),
+        "dest_queue": definition.to_queue,
+        "dest_exchange": definition.to_exchange,
+        "dest_exchange_key": value.get("dest-exchange-key"),
+    }
+    return facts | {
+        "src_uri": definition.source.shown,
+        "src_protocol": value.get("src-protocol", "amqp091"),
+        "dest_uri": definition.destination.shown,
+        "dest_protocol": value.get("dest-protocol", "amqp091"),
+        **{name: each for name, each in named.items() if each},
+    }
+
+
+def _timestamp(time_us: int) -> str:
+    return f"{datetime.fromtimestamp(time_us / 1_000_000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+_MONITORS = access.monitors
+
+RESOURCES = (
+    Resource("/shovels", _all, allow=_MONITORS, exists=_is_enabled),
+    Resource("/shovels/:vhost", _all, allow=_MONITORS, exists=_vhost_exists),
+    Resource("/shovels/vhost/:vhost/:name", _one, delete=_delete, allow=access.policymakers, exists=_deletable),
+    Resource("/shovels/vhost/:vhost/:name/restart", delete=_restart, allow=access.policymakers, exists=_deletable),
+)
