@@ -26,6 +26,7 @@ WITH_FIGURES = (
     "idle_memory",
     "routing_speed",
     "broker_speed",
+    "delayed_speed",
     "broker_at_scale",
     "what_if_speed",
     "record_speed",

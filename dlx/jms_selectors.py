@@ -72,6 +72,18 @@ def selects(arguments: Mapping[str, Any], headers: _Headers) -> bool:
     return _value(parsed(text), headers) is True
 
 
+def headers_in(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the headers that the selector in a binding's arguments looks at."""
+    text = arguments.get(SELECTOR)
+    waiting = [parsed(text)] if is_selector(text) else []
+    while waiting:
+        match waiting.pop():
+            case ("ident", bytes() as name):
+                yield name.decode(errors="surrogateescape")
+            case tuple() as parts:
+                waiting += parts
+
+
 def is_selector(text: Any) -> bool:
     """Return whether that is the text of a term."""
     try:

@@ -15,9 +15,11 @@ from collections.abc import Hashable, Iterator, Mapping
 from dlx.binding_index import INDEXES, BindingIndex, HeaderMatch, first, hashes
 from dlx.consistent_hash import HASH_HEADER
 from dlx.deaths import X_DEATH
+from dlx.jms_selectors import headers_in
 from dlx.message import Message
 from dlx.releases import Release
 from dlx.routing import DEFAULT_EXCHANGE, REPLY_TO, hashed_properties, index_of
+from dlx.server_plugins import JMS_TOPIC
 from dlx.topology import Binding, Exchange, Topology
 
 KeyClass = int | str
@@ -115,8 +117,11 @@ def _bound(topology: Topology) -> Iterator[Exchange]:
 
 
 def _compared(topology: Topology, release: Release) -> Iterator[Mapping[str, object]]:
-    """Yield what each headers binding compares."""
+    """Yield what each binding compares: of a selector, the names alone."""
     for exchange in _bound(topology):
         if exchange.type == "headers":
             for binding in topology.bindings[exchange.name]:
                 yield HeaderMatch.by(binding.arguments).fields(release)
+        elif exchange.type == JMS_TOPIC:
+            for binding in topology.bindings[exchange.name]:
+                yield dict.fromkeys(headers_in(binding.arguments))

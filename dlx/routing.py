@@ -21,10 +21,11 @@ from dlx.binding_index import BindingIndex, Choose, NotEnabled, first, index_kin
 from dlx.consistent_hash import HASH_HEADER, HASH_PROPERTY
 from dlx.deaths import X_DEATH
 from dlx.delays import Delay, delay_ms, delayed, routing_type
+from dlx.jms_selectors import headers_in
 from dlx.message import Message
 from dlx.policies import choose_policy
 from dlx.releases import Release
-from dlx.server_plugins import DELAYED
+from dlx.server_plugins import DELAYED, JMS_TOPIC
 from dlx.settings import alternate_exchange, alternate_under
 from dlx.topology import Binding, Exchange, Topology
 
@@ -178,6 +179,8 @@ def _met(
 def _index_as_kept(exchange: Exchange, topology: Topology) -> BindingIndex:
     """Return the bindings of a delayed exchange, which may be another or none by now."""
     now = topology.exchanges.get(exchange.name)
+    if now is exchange:
+        return index_of(exchange, topology)
     kind = index_kind(exchange)
     if kind is None or (now is not None and index_kind(now) is kind):
         return index_of(exchange, topology)
@@ -220,9 +223,10 @@ def headers_looked_at(topology: Topology) -> frozenset[str]:
     names = {str(exchange.arguments.get(HASH_HEADER, "")) for exchange in topology.exchanges.values()}
     for source, bindings in topology.bindings.items():
         exchange = topology.exchanges.get(source)
-        if exchange is not None and routing_type(exchange) == "headers":
+        kind = None if exchange is None else routing_type(exchange)
+        if kind in ("headers", JMS_TOPIC):
             for binding in bindings:
-                names.update(binding.arguments)
+                names.update(binding.arguments if kind == "headers" else headers_in(binding.arguments))
     return frozenset(names - {"", "x-match", X_DEATH})
 
 

@@ -12,6 +12,7 @@ from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 import simulator
 from dlx.server_plugins import UnknownPluginError, enabled_plugins
 from simulator.cli.main import main
+from tests.plugins.client import http
 
 
 def _declare(server: Any, type: str) -> None:
@@ -35,6 +36,52 @@ def test_without_it_the_type_is_refused_in_the_servers_words(release: str, error
     with simulator.serve(release) as server, pytest.raises(error) as refused:
         _declare(server, "x-random")
     assert refused.value.reply_text == text
+
+
+def test_the_management_api_lists_plugins_and_their_exchange_types() -> None:
+    with simulator.serve("4.0", plugins=["random", "shovel"], management_port=0) as server:
+        (node,) = _asked(server, "/api/nodes")
+        types = [each["name"] for each in node["exchange_types"]]
+        assert types == ["direct", "fanout", "headers", "topic", "x-local-random", "x-random"]
+        management, random, shovel, tracing = node["enabled_plugins"]
+        assert (random, shovel) == ("rabbitmq_random_exchange", "rabbitmq_shovel")
+        assert (management, tracing) == ("rabbitmq_management", "rabbitmq_tracing")
+        assert _asked(server, "/api/overview")["exchange_types"] == node["exchange_types"]
+
+
+def test_an_exchange_whose_plugin_was_disabled_routes_again_when_it_is_enabled() -> None:
+    def serve(snapshot: bytes | None = None, plugins: list[str] | None = None) -> simulator.Server:
+        return simulator.serve("4.3", snapshot=snapshot, plugins=plugins)
+
+    with serve(plugins=["random"]) as server:
+        _declare(server, "x-random")
+        with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
+            channel = connection.channel()
+            channel.queue_declare("q", durable=True)
+            channel.queue_bind("q", "spread")
+        before = server.snapshot()
+    with serve(before, plugins=[]) as server:
+        with pytest.raises(ChannelClosedByBroker, match="exchange type x-random not found"):
+            _publish(server)
+        disabled = server.snapshot()
+    with serve(disabled) as server, pytest.raises(ChannelClosedByBroker, match="exchange type x-random not found"):
+        _publish(server)
+    with serve(disabled, plugins=["random"]) as server:
+        _publish(server)
+
+
+def _asked(server: simulator.Server, path: str) -> Any:
+    assert server.management_url is not None
+    status, body = http(server.management_url, "GET", path)
+    assert status == 200
+    return body
+
+
+def _publish(server: simulator.Server) -> None:
+    with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.basic_publish("spread", "", b"", mandatory=True)
 
 
 def test_definitions_that_use_a_plugin_enable_it() -> None:

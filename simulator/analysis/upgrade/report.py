@@ -25,6 +25,7 @@ _IMPORT = "it decides how a document is imported; the new server exports in the 
 _EXPORT = "it decides what an export shows of a topology"
 _NEW = "it is about new declarations; the queues of definitions have their type"
 _CLIENTS = "it is about clients and connections"
+_PLUGINS = "an upgrade leaves out the exchanges and parameters of plugins"
 
 BESIDE: Mapping[str, str] = {
     "expiration_form": _PUBLISHED,
@@ -41,6 +42,18 @@ BESIDE: Mapping[str, str] = {
     "commit_to_deleted_queue": "transactions on deleted queues; definitions have neither",
     "direct_replies_taken_by": "definitions have no reply queues",
     "direct_replies_by_dead_letter": "definitions have no reply queues",
+    "delay_kinds": _PLUGINS,
+    "delay_kinds_unreadable": _PLUGINS,
+    "delay_header_after": _PLUGINS,
+    "delayed_messages_counted": _PLUGINS,
+    "delayed_topic_routes": _PLUGINS,
+    "plugins_not_released": _PLUGINS,
+    "jms_selector_atoms_checked": _PLUGINS,
+    "binding_kept_over_crash": _PLUGINS,
+    "shovel_keys": _PLUGINS,
+    "shovel_delete_after": _PLUGINS,
+    "shovel_checks_exchange": _PLUGINS,
+    "shovel_protocols_checked": _PLUGINS,
     "global_qos": _CONSUMED,
     "global_qos_refused": _WORDS,
     "consumer_timeout_ms": "consumer_timeout_enforced_by, which changed with it, covers it",
