@@ -111,7 +111,8 @@ test-notebooks: install java  ## run every notebook from top to bottom
 
 .PHONY: test-live
 test-live: install java  ## against real servers, started and stopped here; those of RabbitMQ side by side
-	tests/live/broker each $(PYTEST) -m 'live and not long' --ignore tests/systems
+	tests/live/broker each $(PYTEST) -m 'live and not long and not bundled' --ignore tests/systems
+	tests/live/broker run bash -c 'tests/live/broker plugins && $(PYTEST) -m bundled tests/differential'
 	tests/systems/zaqar/server run $(PYTEST) -m live tests/systems
 
 .PHONY: test-container

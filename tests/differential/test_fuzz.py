@@ -11,7 +11,7 @@ from tests.differential.fuzz.cases import Case, Outcome, judge
 from tests.differential.fuzz.report import report
 from tests.live.servers import LiveServer
 
-SEED, CASES, HELD_CASES = 1, 125, 10
+SEED, CASES, HELD_CASES, PLUGIN_CASES = 1, 125, 10, 25
 WORKERS = 16  # servers mostly wait
 UNDETERMINED_ONE_IN = 20
 
@@ -37,3 +37,10 @@ def test_random_at_least_once_dead_lettering(live_server: LiveServer) -> None:
     if not dlx.release(live_server.release).quorum_at_least_once:
         pytest.skip(f"RabbitMQ {live_server.release} does not know at-least-once")
     assert_same(live_server, "held", HELD_CASES)
+
+
+@pytest.mark.live
+@pytest.mark.bundled
+def test_random_exchanges_of_plugins(live_server: LiveServer) -> None:
+    """Hash exchanges choose the queues that the server chooses, and histories are replayed as there."""
+    assert_same(live_server, "plugins", PLUGIN_CASES)

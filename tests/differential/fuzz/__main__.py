@@ -86,7 +86,7 @@ def main(
 ) -> None:
     """Run and report; exit code 1 if anything diverges."""
     found = [server for server in servers.given(given) if not names or server.release in names]
-    if kind != "any":
+    if kind.startswith("held"):
         found = [server for server in found if dlx.release(server.release).quorum_at_least_once]
     if not found:
         raise click.UsageError("no such server: set DLX_LIVE_SERVERS or give --broker")

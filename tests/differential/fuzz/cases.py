@@ -21,7 +21,7 @@ from dlx.releases import release
 from simulator.server import serve
 from tests.differential.client import ServerSilentError
 from tests.differential.differences import same
-from tests.differential.fuzz import held, scripts
+from tests.differential.fuzz import held, plugins, scripts
 from tests.differential.fuzz.known import QUEUE_CRASHES, crashes_queues, known_case, known_difference
 from tests.differential.fuzz.same_draws import BACKEND
 from tests.differential.operations import Operation, Wait
@@ -31,7 +31,12 @@ from tests.live.servers import LiveServer
 
 PACES = (1.0, 0.93, 1.03, 0.8)  # how fast the simulator's clock goes compared with the server's
 ATTEMPTS = 3
-KINDS = {"any": scripts.scripts, "held": held.scripts, "held for long": partial(held.scripts, patient=True)}
+KINDS = {
+    "any": scripts.scripts,
+    "held": held.scripts,
+    "held for long": partial(held.scripts, patient=True),
+    "plugins": plugins.scripts,  # for servers with the plugins
+}
 Script = tuple[Operation, ...]
 
 
@@ -113,9 +118,9 @@ def play_live(script: Script, target: Target) -> tuple[Transcript, list[float]]:
     return transcript, [(end - begin) * 1000 for begin, end in pairwise(times)]
 
 
-def play_simulated(script: Script, name: str, took_ms: Sequence[float]) -> Transcript:
+def play_simulated(script: Script, name: str, took_ms: Sequence[float], enabled: Sequence[str] = ()) -> Transcript:
     """The simulator's transcript, each operation as long as it is told."""
-    with serve(name, management_port=0) as server:
+    with serve(name, management_port=0, plugins=enabled) as server:
 
         def advance(ms: int) -> None:
             server.clock.advance(milliseconds=ms)
@@ -160,7 +165,8 @@ def _judged(case: Case, attempts: int) -> Judged:
             raise
         simulated = []
         for pace in PACES:
-            simulated.append(play_simulated(case.script, case.release, [ms * pace for ms in took_ms]))
+            enabled = plugins.BUNDLED if case.kind == "plugins" else ()
+            simulated.append(play_simulated(case.script, case.release, [ms * pace for ms in took_ms], enabled))
             if same(live, simulated[-1]):
                 return Judged(case, Outcome.SAME, live, simulated[-1])
             if known := known_difference(live, simulated[-1]):
