@@ -130,7 +130,7 @@ def _plan(found: FirstRun, planner: TimePlanner, clocks: Clocks, seen: Mapping[i
     return Plan(planner.timetable(seen), first, last, by_queue) if planner.sure else None
 
 
-def _times_of(story: Story) -> Iterator[int]:
+def times_of(story: Story) -> Iterator[int]:
     """Yield when clients do something."""
     yield from story.moments_us()
     yield from (each.until_us for each in story.deliveries)
@@ -207,7 +207,7 @@ class Playbacks:
         something else decides, too.
         """
         own = {time_us: place for place, time_us in reversed([*enumerate(times_us[:moments])])}
-        seen = {own[time_us]: time_us for time_us in _times_of(first.story)}
+        seen = {own[time_us]: time_us for time_us in times_of(first.story)}
         seen |= {place: times_us[place] for _, stays in plan.stays for _, *ends in stays for place in ends}
         places, clocks = {time_us: place for place, time_us in sorted(seen.items())}, self.after.clocks
 

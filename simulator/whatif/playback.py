@@ -108,8 +108,8 @@ class TypicalWaits(msgspec.Struct, frozen=True):
         for entered, waited_us in others_us.items():
             waits_us[entered] += waited_us
         for first in found:
-            for queue, stays in first.stays.items():
-                waits_us[first.story.vhost, queue] += [stay.after_us for stay in stays if stay.end == "delivered"]
+            for queue, found_us in first.waits_us.items():
+                waits_us[queue] += found_us
         return cls({queue: median_low(waits) for queue, waits in waits_us.items() if waits}, {*waits_us})
 
 
@@ -123,6 +123,14 @@ class FirstRun(NamedTuple):
     story: Story
     fate: Fate = Fate(Ends())
     stays: Stays = MappingProxyType({})
+
+    @property
+    def waits_us(self) -> dict[QueueRef, list[int]]:
+        """How long it waited to be delivered, in each queue that it came into."""
+        return {
+            (self.story.vhost, queue): [stay.after_us for stay in stays if stay.end == "delivered"]
+            for queue, stays in self.stays.items()
+        }
 
 
 _ENDLESS = Fate(Ends(endless=True))

@@ -21,7 +21,7 @@ from simulator.whatif.delivery_order import put_in_order
 from simulator.whatif.differences import Side
 from simulator.whatif.log_rows import replayed_batches
 from simulator.whatif.outcomes import Fates
-from simulator.whatif.plain_player import FirstLook, SecondPlay, WeightedCase
+from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.playback import NO_WAITS, FirstRun, LogFacts, TooManyHeldError, TypicalWaits, Unseen
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.result import rows_of
@@ -185,7 +185,7 @@ class FirstRunsStep:
         """Play each message of a partition by itself."""
         playbacks = self._asking.playbacks(self._log)
         firsts = map(playbacks.first_alone, _unpickled(batches, "story"))
-        yield from _batches({"waits": _waits_of(first), "waiting": pickle.dumps(SecondPlay(first))} for first in firsts)
+        yield from _batches({"waits": _waits(first.waits_us), "waiting": pickle.dumps(first)} for first in firsts)
 
     def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Play all messages of a group on one broker."""
@@ -206,17 +206,11 @@ def _first_run(first: FirstRun, coupled: str) -> dict[str, Any]:
     return {
         "coupled": coupled,
         "message": first.story.message,
-        "waits": _waits_of(first),
+        "waits": _waits(first.waits_us),
         "first": pickle.dumps(first),
         "began_us": began_us,
         "began_place": began_place,
     }
-
-
-def _waits_of(first: FirstRun) -> list[dict[str, Any]]:
-    look = FirstLook.empty()
-    look.add_waits(first)
-    return _waits(look.waits_us)
 
 
 def _waits(waits_us: Mapping[QueueRef, Sequence[int]]) -> list[dict[str, Any]]:
