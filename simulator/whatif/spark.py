@@ -33,16 +33,14 @@ from simulator.whatif.coupling import Coupling, Reaches, Unit
 from simulator.whatif.differences import Side
 from simulator.whatif.log import Captured, coupling_queues_of, of_the_log
 from simulator.whatif.log_rows import BESIDE
-from simulator.whatif.playback import LogFacts, TypicalWaits, Unseen
+from simulator.whatif.playback import TypicalWaits, Unseen
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.result import SCHEMA, SparkResult
 from simulator.whatif.spark_steps import (
     IN_ORDER,
     PASSED,
     Asking,
-    CasesStep,
-    FirstRunsStep,
-    OrderStep,
+    PlayStep,
     StoriesStep,
     reach_of,
     rows_step,
@@ -93,13 +91,14 @@ def what_if_on_spark(
         stories = kept.enter_context(_kept(_stories(given.rows, step)))
         with telling_of("reading and playing messages", 2):
             coupling, coupled_by = _coupling(stories, reaches)
-        played = kept.enter_context(_kept(_first_runs(stories, coupled_by, asking, log)))
+        first_step = PlayStep(asking, log, HELD_MAX)
+        played = kept.enter_context(_kept(_first_runs(stories, coupled_by, first_step)))
         with telling_of("playing messages that may meet", 3 if coupled_by else 1):
             _check_held(played, coupling)
         first_runs = stories.filter("story IS NULL").unionAll(played)
         typical_waits = _typical_waits(first_runs)
         known, waiting = first_runs.filter(f"NOT ({_WAITS})"), first_runs.filter(_WAITS)
-        second = kept.enter_context(_kept(_second_runs(waiting, CasesStep(asking, log, typical_waits, HELD_MAX))))
+        second = kept.enter_context(_kept(_second_runs(waiting, first_step._replace(typical_waits=typical_waits))))
         with telling_of("playing under the other settings", 2):
             _check_held(second, coupling)
         cases = known.unionAll(second)
@@ -154,22 +153,22 @@ def _written(group: QueueRef | None) -> str | None:
     return None if group is None else msgspec.json.encode(group).decode()
 
 
-def _first_runs(stories: DataFrame, coupled_by: Mapping[str, str | None], asking: Asking, log: LogFacts) -> DataFrame:
+def _first_runs(stories: DataFrame, coupled_by: Mapping[str, str | None], step: PlayStep) -> DataFrame:
     """Play the messages that have not been played."""
     if not coupled_by:
         return stories.filter("false")
-    step, waiting = FirstRunsStep(asking, log, HELD_MAX), stories.filter("story IS NOT NULL").drop("coupled")
+    waiting = stories.filter("story IS NOT NULL").drop("coupled")
     known = stories.sparkSession.createDataFrame(list(coupled_by.items()), "reach string, coupled string")
     marked = waiting.join(F.broadcast(known), "reach").select(*PASSED.names)
-    alone = marked.filter("coupled IS NULL").mapInArrow(step.alone, _SCHEMA)
-    ordered = _in_order(_in_order(marked.filter("coupled IS NOT NULL")).mapInArrow(OrderStep(asking), _SCHEMA))
-    return alone.unionAll(ordered.mapInArrow(step.together, _SCHEMA))
+    alone = marked.filter("coupled IS NULL").mapInArrow(step.first_alone, _SCHEMA)
+    ordered = _in_order(_in_order(marked.filter("coupled IS NOT NULL")).mapInArrow(step.put_in_order, _SCHEMA))
+    return alone.unionAll(ordered.mapInArrow(step.first_together, _SCHEMA))
 
 
-def _second_runs(first_runs: DataFrame, step: CasesStep) -> DataFrame:
+def _second_runs(first_runs: DataFrame, step: PlayStep) -> DataFrame:
     """Play messages under the other side."""
-    alone = first_runs.filter("coupled IS NULL").mapInArrow(step.alone, _SCHEMA)
-    coupled = _in_order(first_runs.filter("coupled IS NOT NULL")).mapInArrow(step.together, _SCHEMA)
+    alone = first_runs.filter("coupled IS NULL").mapInArrow(step.second_alone, _SCHEMA)
+    coupled = _in_order(first_runs.filter("coupled IS NOT NULL")).mapInArrow(step.second_together, _SCHEMA)
     return alone.unionAll(coupled)
 
 
