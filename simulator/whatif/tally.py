@@ -13,9 +13,10 @@ from simulator.markup import plural
 from simulator.replay.results.late_rows import lateness_by, misfits_of, waited_in
 from simulator.replay.rows.tables import Table
 from simulator.whatif.answer import Delay, Delays, OutcomeChange, Represented, Totals, WhatIfAnswer, in_one_sentence
-from simulator.whatif.both_sides import ComparedMessage, Playbacks
-from simulator.whatif.causes import WAYS_MAX, Causes, ChangeCause, Part
+from simulator.whatif.both_sides import BothHistories, ComparedMessage, Playbacks, lives
+from simulator.whatif.causes import WAYS_MAX, Causes, ChangeCause, Part, find_causes
 from simulator.whatif.correlates import VALUES_MAX, Correlates
+from simulator.whatif.coupling import Unit
 from simulator.whatif.log import Captured, given_twice, not_looked_at
 from simulator.whatif.outcomes import Ends, count, told
 from simulator.whatif.plain_player import WeightedCase
@@ -314,8 +315,28 @@ def _known(observed: bool, *, ended: bool) -> str:
     return "acknowledged or discarded: traces cannot show which" if ended else "inferred"
 
 
-def conclusion(tally: Tally, causes: Causes, playbacks: Playbacks, captured: Captured[Table]) -> WhatIfAnswer:
-    """Return the answer for the messages of a capture."""
+class PlayedGroup(NamedTuple):
+    """Messages that were played together, or those that were played by themselves.
+
+    Attributes:
+        unit: which ones, and why together.
+        tally: all of them, added up.
+        cases: all of them that queues couple, in the order in which they begin, unless they are too many; of the
+            others one for each way of change.
+    """
+
+    unit: Unit
+    tally: Tally
+    cases: Sequence[ComparedMessage]
+
+
+def conclusion(
+    groups: Sequence[PlayedGroup], playbacks: Playbacks, captured: Captured[Table], *, examples: bool
+) -> tuple[WhatIfAnswer, Tally, dict[str, BothHistories]]:
+    """Return the answer for the messages of a capture, their tally, and with ``examples`` some of their lives."""
+    tally: Tally = Tally.whole(group.tally for group in groups)
+    parts = (group.tally.part(group.cases, group.unit.queues) for group in groups if group.tally.changed)
+    causes: Causes = find_causes(playbacks, parts)
     unchecked = (
         *dict.fromkeys((*playbacks.before.notes, *playbacks.after.notes)),
         *causes.unchecked,
@@ -325,7 +346,14 @@ def conclusion(tally: Tally, causes: Causes, playbacks: Playbacks, captured: Cap
         *hidden_ends(tally.ended, playbacks.before.flows, playbacks.log.consumed | captured.left_queues),
         *_late_rows(tally, captured),
     )
-    return tally.answer(causes.question, causes.found, unchecked)
+    answer = tally.answer(causes.question, causes.found, unchecked)
+    shown = lives(playbacks, _played_together(groups), answer.shown_examples) if examples else {}
+    return answer, tally, shown
+
+
+def _played_together(groups: Iterable[PlayedGroup]) -> Iterator[Sequence[ComparedMessage]]:
+    for group in groups:
+        yield from [group.cases] if group.unit.queues else ([case] for case in group.cases)
 
 
 def _late_rows(tally: Tally, captured: Captured[Table]) -> Iterator[str]:
