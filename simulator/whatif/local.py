@@ -19,7 +19,7 @@ from simulator.whatif.coupling import Unit
 from simulator.whatif.differences import Side
 from simulator.whatif.log import Captured, coupling_queues_of, of_the_log
 from simulator.whatif.log_rows import BESIDE, ReplayedRows, replayed_batches, rows_of
-from simulator.whatif.plain_player import FirstLook, PlainPlayer, WeightedCase
+from simulator.whatif.plain_player import PlainPlayer, WeightedCase
 from simulator.whatif.playback import Unseen
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.result import AnyResult, WhatIfResult
@@ -106,17 +106,14 @@ def what_if_files(
     kernel = kernel_of_side(given.rows, one)
     coupling = coupling_queues_of(given, playbacks.reaches, one)
     player = player_of(playbacks, coupling, given.left_files, given.file_numbers)
-    of_alone, looks = Tally(), []
-    for batch in _replayed(given.rows, kernel, progress):
-        of_alone.add_verdicts(batch.replayed)
-        looks.append(player.first(batch))
-    stories = [story for look in looks for story in look.coupled]
-    comparison = Comparison(stories, playbacks, _waits_us(looks))
-    count = len(stories)
+    of_alone = Tally()
+    look = player.first(player.stories(of_alone.add_verdicts(_replayed(given.rows, kernel, progress))))
+    comparison = Comparison(look.coupled, playbacks, look.waits_us)
+    count = len(look.coupled)
     comparison.play(lambda done: progress("playing messages", done, count))
     progress("looking for causes", count, count)
     playbacks = player.playbacks = comparison.playbacks
-    alone = [case for look in looks for case in _both_sides(look, player)]
+    alone = [*look.found, *(case for waiting in look.waiting for case in player.second(waiting))]
     groups = []
     for unit, own in comparison.parts():
         weighted = list(map(WeightedCase.of, own))
@@ -134,22 +131,6 @@ def what_if_files(
     answer, tally, shown = conclusion(groups, playbacks, given, examples=examples)
     units = [group.unit for group in groups if group.unit.stories]
     return WhatIfResult(answer=answer, tally=tally, units=units, lives=shown, cases=[*coupled, *alone])
-
-
-def _both_sides(look: FirstLook, player: PlainPlayer) -> Iterator[WeightedCase]:
-    """Yield messages by themselves, each with those that fare alike, under both sides."""
-    yield from look.found
-    for waiting in look.waiting:
-        yield from player.second(waiting)
-
-
-def _waits_us(looks: Iterable[FirstLook]) -> dict[QueueRef, list[int]]:
-    """Return how long messages waited to be delivered, in each queue that they came into."""
-    found: dict[QueueRef, list[int]] = {}
-    for look in looks:
-        for queue, waits_us in look.waits_us.items():
-            found.setdefault(queue, []).extend(waits_us)
-    return found
 
 
 def read_log(captured: LocalTable, side: PreparedSide) -> list[Story]:

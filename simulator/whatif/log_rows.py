@@ -38,10 +38,6 @@ class ReplayedRows(NamedTuple):
     captured: pa.RecordBatch
     replayed: pa.RecordBatch
 
-    def slice(self, start: int, rows: int | None = None) -> ReplayedRows:
-        """Return so many rows, or all behind that one."""
-        return ReplayedRows(self.captured.slice(start, rows), self.replayed.slice(start, rows))
-
 
 def replayed_batches(replay: Callable[[Batches], Batches], batches: Batches) -> Iterator[ReplayedRows]:
     """Yield the rows of a log with what their replay says.
@@ -61,25 +57,8 @@ def replayed_batches(replay: Callable[[Batches], Batches], batches: Batches) -> 
                 given.append(batch.set_column(batch.column_names.index(SIGNATURE), SIGNATURE, signatures))
                 yield kept.set_column(INPUT.get_field_index(SIGNATURE), SIGNATURE, signatures)
 
-    yield from _whole(ReplayedRows(given.popleft(), replayed) for replayed in replay(give()))
-
-
-def _whole(batches: Iterable[ReplayedRows]) -> Iterator[ReplayedRows]:
-    """Yield batches of whole messages: what goes on in the next batch goes there."""
-    held: list[ReplayedRows] = []
-    for batch in batches:
-        cut = batch.captured.num_rows
-        if not batch.replayed.column("last")[-1].as_py():
-            starts = np.flatnonzero(batch.replayed.column("first"))
-            cut = int(starts[-1]) if len(starts) else 0
-        if cut:
-            held.append(batch.slice(0, cut))
-            yield ReplayedRows(*(pa.concat_batches(parts) for parts in zip(*held, strict=True)))
-            held = []
-        if cut < batch.captured.num_rows:
-            held.append(batch.slice(cut))
-    if held:
-        yield ReplayedRows(*(pa.concat_batches(parts) for parts in zip(*held, strict=True)))
+    for replayed in replay(give()):
+        yield ReplayedRows(given.popleft(), replayed)
 
 
 def places_in_log(captured: pa.RecordBatch, numbers: Mapping[str, int]) -> Ints:

@@ -117,10 +117,10 @@ class PlainPlayer:
         rows = rows_of(batches, self.file_numbers)
         return read_stories(rows, before.flows, only=before.only_vhost, left=self._left)
 
-    def first(self, batch: ReplayedRows) -> FirstLook:
-        """Play the messages of a batch under the log's own side, but for those that may meet others."""
+    def first(self, stories: Iterable[Story]) -> FirstLook:
+        """Play messages under the log's own side, but for those that may meet others."""
         look = FirstLook.empty()
-        for story in self.stories([batch]):
+        for story in stories:
             if self.playbacks.meets(story, self._coupling):
                 look.coupled.append(story)
             else:

@@ -8,7 +8,7 @@ chance decides, each message is played.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ import msgspec
 from dlx.bounded_cache import BoundedCache
 from simulator.whatif.both_sides import ComparedMessage, Plan, times_of
 from simulator.whatif.likeness import likeness
-from simulator.whatif.log_rows import ReplayedRows
 from simulator.whatif.outcomes import Fate, FourTimes
 from simulator.whatif.plain_player import FirstLook, Member, PlainPlayer, WeightedCase, member_of
 from simulator.whatif.playback import FirstRun
@@ -88,16 +87,16 @@ class SharedSecondRun(NamedTuple):
 
 
 class SharedPlayer(PlainPlayer):
-    """Plays messages, and remembers plays that others may share. What it knows holds for all batches of a log."""
+    """Plays messages, and remembers plays that others may share. What it knows holds for a whole log."""
 
     @cached_property
     def _known(self) -> BoundedCache[Hashable, list[SharedFirstRun]]:
         return BoundedCache(KNOWN_MAX)
 
-    def first(self, batch: ReplayedRows) -> FirstLook:
-        """Play the messages of a batch under the log's own side, but for those that may meet others."""
+    def first(self, stories: Iterable[Story]) -> FirstLook:
+        """Play messages under the log's own side, but for those that may meet others."""
         self._alike: dict[int, AlikeMessages] = {}
-        look = super().first(batch)
+        look = super().first(stories)
         for alike in self._alike.values():
             self._add(alike, look)
         return look
@@ -128,7 +127,7 @@ class SharedPlayer(PlainPlayer):
         all_us.append(times_us)
 
     def _add(self, alike: AlikeMessages, look: FirstLook) -> None:
-        """Add messages that share a play to those of the batch."""
+        """Add messages that share a play."""
         play, members, times_us = alike
         if play.case is None:
             look.waiting.append(alike)
@@ -149,7 +148,7 @@ class SharedPlayer(PlainPlayer):
         found: dict[int, WeightedCase] = {}
         for member, times_us in zip(waiting.members, waiting.times_us, strict=True):
             second, ends_us = self._second(known, waiting.play, times_us)
-            one = found.setdefault(id(second), WeightedCase(second.case, [], []))
+            one = found.setdefault(id(second.case), WeightedCase(second.case, [], []))
             one.members.append(member)
             one.ends_us.append(ends_us)
         yield from found.values()
@@ -162,5 +161,6 @@ class SharedPlayer(PlainPlayer):
             if (ends_us := second.ends_us(play.plan, times_us)) is not None:
                 return second, ends_us
         second = SharedSecondRun(*self.playbacks.second_planned(play.at(times_us), play.plan, times_us, play.moments))
-        known.append(second)
+        if second.plans and len(known) < VARIANTS_MAX:
+            known.append(second)
         return second, second.case.ends_us

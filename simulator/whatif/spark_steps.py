@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -31,6 +31,8 @@ from simulator.whatif.stories import Story
 from simulator.whatif.tally import Tally
 
 BATCH = 500
+STORIES = 5_000
+"""Messages that are played for the first time before what came of them is given on."""
 _FATES = msgspec.msgpack.Decoder(Fates)
 _WAITS = pa.list_(pa.struct([("vhost", pa.string()), ("queue", pa.string()), ("after_us", pa.int64())]))
 PASSED = pa.schema([
@@ -138,9 +140,9 @@ class StoriesStep:
 
     def _passed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
         tally, player = Tally(), self._player()
-        for batch in replayed_batches(self._replay, batches):
-            tally.add_verdicts(batch.replayed)
-            look = player.first(batch)
+        stories = player.stories(tally.add_verdicts(replayed_batches(self._replay, batches)))
+        while some := list(islice(stories, STORIES)):
+            look = player.first(some)
             for story in look.coupled:
                 reach = _written(player.playbacks.reaches.of(story))
                 yield {"message": story.message, "reach": reach, **_pickled(story)}

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from simulator.markup import plural
 from simulator.replay.results.late_rows import lateness_by, misfits_of, waited_in
 from simulator.replay.rows.tables import Table
@@ -18,6 +16,7 @@ from simulator.whatif.causes import WAYS_MAX, Causes, ChangeCause, Part, find_ca
 from simulator.whatif.correlates import VALUES_MAX, Correlates
 from simulator.whatif.coupling import Unit
 from simulator.whatif.log import Captured, given_twice, not_looked_at
+from simulator.whatif.log_rows import ReplayedRows
 from simulator.whatif.outcomes import Ends, count, told
 from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.playback_broker import QueueRef
@@ -121,9 +120,11 @@ class Tally:
             last = another if len(self.ended) >= LAST_SEEN_MAX else last
         self.ended[last] += messages
 
-    def add_verdicts(self, replayed: pa.RecordBatch) -> None:
-        """Take what the verdicts on some rows of the log tell of late rows."""
-        self._add_times(misfits_of(replayed), waited_in(replayed))
+    def add_verdicts(self, batches: Iterable[ReplayedRows]) -> Iterator[ReplayedRows]:
+        """Yield rows of the log, and take what the verdicts on them tell of late rows."""
+        for batch in batches:
+            self._add_times(misfits_of(batch.replayed), waited_in(batch.replayed))
+            yield batch
 
     def _add_times(self, misfits: Iterable[Mapping[str, Any]], waited: Iterable[Mapping[str, Any]]) -> None:
         self.misfits += misfits
