@@ -74,11 +74,6 @@ class Reaches:
                 others.append((flow, AlikeKeys(flow, [alike for _, alike in others])))
         self._known: BoundedCache[Hashable, Reach] = BoundedCache(KNOWN_MAX)
 
-    def alike(self, vhost: str, key: str) -> Hashable:
-        """Return what is equal for routing keys that no exchange tells apart; the key itself if it is like no other."""
-        numbers = [alike.number(key) for _, alike in self._hosts.get(vhost, ())]
-        return key if None in numbers else tuple(numbers)
-
     def read_headers(self, vhost: str, properties: Mapping[str, Any]) -> str:
         """Return the headers that a virtual host of any side may look at."""
         headers = properties.get("headers")
@@ -106,7 +101,11 @@ class Reaches:
 
     def _kind(self, vhost: str, publication: Publication) -> Hashable:
         """Return what is equal for publishes that come equally far: keys that no exchange tells apart are alike."""
-        key, headers = self.alike(vhost, publication.routing_key), self.read_headers(vhost, publication.properties)
+        numbers = tuple([alike.number(publication.routing_key) for _, alike in self._hosts.get(vhost, ())])
+        key, headers = (
+            publication.routing_key if None in numbers else numbers,
+            self.read_headers(vhost, publication.properties),
+        )
         return vhost, publication.exchange, key, headers, "expiration" in publication.properties
 
     def _looked_up(self, vhost: str, publication: Publication) -> Reach:

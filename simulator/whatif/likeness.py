@@ -12,7 +12,7 @@ from typing import Any
 from dlx.deaths import X_DEATH
 from dlx.routing import REPLY_TO
 from simulator.capture.observe import BROKER_HEADERS
-from simulator.whatif.both_sides import BODY_MAX
+from simulator.whatif.both_sides import BODY_MAX, Playbacks
 from simulator.whatif.coupling import Reaches
 from simulator.whatif.stories import Publication, Story
 
@@ -25,22 +25,24 @@ _NOT_READ = frozenset(
 """Properties that no broker looks at, and the headers, of which it looks at some."""
 
 
-def likeness(story: Story, moments_us: Sequence[int], reaches: Reaches) -> Hashable | None:
+def likeness(story: Story, moments_us: Sequence[int], playbacks: Playbacks) -> Hashable | None:
     """Return what is equal for messages that differ in times alone; ``None`` for one that must be played by itself.
 
     Args:
         story: what the log shows of the message.
         moments_us: all its moments, and the end of the log.
-        reaches: tells which headers a broker looks at.
+        playbacks: plays it under both sides.
     """
     publications, deliveries = story.publications, story.deliveries
     if not publications or len(publications) + len(deliveries) > ROWS_MAX or not all(map(_can_share, publications)):
+        return None
+    if playbacks.may_be_held_too_long(story):
         return None
     places = [each.place for each in publications]
     places += [place for each in deliveries for place in (each.place, each.until_place)]
     return (
         story.vhost,
-        tuple([_of_publish(each, story.vhost, reaches) for each in publications]),
+        tuple([_of_publish(each, story.vhost, playbacks.reaches) for each in publications]),
         tuple([(each.shown, each.action, each.observed, each.traced) for each in deliveries]),
         _order_of(moments_us),
         _order_of(places),

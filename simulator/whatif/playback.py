@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 from operator import attrgetter
 from statistics import median_low
@@ -314,12 +315,12 @@ class Playback:
                 each.publishes_again = True
             else:
                 self._put(publication.at_us + self._later_us, publication.place, next(order), each,
-                          self._publisher(each, publication))  # fmt: skip
+                          partial(self._publish, each, publication))  # fmt: skip
                 self._planner.at(publication.at_us)
         if self._is_first:
             for delivery in story.deliveries:
                 self._put(delivery.at_us + self._later_us, delivery.place, next(order), each,
-                          self._taker(story.vhost, delivery.queue))  # fmt: skip
+                          partial(self._take, story.vhost, delivery.queue))  # fmt: skip
                 self._planner.at(delivery.at_us)
         if self._held_max is not None and len(self._in_play) > self._held_max:
             raise TooManyHeldError(self._where_held())
@@ -472,15 +473,12 @@ class Playback:
 
     # What clients do
 
-    def _publisher(self, each: _InPlay, publication: Publication) -> _Action:
-        def publish() -> None:
-            self._publishing = each
-            if publication.refused_by and self._is_first:
-                self._fill(each.story.vhost, publication)
-            if not self._broker.publish(each.story.vhost, publication):
-                each.tally.refused(self._broker.now_us)
-
-        return publish
+    def _publish(self, each: _InPlay, publication: Publication) -> None:
+        self._publishing = each
+        if publication.refused_by and self._is_first:
+            self._fill(each.story.vhost, publication)
+        if not self._broker.publish(each.story.vhost, publication):
+            each.tally.refused(self._broker.now_us)
 
     def _fill(self, vhost: str, publication: Publication) -> None:
         """Let consumers return messages before a queue refuses another one, as many as it takes to fill it.
@@ -512,9 +510,6 @@ class Playback:
             take()
         else:
             self._at(at_us, place, each, take)
-
-    def _taker(self, vhost: str, queue: str) -> _Action:
-        return lambda: self._take(vhost, queue)
 
     def _take(self, vhost: str, name: str) -> None:
         """Let a consumer take the next message of the queue, and do with it what it does."""
@@ -557,14 +552,10 @@ class Playback:
         self, each: _InPlay, got: Got, action: ConsumerAction, after_us: int | None, place: float
     ) -> None:
         """Let the consumer do it then, ``None`` being at once."""
-
-        def settle() -> None:
+        if after_us is None:
             self._broker.settle(got, action)
-
-        if after_us is not None:
-            self._at(self._broker.now_us + after_us, place, each, settle)
         else:
-            settle()
+            self._at(self._broker.now_us + after_us, place, each, partial(self._broker.settle, got, action))
 
     def _return_later(self, each: _InPlay, queue: QueueState, got: Got, delivery: StoryDelivery) -> None:
         """Let the consumer return it when the story says so, unless it has done so before."""
@@ -587,7 +578,7 @@ class Playback:
             if publication.after is not None and story.deliveries[publication.after] is delivery:
                 later_us = self._broker.now_us + publication.at_us - delivery.at_us
                 self._planner.as_late(self._broker.now_us - self._later_us, delivery.at_us, publication.at_us)
-                self._at(later_us, publication.place, each, self._publisher(each, publication))
+                self._at(later_us, publication.place, each, partial(self._publish, each, publication))
 
     def _shown(self, queue: str, message: Message) -> Shown:
         """Return what a delivery shows; the deaths only in the first run, which is held against the log."""

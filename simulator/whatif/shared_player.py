@@ -103,7 +103,7 @@ class SharedPlayer(PlainPlayer):
 
     def _play(self, story: Story, look: FirstLook) -> None:
         moments_us = [*times_of(story), self.playbacks.log.end_us]
-        key = likeness(story, moments_us, self.playbacks.reaches)
+        key = likeness(story, moments_us, self.playbacks)
         if key is None:
             super()._play(story, look)
             return

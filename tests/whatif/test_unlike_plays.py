@@ -57,7 +57,7 @@ def played(stories: Sequence[Story], topology: Topology, release: str, policies:
 def shares_a_play(playbacks: Playbacks, one: Story, other: Story) -> bool:
     """Tell whether the second message would get what the play of the first one gave."""
     moments_us = [[*times_of(own), playbacks.log.end_us] for own in (one, other)]
-    keys = [likeness(own, times_us, playbacks.reaches) for own, times_us in zip((one, other), moments_us, strict=True)]
+    keys = [likeness(own, times_us, playbacks) for own, times_us in zip((one, other), moments_us, strict=True)]
     if keys[0] is None or keys[0] != keys[1]:
         return False
     _, plan = playbacks.first_planned(one, moments_us[0])
