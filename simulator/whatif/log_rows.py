@@ -10,10 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
-from simulator.replay.rows.columns import Ints
 from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_message, read_signature
 from simulator.replay.rows.schema import INPUT
 
@@ -58,24 +56,19 @@ def replayed_batches(replay: Callable[[Batches], Batches], batches: Batches) -> 
         yield ReplayedRows(given.popleft(), replayed)
 
 
-def places_in_log(captured: pa.RecordBatch, numbers: Mapping[str, int]) -> Ints:
-    """Return what puts the rows of one moment in order; ``numbers`` are those of the log's files (``file_numbers``)."""
-    files = captured.column("file").dictionary_encode()
-    known = np.array([numbers[file] for file in files.dictionary.to_pylist()], np.int64)
-    places: Ints = captured.column("line").to_numpy() + FILE_LINES * known[files.indices.to_numpy()]
-    return places
-
-
 def rows_of(batches: Iterable[ReplayedRows], numbers: Mapping[str, int]) -> Iterator[Row]:
-    """Yield rows one by one, each with its ``place`` (``places_in_log``)."""
+    """Yield rows one by one.
+
+    Each has its ``place``, which puts the rows of one moment in order; ``numbers`` are those of the log's files.
+    """
     for captured, replayed in batches:
         texts = (captured.column(name).to_pylist() for name in (LINEAGE, SIGNATURE, CONTENT))
         columns = {name: captured.column(name).to_pylist() for name in READ}
         columns |= {name: replayed.column(name).to_pylist() for name in FOUND}
-        columns["place"] = places_in_log(captured, numbers).tolist()
         for (lineage, signature, content), *values in zip(zip(*texts, strict=True), *columns.values(), strict=True):
             row = dict(zip(columns, values, strict=True))
             read = read_signature(signature)
+            row["place"] = row["line"] + FILE_LINES * numbers[row["file"]]
             row["message"] = read_message(lineage, read.vhost)
             row["properties"], row["headers"] = read_content(content)
             for name in READ_IN_SIGNATURES:

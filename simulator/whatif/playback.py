@@ -15,7 +15,7 @@ import heapq
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from operator import attrgetter
 from statistics import median_low
 from types import MappingProxyType
@@ -273,7 +273,8 @@ class Playback:
         except _TooMuchError:
             self._planner.unknown()
             self._broker.begin_again()
-            yield from (Played(number, given, _ENDLESS, {}, ()) for number, given in self._rest())
+            rest = [] if self._next is None else chain([self._next], self._coming)
+            yield from (Played(number, given, _ENDLESS, {}, ()) for number, given in rest)
             yield from (self._played(each, _ENDLESS) for each in self._in_play.values())
             return
         except TooManyHeldError:
@@ -325,12 +326,6 @@ class Playback:
         if self._held_max is not None and len(self._in_play) > self._held_max:
             raise TooManyHeldError(self._where_held())
 
-    def _rest(self) -> Iterator[tuple[int, FirstRun]]:
-        """Yield what has not begun."""
-        if self._next is not None:
-            yield self._next
-            yield from self._coming
-
     def _put(self, time_us: int, place: float, order: int, each: _InPlay, action: _Action) -> None:
         each.actions += 1
         heapq.heappush(self._agenda, (time_us, place, order, each, action))
@@ -360,8 +355,8 @@ class Playback:
                 self._quiet, self._quiet_since_us, self._left_then = 0, self._broker.now_us, self._events_left
         else:
             return False
-        if self._news:
-            self._hear()
+        while self._news:
+            self._arrived(*self._news.popleft())
         return True
 
     def _let_enter(self, due_us: int | None) -> None:
@@ -427,11 +422,6 @@ class Playback:
         self._news.append((each, queue, len(stays)))
         stays.append(QueueStay(now_us))
         self._planner.came((vhost, queue), now_us)
-
-    def _hear(self) -> None:
-        """Take note of messages that have come into queues, and let consumers who wait for them take them."""
-        while self._news:
-            self._arrived(*self._news.popleft())
 
     def _arrived(self, each: _InPlay, queue: str, attempt: int) -> None:
         """Let the message that came into the queue for so many times be taken when its turn comes."""

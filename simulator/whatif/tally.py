@@ -306,14 +306,13 @@ def _percentile(counts: Counter[int], percent: int) -> int:
 
 
 def _describe(action: ConsumerAction, observed: bool) -> str:
-    ended = action == ConsumerAction.ENDED and not observed
-    return f"{action.value}, {_known(observed, ended=ended)}"
-
-
-def _known(observed: bool, *, ended: bool) -> str:
     if observed:
-        return "observed"
-    return "acknowledged or discarded: traces cannot show which" if ended else "inferred"
+        known = "observed"
+    elif action == ConsumerAction.ENDED:
+        known = "acknowledged or discarded: traces cannot show which"
+    else:
+        known = "inferred"
+    return f"{action.value}, {known}"
 
 
 class PlayedGroup(NamedTuple):
