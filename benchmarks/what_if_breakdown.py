@@ -23,6 +23,7 @@ from simulator.whatif.both_sides import Comparison, Playbacks
 from simulator.whatif.local import kernel_of_side, read_log, what_if_files
 from simulator.whatif.log import Captured, coupling_queues_of
 from simulator.whatif.log_rows import BESIDE, replayed_batches
+from simulator.whatif.plain_player import FirstLook
 from simulator.whatif.shared_player import SharedPlayer
 from simulator.whatif.sides import prepared, side_of
 
@@ -63,7 +64,7 @@ class Steps:
         self.prepared = self._prepare()
         self.captured = Captured.of(self.log)
         self.messages = len(read_log(self.log, self.prepared[0]))
-        self.others = [story for look in self._look() for story in look.coupled]
+        self.others = self._look().coupled
 
     def all(self) -> dict[str, Callable[[], object]]:
         """Return the steps, by what they are."""
@@ -93,13 +94,13 @@ class Steps:
         """Return what plays messages, and has played none."""
         return Playbacks(*self.prepared, "ack", self.captured.of_all(self.prepared[0]))
 
-    def _look(self) -> list:
+    def _look(self) -> FirstLook:
         playbacks = self._playbacks()
         coupling = coupling_queues_of(self.captured, playbacks.reaches, self.prepared[0])
         kernel = kernel_of_side(self.log, self.prepared[0])
         batches = replayed_batches(kernel.replay, in_order(kernel_rows(self.log, BESIDE)).batches())
         player = SharedPlayer(playbacks, coupling, (), self.captured.file_numbers)
-        return list(map(player.first, batches))
+        return player.first(player.stories(batches))
 
     def _play(self) -> object:
         return Comparison(self.others, self._playbacks()).play()

@@ -117,7 +117,7 @@ def _plan(found: FirstRun, planner: TimePlanner, clocks: Clocks, seen: Mapping[i
     story, fate, stays = found.story, found.fate, found.stays
     if sum(map(len, stays.values())) > STAYS_MAX or any((story.vhost, queue) in clocks.others for queue in stays):
         return None
-    if story.vhost in clocks.at_random or clocks.is_held_too_long(story):
+    if story.vhost in clocks.at_random:
         return None
     if any(len(each.body) > BODY_MAX or "expiration" in each.properties for each in story.publications):
         return None
@@ -130,7 +130,7 @@ def _plan(found: FirstRun, planner: TimePlanner, clocks: Clocks, seen: Mapping[i
     return Plan(planner.timetable(seen), first, last, by_queue) if planner.sure else None
 
 
-def _times_of(story: Story) -> Iterator[int]:
+def times_of(story: Story) -> Iterator[int]:
     """Yield when clients do something."""
     yield from story.moments_us()
     yield from (each.until_us for each in story.deliveries)
@@ -175,6 +175,12 @@ class Playbacks:
         run = Playback(self.before.broker, self.log, self._unseen, watched=watched, held_max=held_max)
         return run.play(FirstRun(story) for story in own)
 
+    def may_be_held_too_long(self, story: Story) -> bool:
+        """Tell whether a consumer held the message so long that a timeout of a side may have ended that."""
+        held_us = max((each.until_us - each.at_us for each in story.deliveries), default=0)
+        limits_us = (self.before.clocks.holding_us, self.after.clocks.holding_us)
+        return any(may_us is not None and held_us >= may_us for may_us in limits_us)
+
     def meets(self, story: Story, coupling: frozenset[QueueRef]) -> bool:
         """Tell whether the message may come to one of these queues."""
         return not coupling.isdisjoint(self.reaches.of(story).queues)
@@ -192,9 +198,6 @@ class Playbacks:
         clocks, end = self.before.clocks, len(given_us) - 1
         moments = {time_us: place for place, time_us in reversed([*enumerate(given_us)])}
         planner = TimePlanner(given_us, moments, end, clocks.ttls_us)
-        for may_us in filter(None, dict.fromkeys((clocks.holding_us, self.after.clocks.holding_us))):
-            for each in story.deliveries:
-                planner.must_be_held_alike(each.at_us, each.until_us, may_us)
         (played,) = Playback(self.before.broker, self.log, self._unseen, planner=planner).play([FirstRun(story)])
         return played.first, _plan(played.first, planner, clocks, {})
 
@@ -207,7 +210,7 @@ class Playbacks:
         something else decides, too.
         """
         own = {time_us: place for place, time_us in reversed([*enumerate(times_us[:moments])])}
-        seen = {own[time_us]: time_us for time_us in _times_of(first.story)}
+        seen = {own[time_us]: time_us for time_us in times_of(first.story)}
         seen |= {place: times_us[place] for _, stays in plan.stays for _, *ends in stays for place in ends}
         places, clocks = {time_us: place for place, time_us in sorted(seen.items())}, self.after.clocks
 

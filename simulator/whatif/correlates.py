@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -62,10 +61,8 @@ class Correlates:
 
     def most_common(self) -> list[tuple[str, str, int]]:
         """Return all that is counted, the most frequent first."""
-        counted = Counter(
-            {(what, value): number for what, each in self._values.items() for value, number in each.items()}
-        )
-        return [(what, value, number) for (what, value), number in counted.most_common()]
+        counted = [(what, value, number) for what, each in self._values.items() for value, number in each.items()]
+        return sorted(counted, key=lambda each: -each[2])
 
     def _count(self, what: str, value: str, messages: int) -> None:
         if what in self.too_many:

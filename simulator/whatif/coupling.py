@@ -74,11 +74,6 @@ class Reaches:
                 others.append((flow, AlikeKeys(flow, [alike for _, alike in others])))
         self._known: BoundedCache[Hashable, Reach] = BoundedCache(KNOWN_MAX)
 
-    def alike(self, vhost: str, key: str) -> Hashable:
-        """Return what is equal for routing keys that no exchange tells apart; the key itself if it is like no other."""
-        numbers = [alike.number(key) for _, alike in self._hosts.get(vhost, ())]
-        return key if None in numbers else tuple(numbers)
-
     def read_headers(self, vhost: str, properties: Mapping[str, Any]) -> str:
         """Return the headers that a virtual host of any side may look at."""
         headers = properties.get("headers")
@@ -106,7 +101,9 @@ class Reaches:
 
     def _kind(self, vhost: str, publication: Publication) -> Hashable:
         """Return what is equal for publishes that come equally far: keys that no exchange tells apart are alike."""
-        key, headers = self.alike(vhost, publication.routing_key), self.read_headers(vhost, publication.properties)
+        numbers = tuple([alike.number(publication.routing_key) for _, alike in self._hosts.get(vhost, ())])
+        key = publication.routing_key if None in numbers else numbers
+        headers = self.read_headers(vhost, publication.properties)
         return vhost, publication.exchange, key, headers, "expiration" in publication.properties
 
     def _looked_up(self, vhost: str, publication: Publication) -> Reach:
@@ -143,12 +140,7 @@ class Coupling:
     def __init__(self, reaches: Iterable[Reach], sides: Iterable[Mapping[str, MessageFlow]]) -> None:
         distinct = set(reaches)
         expiring = frozenset[QueueRef]().union(*(reach.expiring for reach in distinct))
-        self._why: dict[QueueRef, dict[str, None]] = {}
-        for flows in sides:
-            for vhost, flow in flows.items():
-                for name in flow.topology.queues:
-                    for reason in _couples(flow, name, (vhost, name) in expiring):
-                        self._why.setdefault((vhost, name), {})[reason] = None
+        self._why = coupling_queues(sides, expiring)
         self._groups = _Groups()
         for reach in distinct:
             self._groups.join(*(queue for queue in self._why if queue in reach.queues))
@@ -164,20 +156,22 @@ class Coupling:
         return Unit(stories, together, tuple(reason for queue in together for reason in self._why[queue]))
 
 
-def coupling_queues(known: Reaches, expiring: frozenset[QueueRef] | None) -> frozenset[QueueRef]:
-    """Return the queues that couple messages.
+def coupling_queues(
+    sides: Iterable[Mapping[str, MessageFlow]], expiring: frozenset[QueueRef] | None
+) -> dict[QueueRef, dict[str, None]]:
+    """Return the queues that couple messages, and why.
 
     Args:
-        known: tells how far messages may come.
+        sides: the virtual hosts of each side.
         expiring: the queues into which messages are published with an expiration; ``None`` if it may be any.
     """
-    return frozenset(
-        (vhost, name)
-        for flows in known.sides
-        for vhost, flow in flows.items()
-        for name in flow.topology.queues
-        if any(_couples(flow, name, expiring is None or (vhost, name) in expiring))
-    )
+    found: dict[QueueRef, dict[str, None]] = {}
+    for flows in sides:
+        for vhost, flow in flows.items():
+            for name in flow.topology.queues:
+                for reason in _couples(flow, name, expiring is None or (vhost, name) in expiring):
+                    found.setdefault((vhost, name), {})[reason] = None
+    return found
 
 
 def units(stories: Sequence[Story], known: Reaches) -> list[Unit]:

@@ -36,27 +36,20 @@ def put_in_order(stories: Iterable[Story], flows: Mapping[str, MessageFlow]) -> 
     ``stories`` come in the order in which they begin, and are yielded once their last delivery has been seen.
     """
     order, queues = count(), _QueueOrders(flows)
-    ahead: list[tuple[int, float, int, _Arrival]] = []
+    ahead: list[tuple[int, float, int, Story, StoryDelivery]] = []
     for story in stories:
         began = story.began
         while ahead and ahead[0][:2] < began:
-            yield from queues.see(heapq.heappop(ahead)[-1])
-        arrivals = [_Arrival(story, each) for each in story.deliveries if each.traced]
+            yield from queues.see(*heapq.heappop(ahead)[-2:])
+        arrivals = [each for each in story.deliveries if each.traced]
         if not arrivals:
             yield story
             continue
-        queues.expect(arrivals)
-        for arrival in arrivals:
-            heapq.heappush(ahead, (arrival.delivery.at_us, arrival.delivery.place, next(order), arrival))
+        queues.expect(story, arrivals)
+        for each in arrivals:
+            heapq.heappush(ahead, (each.at_us, each.place, next(order), story, each))
     while ahead:
-        yield from queues.see(heapq.heappop(ahead)[-1])
-
-
-class _Arrival(NamedTuple):
-    """A delivery of a story, from a queue."""
-
-    story: Story
-    delivery: StoryDelivery
+        yield from queues.see(*heapq.heappop(ahead)[-2:])
 
 
 class _Order(NamedTuple):
@@ -109,17 +102,15 @@ class _QueueOrders:
         self._undelivered: defaultdict[QueueRef, _Undelivered] = defaultdict(_Undelivered)
         self._awaited: dict[int, int] = {}
 
-    def expect(self, arrivals: Sequence[_Arrival]) -> None:
+    def expect(self, story: Story, arrivals: Sequence[StoryDelivery]) -> None:
         """Take note of the deliveries of a story, all of which will be seen."""
-        story = arrivals[0].story
         self._awaited[id(story)] = len(arrivals)
-        for _, delivery in arrivals:
+        for delivery in arrivals:
             if delivery.came is not None and delivery.came.after is None and self._order(story, delivery).returned_last:
                 self._undelivered[story.vhost, delivery.queue].add((delivery.came.at_us, delivery.came.place))
 
-    def see(self, arrival: _Arrival) -> Iterator[Story]:
+    def see(self, story: Story, delivery: StoryDelivery) -> Iterator[Story]:
         """Put what led to a delivery behind what led to those before it, and yield its story if that was the last."""
-        story, delivery = arrival
         order, came = self._order(story, delivery), delivery.came
         if order.returned_early:
             self._return_early(story, delivery, came)

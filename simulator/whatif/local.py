@@ -13,14 +13,13 @@ from simulator.replay.engines.local import kernel_of
 from simulator.replay.kernel.batch_replay import Kernel
 from simulator.replay.kernel.kernel_input import in_order, kernel_rows
 from simulator.replay.rows.tables import LocalTable
-from simulator.whatif.both_sides import ComparedMessage, Comparison, Playbacks, lives
-from simulator.whatif.causes import find_causes
+from simulator.whatif.both_sides import Comparison, Playbacks
 from simulator.whatif.consumer_actions import read_stories
 from simulator.whatif.coupling import Unit
 from simulator.whatif.differences import Side
 from simulator.whatif.log import Captured, coupling_queues_of, of_the_log
 from simulator.whatif.log_rows import BESIDE, ReplayedRows, replayed_batches, rows_of
-from simulator.whatif.plain_player import FirstLook, PlainPlayer, WeightedCase
+from simulator.whatif.plain_player import PlainPlayer, WeightedCase
 from simulator.whatif.playback import Unseen
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.result import AnyResult, WhatIfResult
@@ -28,7 +27,7 @@ from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.shared_player import SharedPlayer
 from simulator.whatif.sides import PreparedSide, prepared, side_of
 from simulator.whatif.stories import Story
-from simulator.whatif.tally import Tally, conclusion
+from simulator.whatif.tally import PlayedGroup, Tally, conclusion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,22 +106,19 @@ def what_if_files(
     kernel = kernel_of_side(given.rows, one)
     coupling = coupling_queues_of(given, playbacks.reaches, one)
     player = player_of(playbacks, coupling, given.left_files, given.file_numbers)
-    of_alone, looks = Tally(), []
-    for batch in _replayed(given.rows, kernel, progress):
-        of_alone.add_verdicts(batch.replayed)
-        looks.append(player.first(batch))
-    stories = [story for look in looks for story in look.coupled]
-    comparison = Comparison(stories, playbacks, _waits_us(looks))
-    count = len(stories)
+    of_alone = Tally()
+    look = player.first(player.stories(of_alone.add_verdicts(_replayed(given.rows, kernel, progress))))
+    comparison = Comparison(look.coupled, playbacks, look.waits_us)
+    count = len(look.coupled)
     comparison.play(lambda done: progress("playing messages", done, count))
     progress("looking for causes", count, count)
     playbacks = player.playbacks = comparison.playbacks
-    alone = [case for look in looks for case in _both_sides(look, player)]
-    tallies = []
+    alone = [*look.found, *(case for waiting in look.waiting for case in player.second(waiting))]
+    groups = []
     for unit, own in comparison.parts():
         weighted = list(map(WeightedCase.of, own))
         if unit.queues:
-            tallies.append((Tally(weighted), unit.queues, own))
+            groups.append(PlayedGroup(unit, Tally(weighted), own))
         else:
             alone += weighted
     for case in alone:
@@ -130,46 +126,11 @@ def what_if_files(
     wanted = of_alone.examples()
     read_again = in_order(kernel_rows(given.of_messages(wanted), BESIDE)).batches()
     stories_again = player.stories(replayed_batches(kernel.replay, read_again))
-    tallies.append((of_alone, (), playbacks.all_alone(stories_again, wanted)))
-    tally = Tally.whole(part for part, *_ in tallies)
-    parts = (part.part(own, queues) for part, queues, own in tallies if part.changed)
-    answer = conclusion(tally, find_causes(playbacks, parts), playbacks, given)
-    shown = lives(playbacks, _groups(tallies), answer.shown_examples) if examples else {}
-    coupled = [WeightedCase.of(case) for _, queues, own in tallies if queues for case in own]
-    return WhatIfResult(
-        answer=answer, tally=tally, units=_units(comparison, tally), lives=shown, cases=[*coupled, *alone]
-    )
-
-
-def _both_sides(look: FirstLook, player: PlainPlayer) -> Iterator[WeightedCase]:
-    """Yield messages by themselves, each with those that fare alike, under both sides."""
-    yield from look.found
-    for waiting in look.waiting:
-        yield from player.second(waiting)
-
-
-def _units(comparison: Comparison, tally: Tally) -> list[Unit]:
-    """Return which messages were played together, and why."""
-    coupled = [unit for unit in comparison.units if unit.queues]
-    alone = tally.messages - sum(len(unit.stories) for unit in coupled)
-    return [*coupled, Unit(range(alone))] if alone else coupled
-
-
-def _waits_us(looks: Iterable[FirstLook]) -> dict[QueueRef, list[int]]:
-    """Return how long messages waited to be delivered, in each queue that they came into."""
-    found: dict[QueueRef, list[int]] = {}
-    for look in looks:
-        for queue, waits_us in look.waits_us.items():
-            found.setdefault(queue, []).extend(waits_us)
-    return found
-
-
-def _groups(
-    tallies: Iterable[tuple[Tally, Sequence[QueueRef], list[ComparedMessage]]],
-) -> Iterator[Sequence[ComparedMessage]]:
-    """Yield cases that are played together."""
-    for _, queues, own in tallies:
-        yield from [own] if queues else ([case] for case in own)
+    coupled = [WeightedCase.of(case) for group in groups for case in group.cases]
+    groups.append(PlayedGroup(Unit(range(of_alone.messages)), of_alone, playbacks.all_alone(stories_again, wanted)))
+    answer, tally, shown = conclusion(groups, playbacks, given, examples=examples)
+    units = [group.unit for group in groups if group.unit.stories]
+    return WhatIfResult(answer=answer, tally=tally, units=units, lives=shown, cases=[*coupled, *alone])
 
 
 def read_log(captured: LocalTable, side: PreparedSide) -> list[Story]:

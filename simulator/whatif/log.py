@@ -83,17 +83,16 @@ class Captured(Generic[Table]):
 
 def coupling_queues_of(captured: Captured[Table], known: Reaches, side: PreparedSide) -> frozenset[QueueRef]:
     """Return the queues where the messages of a log may decide over each other; ``side`` is the log's own."""
-    if not captured.overview.expires:
-        return coupling_queues(known, frozenset())
-    kinds = (
-        f"SELECT DISTINCT vhost, {', '.join(KIND)} FROM {{captured}}"
-        f" WHERE event = '{Event.PUBLISHED}' AND expiration IS NOT NULL LIMIT {KINDS_MAX + 1}"
-    )
-    found = rows(kinds, captured=captured.rows)
-    if len(found) > KINDS_MAX:
-        return coupling_queues(known, None)
-    reaches = (known.of(expiring_story(row, side.only_vhost)) for row in found)
-    return coupling_queues(known, frozenset[QueueRef]().union(*(reach.expiring for reach in reaches)))
+    expiring: frozenset[QueueRef] | None = frozenset()
+    if captured.overview.expires:
+        kinds = (
+            f"SELECT DISTINCT vhost, {', '.join(KIND)} FROM {{captured}}"
+            f" WHERE event = '{Event.PUBLISHED}' AND expiration IS NOT NULL LIMIT {KINDS_MAX + 1}"
+        )
+        found = rows(kinds, captured=captured.rows)
+        reaches = (known.of(expiring_story(row, side.only_vhost)) for row in found)
+        expiring = None if len(found) > KINDS_MAX else frozenset().union(*(reach.expiring for reach in reaches))
+    return frozenset(coupling_queues(known.sides, expiring))
 
 
 def not_looked_at(captured: Captured[Table], side: PreparedSide) -> list[str]:

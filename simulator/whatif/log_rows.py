@@ -10,10 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
-from simulator.replay.rows.columns import Ints
 from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, read_content, read_message, read_signature
 from simulator.replay.rows.schema import INPUT
 
@@ -38,10 +36,6 @@ class ReplayedRows(NamedTuple):
     captured: pa.RecordBatch
     replayed: pa.RecordBatch
 
-    def slice(self, start: int, rows: int | None = None) -> ReplayedRows:
-        """Return so many rows, or all behind that one."""
-        return ReplayedRows(self.captured.slice(start, rows), self.replayed.slice(start, rows))
-
 
 def replayed_batches(replay: Callable[[Batches], Batches], batches: Batches) -> Iterator[ReplayedRows]:
     """Yield the rows of a log with what their replay says.
@@ -55,51 +49,26 @@ def replayed_batches(replay: Callable[[Batches], Batches], batches: Batches) -> 
     def give() -> Batches:
         for batch in batches:
             if batch.num_rows:
-                # The kernel encodes the longest of its columns, and so does who reads it here: once is enough.
-                signatures = batch.column(SIGNATURE).dictionary_encode()
-                kept = batch.select(INPUT.names).cast(INPUT)
-                given.append(batch.set_column(batch.column_names.index(SIGNATURE), SIGNATURE, signatures))
-                yield kept.set_column(INPUT.get_field_index(SIGNATURE), SIGNATURE, signatures)
+                given.append(batch)
+                yield batch.select(INPUT.names).cast(INPUT)
 
-    yield from _whole(ReplayedRows(given.popleft(), replayed) for replayed in replay(give()))
-
-
-def _whole(batches: Iterable[ReplayedRows]) -> Iterator[ReplayedRows]:
-    """Yield batches of whole messages: what goes on in the next batch goes there."""
-    held: list[ReplayedRows] = []
-    for batch in batches:
-        cut = batch.captured.num_rows
-        if not batch.replayed.column("last")[-1].as_py():
-            starts = np.flatnonzero(batch.replayed.column("first"))
-            cut = int(starts[-1]) if len(starts) else 0
-        if cut:
-            held.append(batch.slice(0, cut))
-            yield ReplayedRows(*(pa.concat_batches(parts) for parts in zip(*held, strict=True)))
-            held = []
-        if cut < batch.captured.num_rows:
-            held.append(batch.slice(cut))
-    if held:
-        yield ReplayedRows(*(pa.concat_batches(parts) for parts in zip(*held, strict=True)))
-
-
-def places_in_log(captured: pa.RecordBatch, numbers: Mapping[str, int]) -> Ints:
-    """Return what puts the rows of one moment in order; ``numbers`` are those of the log's files (``file_numbers``)."""
-    files = captured.column("file").dictionary_encode()
-    known = np.array([numbers[file] for file in files.dictionary.to_pylist()], np.int64)
-    places: Ints = captured.column("line").to_numpy() + FILE_LINES * known[files.indices.to_numpy()]
-    return places
+    for replayed in replay(give()):
+        yield ReplayedRows(given.popleft(), replayed)
 
 
 def rows_of(batches: Iterable[ReplayedRows], numbers: Mapping[str, int]) -> Iterator[Row]:
-    """Yield rows one by one, each with its ``place`` (``places_in_log``)."""
+    """Yield rows one by one.
+
+    Each has its ``place``, which puts the rows of one moment in order; ``numbers`` are those of the log's files.
+    """
     for captured, replayed in batches:
         texts = (captured.column(name).to_pylist() for name in (LINEAGE, SIGNATURE, CONTENT))
         columns = {name: captured.column(name).to_pylist() for name in READ}
         columns |= {name: replayed.column(name).to_pylist() for name in FOUND}
-        columns["place"] = places_in_log(captured, numbers).tolist()
         for (lineage, signature, content), *values in zip(zip(*texts, strict=True), *columns.values(), strict=True):
             row = dict(zip(columns, values, strict=True))
             read = read_signature(signature)
+            row["place"] = row["line"] + FILE_LINES * numbers[row["file"]]
             row["message"] = read_message(lineage, read.vhost)
             row["properties"], row["headers"] = read_content(content)
             for name in READ_IN_SIGNATURES:

@@ -14,7 +14,8 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from functools import partial
+from itertools import chain, count
 from operator import attrgetter
 from statistics import median_low
 from types import MappingProxyType
@@ -108,8 +109,8 @@ class TypicalWaits(msgspec.Struct, frozen=True):
         for entered, waited_us in others_us.items():
             waits_us[entered] += waited_us
         for first in found:
-            for queue, stays in first.stays.items():
-                waits_us[first.story.vhost, queue] += [stay.after_us for stay in stays if stay.end == "delivered"]
+            for queue, found_us in first.waits_us.items():
+                waits_us[queue] += found_us
         return cls({queue: median_low(waits) for queue, waits in waits_us.items() if waits}, {*waits_us})
 
 
@@ -123,6 +124,14 @@ class FirstRun(NamedTuple):
     story: Story
     fate: Fate = Fate(Ends())
     stays: Stays = MappingProxyType({})
+
+    @property
+    def waits_us(self) -> dict[QueueRef, list[int]]:
+        """How long it waited to be delivered, in each queue that it came into."""
+        return {
+            (self.story.vhost, queue): [stay.after_us for stay in stays if stay.end == "delivered"]
+            for queue, stays in self.stays.items()
+        }
 
 
 _ENDLESS = Fate(Ends(endless=True))
@@ -264,7 +273,8 @@ class Playback:
         except _TooMuchError:
             self._planner.unknown()
             self._broker.begin_again()
-            yield from (Played(number, given, _ENDLESS, {}, ()) for number, given in self._rest())
+            rest = [] if self._next is None else chain([self._next], self._coming)
+            yield from (Played(number, given, _ENDLESS, {}, ()) for number, given in rest)
             yield from (self._played(each, _ENDLESS) for each in self._in_play.values())
             return
         except TooManyHeldError:
@@ -306,21 +316,15 @@ class Playback:
                 each.publishes_again = True
             else:
                 self._put(publication.at_us + self._later_us, publication.place, next(order), each,
-                          self._publisher(each, publication))  # fmt: skip
+                          partial(self._publish, each, publication))  # fmt: skip
                 self._planner.at(publication.at_us)
         if self._is_first:
             for delivery in story.deliveries:
                 self._put(delivery.at_us + self._later_us, delivery.place, next(order), each,
-                          self._taker(story.vhost, delivery.queue))  # fmt: skip
+                          partial(self._take, story.vhost, delivery.queue))  # fmt: skip
                 self._planner.at(delivery.at_us)
         if self._held_max is not None and len(self._in_play) > self._held_max:
             raise TooManyHeldError(self._where_held())
-
-    def _rest(self) -> Iterator[tuple[int, FirstRun]]:
-        """Yield what has not begun."""
-        if self._next is not None:
-            yield self._next
-            yield from self._coming
 
     def _put(self, time_us: int, place: float, order: int, each: _InPlay, action: _Action) -> None:
         each.actions += 1
@@ -351,8 +355,8 @@ class Playback:
                 self._quiet, self._quiet_since_us, self._left_then = 0, self._broker.now_us, self._events_left
         else:
             return False
-        if self._news:
-            self._hear()
+        while self._news:
+            self._arrived(*self._news.popleft())
         return True
 
     def _let_enter(self, due_us: int | None) -> None:
@@ -419,11 +423,6 @@ class Playback:
         stays.append(QueueStay(now_us))
         self._planner.came((vhost, queue), now_us)
 
-    def _hear(self) -> None:
-        """Take note of messages that have come into queues, and let consumers who wait for them take them."""
-        while self._news:
-            self._arrived(*self._news.popleft())
-
     def _arrived(self, each: _InPlay, queue: str, attempt: int) -> None:
         """Let the message that came into the queue for so many times be taken when its turn comes."""
         vhost, seen = each.story.vhost, each.deliveries.get(queue, ())
@@ -464,15 +463,12 @@ class Playback:
 
     # What clients do
 
-    def _publisher(self, each: _InPlay, publication: Publication) -> _Action:
-        def publish() -> None:
-            self._publishing = each
-            if publication.refused_by and self._is_first:
-                self._fill(each.story.vhost, publication)
-            if not self._broker.publish(each.story.vhost, publication):
-                each.tally.refused(self._broker.now_us)
-
-        return publish
+    def _publish(self, each: _InPlay, publication: Publication) -> None:
+        self._publishing = each
+        if publication.refused_by and self._is_first:
+            self._fill(each.story.vhost, publication)
+        if not self._broker.publish(each.story.vhost, publication):
+            each.tally.refused(self._broker.now_us)
 
     def _fill(self, vhost: str, publication: Publication) -> None:
         """Let consumers return messages before a queue refuses another one, as many as it takes to fill it.
@@ -504,9 +500,6 @@ class Playback:
             take()
         else:
             self._at(at_us, place, each, take)
-
-    def _taker(self, vhost: str, queue: str) -> _Action:
-        return lambda: self._take(vhost, queue)
 
     def _take(self, vhost: str, name: str) -> None:
         """Let a consumer take the next message of the queue, and do with it what it does."""
@@ -549,14 +542,10 @@ class Playback:
         self, each: _InPlay, got: Got, action: ConsumerAction, after_us: int | None, place: float
     ) -> None:
         """Let the consumer do it then, ``None`` being at once."""
-
-        def settle() -> None:
+        if after_us is None:
             self._broker.settle(got, action)
-
-        if after_us is not None:
-            self._at(self._broker.now_us + after_us, place, each, settle)
         else:
-            settle()
+            self._at(self._broker.now_us + after_us, place, each, partial(self._broker.settle, got, action))
 
     def _return_later(self, each: _InPlay, queue: QueueState, got: Got, delivery: StoryDelivery) -> None:
         """Let the consumer return it when the story says so, unless it has done so before."""
@@ -579,7 +568,7 @@ class Playback:
             if publication.after is not None and story.deliveries[publication.after] is delivery:
                 later_us = self._broker.now_us + publication.at_us - delivery.at_us
                 self._planner.as_late(self._broker.now_us - self._later_us, delivery.at_us, publication.at_us)
-                self._at(later_us, publication.place, each, self._publisher(each, publication))
+                self._at(later_us, publication.place, each, partial(self._publish, each, publication))
 
     def _shown(self, queue: str, message: Message) -> Shown:
         """Return what a delivery shows; the deaths only in the first run, which is held against the log."""

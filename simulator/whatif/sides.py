@@ -17,7 +17,6 @@ from simulator.definitions import Definitions
 from simulator.whatif.differences import Side
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
 from simulator.whatif.settings_given import OPERATOR_POLICY
-from simulator.whatif.stories import Story
 
 _OF_CONSUMERS = ("x-single-active-consumer", "x-expires")
 
@@ -48,11 +47,6 @@ class Clocks(NamedTuple):
         # A queue's clock counts milliseconds.
         holding_us = min((1_000 * (each - 1) for each in timeouts_ms if each is not None), default=None)
         return cls(ttls_us, frozenset(others), frozenset(at_random), holding_us)
-
-    def is_held_too_long(self, story: Story) -> bool:
-        """Tell whether a consumer held the message so long that a timeout may have ended that."""
-        may_us = self.holding_us
-        return may_us is not None and any(each.until_us - each.at_us >= may_us for each in story.deliveries)
 
 
 def _has_a_clock_of_its_own(settings: Settings) -> bool:

@@ -12,7 +12,7 @@ played as they come: a task holds those of them that wait somewhere, however lon
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import msgspec
@@ -27,28 +27,26 @@ from simulator.replay.engines.spark_sessions import telling
 from simulator.replay.kernel.kernel_input import kernel_rows
 from simulator.replay.rows.row_codec import LINEAGE, LINEAGE_SQL
 from simulator.replay.rows.tables import rows, select
-from simulator.whatif.both_sides import ComparedMessage, Playbacks, lives
-from simulator.whatif.causes import TOGETHER_MAX, Part, find_causes
+from simulator.whatif.both_sides import ComparedMessage, Playbacks
+from simulator.whatif.causes import TOGETHER_MAX
 from simulator.whatif.coupling import Coupling, Reaches, Unit
 from simulator.whatif.differences import Side
 from simulator.whatif.log import Captured, coupling_queues_of, of_the_log
 from simulator.whatif.log_rows import BESIDE
-from simulator.whatif.playback import LogFacts, TypicalWaits, Unseen
+from simulator.whatif.playback import TypicalWaits, Unseen
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.result import SCHEMA, SparkResult
 from simulator.whatif.spark_steps import (
     IN_ORDER,
     PASSED,
     Asking,
-    CasesStep,
-    FirstRunsStep,
-    OrderStep,
+    PlayStep,
     StoriesStep,
     reach_of,
     rows_step,
 )
-from simulator.whatif.stories import Named, Story
-from simulator.whatif.tally import Tally, conclusion
+from simulator.whatif.stories import Story
+from simulator.whatif.tally import PlayedGroup, Tally, conclusion
 
 Progress = Callable[[str, float], object]
 _SCHEMA = from_arrow_schema(PASSED)
@@ -93,28 +91,37 @@ def what_if_on_spark(
         stories = kept.enter_context(_kept(_stories(given.rows, step)))
         with telling_of("reading and playing messages", 2):
             coupling, coupled_by = _coupling(stories, reaches)
-        played = kept.enter_context(_kept(_first_runs(stories, coupled_by, asking, log)))
+        first_step = PlayStep(asking, log, HELD_MAX)
+        played = kept.enter_context(_kept(_first_runs(stories, coupled_by, first_step)))
         with telling_of("playing messages that may meet", 3 if coupled_by else 1):
             _check_held(played, coupling)
         first_runs = stories.filter("story IS NULL").unionAll(played)
         typical_waits = _typical_waits(first_runs)
         known, waiting = first_runs.filter(f"NOT ({_WAITS})"), first_runs.filter(_WAITS)
-        second = kept.enter_context(_kept(_second_runs(waiting, CasesStep(asking, log, typical_waits, HELD_MAX))))
+        second = kept.enter_context(_kept(_second_runs(waiting, first_step._replace(typical_waits=typical_waits))))
         with telling_of("playing under the other settings", 2):
             _check_held(second, coupling)
         cases = known.unionAll(second)
-        tallies = _tallies(cases)
         playbacks = asking.playbacks(log, typical_waits)
-        seen = _Looks(
-            playbacks, first_runs, lambda names: _stories_of(given.of_messages(names), step), tallies, coupling
-        )
-        tally = Tally.whole(tallies.values())
-        answer = conclusion(tally, find_causes(playbacks, seen.parts()), playbacks, given)
-        shown = lives(playbacks, seen.groups(), answer.shown_examples) if examples else {}
+
+        def cases_of(coupled: str | None, tally: Tally) -> list[ComparedMessage]:
+            """Return one message for each way of change; of coupled ones all, if they are not too many."""
+            if coupled is None:
+                wanted = tally.examples()
+                return playbacks.all_alone(_stories_of(given.of_messages(wanted), step), wanted)
+            return _coupled_cases(first_runs, coupled, playbacks) if tally.messages <= TOGETHER_MAX else []
+
+        groups = [
+            PlayedGroup(_unit(coupled, tally, coupling), tally, cases_of(coupled, tally) if tally.changed else [])
+            for coupled, tally in _tallies(cases)
+        ]
+        answer, tally, shown = conclusion(groups, playbacks, given, examples=examples)
         kept.pop_all()  # what became of messages stays there until the session ends
     told = cases.filter("fates IS NOT NULL").select("fates")
     messages = told.mapInArrow(rows_step, from_arrow_schema(SCHEMA))
-    return SparkResult(answer=answer, tally=tally, units=tuple(seen.units()), lives=shown, messages=messages)
+    return SparkResult(
+        answer=answer, tally=tally, units=tuple(group.unit for group in groups), lives=shown, messages=messages
+    )
 
 
 @contextmanager
@@ -154,22 +161,22 @@ def _written(group: QueueRef | None) -> str | None:
     return None if group is None else msgspec.json.encode(group).decode()
 
 
-def _first_runs(stories: DataFrame, coupled_by: Mapping[str, str | None], asking: Asking, log: LogFacts) -> DataFrame:
+def _first_runs(stories: DataFrame, coupled_by: Mapping[str, str | None], step: PlayStep) -> DataFrame:
     """Play the messages that have not been played."""
     if not coupled_by:
         return stories.filter("false")
-    step, waiting = FirstRunsStep(asking, log, HELD_MAX), stories.filter("story IS NOT NULL").drop("coupled")
+    waiting = stories.filter("story IS NOT NULL").drop("coupled")
     known = stories.sparkSession.createDataFrame(list(coupled_by.items()), "reach string, coupled string")
     marked = waiting.join(F.broadcast(known), "reach").select(*PASSED.names)
-    alone = marked.filter("coupled IS NULL").mapInArrow(step.alone, _SCHEMA)
-    ordered = _in_order(_in_order(marked.filter("coupled IS NOT NULL")).mapInArrow(OrderStep(asking), _SCHEMA))
-    return alone.unionAll(ordered.mapInArrow(step.together, _SCHEMA))
+    alone = marked.filter("coupled IS NULL").mapInArrow(step.first_alone, _SCHEMA)
+    ordered = _in_order(_in_order(marked.filter("coupled IS NOT NULL")).mapInArrow(step.put_in_order, _SCHEMA))
+    return alone.unionAll(ordered.mapInArrow(step.first_together, _SCHEMA))
 
 
-def _second_runs(first_runs: DataFrame, step: CasesStep) -> DataFrame:
+def _second_runs(first_runs: DataFrame, step: PlayStep) -> DataFrame:
     """Play messages under the other side."""
-    alone = first_runs.filter("coupled IS NULL").mapInArrow(step.alone, _SCHEMA)
-    coupled = _in_order(first_runs.filter("coupled IS NOT NULL")).mapInArrow(step.together, _SCHEMA)
+    alone = first_runs.filter("coupled IS NULL").mapInArrow(step.second_alone, _SCHEMA)
+    coupled = _in_order(first_runs.filter("coupled IS NOT NULL")).mapInArrow(step.second_together, _SCHEMA)
     return alone.unionAll(coupled)
 
 
@@ -204,64 +211,23 @@ def _typical_waits(first_runs: DataFrame) -> TypicalWaits:
     return TypicalWaits(known, typical_us.keys())
 
 
-def _tallies(cases: DataFrame) -> dict[str | None, Tally]:
-    """Return the tally of the messages that nothing couples, and those of the others by what couples them."""
+def _tallies(cases: DataFrame) -> list[tuple[str | None, Tally]]:
+    """Return the tallies of messages by what couples them, and last that of those that nothing couples."""
     found: dict[str | None, Tally] = {}
     for each in rows("SELECT coupled, tally FROM {cases} WHERE tally IS NOT NULL", cases=cases):
         found.setdefault(each["coupled"], Tally()).merge(pickle.loads(each["tally"]))
-    return found
+    some = ((coupled, tally) for coupled, tally in found.items() if tally.messages)
+    return sorted(some, key=lambda item: (item[0] is None, item[0] or ""))
 
 
-class _Looks:
-    """Fetches some of the messages, to look at them once more."""
+def _unit(coupled: str | None, tally: Tally, coupling: Coupling) -> Unit:
+    """Return which messages are played together, and why; they have no numbers here."""
+    own = range(tally.messages)
+    return Unit(own) if coupled is None else coupling.unit(_queue(coupled), own)
 
-    def __init__(
-        self,
-        playbacks: Playbacks,
-        first_runs: DataFrame,
-        stories_of: Callable[[Collection[Named]], list[Story]],
-        tallies: Mapping[str | None, Tally],
-        coupling: Coupling,
-    ) -> None:
-        self._playbacks, self._first_runs, self._stories_of = playbacks, first_runs, stories_of
-        self._tallies, self._coupling = tallies, coupling
-        self._groups: dict[str | None, list[ComparedMessage]] = {}
 
-    def units(self) -> Iterator[Unit]:
-        """Yield which messages are played together, and why; they have no numbers here."""
-        for coupled, tally in self._ranked():
-            yield Unit(range(tally.messages)) if coupled is None else self._unit(coupled, tally)
-
-    def parts(self) -> Iterator[Part]:
-        """Yield the messages of which some change."""
-        for coupled, tally in self._ranked():
-            if tally.changed:
-                queues = () if coupled is None else self._unit(coupled, tally).queues
-                yield tally.part(self._own(coupled, tally), queues)
-
-    def groups(self) -> Iterator[Sequence[ComparedMessage]]:
-        """Yield cases that are played together, of those that were fetched."""
-        for coupled, own in self._groups.items():
-            yield from ([case] for case in own) if coupled is None else [own]
-
-    def _ranked(self) -> list[tuple[str | None, Tally]]:
-        some = ((coupled, tally) for coupled, tally in self._tallies.items() if tally.messages)
-        return sorted(some, key=lambda item: (item[0] is None, item[0] or ""))
-
-    def _unit(self, coupled: str, tally: Tally) -> Unit:
-        return self._coupling.unit(_queue(coupled), range(tally.messages))
-
-    def _own(self, coupled: str | None, tally: Tally) -> list[ComparedMessage]:
-        """Return the cases of one message for each way of change; of coupled ones all, if they are not too many."""
-        if coupled in self._groups:
-            return self._groups[coupled]
-        found: list[ComparedMessage] = []
-        if coupled is None:
-            wanted = tally.examples()
-            found = self._playbacks.all_alone(self._stories_of(wanted), wanted)
-        elif tally.messages <= TOGETHER_MAX:
-            own = self._first_runs.filter(F.col("first").isNotNull() & (F.col("coupled") == coupled))
-            firsts = own.sort(*IN_ORDER).select("first").toArrow().column("first")
-            found = self._playbacks.cases([pickle.loads(each.as_py()) for each in firsts], coupled=True)
-        self._groups[coupled] = found
-        return found
+def _coupled_cases(first_runs: DataFrame, coupled: str, playbacks: Playbacks) -> list[ComparedMessage]:
+    """Play messages that are coupled under the other side, here."""
+    own = first_runs.filter(F.col("first").isNotNull() & (F.col("coupled") == coupled))
+    firsts = own.sort(*IN_ORDER).select("first").toArrow().column("first")
+    return playbacks.cases([pickle.loads(each.as_py()) for each in firsts], coupled=True)

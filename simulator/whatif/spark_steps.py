@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,13 +15,13 @@ from dlx.releases import release
 from simulator.definitions import parse_definitions
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.engines.spark import ReplayStep
-from simulator.whatif.both_sides import ComparedMessage, Playbacks
+from simulator.whatif.both_sides import Playbacks
 from simulator.whatif.coupling import KNOWN_MAX, Reach
 from simulator.whatif.delivery_order import put_in_order
 from simulator.whatif.differences import Side
 from simulator.whatif.log_rows import replayed_batches
 from simulator.whatif.outcomes import Fates
-from simulator.whatif.plain_player import FirstLook, SecondPlay, WeightedCase
+from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.playback import NO_WAITS, FirstRun, LogFacts, TooManyHeldError, TypicalWaits, Unseen
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.result import rows_of
@@ -31,6 +31,8 @@ from simulator.whatif.stories import Story
 from simulator.whatif.tally import Tally
 
 BATCH = 500
+STORIES = 5_000
+"""Messages that are played for the first time before what came of them is given on."""
 _FATES = msgspec.msgpack.Decoder(Fates)
 _WAITS = pa.list_(pa.struct([("vhost", pa.string()), ("queue", pa.string()), ("after_us", pa.int64())]))
 PASSED = pa.schema([
@@ -138,16 +140,16 @@ class StoriesStep:
 
     def _passed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
         tally, player = Tally(), self._player()
-        for batch in replayed_batches(self._replay, batches):
-            tally.add_verdicts(batch.replayed)
-            look = player.first(batch)
+        stories = player.stories(tally.add_verdicts(replayed_batches(self._replay, batches)))
+        while some := list(islice(stories, STORIES)):
+            look = player.first(some)
             for story in look.coupled:
                 reach = _written(player.playbacks.reaches.of(story))
                 yield {"message": story.message, "reach": reach, **_pickled(story)}
             yield {"waits": _waits(look.waits_us)}
             yield from (_count_in(each, tally) for each in look.found)
             yield from ({"waiting": pickle.dumps(each)} for each in look.waiting)
-        yield _added_up(tally, None)
+        yield {"tally": pickle.dumps(tally)}
 
 
 def _pickled(story: Story) -> dict[str, Any]:
@@ -155,68 +157,85 @@ def _pickled(story: Story) -> dict[str, Any]:
     return {"story": pickle.dumps(story), "began_us": began_us, "began_place": began_place}
 
 
-class OrderStep:
-    """Puts coupled messages into the order of their queues: they come, group by group, in the order ``IN_ORDER``."""
+class PlayStep(NamedTuple):
+    """Plays the messages of a partition: each by itself, or together those that share what couples them.
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
+    Those that are played together come in the order ``IN_ORDER`` and go as soon as they are over; at most ``held_max``
+    are held at one time. ``typical_waits`` is known after all first runs.
+    """
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        flows = self._asking.sides()[0].flows
-        found = (
+    asking: Asking
+    log: LogFacts
+    held_max: int
+    typical_waits: TypicalWaits = NO_WAITS
+
+    def put_in_order(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Put coupled messages into the order of their queues."""
+        flows = self.asking.sides()[0].flows
+        yield from _batches(
             {"coupled": coupled, **_pickled(story)}
             for coupled, own in _groups(batches, "story")
             for story in put_in_order(own, flows)
         )
-        yield from _batches(found)
 
+    def first_alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Play each message by itself under the log's own side."""
+        firsts = map(self._playbacks.first_alone, _unpickled(batches, "story"))
+        yield from _batches({"waits": _waits(first.waits_us), "waiting": pickle.dumps(first)} for first in firsts)
 
-class FirstRunsStep:
-    """Plays messages under the log's own side: each by itself, or together those that share what couples them.
+    def first_together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Play all messages of a group on one broker under the log's own side."""
+        first = self._playbacks.first
+        yield from _batches(
+            self._together(
+                _groups(batches, "story"),
+                lambda own: (_first_run(each.first) for each in first(own, held_max=self.held_max)),
+            )
+        )
 
-    Those that are played together come in the order ``IN_ORDER`` and go as soon as they are over; at most ``held_max``
-    are held at one time.
-    """
+    def second_alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Play each message by itself, or together those that are alike, under the other side, and add them up."""
+        player = SharedPlayer(self._playbacks, frozenset(), (), {})
+        waiting = _unpickled(batches, "waiting")
+        yield from _batches(_all_told(case for each in waiting for case in player.second(each)))
 
-    def __init__(self, asking: Asking, log: LogFacts, held_max: int) -> None:
-        self._asking, self._log, self._held_max = asking, log, held_max
+    def second_together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Play all messages of a group on one broker under the other side, and add them up."""
+        together = self._playbacks.together
+        yield from _batches(
+            self._together(
+                _groups(batches, "first"),
+                lambda own: _all_told(map(WeightedCase.of, together(own, held_max=self.held_max))),
+            )
+        )
 
-    def alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Play each message of a partition by itself."""
-        playbacks = self._asking.playbacks(self._log)
-        firsts = map(playbacks.first_alone, _unpickled(batches, "story"))
-        yield from _batches({"waits": _waits_of(first), "waiting": pickle.dumps(SecondPlay(first))} for first in firsts)
+    @property
+    def _playbacks(self) -> Playbacks:
+        return self.asking.playbacks(self.log, self.typical_waits)
 
-    def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Play all messages of a group on one broker."""
-        yield from _batches(self._together(batches))
-
-    def _together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-        playbacks = self._asking.playbacks(self._log)
-        for coupled, own in _groups(batches, "story"):
+    def _together(
+        self,
+        groups: Iterable[tuple[str, Iterator[Any]]],
+        play: Callable[[Iterator[Any]], Iterable[Mapping[str, Any]]],
+    ) -> Iterator[dict[str, Any]]:
+        """Yield what comes of groups, or that one is too many to be held."""
+        for coupled, own in groups:
             try:
-                for each in playbacks.first(own, held_max=self._held_max):
-                    yield _first_run(each.first, coupled)
+                for row in play(own):
+                    yield {"coupled": coupled, **row}
             except TooManyHeldError as error:
                 yield {"coupled": coupled, "problem": str(error)}
 
 
-def _first_run(first: FirstRun, coupled: str) -> dict[str, Any]:
+def _first_run(first: FirstRun) -> dict[str, Any]:
     began_us, began_place = first.story.began
     return {
-        "coupled": coupled,
         "message": first.story.message,
-        "waits": _waits_of(first),
+        "waits": _waits(first.waits_us),
         "first": pickle.dumps(first),
         "began_us": began_us,
         "began_place": began_place,
     }
-
-
-def _waits_of(first: FirstRun) -> list[dict[str, Any]]:
-    look = FirstLook.empty()
-    look.add_waits(first)
-    return _waits(look.waits_us)
 
 
 def _waits(waits_us: Mapping[QueueRef, Sequence[int]]) -> list[dict[str, Any]]:
@@ -228,53 +247,17 @@ def _waits(waits_us: Mapping[QueueRef, Sequence[int]]) -> list[dict[str, Any]]:
     ]
 
 
-class CasesStep:
-    """Plays messages under the other side, and adds them up."""
-
-    def __init__(self, asking: Asking, log: LogFacts, typical_waits: TypicalWaits, held_max: int) -> None:
-        self._asking, self._log, self._typical_waits, self._held_max = asking, log, typical_waits, held_max
-
-    def alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Play each message of a partition by itself, or together those that are alike."""
-        yield from _batches(self._alone(batches))
-
-    def _alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-        player, tally = (
-            SharedPlayer(self._asking.playbacks(self._log, self._typical_waits), frozenset(), (), {}),
-            Tally(),
-        )
-        for waiting in _unpickled(batches, "waiting"):
-            yield from (_count_in(each, tally) for each in player.second(waiting))
-        yield _added_up(tally, None)
-
-    def together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Play all messages of a group on one broker; they come as in a first run."""
-        yield from _batches(self._together(batches))
-
-    def _together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-        playbacks = self._asking.playbacks(self._log, self._typical_waits)
-        for coupled, own in _groups(batches, "first"):
-            try:
-                yield from _all_told(playbacks.together(own, held_max=self._held_max), coupled)
-            except TooManyHeldError as error:
-                yield {"coupled": coupled, "problem": str(error)}
-
-
-def _all_told(cases: Iterable[ComparedMessage], coupled: str | None) -> Iterator[dict[str, Any]]:
+def _all_told(cases: Iterable[WeightedCase]) -> Iterator[dict[str, Any]]:
     """Yield what became of messages, and in the end their tally."""
     tally = Tally()
-    yield from (_count_in(WeightedCase.of(case), tally) for case in cases)
-    yield _added_up(tally, coupled)
+    yield from (_count_in(case, tally) for case in cases)
+    yield {"tally": pickle.dumps(tally)}
 
 
 def _count_in(weighted: WeightedCase, tally: Tally) -> dict[str, Any]:
     """Return what became of messages, and count them in."""
     tally.add(weighted)
     return {"fates": msgspec.msgpack.encode(weighted.fates)}
-
-
-def _added_up(tally: Tally, coupled: str | None) -> dict[str, Any]:
-    return {"coupled": coupled, "tally": pickle.dumps(tally)}
 
 
 def rows_step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from simulator.markup import plural
 from simulator.replay.results.late_rows import lateness_by, misfits_of, waited_in
 from simulator.replay.rows.tables import Table
 from simulator.whatif.answer import Delay, Delays, OutcomeChange, Represented, Totals, WhatIfAnswer, in_one_sentence
-from simulator.whatif.both_sides import ComparedMessage, Playbacks
-from simulator.whatif.causes import WAYS_MAX, Causes, ChangeCause, Part
+from simulator.whatif.both_sides import BothHistories, ComparedMessage, Playbacks, lives
+from simulator.whatif.causes import WAYS_MAX, Causes, ChangeCause, Part, find_causes
 from simulator.whatif.correlates import VALUES_MAX, Correlates
+from simulator.whatif.coupling import Unit
 from simulator.whatif.log import Captured, given_twice, not_looked_at
+from simulator.whatif.log_rows import ReplayedRows
 from simulator.whatif.outcomes import Ends, count, told
 from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.playback_broker import QueueRef
@@ -121,9 +121,11 @@ class Tally:
             last = another if len(self.ended) >= LAST_SEEN_MAX else last
         self.ended[last] += messages
 
-    def add_verdicts(self, replayed: pa.RecordBatch) -> None:
-        """Take what the verdicts on some rows of the log tell of late rows."""
-        self._add_times(misfits_of(replayed), waited_in(replayed))
+    def add_verdicts(self, batches: Iterable[ReplayedRows]) -> Iterator[ReplayedRows]:
+        """Yield rows of the log, and take what the verdicts on them tell of late rows."""
+        for batch in batches:
+            self._add_times(misfits_of(batch.replayed), waited_in(batch.replayed))
+            yield batch
 
     def _add_times(self, misfits: Iterable[Mapping[str, Any]], waited: Iterable[Mapping[str, Any]]) -> None:
         self.misfits += misfits
@@ -309,18 +311,37 @@ def _percentile(counts: Counter[int], percent: int) -> int:
 
 
 def _describe(action: ConsumerAction, observed: bool) -> str:
-    ended = action == ConsumerAction.ENDED and not observed
-    return f"{action.value}, {_known(observed, ended=ended)}"
-
-
-def _known(observed: bool, *, ended: bool) -> str:
     if observed:
-        return "observed"
-    return "acknowledged or discarded: traces cannot show which" if ended else "inferred"
+        known = "observed"
+    elif action == ConsumerAction.ENDED:
+        known = "acknowledged or discarded: traces cannot show which"
+    else:
+        known = "inferred"
+    return f"{action.value}, {known}"
 
 
-def conclusion(tally: Tally, causes: Causes, playbacks: Playbacks, captured: Captured[Table]) -> WhatIfAnswer:
-    """Return the answer for the messages of a capture."""
+class PlayedGroup(NamedTuple):
+    """Messages that were played together, or those that were played by themselves.
+
+    Attributes:
+        unit: which ones, and why together.
+        tally: all of them, added up.
+        cases: all of them that queues couple, in the order in which they begin, unless they are too many; of the
+            others one for each way of change.
+    """
+
+    unit: Unit
+    tally: Tally
+    cases: Sequence[ComparedMessage]
+
+
+def conclusion(
+    groups: Sequence[PlayedGroup], playbacks: Playbacks, captured: Captured[Table], *, examples: bool
+) -> tuple[WhatIfAnswer, Tally, dict[str, BothHistories]]:
+    """Return the answer for the messages of a capture, their tally, and with ``examples`` some of their lives."""
+    tally: Tally = Tally.whole(group.tally for group in groups)
+    parts = (group.tally.part(group.cases, group.unit.queues) for group in groups if group.tally.changed)
+    causes: Causes = find_causes(playbacks, parts)
     unchecked = (
         *dict.fromkeys((*playbacks.before.notes, *playbacks.after.notes)),
         *causes.unchecked,
@@ -331,7 +352,14 @@ def conclusion(tally: Tally, causes: Causes, playbacks: Playbacks, captured: Cap
         *_late_rows(tally, captured),
     )
     ignored = not_heeded(playbacks.before, playbacks.after)
-    return tally.answer(causes.question, causes.found, unchecked, ignored)
+    answer = tally.answer(causes.question, causes.found, unchecked, ignored)
+    shown = lives(playbacks, _played_together(groups), answer.shown_examples) if examples else {}
+    return answer, tally, shown
+
+
+def _played_together(groups: Iterable[PlayedGroup]) -> Iterator[Sequence[ComparedMessage]]:
+    for group in groups:
+        yield from [group.cases] if group.unit.queues else ([case] for case in group.cases)
 
 
 def _late_rows(tally: Tally, captured: Captured[Table]) -> Iterator[str]:

@@ -101,7 +101,6 @@ class TimePlanner(AnyPlanner):
         self._sums: dict[Sum, int] = {}
         self._planned = {end: given_us[end]}
         self._places: dict[int, int] = {}
-        self._held: list[TimeOrder] = []
         self.sure = True
 
     def at(self, time_us: int) -> None:
@@ -125,14 +124,6 @@ class TimePlanner(AnyPlanner):
     def unknown(self) -> None:
         self.sure = False
 
-    def must_be_held_alike(self, at_us: int, until_us: int, may_us: int) -> None:
-        """Note that a consumer must have held a delivery longer than one may, or shorter, as this one was held."""
-        at, until = self._moment(at_us), self._moment(until_us)
-        end, held_us = self._sums.setdefault(Sum(at, more_us=may_us), self._given + len(self._sums)), until_us - at_us
-        self._held.append(
-            TimeOrder(until, end, False) if held_us < may_us else TimeOrder(end, until, held_us == may_us)
-        )
-
     def place(self, time_us: int) -> int:
         """Return the place of a time that was planned."""
         return self._found(self._places, time_us)
@@ -141,7 +132,7 @@ class TimePlanner(AnyPlanner):
         """Return all that was planned. The times of ``seen``, by place, must have the order that they have here."""
         ordered = sorted((time_us, place) for place, time_us in {**self._planned, **seen}.items())
         order = [TimeOrder(one[1], other[1], one[0] == other[0]) for one, other in pairwise(ordered)]
-        return Timetable([*self._sums], [*order, *self._held])
+        return Timetable([*self._sums], order)
 
     def _moment(self, time_us: int) -> int:
         return self._found(self._moments, time_us)

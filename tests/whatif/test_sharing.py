@@ -15,7 +15,7 @@ from simulator.definitions import Definitions
 from simulator.generate import Wish, generate
 from simulator.replay import Database
 from simulator.replay.rows.tables import select
-from simulator.whatif import likeness
+from simulator.whatif import shared_player
 from simulator.whatif.local import what_if_files
 from simulator.whatif.page import page
 from simulator.whatif.plain_player import PlainPlayer
@@ -62,7 +62,7 @@ def test_each_message_gets_what_its_own_play_gives(seed: int, tmp_path: Path, mo
     generate(Wish(definitions_json, 800, before.release.name, seed, diversity, faults), tmp_path)
     monkeypatch.setattr("simulator.replay.rows.tables.BATCH_ROWS", given.choice((50, 400, 10_000)))
     if given.random() < 0.3:
-        monkeypatch.setattr(likeness, "KNOWN_MAX", 40)  # what is known is forgotten all the time
+        monkeypatch.setattr(shared_player, "KNOWN_MAX", 10)  # what is known is forgotten all the time
     with Database(tmp_path) as database:
         log = database.parquet(sorted(tmp_path.glob("log-*.parquet")))
         for change in (UNCOUPLED, SAME_MOMENTS, TWO_FILES, NO_CONNECTIONS):

@@ -32,9 +32,7 @@ from simulator.whatif.spark_steps import (
     IN_ORDER,
     PASSED,
     Asking,
-    CasesStep,
-    FirstRunsStep,
-    OrderStep,
+    PlayStep,
     read_fates,
 )
 from simulator.whatif.stories import Story
@@ -96,11 +94,11 @@ def in_order(table: pa.Table) -> pa.Table:
 
 @pytest.mark.parametrize("rows", [1, 7, 1000])
 def test_slices_of_any_size_come_to_the_same(rows: int, whole: Whole) -> None:
-    asking, log = whole.asking, whole.comparison.playbacks.log
-    ordered = in_order(through(OrderStep(asking), whole.begun(), rows))
-    first_runs = in_order(through(FirstRunsStep(asking, log, 10_000).together, ordered, rows))
-    typical_waits = whole.comparison.playbacks._typical_waits
-    told = through(CasesStep(asking, log, typical_waits, 10_000).together, first_runs, rows)
+    step = PlayStep(whole.asking, whole.comparison.playbacks.log, 10_000)
+    ordered = in_order(through(step.put_in_order, whole.begun(), rows))
+    first_runs = in_order(through(step.first_together, ordered, rows))
+    step = step._replace(typical_waits=whole.comparison.playbacks._typical_waits)
+    told = through(step.second_together, first_runs, rows)
     (tallied,) = [pickle.loads(tally) for tally in told["tally"].to_pylist() if tally is not None]
     found = rows_of(fates for batch in told.to_batches() for fates in read_fates(batch)).to_pylist()
     expected = whole.coupled[1]

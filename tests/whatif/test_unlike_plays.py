@@ -10,8 +10,8 @@ import pytest
 from dlx.topology import Binding, Exchange, Queue, Topology
 from simulator.definitions import Definitions
 from simulator.testing.strategies import definitions_document
-from simulator.whatif import likeness
-from simulator.whatif.both_sides import Playbacks
+from simulator.whatif.both_sides import Playbacks, times_of
+from simulator.whatif.likeness import likeness
 from simulator.whatif.playback import FirstRun
 from simulator.whatif.sides import prepared, side_of
 from simulator.whatif.stories import ConsumerAction, Publication, Shown, Story, StoryDelivery
@@ -56,15 +56,9 @@ def played(stories: Sequence[Story], topology: Topology, release: str, policies:
 
 def shares_a_play(playbacks: Playbacks, one: Story, other: Story) -> bool:
     """Tell whether the second message would get what the play of the first one gave."""
-    read = [
-        [(each.routing_key, [*filter(likeness.is_read, each.properties.items())])
-         for each in own.publications]
-        for own in (one, other)
-    ]  # fmt: skip
-    moments_us = [
-        [*own.moments_us(), *(each.until_us for each in own.deliveries), playbacks.log.end_us] for own in (one, other)
-    ]
-    if read[0] != read[1] or likeness.order_of(moments_us[0]) != likeness.order_of(moments_us[1]):
+    moments_us = [[*times_of(own), playbacks.log.end_us] for own in (one, other)]
+    keys = [likeness(own, times_us, playbacks) for own, times_us in zip((one, other), moments_us, strict=True)]
+    if keys[0] is None or keys[0] != keys[1]:
         return False
     _, plan = playbacks.first_planned(one, moments_us[0])
     return plan is not None and plan.timetable.times(moments_us[1]) is not None
