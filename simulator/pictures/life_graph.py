@@ -41,7 +41,7 @@ class _Way:
     def add(self, event: Happened) -> None:
         """Add the arrow of an event, if it moves the message."""
         if event.queue is None:
-            if event.event == Event.UNROUTABLE:
+            if event.event in (Event.UNROUTABLE, Event.DROPPED):  # the latter when its delay was over
                 self._arrow(PUBLISHER, Node("lost", ""), "loss", _sent(event))
             return
         queue = Node("queue", event.queue, event.vhost)

@@ -81,6 +81,16 @@ def test_a_note_names_what_an_export_leaves_out(tmp_path: Path, capfd: pytest.Ca
     ]
 
 
+@pytest.mark.parametrize(("release", "notes"), [("4.2", 0), ("4.3", 1)])
+def test_a_note_says_that_no_delayed_exchange_was_released_for_4_3(
+    release: str, notes: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with serving("--plugins", "delayed", "--release", release):
+        pass
+    note = f"note: no released version of rabbitmq_delayed_message_exchange starts on {release}"
+    assert capfd.readouterr().err.splitlines() == [note] * notes
+
+
 def failing(*options: str) -> tuple[int, str]:
     done = subprocess.run([*COMMAND, *options], capture_output=True, text=True, timeout=60)
     assert done.stdout == ""

@@ -181,7 +181,7 @@ class NodeState:
     def delay(self, vhost: VirtualHost, delays: Iterable[Delay], body: bytes, uid: int) -> None:
         """Keep a message in each exchange that delays it."""
         for delay in delays:
-            due_us = (self.now_us // 1_000 + delay.delay_ms) * 1_000
+            due_us = self.now_us + delay.delay_ms * 1_000
             waiting = DelayedMessage(vhost.name, delay, body, uid, due_us)
             self.delayed.setdefault((vhost.name, delay.exchange.name), {})[waiting] = None
             self.timers.set(due_us, "delayed", waiting)
