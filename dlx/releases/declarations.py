@@ -153,12 +153,6 @@ class DeclarationRows:
         meaning="The exchange types of a server without plugins.",
         evidence="live; rabbit_registry.erl lookup_all",
     )
-    delayed_exchange_starts: bool = since(
-        "4.3", False, before=True,
-        meaning="A server starts with a released version of the delayed message exchange.",
-        evidence="3.8, 3.10, 4.0 and 4.3 live: rabbit_mnesia:start_mnesia/1 is gone in 4.3",
-        undecided=("4.1", "4.2"),
-    )
     jms_selector_atoms_checked: bool = since(
         "4.3", True, before=False,
         meaning="A binding of an x-jms-topic exchange whose selector has a word that means nothing there is refused.",

@@ -17,7 +17,7 @@ from simulator.analysis.upgrade.questions import NOTHING_TO_DO, QUESTIONS, Upgra
 from simulator.analysis.upgrade.report import BESIDE, UpgradeReport, upgraded
 from simulator.bootstrap import import_definitions
 from simulator.broker import Broker, OperatorError
-from simulator.definitions import DefinitionsError, parse_definitions
+from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.scenario.steps import AnyStep, Publish
 from simulator.scenario.trial import Trial
 
@@ -694,3 +694,15 @@ def test_a_hash_exchange_sends_messages_to_other_queues(
     plain = {**document, "bindings": [{**each, "routing_key": "1"} for each in bindings[1:]]}
     plain["exchanges"] = [{**exchange, "arguments": {}}]
     assert (behaviour, "x") not in changes(plain, before, after)
+
+
+def test_other_kinds_of_delays_are_told_where_a_delayed_exchange_is() -> None:
+    exchange = {"name": "later", "vhost": "/", "type": "x-delayed-message", "arguments": {"x-delayed-type": "direct"}}
+    definitions = Definitions({"vhosts": [{"name": "/"}], "queues": [], "exchanges": [exchange]}, "definitions")
+
+    def told(before: str, after: str) -> str:
+        return "\n".join(each.change.message for each in upgraded(definitions, release(before), release(after)).changes)
+
+    assert "delays messages by an x-delay that is a double or a float or a byte array" in told("3.12", "4.0")
+    assert "ends the connection of publishers of an x-delay that is a decimal or void" in told("3.12", "4.0")
+    assert "starts on 4.3" in told("4.2", "4.3")

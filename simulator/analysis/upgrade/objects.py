@@ -8,13 +8,15 @@ from typing import Any
 from dlx.amqp_errors import Refusal
 from dlx.bindings import check_binding
 from dlx.releases import Release, Row
-from dlx.server_plugins import DELAYED
+from dlx.server_plugins import DELAYED, PLUGINS
 from dlx.topology import Policy
 from simulator.analysis.findings import Fix, ObjectName
 from simulator.analysis.upgrade.questions import MessagesConcerned, Upgrade, UpgradeChange, asks
 from simulator.definitions.checks import check_declared
 
 _MIRRORING = "ha-"
+# The types of a field's value, by their letters on the wire.
+_KINDS = {"b": "a signed byte", "d": "a double", "f": "a float", "x": "a byte array", "D": "a decimal", "V": "void"}
 
 
 @asks("policy_keys", "operator_policy_keys", "policy_pattern_max_bytes")
@@ -118,11 +120,11 @@ def _refusal(kind: str, vhost: str, item: dict[str, Any], release: Release) -> s
     return None
 
 
-@asks("delayed_exchange_starts")
+@asks("plugins_not_released")
 def delayed_exchanges(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """The plugin of delayed message exchanges does not start."""
     for vhost, item, kind in _items(upgrade):
-        if item.get("type") == DELAYED and upgrade.before.delayed_exchange_starts:
+        if item.get("type") == DELAYED and _starts(upgrade.before) and not _starts(upgrade.after):
             yield UpgradeChange(
                 severity="warning",
                 about=ObjectName(kind, vhost, item["name"]),
@@ -130,6 +132,31 @@ def delayed_exchanges(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
                 f" {upgrade.after.name}: a server with the plugin does not start, and without it clients that declare"
                 " the exchange fail. Messages that it delays at that time are lost.",
                 fix=Fix(False, "delay messages in queues with a TTL that dead-letter to where they are to go"),
+                traffic=MessagesConcerned("any message", vhost),
+            )
+
+
+def _starts(release: Release) -> bool:
+    return PLUGINS["delayed"].name not in release.plugins_not_released
+
+
+@asks("delay_kinds", "delay_kinds_unreadable")
+def delay_kinds(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
+    """Publishers set a delay with a value of another type than an integer or a string."""
+    now, then = (getattr(release, row.name) for release in (upgrade.before, upgrade.after))
+    new, gone = ([_KINDS[kind] for kind in sorted(one - other)] for one, other in ((then, now), (now, then)))
+    if row.name == "delay_kinds":
+        does = {"delays messages by": new, "no longer delays messages by": gone}
+    else:
+        does = {"ends the connection of publishers of": new, "no longer ends the connection of publishers of": gone}
+    told = "; ".join(f"{verb} an x-delay that is {' or '.join(kinds)}" for verb, kinds in does.items() if kinds)
+    for vhost, item, kind in _items(upgrade):
+        if item.get("type") == DELAYED and told:
+            yield UpgradeChange(
+                severity="warning",
+                about=ObjectName(kind, vhost, item["name"]),
+                message=f"{upgrade.after.name}: delayed message exchange '{item['name']}' {told}.",
+                fix=Fix(True, "publish x-delay as a 32-bit integer, which every release takes"),
                 traffic=MessagesConcerned("any message", vhost),
             )
 

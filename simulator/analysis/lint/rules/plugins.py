@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from dlx.message_flow import MessageFlow
-from dlx.server_plugins import CONSISTENT_HASH, DELAYED, MODULUS_HASH
+from dlx.server_plugins import CONSISTENT_HASH, DELAYED, MODULUS_HASH, PLUGINS
 from dlx.settings import (
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
@@ -56,7 +56,7 @@ def delayed_exchange_does_not_start(subject: Subject) -> Iterator[Found]:
     Example: exchange 'later' of type x-delayed-message under 4.3.
     Fix: delay retries with a queue that has a TTL and dead-letters back, or with the delayed retries of quorum queues.
     """
-    if subject.snapshot.release.delayed_exchange_starts:
+    if PLUGINS["delayed"].name not in subject.snapshot.release.plugins_not_released:
         return
     for about in _delayed(subject):
         yield Found(
