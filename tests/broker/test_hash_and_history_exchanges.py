@@ -18,6 +18,7 @@ from simulator.broker.commands import (
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
+    ImportDefinitions,
     Publish,
     PurgeQueue,
     SetPolicy,
@@ -134,6 +135,16 @@ def test_shards_are_made_with_the_exchange_and_stay_without_bindings_when_the_po
     broker(ClearPolicy("/", "p"))
     assert [*vhost.queues] == [shard(n) for n in range(3)]
     assert "m" not in vhost.bindings
+
+
+@pytest.mark.parametrize("release", ["3.8", "4.3"])  # which import policies before exchanges, and after them
+def test_definitions_with_a_policy_make_shards(release: str) -> None:
+    broker = told(release)
+    flags = {"vhost": "/", "durable": True, "auto_delete": False, "internal": False, "arguments": {}}
+    policy = {"vhost": "/", "name": "p", "pattern": "^m$", "definition": {"shards-per-node": 2}}
+    exchange = {"name": "m", "type": "x-modulus-hash", **flags}
+    broker(ImportDefinitions({"vhosts": [{"name": "/"}], "policies": [policy], "exchanges": [exchange]}))
+    assert [*broker.broker.vhosts["/"].queues] == [shard(0), shard(1)]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from simulator.broker.commands import (
     SetTopicPermissions,
     SetTracing,
 )
-from simulator.broker.operations import administration, exchanges, limits, queue_lifecycle, users
+from simulator.broker.operations import administration, exchanges, limits, queue_lifecycle, sharding, users
 from simulator.broker.operations.users import tag_names
 from simulator.broker.state import NodeState, VirtualHost
 from simulator.definitions import DefinitionsError, checking, version_of
@@ -354,6 +354,7 @@ def _add_exchange(node: NodeState, at: At, item: Item) -> None:
     if not exists:
         declarations.check_exchange_arguments(kind, exchange.arguments, node.release, node.exchange_types)
         exchanges.add_exchange(vhost, exchange)
+        sharding.start(node, vhost, exchange)
 
 
 def _add_binding(node: NodeState, at: At, item: Item) -> None:
