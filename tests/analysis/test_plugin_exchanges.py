@@ -71,6 +71,14 @@ def test_one_destination_that_leads_nowhere_loses_the_whole_message(kind: str) -
         assert (last.event, last.queue) == (Event.UNROUTABLE, "work")
 
 
+def test_of_dead_letters_that_an_exchange_chooses_at_random_some_are_said_to_be_lost() -> None:
+    report = lint(Definitions(spread("x-random"), "definitions"), release("4.0"))
+    (finding,) = (each for each in report.findings if each.severity == "error")
+    assert finding.message.startswith("some dead letters of 'work' with routing key")
+    assert finding.message.endswith("they are lost. 'spread' chooses a destination for each at random.")
+    assert finding.fix.text == "let each destination of exchange 'spread' lead to a queue, and bind one if it has none"
+
+
 def test_publishers_draw_the_header_that_an_exchange_hashes() -> None:
     definitions = spread("x-consistent-hash", **{"hash-header": "tenant"})
     (loss,) = losses(definitions).lost
