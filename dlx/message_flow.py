@@ -92,13 +92,14 @@ class SentOn(NamedTuple):
 class _Death:
     """The outcome of one state's death for one reason; the copies are computed on first use."""
 
-    __slots__ = ("copies", "crash", "cycles", "hops", "letter")
+    __slots__ = ("copies", "crash", "cycles", "delays_ms", "hops", "letter")
 
     def __init__(self, letter: DeadLetter | None, crash: str = "") -> None:
         self.letter = letter
         self.crash = crash
         self.hops: tuple[tuple[Hop, State], ...] = ()
         self.cycles: tuple[tuple[Hop, State], ...] = ()
+        self.delays_ms: dict[State, int] = {}
         self.copies: tuple[LetterCopy, ...] | None = None
 
 
@@ -334,14 +335,15 @@ class MessageFlow:
 
     def publish(self, message: Message) -> tuple[State, ...]:
         """Return the states that a published message enters, one for each queue."""
-        if not self._delays:
-            return tuple(self.state(queue, message) for queue in self.entries(message))
-        at_once, delays = routed(message, self.topology, self.release)
-        return (*(self.state(queue, message) for queue in at_once), *self._after(delays))
+        return tuple(state for state, _ in self.entering(message))
 
-    def _after(self, delays: Iterable[Delay]) -> list[State]:
-        """Return the states that messages enter when their delays are over."""
-        return [self.state(queue, delay.message) for delay in delays for queue in self._ends(delay)]
+    def entering(self, message: Message) -> tuple[tuple[State, int], ...]:
+        """Return the states that a published message enters, and how long an exchange delays each, in ms."""
+        if not self._delays:
+            return tuple((self.state(queue, message), 0) for queue in self.entries(message))
+        at_once, delays = routed(message, self.topology, self.release)
+        later = [(self.state(queue, each.message), each.delay_ms) for each in delays for queue in self._ends(each)]
+        return (*((self.state(queue, message), 0) for queue in at_once), *later)
 
     def _ends(self, delay: Delay) -> tuple[str, ...]:
         return after_delay(delay, self.topology, self.release)
@@ -375,6 +377,14 @@ class MessageFlow:
         """Return where the death would lead without the cycle rule, which keeps the dead letter out."""
         return self._died(state, reason).cycles
 
+    def delay_ms(self, state: State, reason: str, reached: State | None) -> int:
+        """Return how long an exchange delays the dead letter on its way to a state, or to no queue, in ms."""
+        if reached is None:
+            letter = self._died(state, reason).letter
+            return max((delay.delay_ms for delay in letter.delays), default=0) if letter is not None else 0
+        known = (self._died(each, reason).delays_ms for each in self.as_held(state)) if self._delays else ()
+        return next((delays[reached] for delays in known if reached in delays), 0)
+
     def copies(self, state: State, reason: str) -> tuple[LetterCopy, ...]:
         """Return the copies that a death for that reason makes, each with its outcome and the rule behind it."""
         death = self._died(state, reason)
@@ -403,7 +413,9 @@ class MessageFlow:
         if letter.message is not None:
             death.hops = self._hops(state, reason, letter.message, letter.queues)
             for delay in letter.delays:
-                death.hops += self._hops(state, reason, delay.message, self._ends(delay))
+                later = self._hops(state, reason, delay.message, self._ends(delay))
+                death.hops += later
+                death.delays_ms |= dict.fromkeys((reached for _, reached in later), delay.delay_ms)
             death.cycles = self._hops(state, reason, letter.message, letter.cycles)
         return death
 
@@ -425,6 +437,7 @@ def _state_key(queue: str, message: Message) -> Hashable:
         message.routing_keys,
         message.bcc,
         message.expiration,
+        message.headers_sent is None,
         message.deaths,
         message.first_death,
         message.last_death,

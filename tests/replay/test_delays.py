@@ -1,0 +1,86 @@
+"""A replay knows how long an exchange delays a message."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.definitions import Definitions, parse_definitions
+from tests.replay.logs import START, Log, death, definitions_of, died
+from tests.replay.test_times import passed, told
+
+DELAYED = {"x-delayed-type": "direct"}
+
+
+def delaying(
+    queues: dict[str, dict[str, Any]], bindings: list[tuple[str, str, str]], arguments: dict[str, Any] | None = None
+) -> Definitions:
+    """Definitions with the delayed exchange ``later``."""
+    document = definitions_of(queues, {"later": "x-delayed-message"}, bindings).document
+    document["exchanges"][0]["arguments"] = DELAYED if arguments is None else arguments
+    return parse_definitions(json.dumps(document).encode(), "definitions.json")
+
+
+WORK = delaying({"work": {}}, [("later", "work", "k")])
+
+
+@pytest.mark.parametrize(("rules", "after"), [("4.0", -2_000), ("3.10", 2_000), ("3.10", -2_000)])
+def test_a_message_comes_when_its_delay_is_over(tmp_path: Path, rules: str, after: int) -> None:
+    log = Log().publish("later", "k", routed=[], headers={"x-delay": 2_000, "kind": "a"})
+    passed(1, log).deliver("work", "later", ["k"], headers={"x-delay": after, "kind": "a"})
+    (row,) = log.replay(tmp_path, WORK, rules)
+    assert (row["verdict"], row["unchecked"], row["hops"]) == ("agree", [], [])
+
+
+def test_a_message_that_comes_before_its_delay_is_over_differs(tmp_path: Path) -> None:
+    log = Log().publish("later", "k", routed=[], headers={"x-delay": 5_000})
+    log.deliver("work", "later", ["k"], headers={"x-delay": -5_000})
+    (row,) = log.replay(tmp_path, WORK, "4.0")
+    assert told(row) == [("x-delay before 'work'", "at least 5,000 ms", "at most 1,100 ms")]
+
+
+def test_a_ttl_begins_when_the_delay_is_over(tmp_path: Path) -> None:
+    definitions = delaying({"work": {"x-message-ttl": 2_000}}, [("later", "work", "k")])
+    log = Log().publish("later", "k", routed=[], headers={"x-delay": 3_000})
+    passed(3, log).deliver("work", "later", ["k"], headers={"x-delay": -3_000})
+    (row,) = log.replay(tmp_path, definitions, "4.0")
+    assert (row["verdict"], row["unchecked"]) == ("agree", [])
+    log = Log().publish("later", "k", routed=[], headers={"x-delay": 3_000})
+    passed(6, log).deliver("work", "later", ["k"], headers={"x-delay": -3_000})
+    (row,) = log.replay(tmp_path, definitions, "4.0")
+    assert told(row) == [("time in 'work'", "at most 2,000 ms (message-ttl 2000 by argument)", "at least 3,900 ms")]
+
+
+def test_a_message_without_a_delay_comes_at_once(tmp_path: Path) -> None:
+    log = Log().publish("later", "k", routed=["work"], headers={"x-delay": 0})
+    log.deliver("work", "later", ["k"], headers={"x-delay": 0})
+    (row,) = log.replay(tmp_path, WORK, "4.0")
+    assert (row["verdict"], row["unchecked"]) == ("agree", [])
+
+
+RETRY = delaying({"work": {"x-dead-letter-exchange": "later"}}, [("later", "work", "work")])
+
+
+def retried(delay_ms: int, seconds: int) -> Log:
+    """A message with a delay that is rejected one second after its publish, and comes back by the delayed exchange."""
+    at_s = int(START.timestamp()) + 1
+    log = Log().publish("", "work", headers={"x-delay": delay_ms})
+    log.deliver("work", "", ["work"], headers={"x-delay": delay_ms})
+    rejected = died({**death("work", "rejected", keys=["work"]), "time": at_s})
+    return passed(seconds - 1, log).deliver("work", "later", ["work"], headers={"x-delay": -delay_ms, **rejected})
+
+
+def test_a_dead_letter_waits_in_the_exchange_once(tmp_path: Path) -> None:
+    log = retried(3_000, 3)
+    again = died({**death("work", "rejected", keys=["work"]), "count": 2, "time": int(START.timestamp()) + 1})
+    log.deliver("work", "later", ["work"], headers={"x-delay": -3_000, **again, "x-last-death-exchange": "later"})
+    verdicts = log.replay(tmp_path, RETRY, "4.0")
+    assert [(each["verdict"], told(each), each["unchecked"]) for each in verdicts] == [("agree", [], [])] * 3
+
+
+def test_a_dead_letter_that_comes_before_its_delay_is_over_differs(tmp_path: Path) -> None:
+    _, row = retried(9_000, 3).replay(tmp_path, RETRY, "4.0")
+    assert told(row) == [("x-delay before 'work'", "at least 9,000 ms", "at most 3,100 ms")]
