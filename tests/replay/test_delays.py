@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simulator.definitions import Definitions, parse_definitions
-from tests.replay.logs import START, Log, death, definitions_of, died
+from tests.replay.logs import START, Log, death, definitions_of, died, replayed, write_log
 from tests.replay.test_times import passed, told
 
 DELAYED = {"x-delayed-type": "direct"}
@@ -84,3 +84,40 @@ def test_a_dead_letter_waits_in_the_exchange_once(tmp_path: Path) -> None:
 def test_a_dead_letter_that_comes_before_its_delay_is_over_differs(tmp_path: Path) -> None:
     _, row = retried(9_000, 3).replay(tmp_path, RETRY, "4.0")
     assert told(row) == [("x-delay before 'work'", "at least 9,000 ms", "at most 3,100 ms")]
+
+
+def ended(log: Log, tmp_path: Path, definitions: Definitions) -> list[tuple[str, int, bool]]:
+    """The dead ends of the last row: queue, how long after it in ms, and whether it is certain."""
+    last = replayed(write_log(tmp_path / "trace.log", log.records), definitions, "4.0")[-1]
+    return [(end["queue"], end["after_ms"], end["certain"]) for end in last["dead_ends"] or ()]
+
+
+def test_a_message_that_waits_in_the_exchange_is_lost_only_after_its_delay(tmp_path: Path) -> None:
+    lossy = {"x-message-ttl": 1_000, "x-dead-letter-exchange": "missing"}
+    log = Log().publish("later", "k", routed=[], headers={"x-delay": 60_000})
+    assert ended(log, tmp_path, delaying({"work": lossy}, [("later", "work", "k")])) == [("work", 61_000, True)]
+    log = Log().publish("later", "k", routed=["work"])
+    assert ended(log, tmp_path, delaying({"work": lossy}, [("later", "work", "k")])) == [("work", 1_000, True)]
+
+
+def test_a_dead_letter_that_waits_in_the_exchange_is_lost_only_after_its_delay(tmp_path: Path) -> None:
+    first = {"x-message-ttl": 1_000, "x-dead-letter-exchange": "later"}
+    lossy = {"x-message-ttl": 1_000, "x-dead-letter-exchange": "missing"}
+    log = Log().publish("", "first", headers={"x-delay": 60_000})
+    definitions = delaying({"first": first, "work": lossy}, [("later", "work", "first")])
+    assert ended(log, tmp_path, definitions) == [("work", 62_000, True)]
+    assert ended(log, tmp_path, delaying({"first": first, "work": lossy}, [])) == [("first", 61_000, True)]
+
+
+@pytest.mark.parametrize("kind", ["x-random", "x-consistent-hash", "x-modulus-hash"])
+def test_an_exchange_that_chooses_may_choose_any_of_its_queues(tmp_path: Path, kind: str) -> None:
+    lossy = {"x-message-ttl": 1_000, "x-dead-letter-exchange": "missing"}
+    definitions = definitions_of({"a": lossy, "b": {}}, {"x": kind}, [("x", "a", "1"), ("x", "b", "1")])
+    log = Log().publish("x", "k", routed=["b"]).deliver("b", "x", ["k"])
+    publish, delivery = replayed(write_log(tmp_path / "trace.log", log.records), definitions, "4.0")
+    assert publish["verdict"] is None
+    assert (delivery["verdict"], delivery["dead_ends"]) == ("agree", [])
+    assert [each["what"] for each in delivery["unchecked"]] == ([] if kind == "x-random" else ["routing"])
+    both = Log().publish("x", "k", routed=["a", "b"])
+    (publish,) = replayed(write_log(tmp_path / "trace.log", both.records), definitions, "4.0")
+    assert told(publish) == [("routed_queues of exchange 'x'", 'one of ["a","b"]', '["a","b"]')]

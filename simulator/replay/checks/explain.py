@@ -6,7 +6,7 @@ found, since the same states come up again and again.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
 from itertools import chain, combinations
@@ -20,7 +20,7 @@ from dlx.message import Message
 from dlx.message_flow import Hop, MessageFlow, State
 from dlx.releases import Release
 from dlx.routing import EXCHANGE_TYPES, headers_looked_at
-from dlx.server_plugins import CHOOSING, DELAYED
+from dlx.server_plugins import CHOOSING, DELAYED, LOCAL_RANDOM, RANDOM
 from dlx.settings import EXPIRES
 from dlx.streams import headers_kept, properties_kept
 from dlx.topology import Topology
@@ -45,8 +45,17 @@ from simulator.replay.search.visible_state import CaptureRow, Visible, message_o
 
 NEARBY_HOPS = 5
 UNKNOWN_ROUTING = "it may use any of its bindings: its type is not known"
+UNKNOWN_ORDER = "it may choose any of its queues: definitions do not show in which order they were bound"
 ROUTED_QUEUES = "routed_queues"
 _encode = msgspec.json.Encoder(order="deterministic", enc_hook=plain).encode
+
+
+def _choosing(topology: Topology) -> Iterator[tuple[str, str]]:
+    """Yield the exchanges that choose one of the queues bound to them for each message, with their types."""
+    for name, exchange in topology.exchanges.items():
+        bound = topology.bindings.get(name, ())
+        if exchange.type in CHOOSING and bound and all(binding.destination_type == "queue" for binding in bound):
+            yield name, exchange.type
 
 
 def _may_be_timestamp(value: Any) -> bool:
@@ -82,6 +91,7 @@ class Explainer:
         self.topology = with_stand_ins(topology)
         self.headers_looked_at = headers_looked_at(self.topology)
         self.unknown_routing = unknown_routing(topology, rules)
+        self._choosing = dict(_choosing(topology))
         self._delaying = delaying(topology, rules)
         self._holding = delaying(topology, rules, (*EXCHANGE_TYPES, DELAYED, *CHOOSING))
         self._begin(MessageFlow(self.topology, rules) if flow is None else flow, effort)
@@ -91,7 +101,7 @@ class Explainer:
         self.flow = flow
         self._graph = StateSearch(flow, Effort() if effort is None else effort)
         self.counts = DeliveryCountCheck(flow)
-        self.dead_ends = DeadEnds(flow)
+        self.dead_ends = DeadEnds(flow, self.unknown_routing)
         self._entering: dict[tuple[str, str], tuple[tuple[State, int], ...]] = {}
         self._paths: dict[Any, list[StatePath]] = {}
         self._cut: set[Any] = set()
@@ -130,14 +140,16 @@ class Explainer:
         Nothing is said of queues that the definitions lack, nor of an exchange whose routing is unknown.
         """
         exchange = row.visible.exchange
-        if row.routed_queues is None or exchange in self.unknown_routing:
+        chooses = exchange in self._choosing
+        if row.routed_queues is None or (exchange in self.unknown_routing and not chooses):
             return ()
         expected = sorted({root.queue for root, delay_ms in entering if not delay_ms})
         seen = sorted({queue for queue in row.routed_queues if queue in self.topology.queues})
-        if expected == seen:
+        if len(row.routed_queues) == 1 and {*seen} <= {*expected} if chooses else expected == seen:
             return ()
         named = f"exchange '{exchange}'" if exchange else "the default exchange"
-        return (Difference(f"{ROUTED_QUEUES} of {named}", _encode(expected).decode(), _encode(seen).decode()),)
+        text = f"{'one of ' if chooses else ''}{_encode(expected).decode()}"
+        return (Difference(f"{ROUTED_QUEUES} of {named}", text, _encode(seen).decode()),)
 
     def with_timestamps(self, row: CaptureRow, headers: Mapping[str, Any]) -> tuple[tuple[State, int], ...] | None:
         """Return what the publish is ``entering`` if some integers in its ``headers`` are timestamps.
@@ -233,9 +245,16 @@ class Explainer:
                 found |= {} if why is None else {why: None}
         published = [source.row.visible.exchange] if source.is_publish else []
         for exchange in (*published, *(hop.exchange for hop in hops)):
-            if exchange in self.unknown_routing:
-                found[Unchecked("routing", exchange, UNKNOWN_ROUTING)] = None
+            unknown = self._why_routing_unknown(exchange)
+            found |= {} if unknown is None else {Unchecked("routing", exchange, unknown): None}
         return tuple(found)
+
+    def _why_routing_unknown(self, exchange: str) -> str | None:
+        """Return why it is unchecked where the exchange routes; ``None`` where it may choose any of its queues."""
+        kind = self._choosing.get(exchange)
+        if exchange not in self.unknown_routing or kind in (RANDOM, LOCAL_RANDOM):
+            return None
+        return UNKNOWN_ROUTING if kind is None else UNKNOWN_ORDER
 
     def _why_not_deleted(self, queue: str) -> Unchecked | None:
         """Return what is unchecked of a stay in a queue that may have been deleted meanwhile; ``None`` if not."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from itertools import compress, islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -232,8 +232,9 @@ class Lineage:
         routed = row.routed_queues
         self._broker_wrote |= routed is not None
         if self._copies_left is not None:
-            came = [root for root in roots if routed is None or root in delays_ms or root.queue in routed]
-            self._copies_left.published(came, delays_ms)
+            known = row.visible.exchange not in self._explainer.unknown_routing  # else it may enter these, or others
+            shown = [root.queue in routed if routed is not None and root not in delays_ms else known for root in roots]
+            self._copies_left.published(compress(roots, shown), delays_ms)
         times = PathTimes(earlier=earlier, held=self._explainer.may_hold(row.visible.exchange))
         verdict = Verdict("differ", differences=differences) if differences else None
         return RowVerdict(Verdict("agree", unchecked=unchecked) if unchecked else verdict, times)

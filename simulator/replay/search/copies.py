@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -74,10 +74,14 @@ class DeadEnd(NamedTuple):
 
 
 class DeadEnds:
-    """Finds the dead ends of one virtual host under one release."""
+    """Finds the dead ends of one virtual host under one release.
 
-    def __init__(self, flow: MessageFlow) -> None:
+    ``unknown_routing``: exchanges that may use any of their bindings; behind them, no dead end is certain.
+    """
+
+    def __init__(self, flow: MessageFlow, unknown_routing: Container[str] = ()) -> None:
         self._flow = flow
+        self._unknown_routing = unknown_routing
         self._known: dict[Hashable, tuple[DeadEnd, ...]] = {}
         self._of_states: dict[tuple[int, str], tuple[DeadEnd, ...]] = {}
 
@@ -117,6 +121,7 @@ class DeadEnds:
             own = state.message.expiration is not None and expires_messages(settings.queue.type, flow.release)
             certain &= not own and settings.message_ttl_ms is not None
             after_ms += settings.message_ttl_ms or 0
+        certain &= settings.dead_letter_exchange not in self._unknown_routing
         way += (LastDeath(state.queue, reason, after_ms),)
         led = flow.hops(state, reason)
         gone_ms = after_ms if led else after_ms + flow.delay_ms(state, reason, None)
