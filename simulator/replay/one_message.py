@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from dlx.delays import X_DELAY
+from dlx.message import Message, PublishRefusedError
 from dlx.message_flow import Hop, MessageFlow
 from dlx.possible_deaths import possible_death
 from dlx.releases import DEFAULT, Release, release
@@ -142,7 +144,7 @@ def _identities(captured: LocalTable, message: str) -> list[str]:
 def _with_verdicts(captured: LocalTable, message: str, replayed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of the message in their order, each with what the replay says of it."""
     query = f"""
-        SELECT time_us, file, line, event, vhost, queue, exchange, routing_keys, routed_queues
+        SELECT time_us, file, line, event, vhost, queue, exchange, routing_keys, routed_queues, headers, broker_headers
         FROM {{captured}} WHERE message = {text(message)} ORDER BY time_us, file, line"""
     verdicts = {(row["file"], row["line"], row["time_us"]): row for row in replayed}
     found = rows(query, captured=captured)
@@ -181,11 +183,13 @@ class _SeenRows:
         self._events: list[Happened] = []
 
     def life(self, message: str, until_us: int) -> SeenLife:
-        steps = tuple(step for at in self._rows for step in self._told(at))
+        steps = tuple(step for at in self._rows for step in (*self._told(at), *self._delays(at)))
         verdicts = [at.row["verdict"] for at in self._rows if at.row["verdict"] is not None]
         last = self._rows[-1].row
         fates = {end["fate"] for end in last["dead_ends"] or () if is_over(end, last, until_us)}
         fate = _FATES.get(last["event"], Event.DELIVERED)
+        if any(end_us > until_us for _, _, end_us in _delays(self._rows[-1])):
+            fate = Event.DELAYED
         if fates:
             fate = Outcome.LOST if Fate.LOST in fates else Event.HELD
         return SeenLife(
@@ -200,8 +204,12 @@ class _SeenRows:
         )
 
     def _missing(self, last: Mapping[str, Any], fate: Outcome | Event, until_us: int) -> Iterator[str]:
+        for exchange, _, end_us in _delays(self._rows[-1]):
+            if end_us > until_us:
+                until = span(end_us - self._first_us)
+                yield f"what came of it: the log ends while it waits in the exchange '{exchange}', until {until}"
         where = f"'{last['queue']}'" if last["queue"] else "the queues that it was routed to"
-        if fate not in (Outcome.ACKNOWLEDGED, Outcome.LOST, Event.HELD):
+        if fate not in (Outcome.ACKNOWLEDGED, Outcome.LOST, Event.HELD, Event.DELAYED):
             yield f"what happened to it in {where} after the last row"
         for end in last["dead_ends"] or ():
             after = f", {span(end['after_ms'] * 1_000)} later" if end["after_ms"] else ""
@@ -238,6 +246,19 @@ class _SeenRows:
             because=_verdict(row),
             source=f"{row['file']}:{row['line']}",
         )
+
+    def _delays(self, at: _At) -> Iterator[SeenStep]:
+        """Yield the waits in exchanges that a publish begins."""
+        for exchange, wait_ms, end_us in _delays(at):
+            self._note(at, Event.DELAYED, None)
+            yield SeenStep(
+                at_ms=self._since(at.row["time_us"]),
+                event=Event.DELAYED.value,
+                queue=None,
+                text=f"the exchange '{exchange}' keeps it until {span(end_us - self._first_us)} after the first row",
+                because=f"{X_DELAY} {wait_ms}",
+                source=sources(["dlx.delays"]),
+            )
 
     def _deaths(self, at: _At) -> Iterator[SeenStep]:
         """Yield the deaths before a delivery that no row shows, without those that an earlier one has shown."""
@@ -294,6 +315,22 @@ _DONE = {
     Event.REJECTED: "rejected it for good",
     Event.REQUEUED: "returned it to the queue",
 }
+
+
+def _delays(at: _At) -> Iterator[tuple[str, int, int]]:
+    """Yield the exchanges that delay what a row publishes, for how many ms, and when each delay ends."""
+    row = at.row
+    if row["event"] != Event.PUBLISHED:
+        return
+    headers = msgspec.json.decode(row["headers"]) | msgspec.json.decode(row["broker_headers"])
+    message = Message(exchange=row["exchange"], routing_keys=tuple(row["routing_keys"]), headers=headers)
+    try:
+        visits = at.flow.visits(message)
+    except PublishRefusedError:
+        return
+    for visit in visits:
+        if visit.delay_ms:
+            yield visit.exchange.name, visit.delay_ms, row["time_us"] + visit.delay_ms * 1_000
 
 
 def _exchange(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from simulator.cli.main import main
 from simulator.definitions import Definitions, parse_definitions
 from tests.replay.logs import START, Log, death, definitions_of, died, replayed, write_log
 from tests.replay.test_times import passed, told
@@ -121,3 +122,34 @@ def test_an_exchange_that_chooses_may_choose_any_of_its_queues(tmp_path: Path, k
     both = Log().publish("x", "k", routed=["a", "b"])
     (publish,) = replayed(write_log(tmp_path / "trace.log", both.records), definitions, "4.0")
     assert told(publish) == [("routed_queues of exchange 'x'", 'one of ["a","b"]', '["a","b"]')]
+
+
+def explained(log: Log, tmp_path: Path, definitions: Definitions, *more: str) -> int:
+    """The exit code of ``dlx explain LOG --message m1``."""
+    given = tmp_path / "definitions.json"
+    given.write_text(json.dumps(definitions.document))
+    path = str(write_log(tmp_path / "trace.log", log.records))
+    return main(["explain", path, "--definitions", str(given), "--message", "m1", "--release", "4.0", *more])
+
+
+def test_a_message_whose_delay_is_not_over_waits_in_the_exchange(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = passed(2, Log().publish("later", "k", routed=[], headers={"x-delay": 60_000}))
+    assert explained(log, tmp_path, WORK) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "the exchange 'later' keeps it until 1 min after the first row" in told
+    assert "x-delay 60000" in told
+    assert "Last known: delayed" in told
+    assert "the log ends while it waits in the exchange 'later', until 1 min" in told
+    assert explained(log, tmp_path, WORK, "--format", "mermaid") == 0
+
+
+def test_the_life_of_a_message_tells_its_wait_in_the_exchange(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = passed(1, Log().publish("later", "k", routed=[], headers={"x-delay": 2_000}))
+    assert explained(log.deliver("work", "later", ["k"], headers={"x-delay": -2_000}), tmp_path, WORK) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "the exchange 'later' keeps it until 2 s after the first row" in told
+    assert "waits in the exchange" not in told
