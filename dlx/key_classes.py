@@ -15,6 +15,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dlx.binding_index import INDEXES, BindingIndex, HeaderMatch, first, hashes
 from dlx.consistent_hash import HASH_HEADER
 from dlx.deaths import X_DEATH
+from dlx.delays import routing_type
 from dlx.message import Message
 from dlx.releases import Release
 from dlx.routing import DEFAULT_EXCHANGE, REPLY_TO, hashed_properties, index_of
@@ -101,7 +102,7 @@ def _indexes(topology: Topology, kind: str) -> list[BindingIndex]:
 
     Of many exchanges it is a single one, in which a key is looked up only once.
     """
-    exchanges = [each for each in _bound(topology) if each.type == kind]
+    exchanges = [each for each in _bound(topology) if routing_type(each) == kind]
     if len(exchanges) <= FEW:
         return [index_of(each, topology) for each in exchanges]
     return [INDEXES[kind](binding for each in exchanges for binding in topology.bindings[each.name])]
@@ -117,6 +118,6 @@ def _bound(topology: Topology) -> Iterator[Exchange]:
 def _compared(topology: Topology, release: Release) -> Iterator[Mapping[str, object]]:
     """Yield what each headers binding compares."""
     for exchange in _bound(topology):
-        if exchange.type == "headers":
+        if routing_type(exchange) == "headers":
             for binding in topology.bindings[exchange.name]:
                 yield HeaderMatch.by(binding.arguments).fields(release)

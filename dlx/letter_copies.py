@@ -7,7 +7,7 @@ queue is left, the message is gone, or held if its queue dead-letters at least o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -55,15 +55,15 @@ def letter_copies(
     letter: DeadLetter,
     settings: Settings,
     settings_of: Callable[[str], Settings],
-    ends_of: Callable[[Delay], Iterable[str]] = lambda _delay: (),
+    ends: Sequence[Sequence[str]] = (),
 ) -> list[LetterCopy]:
     """Return the copies of a dead letter, first those that reach a queue, those with a delay last.
 
     ``settings`` are those of the queue it comes from; ``settings_of`` returns those of a queue that it goes to,
-    ``ends_of`` the queues that it reaches when a delay is over.
+    ``ends`` are the queues that it reaches when each of its delays is over.
     """
     copies = [] if letter.outcome == "held" else list(_copies(letter, settings, settings_of))
-    later = [copy for delay in letter.delays for copy in _later(delay, tuple(ends_of(delay)), settings)]
+    later = [copy for each in zip(letter.delays, ends, strict=True) for copy in _later(*each, settings)]
     if letter.outcome == "held" or not (copies or later):
         copies = [_nowhere(letter, settings)]
     return copies + later
@@ -91,7 +91,7 @@ def _copies(letter: DeadLetter, settings: Settings, settings_of: Callable[[str],
         yield LetterCopy("lost in a stream", DeathRule(dead_lettering.stream_drops(queue)), queue)
 
 
-def _later(delay: Delay, queues: tuple[str, ...], settings: Settings) -> Iterator[LetterCopy]:
+def _later(delay: Delay, queues: Sequence[str], settings: Settings) -> Iterator[LetterCopy]:
     """Yield the copies that a delayed exchange makes when the delay is over: no cycle keeps them out."""
     address = settings.values.get(DEAD_LETTER_ROUTING_KEY) or settings.values.get(DEAD_LETTER_EXCHANGE)
     message = msgspec.structs.replace(delay.message, exchange=delay.exchange.name)

@@ -17,16 +17,18 @@ the broker plays them, a replay searches for them, a question quantifies over th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from itertools import takewhile
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain, takewhile
 from typing import Any, NamedTuple
 
 import msgspec
 
+from dlx.binding_index import Choose, first
 from dlx.dead_lettering import DeadLetter, dead_letter, forwarded, readdressed
 from dlx.death_headers import QueueCrashError, stored_headers
 from dlx.deaths import REASONS, REJECTED, X_DEATH, without_times
-from dlx.delays import X_DELAY, Delay
+from dlx.delays import X_DELAY, Delay, routing_type
 from dlx.field_values import plain
 from dlx.letter_copies import LetterCopy, crashed, letter_copies
 from dlx.message import Message, PublishRefusedError, without_expiration
@@ -35,16 +37,18 @@ from dlx.recorded_deaths import death_counts, recorded_deaths
 from dlx.releases import Release
 from dlx.routing import (
     BY_KEY,
+    Found,
     Routing,
     Visit,
     after_delay,
+    each_choice,
     hashed_properties,
     headers_looked_at,
     route,
     routed,
     visits,
 )
-from dlx.server_plugins import DELAYED
+from dlx.server_plugins import AT_RANDOM, DELAYED
 from dlx.settings import Settings, alternate_exchange, effective_settings
 from dlx.topology import CLASSIC, STREAM, Topology
 
@@ -89,18 +93,28 @@ class SentOn(NamedTuple):
     queues: tuple[str, ...]
 
 
+class _Letter(NamedTuple):
+    """A dead letter, and for each of its delays the queues that it enters then."""
+
+    letter: DeadLetter
+    ends: tuple[tuple[str, ...], ...]
+
+
 class _Death:
-    """The outcome of one state's death for one reason; the copies are computed on first use."""
+    """The outcome of one state's death for one reason; the copies are computed on first use.
 
-    __slots__ = ("copies", "crash", "cycles", "delays_ms", "hops", "letter")
+    There are several letters where exchanges choose at random: one for each choice.
+    """
 
-    def __init__(self, letter: DeadLetter | None, crash: str = "") -> None:
-        self.letter = letter
+    __slots__ = ("choices", "crash", "cycles", "delays_ms", "hops", "letters")
+
+    def __init__(self, letters: Sequence[_Letter], crash: str = "") -> None:
+        self.letters = letters
         self.crash = crash
         self.hops: tuple[tuple[Hop, State], ...] = ()
         self.cycles: tuple[tuple[Hop, State], ...] = ()
         self.delays_ms: dict[State, int] = {}
-        self.copies: tuple[LetterCopy, ...] | None = None
+        self.choices: tuple[tuple[LetterCopy, ...], ...] | None = None
 
 
 class MessageFlow:
@@ -120,6 +134,7 @@ class MessageFlow:
         "_compared",
         "_deaths",
         "_delays",
+        "_draws",
         "_hashed",
         "_impossible",
         "_matters",
@@ -145,6 +160,7 @@ class MessageFlow:
         self._onward: dict[str, tuple[str, ...]] = {}
         self._impossible: dict[tuple[str, str, bool], str | None] = {}
         self._delays = any(exchange.type == DELAYED for exchange in topology.exchanges.values())
+        self._draws = any(routing_type(each) in AT_RANDOM for each in topology.exchanges.values())
         self._compared = sorted(headers_looked_at(topology) | ({X_DELAY} if self._delays else set()))
         self._hashed = hashed_properties(topology)
         self._asked: Message | None = None
@@ -242,8 +258,14 @@ class MessageFlow:
     # Messages
 
     def entries(self, message: Message) -> tuple[str, ...]:
-        """Return the queues that a message enters: a publish, or a dead letter under its new address."""
-        return route(message, self.topology, self.release)
+        """Return the queues that a message enters: a publish, or a dead letter under its new address.
+
+        Where exchanges choose at random, these are the queues that it may enter.
+        """
+        if not self._draws:
+            return route(message, self.topology, self.release)
+        found = each_choice(lambda choose: route(message, self.topology, self.release, choose))
+        return tuple(dict.fromkeys(chain.from_iterable(found)))
 
     def visits(self, message: Message) -> tuple[Visit, ...]:
         """Return the exchanges that a message comes to on its way to the queues that it enters."""
@@ -335,18 +357,31 @@ class MessageFlow:
 
     def publish(self, message: Message) -> tuple[State, ...]:
         """Return the states that a published message enters, one for each queue."""
-        return tuple(state for state, _ in self.entering(message))
+        return tuple(dict.fromkeys(state for state, _ in self.entering(message)))
 
     def entering(self, message: Message) -> tuple[tuple[State, int], ...]:
-        """Return the states that a published message enters, and how long an exchange delays each, in ms."""
+        """Return the states that a published message enters, and how long an exchange delays each, in ms.
+
+        Where several exchanges delay it into one queue, that is in it several times.
+        """
         if not self._delays:
             return tuple((self.state(queue, message), 0) for queue in self.entries(message))
-        at_once, delays = routed(message, self.topology, self.release)
-        later = [(self.state(queue, each.message), each.delay_ms) for each in delays for queue in self._ends(each)]
-        return (*((self.state(queue, message), 0) for queue in at_once), *later)
+        found = list(self._each(lambda choose: self._entered_by(message, choose)))
+        return tuple(found[0]) if len(found) == 1 else tuple(dict.fromkeys(chain.from_iterable(found)))
 
-    def _ends(self, delay: Delay) -> tuple[str, ...]:
-        return after_delay(delay, self.topology, self.release)
+    def _entered_by(self, message: Message, choose: Choose) -> list[tuple[State, int]]:
+        at_once, delays = routed(message, self.topology, self.release, choose)
+        entered = [(self.state(queue, message), 0) for queue in at_once]
+        for delay in delays:
+            entered += [(self.state(queue, delay.message), delay.delay_ms) for queue in self._ends(delay, choose)]
+        return entered
+
+    def _ends(self, delay: Delay, choose: Choose) -> tuple[str, ...]:
+        return after_delay(delay, self.topology, self.release, choose)
+
+    def _each(self, find: Callable[[Choose], Found]) -> Iterable[Found]:
+        """Return what is found for each choice that exchanges can make at random."""
+        return each_choice(find) if self._draws else (find(first),)
 
     def as_held(self, state: State) -> tuple[State, ...]:
         """Return how the queue may know the message when it dies: as it came, or also without its expiration.
@@ -380,22 +415,27 @@ class MessageFlow:
     def delay_ms(self, state: State, reason: str, reached: State | None) -> int:
         """Return how long an exchange delays the dead letter on its way to a state, or to no queue, in ms."""
         if reached is None:
-            letter = self._died(state, reason).letter
-            return max((delay.delay_ms for delay in letter.delays), default=0) if letter is not None else 0
+            letters = self._died(state, reason).letters
+            return max((delay.delay_ms for each in letters for delay in each.letter.delays), default=0)
         known = (self._died(each, reason).delays_ms for each in self.as_held(state)) if self._delays else ()
         return next((delays[reached] for delays in known if reached in delays), 0)
 
     def copies(self, state: State, reason: str) -> tuple[LetterCopy, ...]:
-        """Return the copies that a death for that reason makes, each with its outcome and the rule behind it."""
-        death = self._died(state, reason)
-        if death.copies is None:
-            death.copies = tuple(self._copies(state, death))
-        return death.copies
+        """Return the copies that a death for that reason makes, each with its outcome and the rule behind it.
 
-    def _copies(self, state: State, death: _Death) -> list[LetterCopy]:
-        if death.letter is None:
-            return [crashed(state.queue, death.crash)]
-        return letter_copies(death.letter, self.settings(state.queue), self.settings, self._ends)
+        Where exchanges choose at random, these are the copies that it may make.
+        """
+        choices = self.choices(state, reason)
+        return choices[0] if len(choices) == 1 else tuple(chain.from_iterable(choices))
+
+    def choices(self, state: State, reason: str) -> tuple[tuple[LetterCopy, ...], ...]:
+        """Return the same, for each choice that exchanges can make at random: the copies that there are together."""
+        death = self._died(state, reason)
+        if death.choices is None:
+            settings = self.settings(state.queue)
+            made = [tuple(letter_copies(each.letter, settings, self.settings, each.ends)) for each in death.letters]
+            death.choices = tuple(made) or ((crashed(state.queue, death.crash),),)
+        return death.choices
 
     def _died(self, state: State, reason: str) -> _Death:
         key = (state.number, reason)
@@ -406,18 +446,23 @@ class MessageFlow:
 
     def _die(self, state: State, reason: str) -> _Death:
         try:
-            letter = self.dead_letter(state.queue, state.message, reason)
+            death = _Death(list(self._each(lambda choose: self._letter(state, reason, choose))))
         except (QueueCrashError, PublishRefusedError) as error:  # only a forged header leads here
-            return _Death(None, str(error))
-        death = _Death(letter)
-        if letter.message is not None:
-            death.hops = self._hops(state, reason, letter.message, letter.queues)
-            for delay in letter.delays:
-                later = self._hops(state, reason, delay.message, self._ends(delay))
-                death.hops += later
-                death.delays_ms |= dict.fromkeys((reached for _, reached in later), delay.delay_ms)
-            death.cycles = self._hops(state, reason, letter.message, letter.cycles)
+            return _Death((), str(error))
+        for letter, ends in death.letters:
+            if letter.message is not None:
+                death.hops += self._hops(state, reason, letter.message, letter.queues)
+                for delay, queues in zip(letter.delays, ends, strict=True):
+                    later = self._hops(state, reason, delay.message, queues)
+                    death.hops += later
+                    death.delays_ms |= dict.fromkeys((reached for _, reached in later), delay.delay_ms)
+                death.cycles += self._hops(state, reason, letter.message, letter.cycles)
         return death
+
+    def _letter(self, state: State, reason: str, choose: Choose) -> _Letter:
+        routing = partial(routed, choose=choose)
+        letter = self.dead_letter(state.queue, state.message, reason, routing=routing)
+        return _Letter(letter, tuple([self._ends(delay, choose) for delay in letter.delays]))
 
     def _hops(
         self, state: State, reason: str, letter: Message, queues: tuple[str, ...]

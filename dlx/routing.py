@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from dlx.binding_index import BindingIndex, Choose, NotEnabled, first, index_kind
 from dlx.consistent_hash import HASH_HEADER, HASH_PROPERTY
@@ -36,6 +36,8 @@ BY_KEY = frozenset({"direct", "fanout", "topic"})
 """Types of exchanges that route a message by its keys alone."""
 ENDS_MAX = 100
 """A route with more keys and queues is not remembered."""
+CHOICES_MAX = 1_000
+Found = TypeVar("Found")
 
 
 class UnknownExchangeTypeError(ValueError):
@@ -101,6 +103,25 @@ def _delay(visit: Visit, message: Message, topology: Topology, release: Release)
     exchange = visit.exchange
     policy = choose_policy(exchange, topology.policies, release).policy
     return Delay(exchange, policy, visit.delay_ms, delayed(message, visit.delay_ms, release))
+
+
+def each_choice(find: Callable[[Choose], Found]) -> Iterator[Found]:
+    """Yield what ``find`` returns, once for each way in which exchanges can choose at random, of many only some."""
+    chosen: list[int] = []
+    for _ in range(CHOICES_MAX):
+        counts: list[int] = []
+
+        def choose(count: int, counts: list[int] = counts) -> int:
+            counts.append(count)
+            chosen.extend([0] * (len(counts) - len(chosen)))
+            return chosen[len(counts) - 1]
+
+        yield find(choose)
+        while chosen and chosen[-1] + 1 == counts[len(chosen) - 1]:
+            chosen.pop()
+        if not chosen:
+            return
+        chosen[-1] += 1
 
 
 class Visit(NamedTuple):

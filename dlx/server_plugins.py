@@ -45,8 +45,12 @@ FEDERATION_UPSTREAM = "x-federation-upstream"
 EVENT_EXCHANGE = "amq.rabbitmq.event"
 """The exchange to which the plugin for events publishes them."""
 
-CHOOSING = frozenset({CONSISTENT_HASH, RANDOM, LOCAL_RANDOM, MODULUS_HASH})
+AT_RANDOM = frozenset({RANDOM, LOCAL_RANDOM})
+CHOOSING = AT_RANDOM | {CONSISTENT_HASH, MODULUS_HASH}
 """Types of exchanges that choose one of their destinations for a message."""
+
+PLAYED = frozenset({DELAYED, CONSISTENT_HASH, RANDOM, RECENT_HISTORY, MODULUS_HASH})
+"""Types of exchanges of plugins that questions about definitions look into."""
 
 PLUGINS: Mapping[str, ServerPlugin] = {
     "delayed": ServerPlugin("rabbitmq_delayed_message_exchange", frozenset({DELAYED})),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dlx.releases import Release
-from dlx.server_plugins import PLUGINS, named_plugins, plugins_with
+from dlx.server_plugins import PLAYED, PLUGINS, named_plugins, plugins_with
 from dlx.shovels import COMPONENT
 from simulator.broker import Broker, OperatorError
 from simulator.broker.commands import (
@@ -140,11 +140,12 @@ def take_definitions(
 ) -> list[NotImported]:
     """Give a broker what a server has, with stand-ins for what its export leaves out.
 
-    ``only_vhost`` is the virtual host of an export of one. Returns what an import would not take, though the broker
-    may have it.
+    The plugins are enabled without which a server could not have its exchanges. ``only_vhost`` is the virtual host of
+    an export of one. Returns what an import would not take, though the broker may have it.
     """
     if only_vhost is not None and only_vhost not in broker.vhosts:
         broker.handle(AddVhost(only_vhost), now_us)
+    broker.enable(broker.plugins | plugins_with(PLAYED & {each.get("type") for each in document.get("exchanges", ())}))
     whole = completed(importable(document), broker.exchange_types, only_vhost).document
     replies = broker.handle(TakeDefinitions(whole, only_vhost), now_us)
     told = [reply for reply in replies if isinstance(reply, NotImported)]

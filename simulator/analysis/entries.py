@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from itertools import chain, count, islice, product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from dlx.binding_index import first, hashes
+from dlx.consistent_hash import HASH_HEADER, HASH_PROPERTY
+from dlx.delays import X_DELAY, routing_type
 from dlx.key_classes import KeyClass, KeyClasses
+from dlx.message import Message
 from dlx.message_flow import MessageFlow
+from dlx.routing import index_of
+from dlx.server_plugins import CONSISTENT_HASH, DELAYED
 from dlx.settings import alternate_exchange
 from dlx.topology import Binding, Exchange, Topology
 from simulator.analysis.clients import NOTHING_STATED, Clients
-from simulator.analysis.slices import AT_RANDOM, message_of, reached
+from simulator.analysis.slices import message_of, reached, whole_is_needed
 from simulator.scenario.steps import Publish
 
 # Finds the patterns that a message may still meet, with the routing keys that it was published with.
@@ -26,6 +32,10 @@ from simulator.scenario.steps import Publish
 
 PATTERNS_MAX = 200
 NAMES_MAX = 30
+WORDS_MAX = 1_000
+"""At most as many words are tried for the destinations of an exchange that chooses by a hash."""
+DELAY_MS = 1_000
+T = TypeVar("T")
 
 Node = tuple[str, str]
 """``("queue" | "exchange", name)``."""
@@ -59,6 +69,8 @@ class Prospect:
         seen, pending, more = {first}, [first], False
         while pending:
             kind, name = pending.pop()
+            if kind == "exchange":
+                tables += self._headers_looked_at(name)
             for binding in self._bindings(name) if kind == "exchange" else ():
                 patterns[binding.routing_key] = None
                 if self._is_headers(name):
@@ -73,6 +85,19 @@ class Prospect:
             if len(patterns) > PATTERNS_MAX:
                 return Ahead(tuple(patterns)[:PATTERNS_MAX], tuple(tables), True)
         return Ahead(tuple(patterns), tuple(tables), more)
+
+    def _headers_looked_at(self, name: str) -> Iterator[Mapping[str, Any]]:
+        """Yield headers by which an exchange of a plugin tells messages apart: a delay, or one for each destination."""
+        exchange = self._flow.topology.exchanges.get(name)
+        if exchange is None:
+            return
+        if exchange.type == DELAYED:
+            yield {"x-match": "all-with-x", X_DELAY: DELAY_MS}
+        header = exchange.arguments.get(HASH_HEADER)
+        if exchange.type == CONSISTENT_HASH and header is not None:
+            tables = ({str(header): word} for word in _words())
+            messages = ((Message(exchange=name, routing_keys=("",), headers=each), each) for each in tables)
+            yield from ({"x-match": "all-with-x", **each} for each in _spread(messages, [exchange], self._flow))
 
     def _onward(self, node: Node) -> tuple[Node, ...]:
         """Return where a message can go next with its own keys."""
@@ -104,7 +129,7 @@ class Prospect:
 
     def _is_headers(self, exchange: str) -> bool:
         found: Exchange | None = self._flow.topology.exchanges.get(exchange)
-        return found is not None and found.type == "headers"
+        return found is not None and routing_type(found) == "headers"
 
 
 # Routing keys that go different ways through a topology.
@@ -155,6 +180,23 @@ class Keys:
         for part in pattern:
             words += [self.other] * hashes if part == "#" else [self.other if part == "*" else part]
         return ".".join(words)
+
+
+def _words() -> Iterator[str]:
+    return map("other{}".format, range(2, WORDS_MAX))
+
+
+def _spread(messages: Iterable[tuple[Message, T]], hashing: Sequence[Exchange], flow: MessageFlow) -> Iterator[T]:
+    """Yield what stands beside the messages by which, together, exchanges choose each destination that they can."""
+    topology, chosen = flow.topology, set[tuple[str, Binding]]()
+    most = sum(len(topology.bindings.get(each.name, ())) for each in hashing)
+    for message, beside in messages:
+        if len(chosen) >= most:
+            return
+        met = {(each.name, to) for each in hashing for to in index_of(each, topology).met(message, flow.release, first)}
+        if not met <= chosen:
+            chosen |= met
+            yield beside
 
 
 def _split(pattern: str) -> Pattern:
@@ -226,7 +268,7 @@ def by_name(flow: MessageFlow, vhost: str, known: Collection[Hashable]) -> list[
     for name in flow.topology.queues:
         settings, step = flow.settings(name), Publish("", name, vhost=vhost)
         dlx = flow.topology.exchanges.get(settings.dead_letter_exchange or "")
-        by_key = dlx is None or dlx.type != "headers"
+        by_key = dlx is None or routing_type(dlx) != "headers"
         keeps_key = settings.dead_letters and settings.dead_letter_routing_key is None and by_key
         if keeps_key and flow.situation(name, message_of(step, flow.release)) not in known:
             found.append(step)
@@ -266,8 +308,7 @@ class _OneVhost:
         self._flow, self._topology, self._vhost, self._short = flow, flow.topology, vhost, short
         self._keys, self._prospect = Keys(flow.topology), Prospect(flow)
         classes = KeyClasses(flow.topology, flow.release)
-        at_random = any(each.type in AT_RANDOM for each in flow.topology.exchanges.values())
-        self._class_of: Callable[[str], KeyClass] = str if at_random else cache(classes.key_class)
+        self._class_of: Callable[[str], KeyClass] = str if whole_is_needed(flow.topology) else cache(classes.key_class)
 
     def publishes(self) -> Iterator[Publish]:
         """Yield them, the plainest first."""
@@ -327,24 +368,39 @@ class _OneVhost:
         stated = self._stated_keys(exchange, whole)
         keys = list(stated if self._clients.publish else (_Key(key) for key in self._keys_for(exchange, there)))
         tables = list(islice(self._tables(exchange, bindings, whole), TABLES_MAX + 1))
+        keys += [spread for each in dict.fromkeys(keys) for spread in self._spread(each, exchange.name)]
         first = list(dict.fromkeys(keys[: len(bindings)]))
         rest = dict.fromkeys(keys[len(bindings) :])
-        some = tables[:TABLES_MAX] if exchange.type == "headers" else tables[:1]
+        some = tables[:TABLES_MAX] if routing_type(exchange) == "headers" else tables[:1]
         ways = chain(product(first, tables[:TABLES_MAX]), product(rest, some))
         return ways, len(tables) > TABLES_MAX or any(ahead.more for _, ahead in there)
 
     def _keys_for(self, exchange: Exchange, there: list[tuple[Binding, Ahead]]) -> Iterator[str]:
         """Yield a key for each binding, then those that are told apart further on, then those that no binding takes."""
         for binding, _ in there:
-            yield self._keys.plain(binding.routing_key) if exchange.type == "topic" else binding.routing_key
+            yield self._keys.plain(binding.routing_key) if routing_type(exchange) == "topic" else binding.routing_key
         for binding, ahead in there:
-            if exchange.type == "topic":
+            if routing_type(exchange) == "topic":
                 yield from self._keys.met_by(binding.routing_key, ahead.patterns)
-            elif exchange.type != "direct":
+            elif routing_type(exchange) != "direct":
                 yield from self._keys.of_any(ahead.patterns)
         other = alternate_exchange(exchange, self._topology, self._flow.release)
         if other:
             yield from self._keys.of_any(self._prospect.of(("exchange", other)).patterns)
+
+    def _spread(self, key: _Key, exchange: str) -> Iterator[_Key]:
+        """Yield keys like one that fits a pattern, by which exchanges that hash it choose each of their destinations.
+
+        They are hashed as they are published: a dead letter may have another key, and CC others beside.
+        """
+        others = {HASH_HEADER, HASH_PROPERTY}
+        hashing = [e for e in self._topology.exchanges.values() if hashes(e) and others.isdisjoint(e.arguments)]
+        words = key.key.split(".")
+        if not hashing or self._keys.other not in words:
+            return
+        alike = (".".join(other if word == self._keys.other else word for word in words) for other in _words())
+        messages = ((Message(exchange=exchange, routing_keys=(each, *key.cc)), each) for each in alike)
+        yield from (_Key(each, key.cc) for each in _spread(messages, hashing, self._flow))
 
     def _stated_keys(self, exchange: Exchange, whole: Ahead | None) -> Iterator[_Key]:
         """Yield the keys that publishers are stated to use, and such as a pattern among them stands for."""
@@ -353,7 +409,7 @@ class _OneVhost:
             if each.exchange != exchange.name or not fnmatchcase(self._vhost, each.vhost):
                 continue
             for key in each.keys:
-                if exchange.type != "topic" or {"*", "#"}.isdisjoint(key.split(".")):
+                if routing_type(exchange) != "topic" or {"*", "#"}.isdisjoint(key.split(".")):
                     met: Iterable[str] = (key,)
                 elif levels:
                     met = _delayed(key, levels)
@@ -364,7 +420,11 @@ class _OneVhost:
     def _tables(self, exchange: Exchange, bindings: Iterable[Binding], whole: Ahead | None) -> Iterator[dict[str, Any]]:
         """Yield headers to publish with: none, those that its own bindings take, and those that matter further on."""
         yield {}  # the first
-        own = [table for each in bindings for table in _matching(each.arguments)] if exchange.type == "headers" else []
+        own = (
+            [table for each in bindings for table in _matching(each.arguments)]
+            if routing_type(exchange) == "headers"
+            else []
+        )
         yield from own
         ahead = () if whole is None else whole.tables
         others = [table for arguments in ahead for table in _matching(arguments) if table not in own]

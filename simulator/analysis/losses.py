@@ -310,9 +310,7 @@ def losses_at(place: Place, walk: Walk, *, parked: bool) -> Iterator[Loss]:
         habit = walk.clients.habit(walk.vhost, queue, death.reason)
         if habit is not None and not habit.does:
             continue
-        copies = _copies(place, death.reason, flow)
-        arrives = any(copy.outcome in ("dead-lettered", "may be refused") for copy in copies)
-        for copy in copies:
+        for copy, arrives in _copies(place, death.reason, flow):
             fate = _fate(copy.outcome, copy.queue, flow, queue)
             if fate is None:
                 continue
@@ -350,9 +348,17 @@ def losses_at(place: Place, walk: Walk, *, parked: bool) -> Iterator[Loss]:
         )
 
 
-def _copies(place: Place, reason: str, flow: MessageFlow) -> tuple[LetterCopy, ...]:
-    """Return the copies of the dead letter; of one that the queue holds, with the queue to which it would return."""
-    copies, settings = flow.copies(place.state, reason), flow.settings(place.queue)
+def _copies(place: Place, reason: str, flow: MessageFlow) -> Iterator[tuple[LetterCopy, bool]]:
+    """Yield the copies of the dead letter, each with whether one of those that there are together arrives."""
+    for choice in flow.choices(place.state, reason):
+        copies = _together(place, reason, flow, choice)
+        arrives = any(copy.outcome in ("dead-lettered", "may be refused") for copy in copies)
+        yield from ((copy, arrives) for copy in copies)
+
+
+def _together(place: Place, reason: str, flow: MessageFlow, copies: tuple[LetterCopy, ...]) -> tuple[LetterCopy, ...]:
+    """Return copies of a dead letter; of one that the queue holds, with the queue to which it would return."""
+    settings = flow.settings(place.queue)
     if copies[0].outcome == HELD:
         back = next((hop.to_queue for hop, _ in flow.cycles(place.state, reason)), None)
         return (msgspec.structs.replace(copies[0], queue=back),)

@@ -14,6 +14,7 @@ from typing import Any
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from dlx.message import Message
 from dlx.message_flow import Hop
+from dlx.server_plugins import AT_RANDOM
 from simulator.analysis.limit_scaling import scaled, unscaled
 from simulator.analysis.next_steps import DEADLINES_MAX, pause, too_many, with_body
 from simulator.broker import OperatorError
@@ -26,6 +27,8 @@ from simulator.scenario.trial import Trial
 SMALL = 8
 PLAYED_MAX = 3_000
 EVENTS_MAX = 5_000
+DRAWS = 40
+"""Where exchanges choose at random, so many messages are sent the same way until one of them is lost."""
 
 Death = tuple[str, str]
 """A queue, and the reason of a death in it; an empty reason means the end of the queue itself."""
@@ -189,9 +192,11 @@ def _played(
     """Return the steps that lost the message, with how many actions of them there were until then."""
     trial = _Bounded(definitions, release, _Loses(deaths[-1], full), budget)
     vhost = next(step.vhost for step in opening if isinstance(step, Publish))
+    draws = any(each.get("type") in AT_RANDOM for each in definitions.get("exchanges", ()))
     try:
-        trial.play(opening)
-        way(trial, deaths, full, vhost)
+        for _ in range(DRAWS if draws else 1):
+            trial.play(opening)
+            way(trial, deaths, full, vhost)
     except PropertyBroken as broken:
         return broken.history, trial.actions
     except (OperatorError, _TooMuch):
@@ -202,6 +207,7 @@ def _played(
 def _in_order(trial: Trial, deaths: Sequence[Death], full: str | None, vhost: str) -> None:
     """Let the message die in one queue after the other."""
     for queue, reason in deaths:
+        _let_through(trial)
         _die(trial, queue, reason, vhost)
     if full is not None:
         _overfill(trial, full, vhost)
@@ -216,13 +222,23 @@ def _rejected_when_full(trial: Trial, deaths: Sequence[Death], full: str | None,
         return
     last = rejections[-1]
     for queue, reason in deaths[:last]:
+        _let_through(trial)
         _die(trial, queue, reason, vhost)
     holder = deaths[last][0]
+    _let_through(trial)
     trial.do(steps.Get(holder, vhost=vhost))
     _overfill(trial, holder, vhost)
     trial.do(steps.Reject(holder, vhost=vhost))
     for queue, reason in deaths[last + 1 :]:
+        _let_through(trial)
         _die(trial, queue, reason, vhost)
+
+
+def _let_through(trial: Trial) -> None:
+    """Let time pass until exchanges delay no message any more."""
+    for _ in range(DEADLINES_MAX):
+        if next(trial.broker.delayed(), None) is None or not pause(trial):
+            break
 
 
 def _die(trial: Trial, queue: str, reason: str, vhost: str) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from dlx.delays import routing_type
 from dlx.message import Message, published
 from dlx.message_flow import MessageFlow, SentOn
 from dlx.policies import pattern_found
 from dlx.releases import Release
+from dlx.server_plugins import CHOOSING
 from dlx.topology import Binding, Topology
 from simulator.scenario.player import Player
 from simulator.scenario.steps import Publish
@@ -19,9 +21,6 @@ from simulator.scenario.steps import Publish
 #
 # An export of thousands of queues is imported once to be examined; a message is tried in the few queues that matter
 # to it, as fast as if there were no others.
-
-
-AT_RANDOM = frozenset({"x-local-random", "x-modulus-hash", "x-consistent-hash", "x-random", "x-recent-history"})
 
 
 def flows_of(player: Player) -> dict[str, MessageFlow]:
@@ -38,7 +37,7 @@ def message_of(publish: Publish, release: Release) -> Message:
 def sliced(document: Mapping[str, Any], flow: MessageFlow, publish: Publish) -> Mapping[str, Any]:
     """Return the definitions without the queues, exchanges and bindings that a message cannot come to.
 
-    All of them stay where exchanges choose at random, or by headers that only a dead letter has.
+    All of them stay where exchanges choose one of them, or look at headers that only a dead letter has.
     """
     if whole_is_needed(flow.topology):
         return document
@@ -61,14 +60,14 @@ def sliced(document: Mapping[str, Any], flow: MessageFlow, publish: Publish) -> 
 
 
 def whole_is_needed(topology: Topology) -> bool:
-    """Return whether exchanges choose at random, or by headers that only a dead letter has."""
+    """Return whether exchanges choose one of their destinations, or look at headers that only a dead letter has."""
     return bool(unclear_exchanges(topology))
 
 
 def unclear_exchanges(topology: Topology) -> frozenset[str]:
-    """Return the exchanges that choose at random, or by headers that only a dead letter has."""
-    at_random = {name for name, exchange in topology.exchanges.items() if exchange.type in AT_RANDOM}
-    return frozenset(at_random | {name for name, bound in topology.bindings.items() if any(map(_asks_deaths, bound))})
+    """Return the exchanges that choose one of their destinations, or look at headers that only a dead letter has."""
+    choosing = {name for name, exchange in topology.exchanges.items() if routing_type(exchange) in CHOOSING}
+    return frozenset(choosing | {name for name, bound in topology.bindings.items() if any(map(_asks_deaths, bound))})
 
 
 def possibly_behind(flow: MessageFlow, exchanges: Iterable[str]) -> set[str]:

@@ -13,9 +13,10 @@ from typing import Any, Literal
 import msgspec
 
 from dlx.amqp_errors import Refusal
+from dlx.consistent_hash import HASH_PROPERTY
 from dlx.limits import MAX_CONNECTIONS
 from dlx.releases import Release
-from dlx.server_plugins import CHOOSING, DELAYED
+from dlx.server_plugins import CONSISTENT_HASH, LOCAL_RANDOM, PLAYED
 from dlx.settings import Settings
 from dlx.topology import Topology
 from simulator.analysis.entries import Entries, entries
@@ -102,7 +103,8 @@ class Snapshot:
 
     def __init__(self, definitions: Definitions, release: Release) -> None:
         self.definitions, self.release = definitions, release
-        self._completed = completed(importable(definitions.document), release.exchange_types, self.only_vhost)
+        types = release.exchange_types | PLAYED
+        self._completed = completed(importable(definitions.document), types, self.only_vhost)
         document = {key: value for key, value in self._completed.document.items() if key not in _WHO}
         self.broker = Broker(release)
         taken = take_definitions(self.broker, document, self.only_vhost, START_US)
@@ -167,6 +169,13 @@ class Snapshot:
         lacking = "which the export leaves out" if exported else "which is not declared"
         routed = [f"how {about} routes, {lacking}: here as a {kind} exchange" for about, kind in self.stand_ins.items()]
         by_plugin = [_of_plugin(about, kind, here) for about, (kind, here) in self.of_plugins.items()]
+        hashed = [
+            f"which destination {ObjectName('exchange', vhost, name)} chooses for a message by its {value}: here that "
+            "of messages without one"
+            for vhost, topology in self.topologies.items()
+            for name, exchange in topology.exchanges.items()
+            if exchange.type == CONSISTENT_HASH and (value := exchange.arguments.get(HASH_PROPERTY))
+        ]
         elsewhere = [
             f"virtual host '{name}', which the definitions do not declare: here it has what they say about it"
             for name in self.undeclared_vhosts
@@ -177,7 +186,7 @@ class Snapshot:
             if (vhost.limits or {}).get(MAX_CONNECTIONS) == 0
         ]
         left_out = [queue_left_out(about, exported=exported) for about in sorted(self.left_out)]
-        return [*routed, *by_plugin, *left_out, *self.plugins, *elsewhere, *closed]
+        return [*routed, *by_plugin, *hashed, *left_out, *self.plugins, *elsewhere, *closed]
 
     @cached_property
     def entries(self) -> Entries:
@@ -232,9 +241,7 @@ _OWN_COMPONENTS = ("vhost-limits", "policy")
 
 def _of_plugin(about: ObjectName, kind: str, here: str) -> str:
     """Say as what an exchange of a plugin's type is taken."""
-    if kind == DELAYED:
-        return f"how long {about} delays messages, which their x-delay decides: here not at all, as a {here} exchange"
-    if kind in CHOOSING:
+    if kind == LOCAL_RANDOM:
         return f"which one of its destinations {about} chooses for a message, as type {kind} does: here each of them"
     return f"how {about} routes, which the plugin of {kind} decides: here as a {here} exchange"
 

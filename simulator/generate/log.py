@@ -17,6 +17,7 @@ import msgspec
 from dlx.message import Message
 from dlx.message_flow import MessageFlow
 from dlx.releases import DEFAULT, Release, release
+from dlx.server_plugins import PLAYED
 from simulator.capture.parquet import write_capture
 from simulator.capture.schema import Observation, to_batches
 from simulator.definitions import Definitions, importable, parse_definitions
@@ -154,7 +155,7 @@ def write_part(wish: Wish, folder: Path, part: int) -> list[AlteredRow]:
 def _complete(definitions: Definitions, rules: Release) -> Definitions:
     """Return the definitions with stand-ins for what exports leave out."""
     only = definitions.vhosts[0] if definitions.single_vhost else None
-    whole = completed(importable(definitions.document), rules.exchange_types, only)
+    whole = completed(importable(definitions.document), rules.exchange_types | PLAYED, only)
     return Definitions(whole.document, definitions.source, only)
 
 

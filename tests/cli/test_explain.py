@@ -123,12 +123,12 @@ def test_the_virtual_host_that_has_the_exchange_is_meant_or_asked_for(
 
 
 def test_what_a_plugin_decides_is_a_guess_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    delayed = {"name": "later", "vhost": "/", "type": "x-delayed-message"}
+    delayed = {"name": "later", "vhost": "/", "type": "x-jms-topic"}
     path = tmp_path / "definitions.json"
     path.write_text(json.dumps({**LADDER, "exchanges": [*LADDER["exchanges"], delayed]}))
     status, told = explained(capsys, str(path), "--publish", "shop", "order.eu")
     assert status == 0
-    assert "not known: how long exchange 'later' delays messages" in told
+    assert "not known: how exchange 'later' routes, which the plugin of x-jms-topic decides" in told
 
 
 def test_definitions_that_cannot_be_used_are_bad_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

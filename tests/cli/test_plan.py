@@ -234,18 +234,30 @@ def test_a_queue_that_loses_the_dead_letters_of_what_is_moved_into_it_is_named(f
 
 
 def test_exchanges_of_plugins_keep_their_types(files: Any, capsys: Capture) -> None:
-    delayed = {"name": "shop", "type": "x-delayed-message", "arguments": {"x-delayed-type": "topic"}}
-    hashed = {"name": "shop", "type": "x-consistent-hash"}
-    by_header = hashed | {"arguments": {"hash-header": "tenant"}}
-    for old, new in (({**SHOP, "type": "topic"}, delayed), (hashed, by_header)):
+    selected = {"name": "shop", "type": "x-federation-upstream"}
+    by_header = selected | {"arguments": {"hash-header": "tenant"}}
+    for old, new in (({**SHOP, "type": "topic"}, selected), (selected, by_header)):
         status, found = answer(capsys, *files(OLD | {"exchanges": [old, DLX]}, OLD | {"exchanges": [new, DLX]}))
         assert (status, found["answers"], found["left_alone"]) == (0, [], [])
         (made,) = (act["call"]["body"] for act in found["steps"][-1]["acts"])
         assert made["exchanges"][0]["type"] == new["type"]
         assert "what the server says to declarations of 'shop', of a plugin's type" in found["unchecked"]
         assert any(each.startswith("how exchange 'shop' routes") for each in found["unchecked"])
-    kept = "what the plugin of x-consistent-hash keeps for 'shop' goes with it, such as messages that it delays"
+
+
+def test_a_delayed_exchange_is_declared_again_when_its_arguments_change(files: Any, capsys: Capture) -> None:
+    """No server compares them, so that the old ones would stay."""
+    direct = {"name": "shop", "type": "x-delayed-message", "arguments": {"x-delayed-type": "direct"}}
+    fanout = direct | {"arguments": {"x-delayed-type": "fanout"}}
+    status, found = answer(capsys, *files(OLD | {"exchanges": [direct, DLX]}, OLD | {"exchanges": [fanout, DLX]}))
+    assert (status, [each["code"] for each in found["answers"]]) == (0, [0])
+    assert not any("'shop'" in each for each in found["unchecked"])
+    (made,) = (act["call"]["body"] for act in found["steps"][-1]["acts"])
+    assert made["exchanges"][0]["arguments"] == fanout["arguments"]
+    kept = "what the plugin of x-delayed-message keeps for 'shop' goes with it, such as messages that it delays"
     assert kept in found["steps"][0]["risks"]
+    status, found = answer(capsys, *files(OLD, OLD | {"exchanges": [fanout, DLX]}))
+    assert [each["code"] for each in found["answers"]] == [406]
 
 
 def test_of_several_virtual_hosts_it_is_told_in_which_something_is_lost(tmp_path: Path, capsys: Capture) -> None:

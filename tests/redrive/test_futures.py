@@ -240,7 +240,7 @@ def test_what_a_plugin_s_exchange_does_is_not_foreseen() -> None:
         {"name": name, "vhost": "v", "durable": True, "auto_delete": False, "arguments": arguments}
         for name, arguments in (("main", {"x-dead-letter-exchange": "later"}), ("rejected", {}))
     ]
-    later = {"name": "later", "vhost": "v", "type": "x-delayed-message", "durable": True, "arguments": {}}
+    later = {"name": "later", "vhost": "v", "type": "x-jms-topic", "durable": True, "arguments": {}}
     document = {"rabbitmq_version": "4.3.0", "vhosts": [{"name": "v"}], "queues": queues, "exchanges": [later]}
     snapshot = Snapshot(parse_definitions(json.dumps(document).encode(), "export"), release("4.3"))
     flow = snapshot.flows["v"]

@@ -120,8 +120,8 @@ class _Planning:
         self._before, self._after = before, after
         self._had, self._has = sides(before, after)
         self._changes = changes(before, after)
-        self._of_plugins = before.of_plugins.keys() | after.of_plugins.keys()
-        self._asked = [each for each in self._changes if each.about not in self._of_plugins]
+        of_plugins = before.of_plugins.keys() | after.of_plugins.keys()
+        self._asked = [each for each in self._changes if each.about not in of_plugins]
         """The changes of which a broker knows what it says to a declaration."""
         self._renamed = dict(self._renames(set(known.moves)))
         self._known = msgspec.structs.replace(known, moves={**self._renamed, **self._moves(known.moves)})
@@ -132,7 +132,7 @@ class _Planning:
             if refused.kept != "whole" and (refused.about, refused.why) not in there:
                 raise self._refused(str(refused.about), refused.words or refused.why)
         told = answers(broker_of(self._before), self._asked)
-        again = to_recreate(self._after, self._changes, told, self._of_plugins)
+        again = to_recreate(self._after, self._changes, told)
         recreated = {each.about for each in again}
         declared = [
             each for each in self._changes if each.what == "changed" and isinstance(each.after, Queue | Exchange)

@@ -18,6 +18,7 @@ import msgspec
 from dlx.deaths import REJECTED
 from dlx.message import Message
 from dlx.releases import Release
+from dlx.server_plugins import PLAYED, plugins_with
 from dlx.topology import STREAM, Topology
 from simulator.analysis.findings import ObjectName
 from simulator.analysis.life import ARRIVES
@@ -120,8 +121,11 @@ Observer = Callable[[Happened, Message], None]
 
 
 def broker_of(snapshot: Snapshot, observer: Observer | None = None) -> Broker:
-    """Return a new broker that has what definitions say, and no stand-ins for queues that they leave out."""
-    broker = Broker(snapshot.release, observer=observer)
+    """Return a new broker that has what definitions say, and no stand-ins for queues that they leave out.
+
+    It has the plugins that other definitions may need.
+    """
+    broker = Broker(snapshot.release, observer=observer, plugins=plugins_with(PLAYED))
     take_definitions(broker, snapshot.definitions.document, snapshot.only_vhost, START_US)
     client = Client(broker)
     for about in snapshot.left_out:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -106,23 +106,19 @@ def _stays(broker: Broker, change: Change) -> bool:
     return isinstance(change.before, Exchange) and vhost.exchanges.get(change.about.name) == change.before
 
 
-def to_recreate(
-    after: Snapshot, changes: Sequence[Change], told: Sequence[Answer], of_plugins: Container[ObjectName] = ()
-) -> list[Change]:
-    """Return the changes for which an object has to be deleted: the server refuses it, or it would go on otherwise.
-
-    ``of_plugins``: the exchanges of plugins' types, whose arguments all count.
-    """
+def to_recreate(after: Snapshot, changes: Sequence[Change], told: Sequence[Answer]) -> list[Change]:
+    """Return the changes for which an object has to be deleted: the server refuses it, or it would go on otherwise."""
     refused = {answer.about for answer in told if answer.code}
-    return [
-        each
-        for each in changes
-        if each.what == "changed" and (each.about in refused or each.about in of_plugins or _acts(after, each))
-    ]
+    return [each for each in changes if each.what == "changed" and (each.about in refused or _acts(after, each))]
 
 
 def _acts(after: Snapshot, change: Change) -> bool:
-    """Tell whether a queue has other settings by its arguments alone, though no server compares them."""
+    """Tell whether an object does other things by its arguments alone, though no server compares them.
+
+    Those of exchanges of plugins' types all count.
+    """
+    if isinstance(change.before, Exchange) and isinstance(change.after, Exchange):
+        return not {change.before.type, change.after.type} <= after.release.exchange_types
     if not isinstance(change.before, Queue) or not isinstance(change.after, Queue):
         return False
     topology = after.topologies[change.about.vhost]
