@@ -268,8 +268,9 @@ class MessageFlow:
         return tuple(dict.fromkeys(chain.from_iterable(found)))
 
     def visits(self, message: Message) -> tuple[Visit, ...]:
-        """Return the exchanges that a message comes to on its way to the queues that it enters."""
-        return tuple(visits(message, self.topology, self.release))
+        """Return the exchanges that a message comes to on its way to the queues that it may enter."""
+        each = self._each(lambda choose: tuple(visits(message, self.topology, self.release, choose)))
+        return tuple(chain.from_iterable(each))
 
     def sent_on(self, queue: str, message: Message) -> SentOn | None:
         """Return the address under which the message leaves the queue after a death, and the queues it enters then.

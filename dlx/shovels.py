@@ -21,6 +21,8 @@ COMPONENT = "shovel"
 QUEUE_LENGTH = "queue-length"
 PREFETCH = 1_000
 RECONNECT_S = 5
+LOCAL_HOSTS = frozenset({"", "localhost", "127.0.0.1", "::1"})
+"""Hosts in the addresses of shovels that are the node itself, or its machine."""
 _ACK_MODES = ("no-ack", "on-publish", "on-confirm")
 _AMQP10_SOURCE = ("src-address", "src-delete-after", "src-prefetch-count")
 _AMQP10_DESTINATION = (

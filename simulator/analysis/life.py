@@ -12,6 +12,7 @@ import msgspec
 from dlx import deaths, settings
 from dlx.binding_index import not_compared
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, REJECTED
+from dlx.delays import routing_type
 from dlx.delivery_counts import Return
 from dlx.letter_copies import CopyOutcome, LetterCopy
 from dlx.message import Message
@@ -19,6 +20,7 @@ from dlx.message_flow import MessageFlow, State
 from dlx.nearest_names import suggestion
 from dlx.releases import DEFAULT, Release
 from dlx.routing import Visit
+from dlx.server_plugins import AT_RANDOM, CHOOSING
 from dlx.settings import Settings
 from dlx.topology import QUORUM, STREAM, Binding, Topology
 from simulator.analysis.next_steps import DEADLINES_MAX, pause
@@ -90,7 +92,7 @@ class Reasons:
                 return Reason(_with_origins(found, *limits), sources(["dlx.settings"]))
             case Event.CYCLE_DROPPED | Event.DROPPED | Event.UNROUTABLE:
                 copies = self._flow.copies(self._flow.state(queue, message), event.reason or deaths.REJECTED)
-                return copy_reason(copies[0])
+                return copy_reason(next((copy for copy in copies if copy.outcome not in ARRIVES), copies[0]))
         return Reason()
 
     def not_sent(self, event: Happened, message: Message) -> list[LetterCopy]:
@@ -170,10 +172,15 @@ def _way(visit: Visit, queue: str | None, release: Release) -> str:
         return f"{named} routes by the name of the queue"
     if queue is None:
         return f"{named} has no binding that takes it"
+    if visit.delay_ms:
+        return f"{named} keeps it for {visit.delay_ms:,} ms"
     own = [each for each in visit.bindings if each.destination_type == "queue" and each.destination == queue]
     if not own:
         return named
     passed_over = not_compared(own[0].arguments, release) if exchange.type == "headers" else ""
+    if routing_type(exchange) in CHOOSING:
+        by = "at random" if routing_type(exchange) in AT_RANDOM else "by a hash"
+        return f"{named} chose, {by}, the binding {_binding(own[0])}"
     return f"{named}: binding {_binding(own[0])}" + f", which {passed_over}" * bool(passed_over)
 
 
@@ -447,7 +454,8 @@ class _Living:
         """Let time pass until something happens, if it is time alone that decides; return whether it did."""
         moving = [each for each in self._copies() if self._goes_on_by_time(each)]
         names = {each.queue.name for each in moving}
-        if not moving or not self._comes_to_pass_in(names):
+        delayed = any((each.vhost, each.uid) == (self._vhost, self._uid) for each in self._player.broker.delayed())
+        if not (moving or delayed) or not self._comes_to_pass_in(names):
             return False
         already = len(self._seen)
         for _ in range(DEADLINES_MAX):
@@ -493,7 +501,7 @@ class _Living:
                 return False
             own = [event for event, _ in ahead.events if event.uid == self._uid]
             if own:
-                return all(event.queue in queues for event in own[:1])
+                return own[0].queue in queues or own[0].event == Event.RELEASED
         return False
 
     # The end of the answer

@@ -6,14 +6,18 @@ What is lost, the losses question says (``simulator.analysis.losses``); each of 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from dlx.deaths import REASONS
+from dlx.delays import routing_type
 from dlx.message_flow import MessageFlow
 from dlx.releases import DEFAULT, known_release, release
+from dlx.server_plugins import CHOOSING, DELAYED
 from dlx.settings import DROP_HEAD, Settings, alternate_exchange
-from dlx.topology import CLASSIC, STOCK_EXCHANGES, Binding
+from dlx.shovels import ShovelDefinition
+from dlx.topology import CLASSIC, STOCK_EXCHANGES, Binding, Exchange
 from simulator.analysis.losses import MISSING, Loss, find_losses
+from simulator.analysis.shovels import Shovel, shovels_of
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Walk
 from simulator.definitions import Definitions
@@ -37,9 +41,11 @@ def topology_graph(snapshot: Snapshot, vhost: str | None = None) -> Graph:
     edges: list[Edge] = []
     for name, walk in found.walks.items():
         if vhost in (None, name):
-            parts = _Parts(walk, [loss for loss in (*found.lost, *found.partial) if loss.vhost == name])
+            types = {about.name: kind for about, (kind, _) in snapshot.of_plugins.items() if about.vhost == name}
+            parts = _Parts(walk, [loss for loss in (*found.lost, *found.partial) if loss.vhost == name], types)
             nodes |= parts.nodes
             edges += parts.edges
+    edges += [edge for edge in map(_moving, shovels_of(snapshot)) if {edge.source, edge.target} <= nodes.keys()]
     title = f"{snapshot.definitions.source} under RabbitMQ {snapshot.release.name}"
     refused = [
         f"An import into RabbitMQ {snapshot.release.name} refuses {each.about}: {each.why} ({each.consequence})."
@@ -54,6 +60,20 @@ def _may_be(loss: Loss) -> str:
     return f"a loss in queue '{loss.queue}' ({loss.reason}): {loss.rule.text}"
 
 
+def _moving(shovel: Shovel) -> Edge:
+    """Return the arrow of a shovel: to a queue or an exchange."""
+    does = shovel.definition
+    kind, name = ("exchange", does.to_exchange) if does.to_queue is None else ("queue", does.to_queue)
+    target = Node(kind, name, does.destination.vhost)  # type: ignore[arg-type]
+    label = (f"shovel {shortened(shovel.name)}", *_key_of(does))
+    return Edge(Node("queue", shovel.source[1], shovel.source[0]), target, "shovel", label)
+
+
+def _key_of(does: ShovelDefinition) -> Iterator[str]:
+    if does.to_queue is None and does.to_key is not None:
+        yield f"key {shortened(does.to_key)}"
+
+
 def definitions_html(definitions: Definitions) -> str:
     """Return the picture of definitions for a notebook, under the release that exported them if it is known."""
     exported = known_release(definitions.rabbitmq_version or DEFAULT) or DEFAULT
@@ -63,10 +83,10 @@ def definitions_html(definitions: Definitions) -> str:
 
 
 class _Parts:
-    """The nodes and edges of one virtual host."""
+    """The nodes and edges of one virtual host. ``types`` are the declared types of exchanges with another one here."""
 
-    def __init__(self, walk: Walk, losses: Iterable[Loss]) -> None:
-        self._flow, self._walk = walk.flow, walk
+    def __init__(self, walk: Walk, losses: Iterable[Loss], types: Mapping[str, str]) -> None:
+        self._flow, self._walk, self._types = walk.flow, walk, types
         self._vhost = walk.vhost
         self.nodes: dict[Node, tuple[str, ...]] = {}
         self.edges: list[Edge] = []
@@ -87,7 +107,9 @@ class _Parts:
         used |= {self._flow.settings(name).dead_letter_exchange or "" for name in topology.queues}
         for name, exchange in topology.exchanges.items():
             if name and (name not in _STOCK or name in used or topology.bindings.get(name)):
-                self.nodes[self._node("exchange", name)] = (shortened(name), exchange.type)
+                kind = self._types.get(name, exchange.type)
+                routes_as = (f"routes as {routing_type(exchange)}",) if kind == DELAYED else ()
+                self.nodes[self._node("exchange", name)] = (shortened(name), kind, *routes_as)
 
     def _bindings(self) -> None:
         topology = self._flow.topology
@@ -99,7 +121,10 @@ class _Parts:
                     together[ends].append(_binding(each))
         for (source_node, target), keys in together.items():
             if target in self.nodes:
-                self.edges.append(Edge(source_node, target, "binding", _some(dict.fromkeys(filter(None, keys)))))
+                how = _chosen(topology.exchanges[source_node.name])
+                self.edges.append(
+                    Edge(source_node, target, "binding", (*_some(dict.fromkeys(filter(None, keys))), *how))
+                )
         for name, exchange in topology.exchanges.items():
             other = alternate_exchange(exchange, topology, self._flow.release)
             target = self._node("exchange", other or "")
@@ -160,6 +185,14 @@ def _lines(settings: Settings) -> Iterator[str]:
         yield f"delivery limit {settings.delivery_limit}"
     if settings.expires_ms is not None:
         yield f"deleted unused after {span(settings.expires_ms * 1_000)}"
+
+
+def _chosen(exchange: Exchange) -> Iterator[str]:
+    """Yield what an exchange of a plugin does with messages before they go the way of a binding."""
+    if exchange.type == DELAYED:
+        yield "after x-delay"
+    if routing_type(exchange) in CHOOSING:
+        yield "one of these"
 
 
 def _binding(binding: Binding) -> str:

@@ -14,7 +14,13 @@ _SHAPES: Mapping[NodeKind, str] = {
     "lost": "shape=box, style=dashed",
     "end": "shape=box, style=rounded",
 }
-_STYLES: Mapping[EdgeKind, str] = {"binding": "solid", "alternate": "dotted", "dead letter": "dashed", "loss": "dashed"}
+_STYLES: Mapping[EdgeKind, str] = {
+    "binding": "solid",
+    "alternate": "dotted",
+    "dead letter": "dashed",
+    "loss": "dashed",
+    "shovel": "bold",
+}
 
 
 def as_dot(graph: Graph) -> str:

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 NodeKind = Literal["queue", "exchange", "missing", "lost", "end"]
-EdgeKind = Literal["binding", "alternate", "dead letter", "loss"]
+EdgeKind = Literal["binding", "alternate", "dead letter", "loss", "shovel"]
 
 NAME_MAX = 34
 

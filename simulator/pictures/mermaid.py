@@ -17,7 +17,13 @@ _SHAPES: Mapping[NodeKind, tuple[str, str]] = {
     "lost": ("{{", "}}"),
     "end": ("([", "])"),
 }
-_ARROWS: Mapping[EdgeKind, str] = {"binding": "-->", "alternate": "-.->", "dead letter": "-.->", "loss": "-.->"}
+_ARROWS: Mapping[EdgeKind, str] = {
+    "binding": "-->",
+    "alternate": "-.->",
+    "dead letter": "-.->",
+    "loss": "-.->",
+    "shovel": "==>",
+}
 
 
 def as_mermaid(graph: Graph) -> str:

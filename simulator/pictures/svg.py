@@ -30,8 +30,15 @@ COLOURS: Mapping[NodeKind | EdgeKind, str] = {
     "alternate": "#6b7a90",
     "dead letter": "#b06f00",
     "loss": "#c8102e",
+    "shovel": "#6b7a90",
 }
-DASHES: Mapping[EdgeKind, str] = {"dead letter": "7 4", "alternate": "2 3", "binding": "", "loss": "7 4"}
+DASHES: Mapping[EdgeKind, str] = {
+    "dead letter": "7 4",
+    "alternate": "2 3",
+    "binding": "",
+    "loss": "7 4",
+    "shovel": "9 3 2 3",
+}
 INK, PAPER = "#1f2937", "#ffffff"
 NAME_SIZE, TEXT_SIZE = 12.0, 11.0
 MARGIN = 20.0
@@ -139,7 +146,7 @@ def _heads() -> Iterator[str]:
 
 
 def _head_of(kind: EdgeKind) -> str:
-    return f"head-{('binding' if kind == 'alternate' else kind).replace(' ', '-')}"
+    return f"head-{('binding' if kind in ('alternate', 'shovel') else kind).replace(' ', '-')}"
 
 
 def _box(node: Node, lines: tuple[str, ...], box: Box) -> Iterator[str]:

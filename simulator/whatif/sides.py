@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from dlx.delays import routing_type
 from dlx.message_flow import MessageFlow
 from dlx.releases import release
-from dlx.server_plugins import LOCAL_RANDOM
+from dlx.server_plugins import AT_RANDOM, DELAYED
 from dlx.settings import Settings
 from dlx.topology import STREAM
 from simulator.analysis.snapshot import Snapshot
@@ -28,7 +29,8 @@ class Clocks(NamedTuple):
     Attributes:
         ttls_us: the TTLs of queues.
         others: queues that look at the clock in another way: messages there are played by themselves.
-        at_random: virtual hosts in which an exchange chooses at random: each message there is played by itself.
+        at_random: virtual hosts in which an exchange chooses at random or delays messages: each message there is played
+            by itself.
         holding_us: so long a consumer may hold a delivery that no timeout ends; ``None``: for ever.
     """
 
@@ -43,7 +45,7 @@ class Clocks(NamedTuple):
         settings = {(vhost, each.queue.name): each for vhost, each in snapshot.queues()}
         ttls_us = {queue: 1_000 * each.message_ttl_ms for queue, each in settings.items() if each.message_ttl_ms}
         others = (queue for queue, each in settings.items() if _has_a_clock_of_its_own(each))
-        at_random = (vhost for vhost, flow in snapshot.flows.items() if _chooses_at_random(flow))
+        at_random = (vhost for vhost, flow in snapshot.flows.items() if _chooses_or_delays(flow))
         timeouts_ms = [snapshot.release.consumer_timeout_ms, *(each.consumer_timeout_ms for each in settings.values())]
         # A queue's clock counts milliseconds.
         holding_us = min((1_000 * (each - 1) for each in timeouts_ms if each is not None), default=None)
@@ -59,8 +61,8 @@ def _has_a_clock_of_its_own(settings: Settings) -> bool:
     return settings.message_ttl_ms == 0 or settings.delayed_retry is not None or settings.queue.type == STREAM
 
 
-def _chooses_at_random(flow: MessageFlow) -> bool:
-    return any(each.type == LOCAL_RANDOM for each in flow.topology.exchanges.values())
+def _chooses_or_delays(flow: MessageFlow) -> bool:
+    return any(each.type == DELAYED or routing_type(each) in AT_RANDOM for each in flow.topology.exchanges.values())
 
 
 @dataclass(frozen=True)

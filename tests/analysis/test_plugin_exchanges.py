@@ -12,7 +12,9 @@ from simulator.analysis.losses import Loss, Losses, find_losses
 from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions
 from simulator.events import Event, Happened
+from simulator.scenario.steps import Publish, Wait
 from simulator.scenario.trial import Trial
+from simulator.testing.fuzz.systematic_search import Search
 
 CHOOSING = {"x-consistent-hash": "1", "x-modulus-hash": "k", "x-random": "", "x-local-random": ""}
 
@@ -67,6 +69,14 @@ def test_one_destination_that_leads_nowhere_loses_the_whole_message(kind: str) -
     for loss in found.lost:
         last = played(definitions, loss)[-1]
         assert (last.event, last.queue) == (Event.UNROUTABLE, "work")
+
+
+def test_of_dead_letters_that_an_exchange_chooses_at_random_some_are_said_to_be_lost() -> None:
+    report = lint(Definitions(spread("x-random"), "definitions"), release("4.0"))
+    (finding,) = (each for each in report.findings if each.severity == "error")
+    assert finding.message.startswith("some dead letters of 'work' with routing key")
+    assert finding.message.endswith("they are lost. 'spread' chooses a destination for each at random.")
+    assert finding.fix.text == "let each destination of exchange 'spread' lead to a queue, and bind one if it has none"
 
 
 def test_publishers_draw_the_header_that_an_exchange_hashes() -> None:
@@ -132,6 +142,18 @@ def test_the_key_of_a_topic_is_looked_at_behind_a_delay() -> None:
     (loss,) = losses(definitions).lost
     assert (loss.queue, loss.fate) == ("jobs", "unroutable")
     assert loss.publish.routing_key != "run.eu"
+
+
+def test_a_search_follows_messages_out_of_an_exchange_that_delays_them() -> None:
+    definitions = document(
+        [queue("jobs", message_ttl=7)],
+        [exchange("later", "x-delayed-message", **{"x-delayed-type": "fanout"})],
+        [bound("later", "jobs")],
+    )
+    search = Search(definitions, "lossless", release="4.0", publishes=[Publish("later", "", headers={"x-delay": 500})])
+    (found,) = search.run_all()
+    assert [step.ms for step in found.history if isinstance(step, Wait)] == [500, 7]
+    assert search.complete
 
 
 @pytest.mark.parametrize("of", ["3.13", "4.0"])

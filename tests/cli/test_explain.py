@@ -131,6 +131,27 @@ def test_what_a_plugin_decides_is_a_guess_and_told(tmp_path: Path, capsys: pytes
     assert "not known: how exchange 'later' routes, which the plugin of x-jms-topic decides" in told
 
 
+def test_a_delay_and_a_choice_at_random_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    later = {"name": "later", "vhost": "/", "type": "x-delayed-message", "arguments": {"x-delayed-type": "fanout"}}
+    some = {"name": "some", "vhost": "/", "type": "x-random"}
+    ends = [("later", "some", "exchange"), ("some", "a", "queue"), ("some", "b", "queue")]
+    bindings = [
+        {"vhost": "/", "source": source, "destination": to, "destination_type": kind, "routing_key": ""}
+        for source, to, kind in ends
+    ]
+    queues = [{"name": name, "vhost": "/"} for name in ("a", "b")]
+    document = {"vhosts": [{"name": "/"}], "queues": queues, "exchanges": [later, some], "bindings": bindings}
+    path = tmp_path / "definitions.json"
+    path.write_text(json.dumps(document))
+    words = ["--publish", "later", "", "--header", "x-delay=3000", "--release", "4.0"]
+    status, told = explained(capsys, str(path), *words, "--outcome", "a=ack", "--outcome", "b=ack")
+    assert status == 0
+    assert "the exchange 'later' delays it for 3,000 ms" in told
+    assert re.search(r"3 s  its delay in the exchange 'later' was over\n +it entered the queue '([ab])'\n", told)
+    assert re.search(r"x-random exchange 'some' chose, at random, the binding '' to '[ab]'", told)
+    assert "Fate under RabbitMQ 4.0: acknowledged." in told
+
+
 def test_definitions_that_cannot_be_used_are_bad_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explained(capsys, str(tmp_path / "none.json"), "--publish", "", "q")[0] == EXIT_DATA
 

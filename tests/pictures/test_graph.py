@@ -78,6 +78,32 @@ def test_losses_are_red_with_the_reason_and_a_missing_exchange_is_a_node() -> No
     assert losses(drawn(LADDER, "3.13")).keys() == {"old"}  # which has no default delivery limit
 
 
+def test_exchanges_of_plugins_have_their_types_and_shovels_are_arrows() -> None:
+    document = topology(
+        [queue("jobs"), queue("a"), queue("b")],
+        {"later": "x-delayed-message", "some": "x-random", "any": "x-jms-topic"},
+        [("later", "jobs", "jobs"), ("some", "a", ""), ("some", "b", ""), ("any", "a", "")],
+    )
+    delayed = next(each for each in document["exchanges"] if each["name"] == "later")
+    delayed["arguments"] = {"x-delayed-type": "direct"}
+    moves = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-exchange": "later"}
+    away = {**moves, "dest-uri": "amqp://elsewhere"}
+    shovels = [{"vhost": "/", "component": "shovel", "name": name, "value": value}
+               for name, value in (("back", {**moves, "dest-exchange-key": "jobs"}), ("away", away))]  # fmt: skip
+    graph = drawn({**document, "parameters": shovels}, "4.0")
+    assert graph.nodes[Node("exchange", "later", "/")] == ("later", "x-delayed-message", "routes as direct")
+    assert graph.nodes[Node("exchange", "some", "/")] == ("some", "x-random")
+    assert graph.nodes[Node("exchange", "any", "/")] == ("any", "x-jms-topic")
+    assert [(edge.source.name, edge.target.name, edge.kind, edge.label) for edge in graph.edges] == [
+        ("later", "jobs", "binding", ("jobs", "after x-delay")),
+        ("some", "a", "binding", ("one of these",)),
+        ("some", "b", "binding", ("one of these",)),
+        ("any", "a", "binding", ()),
+        ("a", "later", "shovel", ("shovel back", "key jobs")),
+    ]
+    well_formed(graph)
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_examples_that_lose_messages_have_red_edges_and_only_they(path: Path) -> None:
     graph = topology_graph(Snapshot(read_definitions(path), release("4.3")))
@@ -114,7 +140,7 @@ LINES = st.lists(st.text(max_size=30), max_size=3).map(tuple)
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
     nodes = draw(NODES)
-    ends, kinds = st.sampled_from(nodes), st.sampled_from(["binding", "dead letter", "alternate", "loss"])
+    ends, kinds = st.sampled_from(nodes), st.sampled_from(["binding", "dead letter", "alternate", "loss", "shovel"])
     edges = draw(st.lists(st.builds(Edge, ends, ends, kinds, LINES), max_size=20))
     return Graph("drawn", {node: (node.name, *draw(LINES)) for node in nodes}, tuple(edges))
 

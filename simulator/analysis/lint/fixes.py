@@ -12,8 +12,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from dlx.delays import routing_type
 from dlx.message import Message
 from dlx.policies import unsupported_keys
+from dlx.server_plugins import CHOOSING, RECENT_HISTORY
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, Settings
 from dlx.topology import STREAM, Policy
 from simulator.analysis.findings import Change, Finding, Fix
@@ -184,7 +186,10 @@ def route_dead_letters(subject: Subject, queue: QueueAt, keys: list[str]) -> Fix
     exchange = flow.topology.exchanges.get(dlx)
     if not dlx:
         return _by_default_exchange(subject, queue, replaced)
-    if exchange is None or exchange.type == "headers":
+    kind = None if exchange is None else routing_type(exchange)
+    if kind in CHOOSING:
+        return Fix(True, f"let each destination of exchange '{dlx}' lead to a queue, and bind one if it has none")
+    if kind in (None, "headers"):
         headers = ", which compares headers, for the headers of these messages"
         return Fix(True, f"bind a queue to exchange '{dlx}'{headers}")
     taking = _only_keeping(subject, queue, dlx)
@@ -200,9 +205,9 @@ def route_dead_letters(subject: Subject, queue: QueueAt, keys: list[str]) -> Fix
     if replaced is not None:
         return bound(replaced, also=f"; or {again}" if again else "")
     for_dead_letters = taking is not None and any(map(is_named_for_dead_letters, (dlx, taking)))
-    if exchange.type == "topic" and for_dead_letters:  # elsewhere that would take much more
+    if kind == "topic" and for_dead_letters:  # elsewhere that would take much more
         return bound("#")
-    if exchange.type == "fanout":
+    if kind in ("fanout", RECENT_HISTORY):
         return bound("")
     literal = _literal_keys(subject, vhost)
     all_literal = all(key in literal for key in keys)

@@ -26,7 +26,7 @@ MESSAGES_MAX = 100
 BYTES_MAX = 1_000_000
 """A loss is an error where no more messages, and no more bytes, have to wait for it; otherwise it is a warning."""
 ALWAYS_ASSUMED = (
-    "publishers set no expiration, CC, BCC or x-death, and no headers but those that bindings compare",
+    "publishers set no expiration, CC, BCC or x-death, and no headers but those that exchanges look at",
     "policies, bindings and queues stay as they are",
     "the server stays up: a restart loses transient messages, and queues that are not durable",
     "no consumer still needs what a stream drops by its retention",

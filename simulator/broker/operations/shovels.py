@@ -23,7 +23,7 @@ from dlx import amqp_errors, passwords
 from dlx.amqp_errors import Refusal
 from dlx.field_values import Long
 from dlx.message import Message
-from dlx.shovels import ShovelDefinition, ShovelUri, check_shovel
+from dlx.shovels import LOCAL_HOSTS, ShovelDefinition, ShovelUri, check_shovel
 from simulator.broker.commands import (
     Ack,
     BindQueue,
@@ -45,7 +45,6 @@ from simulator.broker.state.shovels import Shovel
 
 REFUSED_US = 100_000
 _CAPABILITIES = {"capabilities": {"consumer_cancel_notify": True}}
-_LOCAL_HOSTS = frozenset({"", "localhost", "127.0.0.1", "::1"})
 
 
 # The parameter
@@ -151,7 +150,7 @@ def _connect(node: NodeState, shovel: Shovel, side: str, uri: ShovelUri) -> Chan
     """Open a connection with one channel. Raises ``Refusal``."""
     if "amqp10" in (shovel.value.get("src-protocol"), shovel.value.get("dest-protocol")):
         raise Refusal(541, "shovels of AMQP 1.0 are not simulated")
-    if uri.host not in _LOCAL_HOSTS and uri.host != node.name.rpartition("@")[2]:
+    if uri.host not in LOCAL_HOSTS and uri.host != node.name.rpartition("@")[2]:
         raise Refusal(541, f"{uri.shown}: a shovel of a simulated node reaches that node alone")
     vhost, user = node.vhosts.get(uri.vhost), _user(node, uri)
     if vhost is None:

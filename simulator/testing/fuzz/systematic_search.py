@@ -24,6 +24,7 @@ from dlx.deaths import REJECTED
 from dlx.topology import STREAM
 from simulator.analysis.losses import HELD, Loss
 from simulator.analysis.next_steps import (
+    DEADLINES_MAX,
     fail_all,
     failures,
     pause,
@@ -185,9 +186,27 @@ class Search(Finder):
             trial.play(history)
         except PropertyBroken as broken:
             raise _FindingReached(broken.history) from None
-        for queue, copy in trial.copies():
-            self._note(history, queue, copy, trial.has_consumer(queue.name, queue.vhost.name))
+        self._note_all(trial)
+        if next(trial.broker.delayed(), None) is not None:
+            self._let_through(history)
         return trial
+
+    def _let_through(self, history: History) -> None:
+        """Note where messages come to when the time is over for which exchanges delay them."""
+        trial = self._trial(history)
+        trial.play(history)
+        for _ in range(DEADLINES_MAX):
+            try:
+                if next(trial.broker.delayed(), None) is None or not pause(trial):
+                    return
+            except PropertyBroken as broken:
+                raise _FindingReached(broken.history) from None
+            self._note_all(trial)
+        self._leave_out(f"messages that exchanges delay for longer than {DEADLINES_MAX} other things take")
+
+    def _note_all(self, trial: Trial) -> None:
+        for queue, copy in trial.copies():
+            self._note(tuple(trial.history), queue, copy, trial.has_consumer(queue.name, queue.vhost.name))
 
     def _trial(self, history: History) -> Trial:
         """Return a fresh trial with the definitions that matter to a history."""

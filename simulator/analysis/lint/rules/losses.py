@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
+from dlx.delays import routing_type
 from dlx.nearest_names import nearest, suggestion
+from dlx.server_plugins import AT_RANDOM
 from dlx.settings import (
     AT_LEAST_ONCE,
     DEAD_LETTER_EXCHANGE,
@@ -189,11 +191,16 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
         more = f" and {rest} other kind{'s' if rest > 1 else ''} of key" if rest > 0 else ""
         replaced = settings.values.get(DEAD_LETTER_ROUTING_KEY)
         literal = literal_wildcards(subject, queue)[:1]
+        flow = subject.snapshot.flows[queue[0]]
+        passed = sorted(flow.passed({dlx or ""}))
+        draws = [each for each in passed if routing_type(flow.topology.exchanges[each]) in AT_RANDOM][:1]
         yield Found(
             severity="error" if lost[0].history else "warning",
             about=queue_name(queue),
-            message=f"dead letters of '{name}' with routing key {told}{more} reach no queue behind exchange '{dlx}': "
+            message="some " * bool(draws)
+            + f"dead letters of '{name}' with routing key {told}{more} reach no queue behind exchange '{dlx}': "
             + (f"they are held in '{name}' until one does. {HOLD_UP}" if held else "they are lost.")
+            + "".join(f" '{each}' chooses a destination for each at random." for each in draws)
             + "".join(f" '{dlx}' is a direct exchange, to which '{key}' is a key like any other." for key in literal)
             + ("" if replaced is None else _near_key(subject, queue, str(replaced.value)))
             + _on_ladder(subject, queue),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 from dlx.message_flow import MessageFlow
 from dlx.server_plugins import CONSISTENT_HASH, DELAYED, MODULUS_HASH
@@ -14,27 +13,15 @@ from dlx.settings import (
     Settings,
     alternate_exchange,
 )
-from dlx.shovels import COMPONENT, ShovelDefinition, read_shovel
 from simulator.analysis.findings import Fix, ObjectName
-from simulator.analysis.lint.rule import Found, QueueAt, Subject, queue_name, rule, said_by
+from simulator.analysis.lint.rule import Found, Subject, queue_name, rule, said_by
+from simulator.analysis.shovels import shovels_of
 
 _HASHES = (CONSISTENT_HASH, MODULUS_HASH)
 
 
-class Shovel(NamedTuple):
-    """A shovel in the definitions: ``source`` and ``destination`` are queues of theirs, where they name such."""
-
-    name: str
-    definition: ShovelDefinition
-    source: QueueAt
-    destination: tuple[QueueAt, ...]
-
-
 def _type(subject: Subject, vhost: str, exchange: str) -> str | None:
     """Return the declared type of an exchange."""
-    about = ObjectName("exchange", vhost, exchange)
-    if about in subject.snapshot.of_plugins:
-        return subject.snapshot.of_plugins[about][0]
     found = subject.snapshot.topologies[vhost].exchanges.get(exchange)
     return None if found is None else found.type
 
@@ -158,7 +145,7 @@ def shovel_closes_loop(subject: Subject) -> Iterator[Found]:
     Example: 'work' dead-letters to 'parked', and a shovel without an end moves 'parked' back to 'work'.
     Fix: let the shovel end (src-delete-after: queue-length), or have consumers count in a header of their own.
     """
-    for shovel in _shovels(subject):
+    for shovel in shovels_of(subject.snapshot):
         if shovel.definition.delete_after is not None:
             continue
         vhost = shovel.source[0]
@@ -190,7 +177,7 @@ def shovel_into_refusing_queue(subject: Subject) -> Iterator[Found]:
     Example: shovel 'back' with ack-mode no-ack to 'work', which has x-max-length 1000 and x-overflow reject-publish.
     Fix: use ack-mode on-confirm, and move no more than fits (src-delete-after).
     """
-    for shovel in _shovels(subject):
+    for shovel in shovels_of(subject.snapshot):
         for vhost, name in shovel.destination:
             settings = subject.snapshot.flows[vhost].settings(name)
             if not (settings.has_length_limit and settings.refuses_when_full):
@@ -223,36 +210,3 @@ def _behind(flow: MessageFlow, queues: Iterable[str]) -> set[str]:
                 found.add(name)
                 ahead.append(name)
     return found
-
-
-def _shovels(subject: Subject) -> Iterator[Shovel]:
-    """Yield the shovels between virtual hosts of the definitions."""
-    snapshot = subject.snapshot
-    for item in snapshot.definitions.document.get("parameters", ()):
-        value = item.get("value")
-        if item.get("component") != COMPONENT or not isinstance(value, Mapping):
-            continue
-        try:
-            definition = read_shovel(value)
-        except (KeyError, TypeError, ValueError):  # DLX025 tells what an import would say of it
-            continue
-        source, destination = definition.source.vhost, definition.destination.vhost
-        if {source, destination} <= snapshot.flows.keys() and definition.queue in snapshot.topologies[source].queues:
-            at = source, definition.queue
-            yield Shovel(
-                str(item.get("name")), definition, at, tuple(_entered(snapshot.flows[destination], definition))
-            )
-
-
-def _entered(flow: MessageFlow, definition: ShovelDefinition) -> Iterator[QueueAt]:
-    """Yield the queues that a shovel publishes to, whatever the messages' keys are where it keeps them."""
-    vhost = definition.destination.vhost
-    if definition.to_queue is not None:
-        names = [definition.to_queue]
-    else:
-        passed = flow.passed({definition.to_exchange})
-        bound = (each for name in passed for each in flow.topology.bindings.get(name, ()))
-        names = [each.destination for each in bound if each.destination_type == "queue"]
-    for name in dict.fromkeys(names):
-        if name in flow.topology.queues:
-            yield vhost, name
