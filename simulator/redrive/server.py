@@ -18,8 +18,8 @@ from dlx.policies import choose_policy
 from dlx.releases import Release, release_and_remark
 from dlx.server_plugins import CONSISTENT_HASH
 from dlx.settings import Settings
-from dlx.shovels import COMPONENT
 from dlx.topology import STOCK_EXCHANGES
+from simulator.analysis.shovels import given_shovels
 from simulator.analysis.snapshot import Snapshot
 from simulator.capture import CaptureUnavailable
 from simulator.capture.access import TLS, Access, complete, usual_api, with_user_of
@@ -94,12 +94,12 @@ class QueueOnServer(msgspec.Struct, frozen=True):
     @property
     def shovels(self) -> tuple[str, ...]:
         """What is not foreseen of shovels that take messages out of queues of its virtual host."""
-        given = self.snapshot.definitions.document.get("parameters", ())
-        found = [each for each in given if each.get("component") == COMPONENT]
-        own = [each for each in found if self.snapshot.flows.get(each.get("vhost", "/")) is self.flow]
-        taken = ((each["name"], (each.get("value") or {}).get("src-queue")) for each in own)
-        queues = self.flow.topology.queues
-        return tuple(f"what the shovel '{name}' takes out of '{queue}'" for name, queue in taken if queue in queues)
+        here = [
+            (name, shovel.queue)
+            for name, shovel in given_shovels(self.snapshot)
+            if self.snapshot.flows.get(shovel.source.vhost) is self.flow and shovel.queue in self.flow.topology.queues
+        ]
+        return tuple(f"what the shovel '{name}' takes out of '{queue}'" for name, queue in here)
 
     @property
     def release(self) -> Release:

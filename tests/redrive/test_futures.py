@@ -292,7 +292,7 @@ def with_plugins(kind: str, arguments: dict[str, Any]) -> QueueOnServer:
     by = {"name": "by", "vhost": "v", "type": kind, "durable": True, "arguments": arguments}
     to = {"source": "by", "vhost": "v", "destination_type": "queue", "arguments": {}}
     keys = {"main": "1", "other": "1"} if kind != "x-delayed-message" else {"main": "main"}
-    value = {"src-uri": "amqp://", "dest-uri": "amqp://", "src-queue": "main", "dest-queue": "other"}
+    value = {"src-uri": "amqp:///v", "dest-uri": "amqp://elsewhere", "src-queue": "main", "dest-queue": "other"}
     document = {
         "rabbitmq_version": "4.0.5",
         "vhosts": [{"name": "v"}],
