@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from simulator.capture import convert
 from simulator.cli.main import main
 from simulator.definitions import Definitions, parse_definitions
+from simulator.replay import Database, replay_files
+from simulator.replay.report.message_lives import message_lives
 from tests.replay.logs import START, Log, death, definitions_of, died, replayed, write_log
 from tests.replay.test_times import passed, told
 
@@ -153,3 +156,14 @@ def test_the_life_of_a_message_tells_its_wait_in_the_exchange(
     told = " ".join(capsys.readouterr().out.split())
     assert "the exchange 'later' keeps it until 2 s after the first row" in told
     assert "waits in the exchange" not in told
+
+
+def test_a_report_says_of_a_delayed_publish_that_no_queue_has_it_at_once(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "trace.log", Log().publish("later", "k", routed=[], headers={"x-delay": 60_000}).records)
+    convert([log], tmp_path / "log.parquet")
+    with Database(tmp_path) as database:
+        captured = database.parquet([tmp_path / "log.parquet"])
+        replayed_log = replay_files(captured, WORK, "4.0", verdicts=tmp_path / "verdicts.parquet")
+        (life,) = message_lives(replayed_log, captured, 0)
+    told = "Published to the exchange 'later' with the key 'k', which routed it to no queue at once (x-delay 60000)."
+    assert [step.text for step in life.steps] == [told]
