@@ -113,6 +113,17 @@ def test_a_dead_letter_that_waits_in_the_exchange_is_lost_only_after_its_delay(t
     assert ended(log, tmp_path, delaying({"first": first, "work": lossy}, [])) == [("first", 61_000, True)]
 
 
+def test_an_at_least_once_queue_holds_what_an_exchange_delays(tmp_path: Path) -> None:
+    strict = {"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+    first = {"x-message-ttl": 1_000, "x-dead-letter-exchange": "later", **strict}
+    definitions = delaying({"first": first, "work": {}}, [("later", "work", "first")])
+    log = Log().publish("", "first", headers={"x-delay": 60_000})
+    (last,) = replayed(write_log(tmp_path / "trace.log", log.records), definitions, "4.0")
+    (end,) = last["dead_ends"]
+    assert (end["queue"], end["fate"], end["certain"]) == ("first", "held", True)
+    assert "delays it for 60,000 ms, which counts as no queue" in end["why"]
+
+
 @pytest.mark.parametrize("kind", ["x-random", "x-consistent-hash", "x-modulus-hash"])
 def test_an_exchange_that_chooses_may_choose_any_of_its_queues(tmp_path: Path, kind: str) -> None:
     lossy = {"x-message-ttl": 1_000, "x-dead-letter-exchange": "missing"}

@@ -138,8 +138,8 @@ class DeadEnds:
     def _stays(self, state: State, reason: str) -> Iterator[tuple[str, Fate]]:
         """Yield why a message that dies in the queue gets no further, and what becomes of it."""
         flow, led = self._flow, self._flow.hops(state, reason)
-        if not led:
-            copies = [copy for copy in flow.copies(state, reason) if copy.outcome in FATES]
+        copies = [copy for copy in flow.copies(state, reason) if copy.outcome in FATES]
+        if not led or any(copy.outcome == "held" for copy in copies):  # a delay counts as no queue
             yield from ((str(copy.rule), FATES[copy.outcome]) for copy in copies[:1])
         elif flow.settings(state.queue).dead_letter_strategy == AT_LEAST_ONCE:
             comes_back = any(each.queue == state.queue for _, each in led)
