@@ -19,6 +19,7 @@ from dlx.message import Message, PublishRefusedError
 from dlx.message_flow import Hop, MessageFlow
 from dlx.possible_deaths import possible_death
 from dlx.releases import DEFAULT, Release, release
+from dlx.server_plugins import DELAYED
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from dlx.topology import Topology
 from simulator.definitions import Definitions
@@ -181,6 +182,7 @@ class _SeenRows:
         self._rows = [_At(row, flows.get(row["vhost"], flows.get(None, other))) for row in found]
         self._first_us: int = found[0]["time_us"]
         self._events: list[Happened] = []
+        self._to_wait_ms = 0  # for the first exchange that delays the message
 
     def life(self, message: str, until_us: int) -> SeenLife:
         steps = tuple(step for at in self._rows for step in (*self._told(at), *self._delays(at)))
@@ -249,7 +251,10 @@ class _SeenRows:
 
     def _delays(self, at: _At) -> Iterator[SeenStep]:
         """Yield the waits in exchanges that a publish begins."""
+        if at.row["event"] == Event.PUBLISHED:  # until 3.13 a delivery may show the header as it was published
+            self._to_wait_ms = max(_x_delay(at.row), 0)
         for exchange, wait_ms, end_us in _delays(at):
+            self._to_wait_ms = 0
             self._note(at, Event.DELAYED, None)
             yield SeenStep(
                 at_ms=self._since(at.row["time_us"]),
@@ -273,15 +278,25 @@ class _SeenRows:
                 self._note(at, Event.ROUTED, one.queue)
             self._note(at, Event.DEAD_LETTERED, one.queue, one)
             self._note(at, Event.ROUTED, one.to_queue, one)
+            wait = self._wait(at, one)
             latest = hop["latest_us"] if hop["latest_us"] is not None else at.row["time_us"]
             yield SeenStep(
                 at_ms=self._since(latest),
                 event=Event.DEAD_LETTERED.value,
                 queue=one.queue,
-                text=f"{told} through {_exchange(one.exchange)} to '{one.to_queue}': no row shows it",
+                text=f"{told} through {_exchange(one.exchange)} to '{one.to_queue}'{wait}: no row shows it",
                 because=_because(one, at.flow),
                 source=sources(["dlx.dead_lettering"]),
             )
+
+    def _wait(self, at: _At, hop: Hop) -> str:
+        """Say how long an exchange delayed a dead letter: the first that it came to, if x-delay is negative since."""
+        passed = (at.flow.topology.exchanges[name] for name in at.flow.passed({hop.exchange}))
+        wait_ms = self._to_wait_ms
+        if not wait_ms or _x_delay(at.row) != -wait_ms or not any(each.type == DELAYED for each in passed):
+            return ""
+        self._to_wait_ms = 0
+        return f" after a delay of {span(wait_ms * 1_000)} ({X_DELAY})"
 
     def _between(self, hop: Mapping[str, Any]) -> str:
         """Say when a death was, as far as that is known."""
@@ -315,6 +330,12 @@ _DONE = {
     Event.REJECTED: "rejected it for good",
     Event.REQUEUED: "returned it to the queue",
 }
+
+
+def _x_delay(row: Mapping[str, Any]) -> int:
+    """Return the x-delay that a row shows; 0 without one that is an integer."""
+    delay = msgspec.json.decode(row["broker_headers"]).get(X_DELAY)
+    return delay if isinstance(delay, int) else 0
 
 
 def _delays(at: _At) -> Iterator[tuple[str, int, int]]:

@@ -169,6 +169,15 @@ def test_the_life_of_a_message_tells_its_wait_in_the_exchange(
     assert "waits in the exchange" not in told
 
 
+def test_the_life_of_a_dead_letter_tells_its_wait_in_the_exchange(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert explained(retried(3_000, 3), tmp_path, RETRY) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "through the exchange 'later' to 'work' after a delay of 3 s (x-delay): no row shows it" in told
+    assert told.count("after a delay of") == 1
+
+
 def test_a_report_says_of_a_delayed_publish_that_no_queue_has_it_at_once(tmp_path: Path) -> None:
     log = write_log(tmp_path / "trace.log", Log().publish("later", "k", routed=[], headers={"x-delay": 60_000}).records)
     convert([log], tmp_path / "log.parquet")
