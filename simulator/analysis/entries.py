@@ -34,6 +34,8 @@ PATTERNS_MAX = 200
 NAMES_MAX = 30
 WORDS_MAX = 1_000
 """At most as many words are tried for the destinations of an exchange that chooses by a hash."""
+TRIES_MAX = 10_000
+"""At most as many keys are tried for such exchanges of a virtual host."""
 DELAY_MS = 1_000
 T = TypeVar("T")
 
@@ -308,6 +310,7 @@ class _OneVhost:
         self._flow, self._topology, self._vhost, self._short = flow, flow.topology, vhost, short
         self._keys, self._prospect = Keys(flow.topology), Prospect(flow)
         classes = KeyClasses(flow.topology, flow.release)
+        self._tries = iter(range(TRIES_MAX))
         self._class_of: Callable[[str], KeyClass] = str if whole_is_needed(flow.topology) else cache(classes.key_class)
 
     def publishes(self) -> Iterator[Publish]:
@@ -357,7 +360,7 @@ class _OneVhost:
                 break
             classes.add(kind)
             yield step
-        if more or next(ways, None) is not None:
+        if more or next(ways, None) is not None or next(self._tries, None) is None:
             self._short.append(exchange.name)
 
     def _ways(self, exchange: Exchange) -> tuple[Iterator[tuple[_Key, dict[str, Any]]], bool]:
@@ -398,7 +401,10 @@ class _OneVhost:
         words = key.key.split(".")
         if not hashing or self._keys.other not in words:
             return
-        alike = (".".join(other if word == self._keys.other else word for word in words) for other in _words())
+        alike = (
+            ".".join(other if word == self._keys.other else word for word in words)
+            for other, _ in zip(_words(), self._tries, strict=False)
+        )
         messages = ((Message(exchange=exchange, routing_keys=(each, *key.cc)), each) for each in alike)
         yield from (_Key(each, key.cc) for each in _spread(messages, hashing, self._flow))
 

@@ -13,12 +13,12 @@ from typing import Any, Literal
 import msgspec
 
 from dlx.amqp_errors import Refusal
-from dlx.consistent_hash import HASH_PROPERTY
+from dlx.consistent_hash import HASH_HEADER, HASH_PROPERTY
 from dlx.limits import MAX_CONNECTIONS
 from dlx.releases import Release
 from dlx.server_plugins import CONSISTENT_HASH, LOCAL_RANDOM, PLAYED
 from dlx.settings import Settings
-from dlx.topology import Topology
+from dlx.topology import Exchange, Topology
 from simulator.analysis.entries import Entries, entries
 from simulator.analysis.findings import ObjectName
 from simulator.bootstrap import as_taken, take_definitions
@@ -170,11 +170,10 @@ class Snapshot:
         routed = [f"how {about} routes, {lacking}: here as a {kind} exchange" for about, kind in self.stand_ins.items()]
         by_plugin = [_of_plugin(about, kind, here) for about, (kind, here) in self.of_plugins.items()]
         hashed = [
-            f"which destination {ObjectName('exchange', vhost, name)} chooses for a message by its {value}: here that "
-            "of messages without one"
+            _of_hash(ObjectName("exchange", vhost, name), exchange)
             for vhost, topology in self.topologies.items()
             for name, exchange in topology.exchanges.items()
-            if exchange.type == CONSISTENT_HASH and (value := exchange.arguments.get(HASH_PROPERTY))
+            if exchange.type == CONSISTENT_HASH and len(topology.bindings.get(name, ())) > 1
         ]
         elsewhere = [
             f"virtual host '{name}', which the definitions do not declare: here it has what they say about it"
@@ -244,6 +243,16 @@ def _of_plugin(about: ObjectName, kind: str, here: str) -> str:
     if kind == LOCAL_RANDOM:
         return f"which one of its destinations {about} chooses for a message, as type {kind} does: here each of them"
     return f"how {about} routes, which the plugin of {kind} decides: here as a {here} exchange"
+
+
+def _of_hash(about: ObjectName, exchange: Exchange) -> str:
+    """Say what is not known of the destination that a hash chooses."""
+    if value := exchange.arguments.get(HASH_PROPERTY):
+        return f"which destination {about} chooses for a message by its {value}: here that of messages without one"
+    hashed = "keys" if HASH_HEADER not in exchange.arguments else f"values of {exchange.arguments[HASH_HEADER]}"
+    return (
+        f"for which {hashed} {about} chooses which destination: here as if they were bound in the order they stand in"
+    )
 
 
 def _keys_of_plugins(policy: Mapping[str, Any]) -> list[str]:
