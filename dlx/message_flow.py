@@ -106,13 +106,14 @@ class _Death:
     There are several letters where exchanges choose at random: one for each choice.
     """
 
-    __slots__ = ("choices", "crash", "cycles", "hops", "letters")
+    __slots__ = ("choices", "crash", "cycles", "delays_ms", "hops", "letters")
 
     def __init__(self, letters: Sequence[_Letter], crash: str = "") -> None:
         self.letters = letters
         self.crash = crash
         self.hops: tuple[tuple[Hop, State], ...] = ()
         self.cycles: tuple[tuple[Hop, State], ...] = ()
+        self.delays_ms: dict[State, int] = {}
         self.choices: tuple[tuple[LetterCopy, ...], ...] | None = None
 
 
@@ -357,16 +358,24 @@ class MessageFlow:
 
     def publish(self, message: Message) -> tuple[State, ...]:
         """Return the states that a published message enters, one for each queue."""
-        if not self._delays:
-            return tuple(self.state(queue, message) for queue in self.entries(message))
-        return tuple(dict.fromkeys(chain.from_iterable(self._each(lambda choose: self._entered_by(message, choose)))))
+        return tuple(dict.fromkeys(state for state, _ in self.entering(message)))
 
-    def _entered_by(self, message: Message, choose: Choose) -> list[State]:
+    def entering(self, message: Message) -> tuple[tuple[State, int], ...]:
+        """Return the states that a published message enters, and how long an exchange delays each, in ms.
+
+        Where several exchanges delay it into one queue, that is in it several times.
+        """
+        if not self._delays:
+            return tuple((self.state(queue, message), 0) for queue in self.entries(message))
+        found = list(self._each(lambda choose: self._entered_by(message, choose)))
+        return tuple(found[0]) if len(found) == 1 else tuple(dict.fromkeys(chain.from_iterable(found)))
+
+    def _entered_by(self, message: Message, choose: Choose) -> list[tuple[State, int]]:
         at_once, delays = routed(message, self.topology, self.release, choose)
-        states = [self.state(queue, message) for queue in at_once]
+        entered = [(self.state(queue, message), 0) for queue in at_once]
         for delay in delays:
-            states += [self.state(queue, delay.message) for queue in self._ends(delay, choose)]
-        return states
+            entered += [(self.state(queue, delay.message), delay.delay_ms) for queue in self._ends(delay, choose)]
+        return entered
 
     def _ends(self, delay: Delay, choose: Choose) -> tuple[str, ...]:
         return after_delay(delay, self.topology, self.release, choose)
@@ -404,6 +413,14 @@ class MessageFlow:
         """Return where the death would lead without the cycle rule, which keeps the dead letter out."""
         return self._died(state, reason).cycles
 
+    def delay_ms(self, state: State, reason: str, reached: State | None) -> int:
+        """Return how long an exchange delays the dead letter on its way to a state, or to no queue, in ms."""
+        if reached is None:
+            letters = self._died(state, reason).letters
+            return max((delay.delay_ms for each in letters for delay in each.letter.delays), default=0)
+        known = (self._died(each, reason).delays_ms for each in self.as_held(state)) if self._delays else ()
+        return next((delays[reached] for delays in known if reached in delays), 0)
+
     def copies(self, state: State, reason: str) -> tuple[LetterCopy, ...]:
         """Return the copies that a death for that reason makes, each with its outcome and the rule behind it.
 
@@ -437,7 +454,9 @@ class MessageFlow:
             if letter.message is not None:
                 death.hops += self._hops(state, reason, letter.message, letter.queues)
                 for delay, queues in zip(letter.delays, ends, strict=True):
-                    death.hops += self._hops(state, reason, delay.message, queues)
+                    later = self._hops(state, reason, delay.message, queues)
+                    death.hops += later
+                    death.delays_ms |= dict.fromkeys((reached for _, reached in later), delay.delay_ms)
                 death.cycles += self._hops(state, reason, letter.message, letter.cycles)
         return death
 
@@ -464,6 +483,7 @@ def _state_key(queue: str, message: Message) -> Hashable:
         message.routing_keys,
         message.bcc,
         message.expiration,
+        message.headers_sent is None,
         message.deaths,
         message.first_death,
         message.last_death,

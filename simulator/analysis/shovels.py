@@ -22,8 +22,8 @@ class Shovel(NamedTuple):
     destination: tuple[tuple[str, str], ...]
 
 
-def shovels_of(snapshot: Snapshot) -> Iterator[Shovel]:
-    """Yield the shovels between virtual hosts of the definitions."""
+def given_shovels(snapshot: Snapshot) -> Iterator[tuple[str, ShovelDefinition]]:
+    """Yield the shovels of the definitions that take messages from the server itself, with their names."""
     for item in snapshot.definitions.document.get("parameters", ()):
         value = item.get("value")
         if item.get("component") != COMPONENT or not isinstance(value, Mapping):
@@ -32,14 +32,19 @@ def shovels_of(snapshot: Snapshot) -> Iterator[Shovel]:
             definition = read_shovel(value)
         except (KeyError, TypeError, ValueError):  # DLX025 tells what an import would say of it
             continue
+        if definition.source.host in LOCAL_HOSTS:
+            yield str(item.get("name")), definition
+
+
+def shovels_of(snapshot: Snapshot) -> Iterator[Shovel]:
+    """Yield the shovels between virtual hosts of the definitions."""
+    for name, definition in given_shovels(snapshot):
         source, destination = definition.source.vhost, definition.destination.vhost
-        if not {definition.source.host, definition.destination.host} <= LOCAL_HOSTS:
+        if definition.destination.host not in LOCAL_HOSTS:
             continue
         if {source, destination} <= snapshot.flows.keys() and definition.queue in snapshot.topologies[source].queues:
             at = source, definition.queue
-            yield Shovel(
-                str(item.get("name")), definition, at, tuple(_entered(snapshot.flows[destination], definition))
-            )
+            yield Shovel(name, definition, at, tuple(_entered(snapshot.flows[destination], definition)))
 
 
 def _entered(flow: MessageFlow, definition: ShovelDefinition) -> Iterator[tuple[str, str]]:

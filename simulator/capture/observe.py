@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from dlx.deaths import X_DEATH, Death
+from dlx.delays import X_DELAY
 from dlx.message import Message
 from simulator.json_values import canonical_json, plain
 
@@ -17,6 +18,7 @@ BROKER_HEADERS = frozenset({
     "x-first-death-reason", "x-first-death-queue", "x-first-death-exchange",
     "x-last-death-reason", "x-last-death-queue", "x-last-death-exchange",
     "x-delivery-count", "x-acquired-count", "x-stream-offset",
+    X_DELAY,
 })  # fmt: skip
 _INT64 = 2**63
 

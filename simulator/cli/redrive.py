@@ -337,6 +337,7 @@ def _dry_run(server: ServerAddress, on_server: QueueOnServer, wanted: RedriveOpt
     with exit_codes():
         planner = planner_on(server, on_server, wanted, pace)  # what it fails of is known before a message is touched
         found = look_into(server, on_server, "consume", pace.limit, allows_kills=allows_kills)
+        found = msgspec.structs.replace(found, unchecked=(*found.unchecked, *on_server.shovels))
         planned = [
             planner.planned(message, exceeds_limit=would_die(on_server, message, pace)) for message in found.messages
         ]

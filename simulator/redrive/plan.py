@@ -186,10 +186,12 @@ class RedrivePlanner:
             return Prediction(Kind.REFUSED_PUBLISH, why=refused)
         try:
             copy = published(address.exchange, address.routing_key, headers=headers or None, release=self._flow.release)
+            properties = _properties_size(copy, message) if self._counts_bytes else 0
+            fate = self._fates.of(copy, len(message.row.payload), properties)
         except PublishRefusedError as error:
-            return Prediction(Kind.REFUSED_PUBLISH, why=str(error))
-        properties = _properties_size(copy, message) if self._counts_bytes else 0
-        return self._foreseen(self._fates.of(copy, len(message.row.payload), properties), message, address, headers)
+            why = error.explanation or "an exchange fails over its headers, which ends the connection"
+            return Prediction(Kind.REFUSED_PUBLISH, why=why)
+        return self._foreseen(fate, message, address, headers)
 
     def _foreseen(
         self, fate: Prediction, message: WaitingMessage, address: Address, headers: Mapping[str, Any]

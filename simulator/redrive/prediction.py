@@ -13,6 +13,7 @@ import msgspec
 from dlx.deaths import EXPIRED, MAXLEN
 from dlx.message import Message
 from dlx.message_flow import MessageFlow, State
+from dlx.routing import Visit
 from dlx.settings import Settings, expires_messages
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.redrive.future import Future
@@ -111,12 +112,13 @@ class Predictor:
 
     def of(self, message: Message, body_bytes: int = 0, property_bytes: int = 0) -> Prediction:
         """Return the fate of a message that is published now, and count it in the queues that keep it."""
-        queues = self._flow.entries(message)
-        if not queues:
+        states = self._flow.entering(message)
+        if all(delay_ms for _, delay_ms in states):
+            delays = [visit for visit in self._flow.visits(message) if visit.delay_ms]
             where = f"the exchange '{message.exchange}'" if message.exchange else "the default exchange"
-            return Prediction(Kind.UNROUTABLE, why=f"{where} has no queue for {message.routing_key!r}")
-        states = [self._flow.state(queue, message) for queue in queues]
-        fate = _worst(self._in(_Sized(state, body_bytes, property_bytes)) for state in states)
+            why = _returned(delays[0]) if delays else f"{where} has no queue for {message.routing_key!r}"
+            return Prediction(Kind.UNROUTABLE, why=why)
+        fate = _worst(self._in(_Sized(state, body_bytes, property_bytes)) for state, _ in states)
         self._held.next_publish(waits_us=STOP_US if fate.stops_publishers else 0)
         return fate
 
@@ -206,6 +208,14 @@ class Predictor:
         copies = self._flow.copies(state, EXPIRED)
         to = ", ".join(f"'{copy.queue}'" for copy in copies if copy.queue)
         return f"after {ttl_ms:,} ms in '{state.queue}' {f'it comes to {to}' if to else copies[0].rule.text}"
+
+
+def _returned(delay: Visit) -> str:
+    """Say what becomes of a message that an exchange delays, of which no queue takes a copy at once."""
+    return (
+        f"the exchange '{delay.exchange.name}' delays it for {delay.delay_ms:,} ms (x-delay): the server returns it as"
+        " one that is routed nowhere, so it stays, and delivers it later all the same: it would be there twice"
+    )
 
 
 def _worst(fates: Iterable[Prediction]) -> Prediction:

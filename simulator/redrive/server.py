@@ -16,8 +16,10 @@ from dlx.message_flow import MessageFlow
 from dlx.nearest_names import suggestion
 from dlx.policies import choose_policy
 from dlx.releases import Release, release_and_remark
+from dlx.server_plugins import CONSISTENT_HASH
 from dlx.settings import Settings
 from dlx.topology import STOCK_EXCHANGES
+from simulator.analysis.shovels import given_shovels
 from simulator.analysis.snapshot import Snapshot
 from simulator.capture import CaptureUnavailable
 from simulator.capture.access import TLS, Access, complete, usual_api, with_user_of
@@ -83,8 +85,21 @@ class QueueOnServer(msgspec.Struct, frozen=True):
 
     @property
     def of_plugins(self) -> frozenset[str]:
-        """The exchanges of its virtual host whose routing only a plugin knows."""
-        return frozenset(at.name for at in self.snapshot.of_plugins if self.snapshot.flows[at.vhost] is self.flow)
+        """The exchanges of its virtual host of which only a plugin knows how they route, or the server in which order
+        queues were bound to them."""
+        by_order = {each.name for each in self.flow.topology.exchanges.values() if each.type == CONSISTENT_HASH}
+        unknown = {at.name for at in self.snapshot.of_plugins if self.snapshot.flows[at.vhost] is self.flow}
+        return frozenset(by_order | unknown)
+
+    @property
+    def shovels(self) -> tuple[str, ...]:
+        """What is not foreseen of shovels that take messages out of queues of its virtual host."""
+        here = [
+            (name, shovel.queue)
+            for name, shovel in given_shovels(self.snapshot)
+            if self.snapshot.flows.get(shovel.source.vhost) is self.flow and shovel.queue in self.flow.topology.queues
+        ]
+        return tuple(f"what the shovel '{name}' takes out of '{queue}'" for name, queue in here)
 
     @property
     def release(self) -> Release:

@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dlx.delays import X_DELAY
+from dlx.message import Message, PublishRefusedError
 from dlx.message_flow import Hop, MessageFlow
 from dlx.possible_deaths import possible_death
 from dlx.releases import DEFAULT, Release, release
+from dlx.server_plugins import DELAYED
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
 from dlx.topology import Topology
 from simulator.definitions import Definitions
@@ -159,7 +162,7 @@ def _identities(captured: LocalTable, message: str) -> list[str]:
 def _with_verdicts(captured: LocalTable, message: str, replayed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of the message in their order, each with what the replay says of it."""
     query = f"""
-        SELECT time_us, file, line, event, vhost, queue, exchange, routing_keys, routed_queues
+        SELECT time_us, file, line, event, vhost, queue, exchange, routing_keys, routed_queues, headers, broker_headers
         FROM {{captured}} WHERE message = {text(message)} ORDER BY time_us, file, line"""
     verdicts = {(row["file"], row["line"], row["time_us"]): row for row in replayed}
     found = rows(query, captured=captured)
@@ -207,13 +210,16 @@ class _SeenRows:
         self._rows = [_At(row, flows[row.get("from_us", periods[0].from_us)].of(row["vhost"])) for row in found]
         self._first_us: int = found[0]["time_us"]
         self._events: list[Happened] = []
+        self._to_wait_ms = 0  # for the first exchange that delays the message
 
     def life(self, message: str, until_us: int) -> SeenLife:
-        steps = tuple(step for at in self._rows for step in self._told(at))
+        steps = tuple(step for at in self._rows for step in (*self._told(at), *self._delays(at)))
         verdicts = [at.row["verdict"] for at in self._rows if at.row["verdict"] is not None]
         last = self._rows[-1].row
         fates = {end["fate"] for end in last["dead_ends"] or () if is_over(end, last, until_us)}
         fate = _FATES.get(last["event"], Event.DELIVERED)
+        if any(end_us > until_us for _, _, end_us in _delays(self._rows[-1])):
+            fate = Event.DELAYED
         if fates:
             fate = Outcome.LOST if Fate.LOST in fates else Event.HELD
         return SeenLife(
@@ -228,8 +234,12 @@ class _SeenRows:
         )
 
     def _missing(self, last: Mapping[str, Any], fate: Outcome | Event, until_us: int) -> Iterator[str]:
+        for exchange, _, end_us in _delays(self._rows[-1]):
+            if end_us > until_us:
+                until = span(end_us - self._first_us)
+                yield f"what came of it: the log ends while it waits in the exchange '{exchange}', until {until}"
         where = f"'{last['queue']}'" if last["queue"] else "the queues that it was routed to"
-        if fate not in (Outcome.ACKNOWLEDGED, Outcome.LOST, Event.HELD):
+        if fate not in (Outcome.ACKNOWLEDGED, Outcome.LOST, Event.HELD, Event.DELAYED):
             yield f"what happened to it in {where} after the last row"
         for end in last["dead_ends"] or ():
             after = f", {span(end['after_ms'] * 1_000)} later" if end["after_ms"] else ""
@@ -267,6 +277,22 @@ class _SeenRows:
             source=f"{row['file']}:{row['line']}",
         )
 
+    def _delays(self, at: _At) -> Iterator[SeenStep]:
+        """Yield the waits in exchanges that a publish begins."""
+        if at.row["event"] == Event.PUBLISHED:  # until 3.13 a delivery may show the header as it was published
+            self._to_wait_ms = max(_x_delay(at.row), 0)
+        for exchange, wait_ms, end_us in _delays(at):
+            self._to_wait_ms = 0
+            self._note(at, Event.DELAYED, None)
+            yield SeenStep(
+                at_ms=self._since(at.row["time_us"]),
+                event=Event.DELAYED.value,
+                queue=None,
+                text=f"the exchange '{exchange}' keeps it until {span(end_us - self._first_us)} after the first row",
+                because=f"{X_DELAY} {wait_ms}",
+                source=sources(["dlx.delays"]),
+            )
+
     def _deaths(self, at: _At) -> Iterator[SeenStep]:
         """Yield the deaths before a delivery that no row shows, without those that an earlier one has shown."""
         found = at.row["hops"] or []
@@ -280,15 +306,25 @@ class _SeenRows:
                 self._note(at, Event.ROUTED, one.queue)
             self._note(at, Event.DEAD_LETTERED, one.queue, one)
             self._note(at, Event.ROUTED, one.to_queue, one)
+            wait = self._wait(at, one)
             latest = hop["latest_us"] if hop["latest_us"] is not None else at.row["time_us"]
             yield SeenStep(
                 at_ms=self._since(latest),
                 event=Event.DEAD_LETTERED.value,
                 queue=one.queue,
-                text=f"{told} through {_exchange(one.exchange)} to '{one.to_queue}': no row shows it",
+                text=f"{told} through {_exchange(one.exchange)} to '{one.to_queue}'{wait}: no row shows it",
                 because=_because(one, at.flow),
                 source=sources(["dlx.dead_lettering"]),
             )
+
+    def _wait(self, at: _At, hop: Hop) -> str:
+        """Say how long an exchange delayed a dead letter: the first that it came to, if x-delay is negative since."""
+        passed = (at.flow.topology.exchanges[name] for name in at.flow.passed({hop.exchange}))
+        wait_ms = self._to_wait_ms
+        if not wait_ms or _x_delay(at.row) != -wait_ms or not any(each.type == DELAYED for each in passed):
+            return ""
+        self._to_wait_ms = 0
+        return f" after a delay of {span(wait_ms * 1_000)} ({X_DELAY})"
 
     def _between(self, hop: Mapping[str, Any]) -> str:
         """Say when a death was, as far as that is known."""
@@ -322,6 +358,28 @@ _DONE = {
     Event.REJECTED: "rejected it for good",
     Event.REQUEUED: "returned it to the queue",
 }
+
+
+def _x_delay(row: Mapping[str, Any]) -> int:
+    """Return the x-delay that a row shows; 0 without one that is an integer."""
+    delay = msgspec.json.decode(row["broker_headers"]).get(X_DELAY)
+    return delay if isinstance(delay, int) else 0
+
+
+def _delays(at: _At) -> Iterator[tuple[str, int, int]]:
+    """Yield the exchanges that delay what a row publishes, for how many ms, and when each delay ends."""
+    row = at.row
+    if row["event"] != Event.PUBLISHED:
+        return
+    headers = msgspec.json.decode(row["headers"]) | msgspec.json.decode(row["broker_headers"])
+    message = Message(exchange=row["exchange"], routing_keys=tuple(row["routing_keys"]), headers=headers)
+    try:
+        visits = at.flow.visits(message)
+    except PublishRefusedError:
+        return
+    for visit in visits:
+        if visit.delay_ms:
+            yield visit.exchange.name, visit.delay_ms, row["time_us"] + visit.delay_ms * 1_000
 
 
 def _exchange(name: str) -> str:

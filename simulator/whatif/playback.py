@@ -29,7 +29,7 @@ from simulator.broker import RETRY_US, Copy, QueueState
 from simulator.broker import commands as amqp
 from simulator.broker.replies import Got
 from simulator.capture.observe import shown_history
-from simulator.events import Event, Happened, copies_added
+from simulator.events import Event, Happened, copies_added, delays_added
 from simulator.whatif.outcomes import TELLING, Ends, Fate, FateTally
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
 from simulator.whatif.stories import LAST, ConsumerAction, Publication, Shown, Story, StoryDelivery
@@ -375,7 +375,7 @@ class Playback:
 
     def _anything_waits(self) -> bool:
         """Tell whether time can still do anything to a message."""
-        return any(
+        return bool(self._broker.node.state.delayed) or any(
             queue.store.ready or queue.discards or queue.in_hand or queue.unacked
             for queue in self._broker.existing(self._used)
             if queue.definition.type != STREAM
@@ -396,7 +396,7 @@ class Playback:
             return
         now_us, queue = event.time_us - self._later_us, event.queue or ""
         self._planner.happens(now_us)
-        added = copies_added(event, self._before)
+        added = copies_added(event, self._before) + delays_added(event)
         if added:
             each.copies += added
             self._touched[each] = None

@@ -176,7 +176,7 @@ class PlaybackBroker:
             if queue.definition.type != STREAM and queue.store.ready:
                 self.tell(amqp.PurgeQueue(self._free_channel(queue.vhost.name), queue.name))
         kept = [queue.definition.type for queue, _ in self.held(used)]
-        if len(kept) > KEPT_MAX or any(kind != STREAM for kind in kept):
+        if self.node.state.delayed or len(kept) > KEPT_MAX or any(kind != STREAM for kind in kept):
             self.begin_again()
 
 

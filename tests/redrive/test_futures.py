@@ -252,6 +252,60 @@ def test_what_a_plugin_s_exchange_does_is_not_foreseen() -> None:
     assert (fate.kind, fate.future.losses, fate.future.complete, fate.is_safe) == (Kind.ARRIVES, (), False, False)
 
 
+@pytest.mark.parametrize(
+    ("delay", "kind", "why"),
+    [
+        (5_000, Kind.UNROUTABLE, "the exchange 'by' delays it for 5,000 ms (x-delay): the server returns it"),
+        (-5_000, Kind.ARRIVES, ""),
+        ("soon", Kind.REFUSED_PUBLISH, "an exchange fails over its headers, which ends the connection"),
+    ],
+)
+def test_what_an_exchange_would_delay_stays(delay: Any, kind: Kind, why: str) -> None:
+    """It would be returned, and delivered later all the same."""
+    on_server = with_plugins("x-delayed-message", {"x-delayed-type": "direct"})
+    properties = pika.BasicProperties(headers={"x-delay": delay})
+    message = waiting(
+        delivered_row("rejected", pika.spec.Basic.Deliver("", 1, False, "", "rejected"), properties, b"o")
+    )
+    planner = RedrivePlanner(on_server.flow, {}, RedriveOptions(to=Address("by", "main")))
+    found = planner.planned(message)
+    assert (found.fate.kind, found.goes, found.fate.why.startswith(why)) == (kind, kind == Kind.ARRIVES, True)
+
+
+@pytest.mark.parametrize("kind", ["x-consistent-hash", "x-random"])
+def test_which_queue_an_exchange_chooses_is_not_foreseen(kind: str) -> None:
+    on_server = with_plugins(kind, {})
+    deliver = pika.spec.Basic.Deliver("", 1, False, "", "rejected")
+    message = waiting(delivered_row("rejected", deliver, pika.BasicProperties(), b"order"))
+    to = RedriveOptions(to=Address("by", "key"))
+    fate = RedrivePlanner(on_server.flow, {}, to, of_plugins=on_server.of_plugins).planned(message).fate
+    assert (fate.kind, fate.future.complete, fate.is_safe) == (Kind.ARRIVES, False, False)
+
+
+def test_shovels_that_take_messages_meanwhile_are_named() -> None:
+    assert with_plugins("fanout", {}).shovels == ("what the shovel 'back' takes out of 'main'",)
+
+
+def with_plugins(kind: str, arguments: dict[str, Any]) -> QueueOnServer:
+    """A server with an exchange of that type before 'main' and 'other', and a shovel behind 'main'."""
+    queues = [{"name": name, "vhost": "v", "durable": True, "arguments": {}} for name in ("main", "other", "rejected")]
+    by = {"name": "by", "vhost": "v", "type": kind, "durable": True, "arguments": arguments}
+    to = {"source": "by", "vhost": "v", "destination_type": "queue", "arguments": {}}
+    keys = {"main": "1", "other": "1"} if kind != "x-delayed-message" else {"main": "main"}
+    value = {"src-uri": "amqp:///v", "dest-uri": "amqp://elsewhere", "src-queue": "main", "dest-queue": "other"}
+    document = {
+        "rabbitmq_version": "4.0.5",
+        "vhosts": [{"name": "v"}],
+        "queues": queues,
+        "exchanges": [by],
+        "bindings": [{**to, "destination": name, "routing_key": key} for name, key in keys.items()],
+        "parameters": [{"component": "shovel", "name": "back", "vhost": "v", "value": value}],
+    }
+    snapshot = Snapshot(parse_definitions(json.dumps(document).encode(), "export"), release("4.0"))
+    flow = snapshot.flows["v"]
+    return QueueOnServer(snapshot, flow, flow.settings("rejected"), 0, ())
+
+
 @pytest.mark.parametrize("version", RELEASES)
 def test_predicted_futures_come_true_on_the_simulator(version: str) -> None:
     """``python -m tests.redrive.futures`` tries far more on servers."""

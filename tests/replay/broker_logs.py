@@ -6,7 +6,9 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
+from dlx.server_plugins import plugins_with
 from dlx.topology import Topology
+from simulator.bootstrap import import_definitions
 from simulator.broker.commands import SetTracing
 from simulator.capture.firehose import observe_trace
 from simulator.capture.schema import Observation
@@ -20,7 +22,9 @@ FIREHOSE = "the firehose"
 
 def broker_log(history: Iterable[AnyStep], topology: Topology, release: str) -> list[Observation]:
     """The log of a broker of that release to which the history is played. Each message has an id."""
-    player = Player(_with_firehose(definitions_document(topology, release)), release=release)
+    player = Player({}, release=release)
+    player.broker.enable(plugins_with(exchange.type for exchange in topology.exchanges.values()))
+    import_definitions(player.broker, _with_firehose(definitions_document(topology, release)), player.now_us)
     player.broker.handle(SetTracing("/", True), player.now_us)
     untraced: deque[int] = deque()
     rows: list[Observation] = []

@@ -19,6 +19,7 @@ from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, read_co
 from tests.replay.logs import EXAMPLES, Log, definitions_of, example_definitions, write_log
 from tests.replay.odd_rows import captured as captured_rows
 from tests.replay.odd_rows import odd_rows, signature_of
+from tests.replay.test_delays import RETRY, retried
 
 pytestmark = pytest.mark.spark
 
@@ -67,6 +68,15 @@ def test_spark_and_local_replay_agree(captured, rules):
     on_spark = replay(captured, DEFINITIONS, rules).toArrow().to_pylist()
     here = replay_table(open_log(LOG), DEFINITIONS, rules).to_pylist()
     assert comparable(on_spark) == comparable(here)
+
+
+def test_delays_are_held_against_the_log_on_spark_too(spark, tmp_path):
+    path = tmp_path / "delays.parquet"
+    convert([write_log(tmp_path / "trace.log", retried(9_000, 3).records)], path)
+    on_spark = replay(scan(spark, [str(path)]), RETRY, "4.0").toArrow().to_pylist()
+    here = replay_table(open_log(tmp_path / "trace.log"), RETRY, "4.0").to_pylist()
+    assert comparable(on_spark) == comparable(here)
+    assert [row["verdict"] for row in comparable(on_spark)] == [None, "agree", None, None, "differ"]
 
 
 @pytest.mark.parametrize("rules", ["4.3", "3.10"])

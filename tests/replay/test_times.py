@@ -189,7 +189,7 @@ def test_a_death_long_after_its_ttl_is_unchecked(replay: Any) -> None:
 
 
 def test_an_exchange_that_may_delay_leaves_the_entry_open(replay: Any) -> None:
-    definitions = definitions_of({"inbox": {"x-message-ttl": 1000}}, {"x": "x-delayed-message"}, [("x", "inbox", "k")])
+    definitions = definitions_of({"inbox": {"x-message-ttl": 1000}}, {"x": "x-recent-history"}, [("x", "inbox", "k")])
     log = passed(5, Log().publish("x", "k")).deliver("inbox", "x", ["k"])
     (row,) = replay(log, definitions)
     assert row["verdict"] == "agree"

@@ -447,3 +447,19 @@ def test_a_delivery_held_too_long_comes_back_at_once_whatever_else_is_played(aga
     history += [Wait(3_700_000), Leave("jobs"), Wait(7), Ack("jobs"), Leave("jobs"), Wait(20)]
     answer = asked_about(topology, history, release="3.8", against=against).answer
     assert answer.delay_ms.after.p95 == 1_800_000
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_delayed_messages_are_played_after_their_delay(release: str) -> None:
+    topology = Topology.of(
+        exchanges=[Exchange(name="later", type="x-delayed-message", arguments={"x-delayed-type": "direct"})],
+        queues=[dead_lettering("work", "dead", message_ttl=2_000), Queue(name="dead")],
+        bindings=[Binding(source="later", destination="work", routing_key="k")],
+    )
+    delayed = [Publish("later", "k", {"x-delay": 3_000}), Publish("later", "k", {"x-delay": 3_000})]
+    history = [*delayed, Wait(4_000), Ack("work"), Ack("work"), *delayed, Wait(1_000)]
+    asked = asked_about(topology, history, "queue:work.x-message-ttl=60000", release=release)
+    assert (asked.answer.reproduced, asked.answer.changed) == (asked.answer.messages, 0)
+    asked = asked_about(topology, history, "queue:work.x-message-ttl=500", release=release)
+    assert asked.answer.reproduced == asked.answer.messages
+    assert [case.after.deaths for case in asked.singly[:2]] == [(("work", "expired"),)] * 2

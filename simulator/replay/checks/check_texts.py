@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from dlx.delays import X_DELAY
 from dlx.delivery_counts import X_DELIVERY_COUNT
 from dlx.message_flow import Hop
 from dlx.settings import MESSAGE_TTL, Settings
@@ -17,6 +18,7 @@ from simulator.replay.checks.times import (
     OTHER_TIME,
     TOO_EARLY,
     TOO_FEW,
+    UNDELAYED,
     WRONG_TIME,
     HopMarks,
     Refutation,
@@ -50,6 +52,8 @@ def difference(fault: Refutation, hop: Hop | None, settings: Settings) -> Differ
         what = "messages" if settings.max_length is not None else "bytes"
         expected = f"more than {fault.asked:,} ({limit_text(settings)})"
         return Difference(f"{what} in '{queue}'", expected, f"at most {fault.found:,}")
+    if fault.kind == UNDELAYED:
+        return Difference(f"{X_DELAY} before '{queue}'", f"at least {_ms(fault.asked)}", f"at most {_ms(fault.found)}")
     early = fault.kind in (TOO_EARLY, DIED_EARLY)
     first, then = ("at least", "at most") if early else ("at most", "at least")
     expected = f"{first} {_ms(fault.asked)} ({_which(settings, fault.asked)})"

@@ -6,7 +6,7 @@ found, since the same states come up again and again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from copy import copy
 from functools import lru_cache
 from itertools import chain, combinations
@@ -19,7 +19,8 @@ from dlx.field_values import plain, timestamp
 from dlx.message import Message
 from dlx.message_flow import Hop, MessageFlow, State
 from dlx.releases import Release
-from dlx.routing import headers_looked_at
+from dlx.routing import EXCHANGE_TYPES, headers_looked_at
+from dlx.server_plugins import CHOOSING, DELAYED, LOCAL_RANDOM, RANDOM
 from dlx.settings import EXPIRES
 from dlx.streams import headers_kept, properties_kept
 from dlx.topology import Topology
@@ -44,8 +45,17 @@ from simulator.replay.search.visible_state import CaptureRow, Visible, message_o
 
 NEARBY_HOPS = 5
 UNKNOWN_ROUTING = "it may use any of its bindings: its type is not known"
+UNKNOWN_ORDER = "it may choose any of its queues: definitions do not show in which order they were bound"
 ROUTED_QUEUES = "routed_queues"
 _encode = msgspec.json.Encoder(order="deterministic", enc_hook=plain).encode
+
+
+def _choosing(topology: Topology) -> Iterator[tuple[str, str]]:
+    """Yield the exchanges that choose one of the queues bound to them for each message, with their types."""
+    for name, exchange in topology.exchanges.items():
+        bound = topology.bindings.get(name, ())
+        if exchange.type in CHOOSING and bound and all(binding.destination_type == "queue" for binding in bound):
+            yield name, exchange.type
 
 
 def _may_be_timestamp(value: Any) -> bool:
@@ -81,7 +91,9 @@ class Explainer:
         self.topology = with_stand_ins(topology)
         self.headers_looked_at = headers_looked_at(self.topology)
         self.unknown_routing = unknown_routing(topology, rules)
+        self._choosing = dict(_choosing(topology))
         self._delaying = delaying(topology, rules)
+        self._holding = delaying(topology, rules, (*EXCHANGE_TYPES, DELAYED, *CHOOSING))
         self._begin(MessageFlow(self.topology, rules) if flow is None else flow, effort)
 
     def _begin(self, flow: MessageFlow, effort: Effort | None) -> None:
@@ -89,8 +101,8 @@ class Explainer:
         self.flow = flow
         self._graph = StateSearch(flow, Effort() if effort is None else effort)
         self.counts = DeliveryCountCheck(flow)
-        self.dead_ends = DeadEnds(flow)
-        self._entries: dict[tuple[str, str], tuple[State, ...]] = {}
+        self.dead_ends = DeadEnds(flow, self.unknown_routing)
+        self._entering: dict[tuple[str, str], tuple[tuple[State, int], ...]] = {}
         self._paths: dict[Any, list[StatePath]] = {}
         self._cut: set[Any] = set()
         self._nearest: dict[Any, tuple[StatePath, list[Difference]] | None] = {}
@@ -111,39 +123,45 @@ class Explainer:
 
     def entries(self, row: CaptureRow, headers: Mapping[str, Any]) -> tuple[State, ...]:
         """Return the states into which the publish in ``row`` is routed. Raises ``PublishRefusedError``."""
+        return tuple(state for state, _ in self.entering(row, headers))
+
+    def entering(self, row: CaptureRow, headers: Mapping[str, Any]) -> tuple[tuple[State, int], ...]:
+        """Return the ``entries``, and how long an exchange delays each, in ms. Raises ``PublishRefusedError``."""
         key = (row.signature, str(sorted(headers.items(), key=repr)) if headers else "")
-        known = self._entries.get(key)
+        known = self._entering.get(key)
         if known is None:
-            known = self.flow.publish(publish_of(row, headers, self.release))
-            self._entries[key] = known
+            known = self.flow.entering(publish_of(row, headers, self.release))
+            self._entering[key] = known
         return known
 
-    def misrouted(self, row: CaptureRow, roots: tuple[State, ...]) -> tuple[Difference, ...]:
-        """Return how the queues to which the broker routed the publish in ``row`` differ from those of ``roots``.
+    def misrouted(self, row: CaptureRow, entering: tuple[tuple[State, int], ...]) -> tuple[Difference, ...]:
+        """Return how the queues to which the broker routed the publish in ``row`` differ from those it enters at once.
 
         Nothing is said of queues that the definitions lack, nor of an exchange whose routing is unknown.
         """
         exchange = row.visible.exchange
-        if row.routed_queues is None or exchange in self.unknown_routing:
+        chooses = exchange in self._choosing
+        if row.routed_queues is None or (exchange in self.unknown_routing and not chooses):
             return ()
-        expected = sorted({root.queue for root in roots})
+        expected = sorted({root.queue for root, delay_ms in entering if not delay_ms})
         seen = sorted({queue for queue in row.routed_queues if queue in self.topology.queues})
-        if expected == seen:
+        if len(row.routed_queues) == 1 and {*seen} <= {*expected} if chooses else expected == seen:
             return ()
         named = f"exchange '{exchange}'" if exchange else "the default exchange"
-        return (Difference(f"{ROUTED_QUEUES} of {named}", _encode(expected).decode(), _encode(seen).decode()),)
+        text = f"{'one of ' if chooses else ''}{_encode(expected).decode()}"
+        return (Difference(f"{ROUTED_QUEUES} of {named}", text, _encode(seen).decode()),)
 
-    def with_timestamps(self, row: CaptureRow, headers: Mapping[str, Any]) -> tuple[State, ...] | None:
-        """Return the states that the publish enters if some integers in its ``headers`` are timestamps.
+    def with_timestamps(self, row: CaptureRow, headers: Mapping[str, Any]) -> tuple[tuple[State, int], ...] | None:
+        """Return what the publish is ``entering`` if some integers in its ``headers`` are timestamps.
 
         ``None`` if it then goes to other queues than the broker routed it to, whichever of them are.
         """
         whole = {name: value for name, value in headers.items() if _may_be_timestamp(value)}
         for names in chain.from_iterable(combinations(whole, number) for number in range(1, min(len(whole), 3) + 1)):
             typed = {name: timestamp(whole[name]) for name in names}
-            roots = self.flow.publish(publish_of(row, {**headers, **typed}, self.release))
-            if not self.misrouted(row, roots):
-                return roots
+            entering = self.flow.entering(publish_of(row, {**headers, **typed}, self.release))
+            if not self.misrouted(row, entering):
+                return entering
         return None
 
     def observed(self, row: CaptureRow, parent: Message | None, headers: Mapping[str, Any]) -> State:
@@ -161,6 +179,11 @@ class Explainer:
     def shown(self, state: State) -> DeliveredState:
         """Return the state as a delivery shows it."""
         return DeliveredState(state.queue, self._graph.shown(state))
+
+    def was_shown(self, state: State, deliveries: Container[DeliveredState]) -> bool:
+        """Return whether one of the deliveries is of the state."""
+        sent = self._graph.as_sent(state)
+        return self.shown(state) in deliveries or (sent is not None and DeliveredState(state.queue, sent) in deliveries)
 
     def same_content(self, published: str, delivered: str, queue: str) -> bool:
         """Return whether properties and user headers are the same, as far as the queue keeps them."""
@@ -196,13 +219,18 @@ class Explainer:
 
     def path_times(self, source: Source, found: StatePath, row: CaptureRow, back: int) -> PathTimes:
         """Return what a path from a source, seen ``back`` rows before ``row``, asks of the times."""
-        hops = hop_times(self.flow, self._delaying, source, found.hops, row)
+        hops = hop_times(self.flow, self._holding, source, found, row)
         kept = kept_deaths(source, row)
-        return PathTimes(source=back, hops=hops, last=last_times(self.flow, found), kept=kept)
+        delay_ms = source.delays_ms.get((*found.died, found.state)[0], 0)
+        return PathTimes(source=back, delay_ms=delay_ms, hops=hops, last=last_times(self.flow, found), kept=kept)
 
     def may_delay(self, exchange: str) -> bool:
         """Return whether the exchange may keep messages for a while, or lead to one that does."""
         return exchange in self._delaying
+
+    def may_hold(self, exchange: str) -> bool:
+        """Return whether the exchange may keep messages for a time that is not known, or lead to one that does."""
+        return exchange in self._holding
 
     def unchecked(self, source: Source, hops: tuple[Hop, ...]) -> tuple[Unchecked, ...]:
         """Return what the rows of a message leave unchecked of a path from a source."""
@@ -217,9 +245,16 @@ class Explainer:
                 found |= {} if why is None else {why: None}
         published = [source.row.visible.exchange] if source.is_publish else []
         for exchange in (*published, *(hop.exchange for hop in hops)):
-            if exchange in self.unknown_routing:
-                found[Unchecked("routing", exchange, UNKNOWN_ROUTING)] = None
+            unknown = self._why_routing_unknown(exchange)
+            found |= {} if unknown is None else {Unchecked("routing", exchange, unknown): None}
         return tuple(found)
+
+    def _why_routing_unknown(self, exchange: str) -> str | None:
+        """Return why it is unchecked where the exchange routes; ``None`` where it may choose any of its queues."""
+        kind = self._choosing.get(exchange)
+        if exchange not in self.unknown_routing or kind in (RANDOM, LOCAL_RANDOM):
+            return None
+        return UNKNOWN_ROUTING if kind is None else UNKNOWN_ORDER
 
     def _why_not_deleted(self, queue: str) -> Unchecked | None:
         """Return what is unchecked of a stay in a queue that may have been deleted meanwhile; ``None`` if not."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dlx.deaths import EXPIRED, MAXLEN
-from dlx.message_flow import Hop, MessageFlow
+from dlx.message_flow import MessageFlow
 from dlx.settings import AT_LEAST_ONCE, expires_messages
 from dlx.topology import CLASSIC, QUORUM
 from simulator.replay.checks.lengths import LengthLimit, length_limit
@@ -35,6 +35,7 @@ class HopTimes(NamedTuple):
         held: whether the dead letter may have come into the next queue long after the death.
         limit: the length limit that the queue was over, if the message was dropped for that.
         overtakes: whether the queue may deliver what is past its TTL.
+        delay_ms: how long an exchange delays the dead letter before it comes into the next queue.
     """
 
     expired: bool = False
@@ -44,6 +45,7 @@ class HopTimes(NamedTuple):
     held: bool = False
     limit: LengthLimit | None = None
     overtakes: bool = False
+    delay_ms: int = 0
 
 
 class PathTimes(NamedTuple):
@@ -59,6 +61,7 @@ class PathTimes(NamedTuple):
         held: whether a publish may come into its queues long after it was traced.
         not_new, not_again: whether it cannot be the first delivery of its copy, or none after that.
         kept: the entries of ``x-death`` that the row it starts from has as well: their places here, and there.
+        delay_ms: how long an exchange delays the publish that the path starts from.
         copies: how many copies have come to the same delivery; ``ANY_NUMBER`` if they are not known.
         has_flag: whether the queue flags what it has delivered before; a stream does not.
         comes_flagged: whether a first delivery may have the flag, too, for what its dead letter brought along.
@@ -77,6 +80,7 @@ class PathTimes(NamedTuple):
     has_flag: bool = False
     comes_flagged: bool = False
     kept: tuple[tuple[int, int], ...] = ()
+    delay_ms: int = 0
 
 
 UNKNOWN = PathTimes(judged=False)
@@ -84,26 +88,28 @@ UNKNOWN = PathTimes(judged=False)
 
 
 def hop_times(
-    flow: MessageFlow, delaying: frozenset[str], source: Source, hops: tuple[Hop, ...], row: CaptureRow
+    flow: MessageFlow, holding: frozenset[str], source: Source, path: StatePath, row: CaptureRow
 ) -> tuple[HopTimes, ...]:
     """Return what the deaths of a path from that source to a delivery ask of the times.
 
-    ``delaying`` are exchanges that may keep a message.
+    ``holding`` are exchanges that may keep a message for a time that is not known.
     """
     died = dict(source.roots[0].counts) if source.roots else {}
     own = bool(source.roots) and source.roots[0].message.expiration is not None
     places = deaths_shown(row.visible.x_death).places
     found = []
-    for hop in hops:
+    for hop, died_in, reached in zip(path.hops, path.died, (*path.died, path.state)[1:], strict=True):
         settings, kind = flow.settings(hop.queue), (hop.queue, hop.reason)
         expired = hop.reason == EXPIRED
         own_ttl = own and expires_messages(settings.queue.type, flow.release)
         ttl_ms = settings.message_ttl_ms
-        held = settings.dead_letter_strategy == AT_LEAST_ONCE or hop.exchange in delaying
+        held = settings.dead_letter_strategy == AT_LEAST_ONCE or hop.exchange in holding
         # x-death has the time of the first death of a kind.
         time_index = NO_TIME if kind in died else places.get(kind, NO_TIME)
         limit = length_limit(settings, row.vhost) if hop.reason == MAXLEN else None
-        found.append(HopTimes(expired, NO_TTL if ttl_ms is None else ttl_ms, own_ttl, time_index, held, limit))
+        ttl_ms = NO_TTL if ttl_ms is None else ttl_ms
+        delay_ms = flow.delay_ms(died_in, hop.reason, reached)
+        found.append(HopTimes(expired, ttl_ms, own_ttl, time_index, held, limit, delay_ms=delay_ms))
         died[kind] = 1
         own = False  # a dead letter has no expiration
     return tuple(found)

@@ -34,11 +34,11 @@ NO_LIMIT = -1
 HOPS_MARKED_MAX = 62
 """Hops of one path of which each can be marked as unchecked; those behind share the last mark."""
 
-NO_FAULT, TOO_EARLY, WRONG_TIME, TOO_LATE, TOO_FEW, NOT_NEW, NOT_AGAIN, OTHER_TIME, DIED_EARLY = range(9)
+NO_FAULT, TOO_EARLY, WRONG_TIME, TOO_LATE, TOO_FEW, NOT_NEW, NOT_AGAIN, OTHER_TIME, DIED_EARLY, UNDELAYED = range(10)
 """What refutes a path: a death before its TTL, one at a time that does not fit, a delivery after the TTL, a death
 by a length limit that the queue was not over, a delivery that is said to be the first and cannot be, a redelivery
-without the count that its queue adds, a death at another time than an earlier delivery shows, or one that is before
-its TTL by ``x-death`` alone, and not by the times of the rows."""
+without the count that its queue adds, a death at another time than an earlier delivery shows, one that is before
+its TTL by ``x-death`` alone, and not by the times of the rows, or what came into a queue before its delay was over."""
 FLAG_UNKNOWN = -1
 """The flag ``redelivered`` of a row that has none; otherwise 0 or 1."""
 
@@ -116,7 +116,7 @@ class Facts(NamedTuple):
 class HopColumns(NamedTuple):
     """The deaths at one place of their paths: the rows they belong to, and their bounds.
 
-    ``wait_us`` is the TTL that passed before a death by expiry, else 0.
+    ``wait_us`` passed since the death before: the TTL before a death by expiry, and the delay of an exchange.
     """
 
     rows: Ints
@@ -224,6 +224,7 @@ class _TimeColumns(NamedTuple):
     last_ttl_us: Ints
     last_own: Flags
     last_overtakes: Flags
+    delay_us: Ints
     hops: Ints
     first_hop: Ints
     hop_expired: Flags
@@ -232,6 +233,7 @@ class _TimeColumns(NamedTuple):
     hop_time: Ints
     hop_held: Flags
     hop_limit: Ints
+    hop_delay_us: Ints
     limits: tuple[LengthLimit, ...]
 
 
@@ -304,6 +306,7 @@ class TimeCheck:
             np.where(columns.earlier[numbers] > 0, earlier.firsts, 0) + (facts.redelivered == 0),
         )
         work = _Work(columns, self._terms, rows, numbers, facts, start)
+        work.wait(columns.delay_us[numbers], 0)
         for place in range(int(columns.hops[numbers].max(initial=0))):
             work.hop(place, of_source)
         work.delivery()
@@ -336,8 +339,19 @@ class _Work:
         self._judged = columns.judged[numbers]
         self._came, self._until, self._seen, self._firsts = start
         self._since = start.seen_us
+        self._delay = np.zeros(len(rows), np.int64)
         self.hops: list[HopColumns] = []
         self.marks = Marks.none(len(rows))
+
+    def wait(self, delay_us: Ints, place: int) -> None:
+        """Take the paths over the delays of an exchange before the hop at that place."""
+        self._delay = delay_us
+        if not delay_us.any():
+            return
+        found = self._facts.time_us - self._came + self._tolerance_us
+        self._came = self._came + delay_us
+        self._until = np.where(self._until == FOREVER_US, FOREVER_US, self._until + delay_us)
+        self._blame((delay_us > 0) & (found < delay_us), UNDELAYED, place, delay_us, found)
 
     def hop(self, place: int, source: Facts) -> None:
         """Take the paths that are long enough over their next death."""
@@ -376,9 +390,11 @@ class _Work:
             if limit != NO_LIMIT:
                 self._length(columns.limits[limit], np.flatnonzero(limits == limit), place, latest)
         rows = np.flatnonzero(has)
-        self.hops.append(HopColumns(self._rows[rows], place, earliest[rows], latest[rows], wait[rows]))
+        between = wait + self._delay if place else wait
+        self.hops.append(HopColumns(self._rows[rows], place, earliest[rows], latest[rows], between[rows]))
         self._came = np.where(has, earliest, self._came)
         self._until = np.where(has, np.where(columns.hop_held[hop], FOREVER_US, latest), self._until)
+        self.wait(np.where(has, columns.hop_delay_us[hop], 0), place + 1)
 
     def _length(self, limit: LengthLimit, rows: Ints, place: int, latest: Ints) -> None:
         """Hold deaths by a length limit against the messages that can have been in the queue."""
@@ -503,6 +519,7 @@ def _columns(known: list[PathTimes]) -> _TimeColumns:
         last_ttl_us=_ttl_us(lasts),
         last_own=np.array([last.own_ttl for last in lasts], bool),
         last_overtakes=np.array([last.overtakes for last in lasts], bool),
+        delay_us=np.array([times.delay_ms for times in known], np.int64) * _MS_US,
         hops=counts,
         first_hop=np.cumsum(counts) - counts + 1,
         hop_expired=np.array([hop.expired for hop in hops], bool),
@@ -511,6 +528,7 @@ def _columns(known: list[PathTimes]) -> _TimeColumns:
         hop_time=np.array([hop.time_index for hop in hops], np.int64),
         hop_held=np.array([hop.held for hop in hops], bool),
         hop_limit=np.array([NO_LIMIT if hop.limit is None else limits[hop.limit] for hop in hops], np.int64),
+        hop_delay_us=np.array([hop.delay_ms for hop in hops], np.int64) * _MS_US,
         limits=tuple(limits),
     )
 

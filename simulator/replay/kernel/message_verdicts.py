@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from itertools import compress, islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -216,21 +216,26 @@ class Lineage:
     def _publish(self, row: CaptureRow, content: str, headers: Mapping[str, Any]) -> RowVerdict:
         self._publishes += 1
         try:
-            roots = self._explainer.entries(row, headers)
+            entering = self._explainer.entering(row, headers)
         except PublishRefusedError:
-            roots = ()
-        differences = self._explainer.misrouted(row, roots)
+            entering = ()
+        differences = self._explainer.misrouted(row, entering)
         unchecked: tuple[Unchecked, ...] = ()
         typed = self._explainer.with_timestamps(row, headers) if differences else None
         if typed is not None:
-            roots, differences, unchecked = typed, (), (Unchecked("routing", row.visible.exchange, UNTYPED),)
+            entering, differences, unchecked = typed, (), (Unchecked("routing", row.visible.exchange, UNTYPED),)
+        roots = tuple(state for state, _ in entering)
+        delays_ms = {state: delay_ms for state, delay_ms in entering if delay_ms}
         source, earlier = self._observe(row, content, headers, roots, None)
-        source.instances += 1
+        source.delays_ms = delays_ms
+        source.instances += max(Counter(roots).values(), default=1)  # two exchanges may delay it into one queue
         routed = row.routed_queues
         self._broker_wrote |= routed is not None
         if self._copies_left is not None:
-            self._copies_left.published(root for root in roots if routed is None or root.queue in routed)
-        times = PathTimes(earlier=earlier, held=self._explainer.may_delay(row.visible.exchange))
+            known = row.visible.exchange not in self._explainer.unknown_routing  # else it may enter these, or others
+            shown = [root.queue in routed if routed is not None and root not in delays_ms else known for root in roots]
+            self._copies_left.published(compress(roots, shown), delays_ms)
+        times = PathTimes(earlier=earlier, held=self._explainer.may_hold(row.visible.exchange))
         verdict = Verdict("differ", differences=differences) if differences else None
         return RowVerdict(Verdict("agree", unchecked=unchecked) if unchecked else verdict, times)
 
@@ -425,7 +430,7 @@ class Lineage:
         """Return the queues in which the message was rejected as no delivery so far has shown it."""
         died = zip(path.hops, path.died, strict=True)
         rejected = [state for hop, state in islice(died, 0 if source.is_publish else 1, None) if hop.reason == REJECTED]
-        return tuple(dict.fromkeys(each.queue for each in rejected if self._explainer.shown(each) not in self._open))
+        return tuple(dict.fromkeys(each.queue for each in rejected if not self._explainer.was_shown(each, self._open)))
 
     def _inexact(
         self,

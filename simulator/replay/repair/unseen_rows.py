@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, REJECTED, X_DEATH
+from dlx.delays import X_DELAY
 from dlx.releases import Release
 from simulator.events import Event
 from simulator.replay.checks.differences import content_differences
@@ -111,7 +112,7 @@ def _publish(
     headers: dict[str, Any] = msgspec.json.decode(row.broker_headers)
     if len(keys) > 1 and "CC" not in headers:
         headers["CC"] = list(keys[1:])
-    kept = {name: value for name, value in headers.items() if name == "CC" or (keep and name in _BROKERS)}
+    kept = {name: value for name, value in headers.items() if name in ("CC", X_DELAY) or (keep and name in _BROKERS)}
     signature = Signature(
         event=Event.PUBLISHED.value,
         vhost=row.vhost,

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from dlx.delays import X_DELAY
 from simulator.events import Event
 from simulator.markup import plural
 from simulator.replay.report.data import MessageLife, MessageStep
@@ -61,9 +62,9 @@ _ROWS = f"""
     ORDER BY kind, vhost, message, place
     LIMIT {ROWS_MAX}"""
 _WITH_KEYS = f"""
-    SELECT one.*, seen.routing_keys, seen.routed_queues
+    SELECT one.*, seen.routing_keys, seen.routed_queues, seen.broker_headers
     FROM {{kept}} AS one LEFT JOIN (
-        SELECT time_us, file, line, message, routing_keys, routed_queues
+        SELECT time_us, file, line, message, routing_keys, routed_queues, broker_headers
         FROM {{captured}}
         WHERE event = '{Event.PUBLISHED.value}'
     ) AS seen
@@ -82,7 +83,7 @@ def message_lives(replayed: Table, captured: Table | None, until_us: int) -> tup
     dies in time is known to be gone.
     """
     kept = select(_ROWS, replayed=with_true_ends(replayed, holding_queues(replayed, until_us)))
-    if captured is not None and {"routing_keys", "routed_queues"} <= set(captured.columns):
+    if captured is not None and {"routing_keys", "routed_queues", "broker_headers"} <= set(captured.columns):
         found = rows(_WITH_KEYS, kept=kept, captured=captured)
     else:
         found = rows("SELECT * FROM {kept}", kept=kept)
@@ -137,6 +138,8 @@ def _published(row: dict[str, Any], before: list[dict[str, Any]]) -> str:
     routed = row.get("routed_queues")
     if routed is not None and (row["exchange"] or list(routed) != list(keys)):  # the default one routes by the name
         to += f", which routed it to {', '.join(repr(_short(queue)) for queue in routed) or 'no queue'}"
+        delay = msgspec.json.decode(row.get("broker_headers") or "{}").get(X_DELAY)
+        to += f" at once ({X_DELAY} {_short(str(delay))})" if delay is not None and not routed else ""
     if not any(each["event"] == Event.PUBLISHED for each in before):
         return f"Published {to}"
     source = next((each["queue"] for each in reversed(before) if each["event"] == Event.DELIVERED), None)

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from dlx.delays import X_DELAYED_TYPE
 from dlx.releases import Release, neighbours, release
+from dlx.server_plugins import DELAYED
 from dlx.settings import alternate_exchange
 from dlx.topology import Topology
 from simulator.definitions import Definitions
@@ -64,12 +66,14 @@ def without_headers_exchanges(definitions: Definitions, rules: Release) -> Defin
 
 
 def _compares_headers(exchange: Mapping[str, Any]) -> bool:
-    return "headers" in (exchange.get("type"), (exchange.get("arguments") or {}).get("x-delayed-type"))
+    return "headers" in (exchange.get("type"), (exchange.get("arguments") or {}).get(X_DELAYED_TYPE))
 
 
 def _by_any_binding(exchange: Mapping[str, Any]) -> dict[str, Any]:
-    arguments = {name: each for name, each in (exchange.get("arguments") or {}).items() if name != "x-delayed-type"}
-    return {**exchange, "type": _REDACTED, "arguments": arguments}
+    arguments = exchange.get("arguments") or {}
+    if exchange["type"] == DELAYED:
+        return {**exchange, "arguments": {**arguments, X_DELAYED_TYPE: _REDACTED}}
+    return {**exchange, "type": _REDACTED}
 
 
 def _to_alternates(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -74,10 +74,14 @@ class DeadEnd(NamedTuple):
 
 
 class DeadEnds:
-    """Finds the dead ends of one virtual host under one release."""
+    """Finds the dead ends of one virtual host under one release.
 
-    def __init__(self, flow: MessageFlow) -> None:
+    ``unknown_routing``: exchanges that may use any of their bindings; behind them, no dead end is certain.
+    """
+
+    def __init__(self, flow: MessageFlow, unknown_routing: Container[str] = ()) -> None:
         self._flow = flow
+        self._unknown_routing = unknown_routing
         self._known: dict[Hashable, tuple[DeadEnd, ...]] = {}
         self._of_states: dict[tuple[int, str], tuple[DeadEnd, ...]] = {}
 
@@ -107,28 +111,35 @@ class DeadEnds:
             self._known[key] = tuple(self._following(state, reason, (), True))
         return self._known[key]
 
-    def _following(self, state: State, reason: str, way: tuple[LastDeath, ...], certain: bool) -> list[DeadEnd]:
+    def _following(
+        self, state: State, reason: str, way: tuple[LastDeath, ...], certain: bool, after_ms: int = 0
+    ) -> list[DeadEnd]:
         if not self._dead_letters(state, reason):
             return []
         flow, settings = self._flow, self._flow.settings(state.queue)
-        after_ms = way[-1].after_ms if way else 0
         if reason == EXPIRED:
             own = state.message.expiration is not None and expires_messages(settings.queue.type, flow.release)
             certain &= not own and settings.message_ttl_ms is not None
             after_ms += settings.message_ttl_ms or 0
+        certain &= settings.dead_letter_exchange not in self._unknown_routing
         way += (LastDeath(state.queue, reason, after_ms),)
         led = flow.hops(state, reason)
-        ends = [DeadEnd(state.queue, why, after_ms, certain, way, fate) for why, fate in self._stays(state, reason)]
+        gone_ms = after_ms if led else after_ms + flow.delay_ms(state, reason, None)
+        ends = [DeadEnd(state.queue, why, gone_ms, certain, way, fate) for why, fate in self._stays(state, reason)]
         if led:
-            onward = (self._following(each, EXPIRED, way, certain) for _, each in led if len(way) <= HOPS_MAX)
+            onward = (
+                self._following(each, EXPIRED, way, certain, after_ms + flow.delay_ms(state, reason, each))
+                for _, each in led
+                if len(way) <= HOPS_MAX
+            )
             ends += [end for each in onward for end in each]
         return ends
 
     def _stays(self, state: State, reason: str) -> Iterator[tuple[str, Fate]]:
         """Yield why a message that dies in the queue gets no further, and what becomes of it."""
         flow, led = self._flow, self._flow.hops(state, reason)
-        if not led:
-            copies = [copy for copy in flow.copies(state, reason) if copy.outcome in FATES]
+        copies = [copy for copy in flow.copies(state, reason) if copy.outcome in FATES]
+        if not led or any(copy.outcome == "held" for copy in copies):  # a delay counts as no queue
             yield from ((str(copy.rule), FATES[copy.outcome]) for copy in copies[:1])
         elif flow.settings(state.queue).dead_letter_strategy == AT_LEAST_ONCE:
             comes_back = any(each.queue == state.queue for _, each in led)
@@ -173,14 +184,19 @@ class OpenCopies:
         self._open: dict[How, dict[State, int]] = {how: {} for how in How}  # the latest last
         self._in_doubt: Counter[tuple[State, How]] = Counter()
         self._left = 0  # how many of those in doubt are still open
+        self._delays_ms: dict[State, int] = {}  # before they enter these states
         self._ends: Counter[DeadEnd] = Counter()
 
-    def published(self, entries: Iterable[State]) -> None:
-        """Take a publish. If the message was delivered before, its last consumer sent it on and was done with it."""
+    def published(self, entries: Iterable[State], delays_ms: Mapping[State, int]) -> None:
+        """Take a publish, with the delay before it enters a state.
+
+        If the message was delivered before, its last consumer sent it on and was done with it.
+        """
         latest = next(reversed(self._open[How.DELIVERED]), None)
         if latest is not None:
             self._close(latest, How.DELIVERED)
         for state in entries:
+            self._delays_ms.setdefault(state, delays_ms.get(state, 0))
             self._add(state, How.WAITING)
 
     def delivered(self, path: StatePath, *, again: bool, unknown_routing: Collection[str]) -> None:
@@ -231,6 +247,7 @@ class OpenCopies:
         """Open the other copies of a death."""
         for _, state in self._flow.hops(died, reason):
             if state is not followed:
+                self._delays_ms.setdefault(state, self._flow.delay_ms(died, reason, state))
                 self._add(state, How.WAITING)
 
     def _taken(self, path: StatePath, states: tuple[State, ...], place: int) -> bool:
@@ -246,7 +263,7 @@ class OpenCopies:
     def _add(self, state: State, how: How) -> None:
         copies = self._open[how]
         copies[state] = copies.pop(state, 0) + 1
-        self._ends.update(self._ends_of[how](state))
+        self._ends.update(self._ends_at(state, how))
 
     def _close(self, state: State, how: How) -> bool:
         copies = self._open[how]
@@ -255,7 +272,7 @@ class OpenCopies:
             return False
         if left:
             copies[state] = left
-        self._forget(self._ends_of[how](state))
+        self._forget(self._ends_at(state, how))
         return True
 
     def _close_in_doubt(self, state: State, order: Iterable[How]) -> bool:
@@ -284,4 +301,11 @@ class OpenCopies:
                 del self._ends[end]
 
     def _doubtful_ends(self, state: State, how: How) -> list[DeadEnd]:
-        return [end._replace(certain=False) for end in self._ends_of[how](state)]
+        return [end._replace(certain=False) for end in self._ends_at(state, how)]
+
+    def _ends_at(self, state: State, how: How) -> tuple[DeadEnd, ...]:
+        """Return the dead ends of a copy, counted from where it was seen: before the delay, if it waits for its end."""
+        ends, delay_ms = self._ends_of[how](state), self._delays_ms.get(state, 0)
+        if how != How.WAITING or not delay_ms:
+            return ends
+        return tuple(end._replace(after_ms=end.after_ms + delay_ms) for end in ends)

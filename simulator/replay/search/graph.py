@@ -10,16 +10,18 @@ host under one release.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
 import msgspec
 
 from dlx.deaths import REASONS, REJECTED, X_DEATH
+from dlx.delays import X_DELAYED_TYPE, routing_type
 from dlx.message_flow import Hop, MessageFlow, State
 from dlx.releases import Release
 from dlx.routing import EXCHANGE_TYPES
+from dlx.server_plugins import DELAYED
 from dlx.settings import alternate_exchange
 from dlx.streams import read_from_stream
 from dlx.topology import Exchange, Topology
@@ -178,7 +180,15 @@ class StateSearch:
         if self.flow.is_stream(state.queue):
             shown, seen = self.shown(state), target.visible
             return seen == shown._replace(expiration=seen.expiration) and seen.expiration in (None, shown.expiration)
-        return self.visible(state) == target.visible
+        return target.visible in (self.visible(state), self.as_sent(state))
+
+    def as_sent(self, state: State) -> Visible | None:
+        """Return what a row shows that has the publisher's own headers; ``None`` if the queue has no others.
+
+        Which of both a queue hands out, depends on how it keeps the message.
+        """
+        sent = state.message.headers_sent
+        return None if sent is None else visible(msgspec.structs.replace(state.message, headers=sent))
 
     def visible(self, state: State) -> Visible:
         """Return what a row would show of the state's message, were it published as it is."""
@@ -324,27 +334,33 @@ def with_stand_ins(topology: Topology) -> Topology:
 
     RabbitMQ does not export internal exchanges, only their bindings; and exchanges
     of a plugin's type choose as the plugin does. Both are taken as exchanges that
-    may use every binding they have. A delayed exchange routes as the type it names.
+    may use every binding they have. A delayed exchange delays, and routes as the type it names.
     """
     unknown = {name: Exchange(name=name, internal=True, type="?") for name in topology.bindings}
     exchanges = {**unknown, **topology.exchanges}
     for name, exchange in exchanges.items():
-        kind = _kind(exchange)
-        if kind not in EXCHANGE_TYPES:
-            kind = "fanout"
-        exchanges[name] = msgspec.structs.replace(exchange, type=kind)
+        if routing_type(exchange) in EXCHANGE_TYPES:
+            continue
+        if exchange.type == DELAYED:
+            arguments = {**exchange.arguments, X_DELAYED_TYPE: "fanout"}
+            exchanges[name] = msgspec.structs.replace(exchange, arguments=arguments)
+        else:
+            exchanges[name] = msgspec.structs.replace(exchange, type="fanout")
     return topology if exchanges == topology.exchanges else msgspec.structs.replace(topology, exchanges=exchanges)
 
 
 def unknown_routing(topology: Topology, release: Release) -> frozenset[str]:
     """Return the exchanges whose routing is unknown, and those that lead to one."""
-    known = {name for name, exchange in topology.exchanges.items() if _kind(exchange) in EXCHANGE_TYPES}
+    known = {name for name, exchange in topology.exchanges.items() if routing_type(exchange) in EXCHANGE_TYPES}
     return _leading_to({*topology.exchanges, *topology.bindings} - known, topology, release)
 
 
-def delaying(topology: Topology, release: Release) -> frozenset[str]:
-    """Return the exchanges that may keep messages for a while, as those of a plugin may, and those that lead to one."""
-    known = {name for name, exchange in topology.exchanges.items() if exchange.type in EXCHANGE_TYPES}
+def delaying(topology: Topology, release: Release, known_types: Container[str] = EXCHANGE_TYPES) -> frozenset[str]:
+    """Return the exchanges that may keep messages for a while, as those of a plugin may, and those that lead to one.
+
+    ``known_types``: those of exchanges that keep none, or for a time that is known.
+    """
+    known = {name for name, exchange in topology.exchanges.items() if exchange.type in known_types}
     return _leading_to({*topology.exchanges, *topology.bindings} - known, topology, release)
 
 
@@ -362,9 +378,3 @@ def _onward_exchanges(name: str, topology: Topology, release: Release) -> set[st
     exchange = topology.exchanges.get(name)
     alternate = None if exchange is None else alternate_exchange(exchange, topology, release)
     return targets if alternate is None else {*targets, alternate}
-
-
-def _kind(exchange: Exchange) -> str:
-    """Return the type that an exchange routes as: a delayed one routes as the type it names."""
-    kind: str = exchange.arguments.get("x-delayed-type", exchange.type)
-    return kind

@@ -24,11 +24,13 @@ class Source:
     Equal observations of different copies are one source with a number of
     ``instances``. ``latest`` is the row of the message, from 0, in which it was last
     observed. ``may_carry``: a dead letter may have brought its delivery count along;
-    ``reached`` is the highest count seen that the delivery limit reads.
+    ``reached`` is the highest count seen that the delivery limit reads. ``delays_ms`` are the entry states of a
+    publish that it enters only after a delay.
     """
 
     __slots__ = (
         "content",
+        "delays_ms",
         "died",
         "headers",
         "instances",
@@ -60,6 +62,7 @@ class Source:
         self.latest = 0
         self.may_carry = False
         self.reached = 0
+        self.delays_ms: Mapping[State, int] = {}
         self.taken: dict[tuple[int, Hop], int] = {}
         self.died: set[tuple[int, str, str]] = set()
 

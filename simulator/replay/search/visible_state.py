@@ -17,6 +17,7 @@ import msgspec
 from dlx.claimed_deaths import claimed_deaths
 from dlx.death_headers import stored_headers
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, DeathPoint, without_times
+from dlx.delays import X_DELAY
 from dlx.delivery_counts import COUNT_HEADERS
 from dlx.message import Message, published
 from dlx.recorded_deaths import death_counts, deaths_in_x_death
@@ -25,7 +26,7 @@ from simulator.replay.rows.row_codec import read_signature
 
 X_STREAM_OFFSET = "x-stream-offset"
 _OF_A_DELIVERY = (*COUNT_HEADERS, X_STREAM_OFFSET)
-_SHOWN = ("CC", *FIRST_DEATH_HEADERS, *LAST_DEATH_HEADERS)
+_SHOWN = ("CC", X_DELAY, *FIRST_DEATH_HEADERS, *LAST_DEATH_HEADERS)
 
 # The rules' counts are integers of 64 bits, which are a class of their own.
 _encode = msgspec.json.Encoder(order="deterministic", enc_hook=int).encode
