@@ -14,7 +14,9 @@ import msgspec
 import yaml
 
 from dlx.nearest_names import suggestion
+from dlx.releases import DEFAULT, release
 from dlx.topology import STREAM, Topology
+from simulator.bootstrap import completed_definitions
 from simulator.definitions import Definitions, DefinitionsError, importable
 from simulator.scenario.scenario_errors import located_unknown_names
 from simulator.scenario.steps import Step, Wait
@@ -94,7 +96,7 @@ class _Reader:
         given, where = (case.definitions, place) if mine else (own.get("definitions", {}), ())
         vhost = case.vhost if mine or case.vhost else own.get("vhost")
         document, topology = self._definitions(given, vhost, (*where, "definitions"))
-        self._check(case, topology, place)
+        self._check(case, _with_stand_ins(document), place)
         step_lines = tuple(self._line((*place, "steps", index)) for index in range(len(case.steps)))
         line = self._line(place)
         return GivenCase(case.name, self._source, line, step_lines, document, topology, case.releases, case.steps)
@@ -215,6 +217,12 @@ def _one_vhost(definitions: Definitions, vhost: str | None) -> tuple[dict[str, A
     name = used[0] if vhost is None else vhost
     document = importable(json.loads(definitions.to_json(name)))
     return document | {"original_vhost_name": VHOST}, definitions.topology(name)
+
+
+def _with_stand_ins(document: dict[str, Any]) -> Topology:
+    """Return the topology of a virtual host with what a simulator has in place of what its export leaves out."""
+    whole = completed_definitions(Definitions(document, ""), release(DEFAULT)).document
+    return Definitions(whole, "").topology(VHOST)
 
 
 def _parts(path: str) -> Iterator[str | int]:
