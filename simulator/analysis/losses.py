@@ -473,8 +473,10 @@ class _Unsure:
                 f"{export} internal exchanges: if {about} is one, dead letters leave it by an alternate exchange alone"
             )
         elif not missing and not about.name:
-            named = " or ".join(f"'{key}'" for key in loss.keys)
-            yield f"{export} exclusive queues: a client that has queue {named} gets dead letters while it is connected"
+            named = " or ".join(f"'{key}'" for key in loss.keys if key not in flow.topology.queues)
+            if named:
+                client = f"a client that has queue {named}"
+                yield f"{export} exclusive queues: {client} gets dead letters while it is connected"
         elif not missing and self._omits_bindings:
             yield (
                 f"{export} exclusive queues and what binds them: a client that has one behind {about} gets dead letters"

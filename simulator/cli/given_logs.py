@@ -77,6 +77,13 @@ class DefinitionsAndTime(click.ParamType):  # type: ignore[type-arg]  # which ta
         if is_url(value):
             if "/" not in source.partition("://")[2]:  # the user's
                 since = None
+            elif at and since is None:  # which may be of a password: it is not shown
+                self.fail(
+                    f"what follows the last @ is no time. After it goes one such as {TIME_FORMS};"
+                    " write special characters in user and password as %XX",
+                    param,
+                    ctx,
+                )
         elif not at or Path(value).exists():
             since = None
         elif since is None:

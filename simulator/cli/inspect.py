@@ -20,6 +20,7 @@ from simulator.cli.command_parts import DataError, count_messages, example, prin
 from simulator.cli.given_queue import EXIT_KILLED, messages_in_file, messages_on_server, queue_options, written_to
 from simulator.cli.given_server import server_options, url_first
 from simulator.extras import check_installed
+from simulator.files import is_url
 
 if TYPE_CHECKING:
     from simulator.cli.given_queue import Looked
@@ -101,10 +102,12 @@ def inspect(
     """
     check_installed("ops")
     source, queue = url_first(given_source, given_queue)
-    if queue is None and source is not None and (origin := _archived(source)) is not None:
-        queue = origin.archive_of
+    if given_queue is None and (origin := _archived(given_source)) is not None:
+        source, queue = given_source, origin.archive_of
     if source is None or queue is None:
-        raise click.MissingParameter(param_hint="'QUEUE'", param_type="argument")
+        file = click.format_filename(given_source)
+        why = None if is_url(file) else f"{file} is no archive of dlx redrive --discard"
+        raise click.MissingParameter(why, param_hint="'QUEUE'", param_type="argument")
     if message_id is None and (with_headers or with_body):
         raise click.UsageError(f"{'--headers' if with_headers else '--body'} needs --message ID")
     place = _place(message_id)

@@ -90,6 +90,15 @@ def test_what_an_export_leaves_out_is_assumed_not_to_take_dead_letters(
     assert said in "".join(assumed)
 
 
+def test_no_exclusive_queue_is_assumed_in_place_of_one_that_is_there() -> None:
+    """What 'work' holds in a circle goes to a queue of the export, which no client can have as well."""
+    work = queue("work", queue_type="quorum", message_ttl=1, dead_letter_exchange="", dead_letter_routing_key="work",
+                 dead_letter_strategy="at-least-once", overflow="reject-publish")  # fmt: skip
+    report = linted(topology([work], {}) | {"rabbit_version": "4.3.6"} | HTTP)
+    assert "held for ever" in report.findings[0].message
+    assert not [each for each in report.assumed if "exclusive queues" in each]
+
+
 def test_an_internal_exchange_with_an_alternate_one_by_policy_may_lose_nothing() -> None:
     policy = {"vhost": "/", "name": "rest", "pattern": "^inside$", "apply-to": "exchanges", "priority": 0,
               "definition": {"alternate-exchange": "dlx"}}  # fmt: skip

@@ -689,8 +689,9 @@ def test_what_is_discarded_is_kept_whole_and_can_be_put_back(
 
 
 def test_what_was_discarded_is_inspected_in_the_archive(
-    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("DLX_URL", place.amqp_url)  # where a file is given, it is not asked
     queue = answer(capsys, about_dead("inspect", place))
     answer(capsys, given(place, "--discard", "--journal", str(tmp_path / "j"), "--execute"))
     archive = str(tmp_path / "j.archive.jsonl")
@@ -701,6 +702,9 @@ def test_what_was_discarded_is_inspected_in_the_archive(
     assert answer(capsys, ["inspect", str(tmp_path / "again.parquet"), DEAD])["groups"] == queue["groups"]
     (life,) = answer(capsys, ["inspect", archive, "--message", "m1", "--body"])["lives"]
     assert (life["body"], life["headers"]["tenant"]) == ("body", "t1")
+    monkeypatch.delenv("DLX_URL")
+    assert main(["inspect", str(tmp_path / "again.parquet")]) == 64
+    assert "again.parquet is no archive of dlx redrive --discard" in capsys.readouterr().err
     assert main(["inspect", archive, WORK]) == 65
     assert "an archive of the queue 'dead' of virtual host '/' at http://127.0.0.1:" in capsys.readouterr().err
 

@@ -43,7 +43,7 @@ def test_notes_name_what_definitions_leave_out(tmp_path: Path, capsys: pytest.Ca
     named = "{source: dying, destination: dead, destination_type: queue, routing_key: orders}"
     cases = HOLDS.replace("    - {name: dead}\n", f"  bindings: [{named}]\n")
     cases = cases.replace("'', x-dead-letter-routing-key: dead", "dying").split("      - {do: expect")[0]
-    cases += "      - {do: expect, lost: []}\n"
+    cases += "      - {do: expect, queues: {dead: 1}, lost: []}\n"
     assert main(["test", written(tmp_path, cases), "--release", "3.8", "--release", "4.3", "--json"]) == 0
     why = "it is named here and not declared, as exports leave out"
     assert capsys.readouterr().err.splitlines() == [

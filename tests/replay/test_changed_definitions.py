@@ -374,7 +374,7 @@ def test_wrong_use_is_explained(tmp_path: Path, capsys: Any) -> None:
 
     assert "'half past two' is no time. After the @ goes one such as 2026-" in refused(first, f"{second}@half past two")
     url = refused(first, "http://guest:secret@localhost:15672/api/definitions@half past two")
-    assert "there is an @ after the host" in url
+    assert "what follows the last @ is no time. After it" in url
     assert "secret" not in url
     assert "'25:03' is no time" in refused(first, f"{second}@25:03")
     assert "both hold from the beginning" in refused(first, second)

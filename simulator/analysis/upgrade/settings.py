@@ -247,7 +247,7 @@ def _held_from_then_on(upgrade: Upgrade, each: SettingChange) -> _Held | None:
     loss = next(iter(held.values()))
     also = ", also those that arrive today" if others_arrive else ""
     sentence = (
-        f"What {DEATHS[loss.reason]} '{queue.name}' and is lost today is held there then, since {loss.rule}:"
+        f"What {DEATHS[loss.reason]} '{queue.name}' and is lost today is held there then: {loss.rule}."
         f" {WORKER_PREFETCH} of these hold up all its other dead letters{also}."
     )
     how = (

@@ -55,9 +55,13 @@ def say_other_definitions(
     was = " and ".join(f"{part.about} {part.was}" for part in parts)
     now = " and ".join(f"{part.about if len(parts) > 1 else 'it'} {part.now}" for part in parts)
     checks = dict.fromkeys(part.check for part in parts)
+    when = _when(moment)
     if moment is not None and moment.by_us is None:
         checks = dict.fromkeys(["whether these are the definitions of the broker that was traced"])
-    return f"{was[0].upper()}{was[1:]} {_when(moment)}, and in the definitions {now}: check {', and '.join(checks)}."
+        if not any(isinstance(part, OtherSetting) for part in change):  # no delivery shows that a queue was not there
+            when = "at the time of these deliveries"
+            checks = dict.fromkeys(["whether these are the definitions of that time, and of that broker"])
+    return f"{was[0].upper()}{was[1:]} {when}, and in the definitions {now}: check {', and '.join(checks)}."
 
 
 def _texts(change: Change, topology: Topology, settings: Mapping[str, Settings]) -> Iterator[_Text]:

@@ -14,7 +14,9 @@ import msgspec
 import yaml
 
 from dlx.nearest_names import suggestion
+from dlx.releases import DEFAULT, release
 from dlx.topology import STREAM, Topology
+from simulator.bootstrap import completed_definitions
 from simulator.definitions import Definitions, DefinitionsError, importable
 from simulator.scenario.scenario_errors import located_unknown_names
 from simulator.scenario.steps import Step, Wait
@@ -50,7 +52,7 @@ def read_cases(path: str | os.PathLike[str]) -> list[GivenCase]:
 class _Reader:
     def __init__(self, source: str, folder: Path, lines: Lines) -> None:
         self._source, self._folder, self._lines = source, folder, lines
-        self._exports: dict[tuple[str, str | None], tuple[dict[str, Any], Topology]] = {}
+        self._exports: dict[tuple[str, str | None], tuple[dict[str, Any], Topology, Topology]] = {}
         self._names: set[str] = set()
 
     def cases(self, value: Any) -> Iterator[GivenCase]:
@@ -93,16 +95,16 @@ class _Reader:
         mine = case.definitions is not None
         given, where = (case.definitions, place) if mine else (own.get("definitions", {}), ())
         vhost = case.vhost if mine or case.vhost else own.get("vhost")
-        document, topology = self._definitions(given, vhost, (*where, "definitions"))
-        self._check(case, topology, place)
+        document, topology, whole = self._definitions(given, vhost, (*where, "definitions"))
+        self._check(case, whole, place)
         step_lines = tuple(self._line((*place, "steps", index)) for index in range(len(case.steps)))
         line = self._line(place)
         return GivenCase(case.name, self._source, line, step_lines, document, topology, case.releases, case.steps)
 
     # Definitions
 
-    def _definitions(self, given: Any, vhost: str | None, place: Place) -> tuple[dict[str, Any], Topology]:
-        """Return the export of the one virtual host that is meant, and its topology."""
+    def _definitions(self, given: Any, vhost: str | None, place: Place) -> tuple[dict[str, Any], Topology, Topology]:
+        """Return the export of the one virtual host that is meant, and its topology, without and with stand-ins."""
         try:
             if isinstance(given, str):
                 key = given, vhost
@@ -206,15 +208,17 @@ class _Reader:
         return self._lines.get(place, 0)
 
 
-def _one_vhost(definitions: Definitions, vhost: str | None) -> tuple[dict[str, Any], Topology]:
-    """Return one virtual host under the name ``/``, whatever it is called in its export."""
+def _one_vhost(definitions: Definitions, vhost: str | None) -> tuple[dict[str, Any], Topology, Topology]:
+    """Return one virtual host under the name ``/``, and its topology, without and with stand-ins."""
     used = [name for name in definitions.vhosts if definitions.topology(name).queues] or list(definitions.vhosts)
     if vhost is None and len(used) != 1:
         names = ", ".join(map(repr, used))
         raise DefinitionsError(definitions.source, "", f"several virtual hosts have queues: {names}; name one: vhost")
     name = used[0] if vhost is None else vhost
     document = importable(json.loads(definitions.to_json(name)))
-    return document | {"original_vhost_name": VHOST}, definitions.topology(name)
+    document = document | {"original_vhost_name": VHOST}
+    whole = completed_definitions(Definitions(document, ""), release(DEFAULT)).document
+    return document, definitions.topology(name), Definitions(whole, "").topology(VHOST)
 
 
 def _parts(path: str) -> Iterator[str | int]:
