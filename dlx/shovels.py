@@ -150,13 +150,17 @@ def _refusal(wrong: list[str]) -> OperatorError:
 
 
 def _unclear(side: str, given: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong where a queue and an exchange are named, or a source has neither."""
+    """Return what is wrong where a queue and an exchange are named, or a source has neither, or no end is seen."""
     queue, exchange = f"{side}-queue", f"{side}-exchange"
+    wrong = []
     if queue in given and exchange in given:
-        return [f"Cannot specify '{exchange}' and '{queue}'"]
-    if side == "src" and queue not in given and exchange not in given:
-        return [f"Must specify '{exchange}' or '{queue}'"]
-    return []
+        wrong.append(f"Cannot specify '{exchange}' and '{queue}'")
+    elif side == "src" and queue not in given and exchange not in given:
+        wrong.append(f"Must specify '{exchange}' or '{queue}'")
+    ends = given.get("src-delete-after", given.get("delete-after"))
+    if side == "src" and given.get("ack-mode") == "no-ack" and is_integer(ends):
+        wrong.append("Cannot specify 'no-ack' and numerical 'delete-after'")
+    return wrong
 
 
 def _source(protocol: str, release: Release, may_enter: MayEnter) -> list[Member]:

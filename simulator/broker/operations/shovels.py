@@ -29,7 +29,6 @@ from simulator.broker.commands import (
     BindQueue,
     CloseConnection,
     Consume,
-    DeclareExchange,
     DeclareQueue,
     Nack,
     OpenChannel,
@@ -52,7 +51,7 @@ _LOCAL_HOSTS = frozenset({"", "localhost", "127.0.0.1", "::1"})
 
 
 def set_shovel(node: NodeState, vhost: VirtualHost, name: str, value: Any, user: str | None) -> None:
-    """Set a shovel's parameter, and start the shovel anew. Raises ``OperatorError``.
+    """Set a shovel's parameter, and start the shovel anew if it has changed. Raises ``OperatorError``.
 
     ``user`` is who sets it over HTTP: that user must have access to the virtual hosts of the node that it names.
     """
@@ -62,6 +61,8 @@ def set_shovel(node: NodeState, vhost: VirtualHost, name: str, value: Any, user:
         return None if user is None or (known is not None and entered in known.permissions) else user
 
     check_shovel(name, value, node.release, refused)
+    if name in vhost.shovels and vhost.shovels[name].value == value:
+        return
     clear_shovel(node, vhost, name)
     vhost.shovels[name] = shovel = Shovel(vhost.name, name, dict(value), since_us=node.now_us)
     node.agenda.append(ShovelLost(vhost.name, shovel))
@@ -78,6 +79,7 @@ def restart(node: NodeState, vhost: VirtualHost, name: str) -> None:
     """Connect a shovel anew."""
     shovel = vhost.shovels[name]
     _disconnect(node, shovel)
+    shovel.state, shovel.starts_us, shovel.restarted = "starting", None, False
     node.agenda.append(ShovelLost(vhost.name, shovel))
 
 
@@ -127,6 +129,8 @@ def _start(node: NodeState, shovel: Shovel) -> None:
         _prepare_destination(node, shovel, definition)
         shovel.source = _connect(node, shovel, "source", definition.source)
         _prepare_source(node, shovel, definition)
+        if shovel.left != 0:
+            _consume(node, shovel, definition)
     except Refusal as refusal:
         _disconnect(node, shovel)
         _terminate(node, shovel, f'<<"{refusal.text}">>')
@@ -134,14 +138,17 @@ def _start(node: NodeState, shovel: Shovel) -> None:
     shovel.state, shovel.reason, shovel.since_us = "running", "", node.now_us
     if shovel.left == 0:
         _end(node, shovel)
-    else:
-        _consume(node, shovel, definition)
 
 
 def _terminate(node: NodeState, shovel: Shovel, reason: str) -> None:
+    """Stop a shovel that failed. It connects again: the first time at once, later after its ``reconnect-delay``."""
     _disconnect(node, shovel)
-    shovel.state, shovel.reason, shovel.since_us = "terminated", reason, node.now_us
     wait_s = shovel.definition.reconnect_s
+    if wait_s and not shovel.restarted:
+        shovel.state, shovel.restarted = "starting", True
+        node.agenda.append(ShovelLost(shovel.vhost, shovel))
+        return
+    shovel.state, shovel.reason, shovel.since_us = "terminated", reason, node.now_us
     if wait_s:
         shovel.starts_us = node.now_us + round(wait_s * 1_000_000)
         node.timers.set(shovel.starts_us, "shovel", shovel)
@@ -184,9 +191,6 @@ def _prepare_destination(node: NodeState, shovel: Shovel, definition: ShovelDefi
     channel, value = _open(shovel.destination), definition.value
     if definition.to_queue is not None:
         _declare(node, channel, definition.to_queue, value.get("dest-queue-args"), value.get("dest-predeclared", False))
-    elif definition.to_exchange and node.release.shovel_checks_exchange:
-        exchange = DeclareExchange(channel=channel.id, exchange=definition.to_exchange, passive=True)
-        _carry_out(node, declaring.declare_exchange, exchange)
     if definition.ack_mode == "on-confirm":
         _carry_out(node, publishing.select_confirms, SelectConfirms(channel.id))
 
@@ -277,22 +281,41 @@ def shovelled(node: NodeState, effect: Shovelled) -> None:
         return
     definition = shovel.definition
     if destination.id not in node.channels:  # closed: the shovel goes on taking messages, and publishes none
+        _lose(node, shovel, source, delivered)
         return
     try:
         taken = _forward(node, shovel, destination, definition, delivered)
     except Refusal as refusal:
-        if refusal.ends_connection:
-            _terminate(node, shovel, f'<<"{refusal.text}">>')
+        _lose(node, shovel, source, delivered)
+        if refusal.ends_connection or node.release.shovel_ends_with_channel:
+            if _is_there(node, shovel):
+                _terminate(node, shovel, f'<<"{refusal.text}">>')
         else:  # its channel is closed, which it does not notice
             destination.shovel = None
             connections.lose_channel(node, destination)
         return
-    if not taken:
+    if taken:
+        _settle(node, shovel, source, delivered)
+    else:
         shovel.refused.append(delivered.delivery_tag)
         node.timers.set(node.now_us + REFUSED_US, "shovel", shovel)
-        return
-    if definition.ack_mode != "no-ack":
+        _count(node, shovel)
+
+
+def _lose(node: NodeState, shovel: Shovel, source: Channel, delivered: Delivered) -> None:
+    """Settle a message that could not be published, unless its shovel waits for the confirm."""
+    if shovel.definition.ack_mode != "on-confirm":
+        _settle(node, shovel, source, delivered)
+
+
+def _settle(node: NodeState, shovel: Shovel, source: Channel, delivered: Delivered) -> None:
+    if shovel.definition.ack_mode != "no-ack":
         acknowledgements.ack(node, Ack(source.id, delivered.delivery_tag))
+    _count(node, shovel)
+
+
+def _count(node: NodeState, shovel: Shovel) -> None:
+    """Count a message, taken or refused; the last one ends the shovel."""
     if shovel.left is not None:
         shovel.left -= 1
         if shovel.left == 0:
