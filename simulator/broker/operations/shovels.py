@@ -123,7 +123,7 @@ def due(node: NodeState, due_us: int, shovel: Shovel) -> None:
 
 def _start(node: NodeState, shovel: Shovel) -> None:
     definition = shovel.definition
-    shovel.starts_us = None
+    shovel.starts_us, shovel.forwarded = None, 0
     try:
         shovel.destination = _connect(node, shovel, "destination", definition.destination)
         _prepare_destination(node, shovel, definition)
@@ -316,6 +316,7 @@ def _settle(node: NodeState, shovel: Shovel, source: Channel, delivered: Deliver
 
 def _count(node: NodeState, shovel: Shovel) -> None:
     """Count a message, taken or refused; the last one ends the shovel."""
+    shovel.forwarded += 1
     if shovel.left is not None:
         shovel.left -= 1
         if shovel.left == 0:
