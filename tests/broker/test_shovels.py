@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from dlx.death_headers import delivered_headers
+from dlx.operator_errors import UnforeseenError
 from simulator.bootstrap import start_broker
 from simulator.broker import Broker, OperatorError, Shovel
 from simulator.broker.commands import (
@@ -103,7 +105,7 @@ def shovel_of(broker: Broker) -> Shovel:
     return broker.vhosts["/"].shovels["back"]
 
 
-@pytest.mark.parametrize("arguments", [{"x-priority": "high"}, {"x-credit": 1, "x-stream-offset": "first"}])
+@pytest.mark.parametrize("arguments", [{"x-priority": "high"}, {"x-stream-offset": "first"}])
 def test_a_shovel_that_may_not_consume_terminates(arguments: dict[str, Any]) -> None:
     shovel = shovel_of(started(*parked_and_work(), release="4.0", **{"src-consumer-args": arguments}))
     assert (shovel.state, shovel.source, shovel.destination) == ("terminated", None, None)
@@ -167,3 +169,35 @@ def test_the_same_parameter_once_more_does_not_start_a_shovel_anew() -> None:
     before = shovel_of(broker)
     broker.handle(SetParameter("/", "shovel", "back", dict(SHOVEL)), 0)
     assert shovel_of(broker) is before
+
+
+@pytest.mark.parametrize("release", ["3.10", "4.3"])
+def test_an_empty_list_of_arguments_is_none(release: str) -> None:
+    arguments: dict[str, Any] = {"src-consumer-args": [], "src-queue-args": [], "dest-queue-args": []}
+    shovel = shovel_of(started(release=release, **arguments))
+    assert (shovel.state, shovel.reason) == ("running", "")
+
+
+@pytest.mark.parametrize(("release", "crashes"), [("3.10", True), ("4.0", True), ("4.3", False)])
+@pytest.mark.parametrize("side", ["src-queue-args", "dest-queue-args"])
+def test_a_dead_letter_routing_key_among_the_arguments(release: str, crashes: bool, side: str) -> None:
+    broker = start_broker(release, plugins=["shovel"], now_us=0)
+    retry = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work"}
+    with pytest.raises(UnforeseenError) if crashes else nullcontext():
+        broker.handle(SetParameter("/", "shovel", "back", {**SHOVEL, side: retry}), 0)
+    assert ("back" in broker.vhosts["/"].shovels) is not crashes
+
+
+@pytest.mark.parametrize("name", ["src-queue-args", "src-consumer-args", "dest-queue-args"])
+def test_arguments_that_are_none_set_no_shovel(name: str) -> None:
+    broker = start_broker("4.3", plugins=["shovel"], now_us=0)
+    with pytest.raises(UnforeseenError):
+        broker.handle(SetParameter("/", "shovel", "back", {**SHOVEL, name: "x"}), 0)
+    assert not broker.vhosts["/"].shovels
+
+
+@pytest.mark.parametrize("name", ["src-queue-args", "src-consumer-args", "dest-queue-args"])
+def test_arguments_that_no_queue_or_consumer_has_are_refused_by_name(name: str) -> None:
+    broker = start_broker("4.0", plugins=["shovel"], now_us=0)
+    with pytest.raises(OperatorError, match=f"Unrecognised terms .*foo.* in {name}"):
+        broker.handle(SetParameter("/", "shovel", "back", {**SHOVEL, name: {"foo": 1}}), 0)

@@ -112,6 +112,7 @@ BESIDE: Mapping[str, str] = {
     "shovel_keys": "a shovel keeps the keys that it has",
     "shovel_delete_after": _WORDS,
     "shovel_protocols_checked": _WORDS,
+    "shovel_arguments_checked": "a shovel that was set stays as it is",
     "shovel_ends_with_channel": "a shovel whose publish is refused moves nothing in either release",
     "dead_letters_counted": "only monitoring sees it",
     "counted_protocols": "only monitoring sees it",

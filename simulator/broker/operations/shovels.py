@@ -234,7 +234,7 @@ def _consume(node: NodeState, shovel: Shovel, definition: ShovelDefinition) -> N
         channel=channel.id,
         queue=shovel.queue,
         no_ack=definition.ack_mode == "no-ack",
-        arguments=value.get("src-consumer-args", {}),
+        arguments=value.get("src-consumer-args") or {},
     )
     _carry_out(node, consumers.consume, consume)
 
