@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from dlx.argument_values import wrong_values
+from dlx.consumer_arguments import CHECKS as CONSUMED
+from dlx.declarations import CHECKS as DECLARED
 from dlx.declarations import queue_arguments
 from dlx.erlang_printing import json_term, printed
 from dlx.operator_errors import OperatorError, invalid_parameter, unforeseen_case
@@ -214,7 +217,12 @@ def _arguments(name: str, release: Release) -> Member:
             raise unforeseen_case(given)
         if by_name and of_queues and key in given:
             raise unforeseen_case(key)
-        return "\n".join(wrong_members(given, known, name)) or None if by_name else None
+        if by_name:
+            return "\n".join(wrong_members(given, known, name)) or None
+        if isinstance(given, Mapping) and release.shovel_arguments_checked == "values":
+            checks = DECLARED if of_queues else CONSUMED
+            return "\n".join(wrong_values(checks, given, name, release)) or None
+        return None
 
     return Member(name, wrong)
 

@@ -25,11 +25,11 @@ class ShovelRows:
         evidence="3.8, 3.10, 4.0 and 4.3 live",
         undecided=("3.9",),
     )
-    shovel_arguments_checked: Literal["not", "names", "types"] = changed(
-        {"3.10": "names", "4.3": "types"}, before="not",
+    shovel_arguments_checked: Literal["not", "names", "values"] = changed(
+        {"3.10": "names", "4.3": "values"}, before="not",
         meaning=(
             "What a server checks of the arguments that a shovel's definition has for queues and consumers: their"
-            " names, and x-dead-letter-routing-key makes the request crash; or what they hold, by type."
+            " names, and x-dead-letter-routing-key makes the request crash; or their values."
         ),
         evidence="3.8, 3.10, 4.0 and 4.3 live",
         undecided=("3.9", "3.11", "3.12", "3.13", "4.1", "4.2"),

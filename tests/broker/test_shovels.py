@@ -201,3 +201,18 @@ def test_arguments_that_no_queue_or_consumer_has_are_refused_by_name(name: str) 
     broker = start_broker("4.0", plugins=["shovel"], now_us=0)
     with pytest.raises(OperatorError, match=f"Unrecognised terms .*foo.* in {name}"):
         broker.handle(SetParameter("/", "shovel", "back", {**SHOVEL, name: {"foo": 1}}), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "why"),
+    [
+        ("src-queue-args", {"x-message-ttl": "a"}, '"expected integer, got longstr"'),
+        ("dest-queue-args", {"x-dead-letter-routing-key": "k"}, "routing_key_but_no_dlx_defined"),
+        ("src-consumer-args", {"x-priority": 1.5}, '"expected integer, got double"'),
+    ],
+)
+def test_arguments_with_wrong_values_are_refused_from_4_3_on(name: str, arguments: dict[str, Any], why: str) -> None:
+    broker = start_broker("4.3", plugins=["shovel"], now_us=0)
+    with pytest.raises(OperatorError) as refused:
+        broker.handle(SetParameter("/", "shovel", "back", {**SHOVEL, name: arguments}), 0)
+    assert f"invalid arg '{next(iter(arguments))}' in {name}: {why}" in refused.value.text
