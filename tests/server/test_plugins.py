@@ -133,3 +133,8 @@ def test_a_running_shovel_tells_what_a_server_of_the_release_does(release: str, 
         one = [state] if release == "3.10" else {"value": value, "vhost": "/", "component": "shovel", "name": "back"}
         assert http(url, "GET", "/api/shovels/vhost/%2F/back") == (200, one)
         assert http(url, "DELETE", "/api/shovels/vhost/%2F/other/restart")[0] == 404
+
+
+def test_a_text_in_place_of_a_list_of_plugins_is_named() -> None:
+    with pytest.raises(UnknownPluginError, match=r"expected a list of plugins, such as \['shovel'\]"):
+        simulator.serve(plugins="shovel")
