@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dlx.erlang_printing import LINE, Atom, as_octets, in_plain_text, printed
+from dlx.erlang_printing import LINE, Atom, as_octets, field_term, in_plain_text, printed
 from dlx.releases import Release
 
 NAMES = {
@@ -522,6 +522,29 @@ def content_too_large(size: int) -> Refusal:
 
 def content_longer_than_announced() -> Refusal:
     return Refusal(501, "content body frame exceeds remaining content size")
+
+
+# Plugins: sharded exchanges, and shovels of a simulated node
+
+
+def no_shard(exchange: str) -> Refusal:
+    return Refusal(406, f"Error finding sharded queue for: {printed(field_term(exchange))}")
+
+
+def sharded_queue(what: str, exchange: str) -> Refusal:
+    return Refusal(406, f"Can't {what} sharded queue: {printed(field_term(exchange))}")
+
+
+def shovel_of_amqp_1_0() -> Refusal:
+    return Refusal(541, "shovels of AMQP 1.0 are not simulated")
+
+
+def shovel_to_another_server(address: str) -> Refusal:
+    return Refusal(541, f"{address}: a shovel of a simulated node reaches that node alone")
+
+
+def shovel_login_refused(user: str, address: str) -> Refusal:
+    return Refusal(403, f"ACCESS_REFUSED: user {user!r} of {address} does not exist, or has another password")
 
 
 # Returned messages

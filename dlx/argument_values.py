@@ -10,10 +10,10 @@ Source: rabbit_amqqueue.erl declare_args, consume_args and the checks there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from dlx.amqp_errors import client_characters, internal_error
+from dlx.amqp_errors import client_characters, explained, internal_error
 from dlx.erlang_printing import Atom, field_term
 from dlx.field_values import type_name
 from dlx.releases import Release
@@ -186,6 +186,13 @@ _KINDS = {
     "table": "an object",
     "double": "a number with a fraction",
 }
+
+
+def wrong_values(checks: Iterable[tuple[str, Check]], arguments: Arguments, where: str, release: Release) -> list[str]:
+    """Return what is wrong with the values of arguments, in the words of a shovel's definition from 4.3 on."""
+    found = ((key, check(arguments[key], arguments, release)) for key, check in checks if key in arguments)
+    starts = ((f"invalid arg '{key}' in {where}: ", why) for key, why in found if why is not None)
+    return [explained(start, why, release, LINE) for start, why in starts]
 
 
 def in_words(wrong: Any) -> str:

@@ -13,7 +13,7 @@ from dlx.argument_values import Check
 from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM, STREAM, Arguments, Queue
 
-_CHECKS: tuple[tuple[str, Check], ...] = (
+CHECKS: tuple[tuple[str, Check], ...] = (
     ("x-priority", values.integer),
     ("x-cancel-on-ha-failover", values.boolean),
     ("x-consumer-timeout", values.not_negative),
@@ -34,7 +34,7 @@ def check_consumer_arguments(queue: Queue, arguments: Arguments, *, vhost: str, 
         STREAM: release.stream_consumer_arguments,
     }
     own, known = by_type[queue.type], frozenset().union(*by_type.values())
-    for key, check in _CHECKS:
+    for key, check in CHECKS:
         if key in own and key in arguments:
             _check(key, check, queue, arguments, vhost, release)
     for key in arguments:

@@ -52,7 +52,7 @@ _LOCATOR_DENIED = (
 )
 
 # The order in which the arguments of a new queue are checked.
-_CHECKS: tuple[tuple[str, Check], ...] = (
+CHECKS: tuple[tuple[str, Check], ...] = (
     ("x-expires", values.expires),
     ("x-message-ttl", values.message_ttl),
     (_DEAD_LETTER_EXCHANGE, values.string),
@@ -97,7 +97,7 @@ _COMPARED = {
     ),
 }  # fmt: skip
 ARGUMENTS = frozenset(
-    {*(name for name, _ in _CHECKS), *(f"x-{key}" for key in KEYS), *chain.from_iterable(_COMPARED.values())}
+    {*(name for name, _ in CHECKS), *(f"x-{key}" for key in KEYS), *chain.from_iterable(_COMPARED.values())}
 )
 """The names of all arguments that mean something to a queue, in one release or another."""
 
@@ -261,7 +261,7 @@ def _checked_arguments(
     if kind in release.queue_types_meaning_default:
         kind, arguments = default_queue_type or CLASSIC, _sorted(arguments)
     own = queue_arguments(kind, release)
-    for key, check in _CHECKS:
+    for key, check in CHECKS:
         if key in own:
             _check_value(key, check, name, vhost, arguments, release)
     known = frozenset().union(*(queue_arguments(each, release) for each in release.queue_types))
@@ -273,7 +273,7 @@ def _checked_arguments(
 
 
 def _checked_arguments_of_all_types(name: str, vhost: str, arguments: Arguments, release: Release) -> str:
-    for key, check in _CHECKS:
+    for key, check in CHECKS:
         if key in release.classic_queue_arguments:
             _check_value(key, check, name, vhost, arguments, release)
     kind = str(arguments.get(_TYPE, CLASSIC))
@@ -368,7 +368,7 @@ def check_queue_equivalence(
     named = resource("queue", existing.name, vhost)
     check_same("durable", existing.durable, durable and not exclusive, named)
     check_same("auto_delete", existing.auto_delete, auto_delete, named)
-    keys: tuple[str, ...] = tuple(key for key, _ in _CHECKS)
+    keys: tuple[str, ...] = tuple(key for key, _ in CHECKS)
     if release.arguments_checked_by_type:
         keys = _COMPARED[existing.type]
     own = queue_arguments(existing.type if release.arguments_checked_by_type else CLASSIC, release)

@@ -76,6 +76,8 @@ def named_plugins(names: Iterable[str]) -> frozenset[str]:
 
     Raises ``UnknownPluginError``.
     """
+    if isinstance(names, str):
+        raise UnknownPluginError(f"expected a list of plugins, such as [{names!r}], found the text {names!r}")
     return frozenset(_named(name) for name in names)
 
 

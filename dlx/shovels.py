@@ -12,6 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from dlx.argument_values import wrong_values
+from dlx.consumer_arguments import CHECKS as CONSUMED
+from dlx.declarations import CHECKS as DECLARED
+from dlx.declarations import queue_arguments
 from dlx.erlang_printing import json_term, printed
 from dlx.operator_errors import OperatorError, invalid_parameter, unforeseen_case
 from dlx.parameter_validation import Member, is_integer, is_number, said, wrong_members, wrong_number
@@ -152,13 +156,17 @@ def _refusal(wrong: list[str]) -> OperatorError:
 
 
 def _unclear(side: str, given: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong where a queue and an exchange are named, or a source has neither."""
+    """Return what is wrong where a queue and an exchange are named, or a source has neither, or no end is seen."""
     queue, exchange = f"{side}-queue", f"{side}-exchange"
+    wrong = []
     if queue in given and exchange in given:
-        return [f"Cannot specify '{exchange}' and '{queue}'"]
-    if side == "src" and queue not in given and exchange not in given:
-        return [f"Must specify '{exchange}' or '{queue}'"]
-    return []
+        wrong.append(f"Cannot specify '{exchange}' and '{queue}'")
+    elif side == "src" and queue not in given and exchange not in given:
+        wrong.append(f"Must specify '{exchange}' or '{queue}'")
+    ends = given.get("src-delete-after", given.get("delete-after"))
+    if side == "src" and given.get("ack-mode") == "no-ack" and is_integer(ends):
+        wrong.append("Cannot specify 'no-ack' and numerical 'delete-after'")
+    return wrong
 
 
 def _source(protocol: str, release: Release, may_enter: MayEnter) -> list[Member]:
@@ -168,7 +176,7 @@ def _source(protocol: str, release: Release, may_enter: MayEnter) -> list[Member
     return [
         uri,
         *(_text(name) for name in ("src-exchange", "src-exchange-key", "src-queue")),
-        *(Member(name, _anything) for name in _known(release, "src-queue-args", "src-consumer-args")),
+        *(_arguments(name, release) for name in _known(release, "src-queue-args", "src-consumer-args")),
         *(_number(name) for name in ("prefetch-count", "src-prefetch-count")),
         *(_ends(name, release) for name in ("delete-after", "src-delete-after")),
         *(_flag(name) for name in _known(release, "src-predeclared")),
@@ -182,7 +190,7 @@ def _destination(protocol: str, release: Release, may_enter: MayEnter) -> list[M
     return [
         uri,
         *(_text(name) for name in ("dest-exchange", "dest-exchange-key", "dest-queue")),
-        *(Member(name, _anything) for name in _known(release, "dest-queue-args")),
+        *(_arguments(name, release) for name in _known(release, "dest-queue-args")),
         *(_flag(name) for name in ("add-forward-headers", "add-timestamp-header")),
         *(_flag(name) for name in ("dest-add-forward-headers", "dest-add-timestamp-header")),
         *(_flag(name) for name in _known(release, "dest-predeclared")),
@@ -196,6 +204,36 @@ def _known(release: Release, *names: str) -> list[str]:
 
 def _anything(_given: Any) -> None:
     return None
+
+
+def _arguments(name: str, release: Release) -> Member:
+    """Return the check of arguments: an empty list stands for none, as some languages write an empty object."""
+
+    by_name = release.shovel_arguments_checked == "names"
+    of_queues = name != "src-consumer-args"
+    known = [Member(each, _anything) for each in sorted(_arguments_known(release, of_queues=of_queues))]
+
+    def wrong(given: Any) -> str | None:
+        key = "x-dead-letter-routing-key"
+        if not isinstance(given, Mapping | list) or (isinstance(given, list) and given and not by_name):
+            raise unforeseen_case(given)
+        if by_name and of_queues and key in given:
+            raise unforeseen_case(key)
+        if by_name:
+            return "\n".join(wrong_members(given, known, name)) or None
+        if isinstance(given, Mapping) and release.shovel_arguments_checked == "values":
+            checks = DECLARED if of_queues else CONSUMED
+            return "\n".join(wrong_values(checks, given, name, release)) or None
+        return None
+
+    return Member(name, wrong)
+
+
+def _arguments_known(release: Release, *, of_queues: bool) -> frozenset[str]:
+    if of_queues:
+        return frozenset().union(*(queue_arguments(kind, release) for kind in release.queue_types))
+    by_type = (release.classic_consumer_arguments, release.quorum_consumer_arguments, release.stream_consumer_arguments)
+    return frozenset().union(*by_type) - {"x-credit"}
 
 
 def _text(name: str) -> Member:

@@ -25,17 +25,26 @@ class ShovelRows:
         evidence="3.8, 3.10, 4.0 and 4.3 live",
         undecided=("3.9",),
     )
+    shovel_arguments_checked: Literal["not", "names", "values"] = changed(
+        {"3.10": "names", "4.3": "values"}, before="not",
+        meaning=(
+            "What a server checks of the arguments that a shovel's definition has for queues and consumers: their"
+            " names, and x-dead-letter-routing-key makes the request crash; or their values."
+        ),
+        evidence="3.8, 3.10, 4.0 and 4.3 live",
+        undecided=("3.9", "3.11", "3.12", "3.13", "4.1", "4.2"),
+    )
     shovel_protocols_checked: bool = since(
         "4.3", True, before=False,
         meaning="A shovel's protocol may be local, and an unknown one is refused; before, it makes the request crash.",
         evidence="3.8, 3.10, 4.0 and 4.3 live",
         undecided=("4.1", "4.2"),
     )
-    shovel_checks_exchange: bool = since(
+    shovel_ends_with_channel: bool = since(
         "4.0", True, before=False,
         meaning=(
-            "A shovel to an exchange that is missing terminates and tries again; before, it takes messages that it can"
-            " neither publish nor acknowledge."
+            "A shovel whose publish is refused, because the exchange is missing or not to be written to, terminates and"
+            " tries again; before, it mostly goes on to take messages, which it can neither publish nor confirm."
         ),
         evidence="3.10, 4.0 and 4.3 live",
         undecided=("3.11", "3.12", "3.13"),

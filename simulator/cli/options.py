@@ -62,7 +62,16 @@ def _otlp_file(_context: click.Context, _parameter: click.Parameter, path: Path 
             raise click.BadParameter(f"there is no folder {path.absolute().parent}")
         if path.exists() and not path.is_file():
             raise click.BadParameter(f"{path} is a device or a pipe; a file is needed")
+        if path.exists() and not _may_be_traces(path):
+            raise click.BadParameter(f"{path} is there and holds no traces; give the name of a new file")
     return path
+
+
+def _may_be_traces(path: Path) -> bool:
+    """Return whether a file is empty or begins as traces do. Any other may be a log, and is not written over."""
+    start = b'{"resourceSpans"'
+    with path.open("rb") as file:
+        return file.read(len(start)) in (b"", start)
 
 
 def otlp_option(what: str) -> Callable[[Function], Function]:

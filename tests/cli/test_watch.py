@@ -52,6 +52,15 @@ def test_traces_are_those_of_a_replay(log: Path, tmp_path: Path, forget_after: s
     assert sorted(watched.read_bytes().splitlines()) == sorted(replayed.read_bytes().splitlines())
 
 
+@pytest.mark.parametrize("command", [["replay"], ["watch", "--once"]])
+def test_traces_do_not_overwrite_the_log(command: list[str], log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = log.read_bytes()
+    given = [os.fspath(log), "--definitions", DEFINITIONS, "--otlp", os.fspath(log)]
+    assert main([*command, *given]) == 64
+    assert f"{log} is there and holds no traces" in " ".join(capsys.readouterr().err.split())
+    assert log.read_bytes() == before
+
+
 def test_traces_and_a_state_do_not_go_together(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--state", os.fspath(tmp_path / "state"), "--otlp", os.fspath(tmp_path / "traces.jsonl")]
     assert main(["watch", os.fspath(log), "--definitions", DEFINITIONS, *given]) == 64

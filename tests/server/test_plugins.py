@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +105,36 @@ def test_a_servers_own_file_names_its_plugins(tmp_path: Path) -> None:
     assert enabled_plugins("[rabbitmq_management,\n rabbitmq_shovel].\n") == {"rabbitmq_shovel"}
     with pytest.raises(ValueError, match="expected a list of plugins"):
         enabled_plugins("rabbitmq_shovel")
+
+
+SHOVEL = {"src-uri": "amqp://", "dest-uri": "amqp://", "src-queue": "parked", "dest-queue": "work"}
+
+
+@pytest.mark.parametrize(
+    ("release", "told"),
+    [
+        ("3.10", {}),
+        ("4.0", {"blocked_status": "running"}),
+        ("4.3", {"blocked_status": "running", "forwarded": 0, "pending": 0, "remaining": 5, "remaining_unacked": 5}),
+    ],
+)
+def test_a_running_shovel_tells_what_a_server_of_the_release_does(release: str, told: dict[str, Any]) -> None:
+    value = {**SHOVEL, "src-delete-after": 5}
+    at = int(datetime(2026, 11, 28, 2, 5, 9, tzinfo=UTC).timestamp()) * 1_000_000
+    with simulator.serve(release, plugins=["shovel"], management_port=0, start_us=at) as server:
+        url = server.management_url
+        assert url is not None
+        http(url, "PUT", "/api/parameters/shovel/%2F/back", {"value": value})
+        (state,) = http(url, "GET", "/api/shovels")[1]
+        named = {"src_queue": "parked", "dest_queue": "work", "type": "dynamic", "name": "back", "vhost": "/"}
+        addresses = {"src_uri": "amqp://", "src_protocol": "amqp091", "dest_uri": "amqp://", "dest_protocol": "amqp091"}
+        when = {"node": state["node"], "timestamp": "2026-11-28 2:05:09"}
+        assert state == {"state": "running", **named, **addresses, **when, **told}
+        one = [state] if release == "3.10" else {"value": value, "vhost": "/", "component": "shovel", "name": "back"}
+        assert http(url, "GET", "/api/shovels/vhost/%2F/back") == (200, one)
+        assert http(url, "DELETE", "/api/shovels/vhost/%2F/other/restart")[0] == 404
+
+
+def test_a_text_in_place_of_a_list_of_plugins_is_named() -> None:
+    with pytest.raises(UnknownPluginError, match=r"expected a list of plugins, such as \['shovel'\]"):
+        simulator.serve(plugins="shovel")

@@ -205,9 +205,12 @@ def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, ui
 def move(node: NodeState, channel: Channel, message: Message, to: str | None, body: bytes) -> bool:
     """Put a message into the queue ``to``, or into those behind its exchange, without a client's publish.
 
-    It keeps what the broker knows of it. Returns whether no queue refused it. Source: rabbit_local_shovel.erl (4.3).
+    It keeps what the broker knows of it. Returns whether no queue refused it. Raises ``Refusal`` if there is no such
+    exchange. Source: rabbit_local_shovel.erl (4.3).
     """
     vhost = channel.connection.vhost
+    if to is None and message.exchange not in vhost.exchanges:
+        raise amqp_errors.no_exchange(message.exchange, vhost.name)
     found = exchanges.routed(node, vhost, message, body) if to is None else Routed((to,))
     node.last_uid += 1
     node.delay(vhost, found.delays, body, node.last_uid)

@@ -11,9 +11,8 @@ from __future__ import annotations
 import contextlib
 from typing import NamedTuple
 
-from dlx import bindings, declarations
+from dlx import amqp_errors, bindings, declarations
 from dlx.amqp_errors import Refusal
-from dlx.erlang_printing import field_term, printed
 from dlx.policies import choose_policy
 from dlx.server_plugins import PLUGINS
 from dlx.topology import Binding, Exchange, Queue, Topology
@@ -57,7 +56,7 @@ def taken_from(node: NodeState, vhost: VirtualHost, name: str) -> str:
         return name
     found = [each for each in _names(node, name, shards) if each in vhost.queues]
     if not found:
-        raise Refusal(406, f"Error finding sharded queue for: {_term(name)}")
+        raise amqp_errors.no_shard(name)
     return min(found, key=lambda each: (len(vhost.queues[each].consumers), each))
 
 
@@ -69,7 +68,7 @@ def declared_as(node: NodeState, vhost: VirtualHost, name: str) -> str:
 def check(node: NodeState, vhost: VirtualHost, name: str, what: str) -> None:
     """Raise ``Refusal`` for a client that is to delete, bind, unbind or purge a sharded exchange as a queue."""
     if _shards_named(node, vhost, name) is not None:
-        raise Refusal(406, f"Can't {what} sharded queue: {_term(name)}")
+        raise amqp_errors.sharded_queue(what, name)
 
 
 def _is_enabled(node: NodeState) -> bool:
@@ -126,7 +125,3 @@ def _unbind(node: NodeState, vhost: VirtualHost, exchange: Exchange, shards: Sha
     for binding in _bindings(node, exchange, shards):
         if binding in vhost.bindings.get(exchange.name, ()):
             exchanges.remove_binding(vhost, binding)
-
-
-def _term(name: str) -> str:
-    return printed(field_term(name))

@@ -29,7 +29,6 @@ from simulator.broker.commands import (
     BindQueue,
     CloseConnection,
     Consume,
-    DeclareExchange,
     DeclareQueue,
     Nack,
     OpenChannel,
@@ -51,7 +50,7 @@ _CAPABILITIES = {"capabilities": {"consumer_cancel_notify": True}}
 
 
 def set_shovel(node: NodeState, vhost: VirtualHost, name: str, value: Any, user: str | None) -> None:
-    """Set a shovel's parameter, and start the shovel anew. Raises ``OperatorError``.
+    """Set a shovel's parameter, and start the shovel anew if it has changed. Raises ``OperatorError``.
 
     ``user`` is who sets it over HTTP: that user must have access to the virtual hosts of the node that it names.
     """
@@ -61,6 +60,8 @@ def set_shovel(node: NodeState, vhost: VirtualHost, name: str, value: Any, user:
         return None if user is None or (known is not None and entered in known.permissions) else user
 
     check_shovel(name, value, node.release, refused)
+    if name in vhost.shovels and vhost.shovels[name].value == value:
+        return
     clear_shovel(node, vhost, name)
     vhost.shovels[name] = shovel = Shovel(vhost.name, name, dict(value), since_us=node.now_us)
     node.agenda.append(ShovelLost(vhost.name, shovel))
@@ -77,6 +78,7 @@ def restart(node: NodeState, vhost: VirtualHost, name: str) -> None:
     """Connect a shovel anew."""
     shovel = vhost.shovels[name]
     _disconnect(node, shovel)
+    shovel.state, shovel.starts_us, shovel.restarted = "starting", None, False
     node.agenda.append(ShovelLost(vhost.name, shovel))
 
 
@@ -120,12 +122,14 @@ def due(node: NodeState, due_us: int, shovel: Shovel) -> None:
 
 def _start(node: NodeState, shovel: Shovel) -> None:
     definition = shovel.definition
-    shovel.starts_us = None
+    shovel.starts_us, shovel.forwarded = None, 0
     try:
         shovel.destination = _connect(node, shovel, "destination", definition.destination)
         _prepare_destination(node, shovel, definition)
         shovel.source = _connect(node, shovel, "source", definition.source)
         _prepare_source(node, shovel, definition)
+        if shovel.left != 0:
+            _consume(node, shovel, definition)
     except Refusal as refusal:
         _disconnect(node, shovel)
         _terminate(node, shovel, f'<<"{refusal.text}">>')
@@ -133,14 +137,17 @@ def _start(node: NodeState, shovel: Shovel) -> None:
     shovel.state, shovel.reason, shovel.since_us = "running", "", node.now_us
     if shovel.left == 0:
         _end(node, shovel)
-    else:
-        _consume(node, shovel, definition)
 
 
 def _terminate(node: NodeState, shovel: Shovel, reason: str) -> None:
+    """Stop a shovel that failed. It connects again: the first time at once, later after its ``reconnect-delay``."""
     _disconnect(node, shovel)
-    shovel.state, shovel.reason, shovel.since_us = "terminated", reason, node.now_us
     wait_s = shovel.definition.reconnect_s
+    if wait_s and not shovel.restarted:
+        shovel.state, shovel.restarted = "starting", True
+        node.agenda.append(ShovelLost(shovel.vhost, shovel))
+        return
+    shovel.state, shovel.reason, shovel.since_us = "terminated", reason, node.now_us
     if wait_s:
         shovel.starts_us = node.now_us + round(wait_s * 1_000_000)
         node.timers.set(shovel.starts_us, "shovel", shovel)
@@ -149,9 +156,9 @@ def _terminate(node: NodeState, shovel: Shovel, reason: str) -> None:
 def _connect(node: NodeState, shovel: Shovel, side: str, uri: ShovelUri) -> Channel:
     """Open a connection with one channel. Raises ``Refusal``."""
     if "amqp10" in (shovel.value.get("src-protocol"), shovel.value.get("dest-protocol")):
-        raise Refusal(541, "shovels of AMQP 1.0 are not simulated")
+        raise amqp_errors.shovel_of_amqp_1_0()
     if uri.host not in LOCAL_HOSTS and uri.host != node.name.rpartition("@")[2]:
-        raise Refusal(541, f"{uri.shown}: a shovel of a simulated node reaches that node alone")
+        raise amqp_errors.shovel_to_another_server(uri.shown)
     vhost, user = node.vhosts.get(uri.vhost), _user(node, uri)
     if vhost is None:
         raise amqp_errors.no_vhost(uri.vhost)
@@ -175,7 +182,7 @@ def _user(node: NodeState, uri: ShovelUri) -> User:
     name, password = (uri.user, uri.password) if uri.user is not None else ("guest", "guest")
     user = node.users.get(name)
     if user is None or not passwords.is_password(password, user.password_hash, user.hashing_algorithm):
-        raise Refusal(403, f"ACCESS_REFUSED: user {name!r} of {uri.shown} does not exist, or has another password")
+        raise amqp_errors.shovel_login_refused(name, uri.shown)
     return user
 
 
@@ -183,9 +190,6 @@ def _prepare_destination(node: NodeState, shovel: Shovel, definition: ShovelDefi
     channel, value = _open(shovel.destination), definition.value
     if definition.to_queue is not None:
         _declare(node, channel, definition.to_queue, value.get("dest-queue-args"), value.get("dest-predeclared", False))
-    elif definition.to_exchange and node.release.shovel_checks_exchange:
-        exchange = DeclareExchange(channel=channel.id, exchange=definition.to_exchange, passive=True)
-        _carry_out(node, declaring.declare_exchange, exchange)
     if definition.ack_mode == "on-confirm":
         _carry_out(node, publishing.select_confirms, SelectConfirms(channel.id))
 
@@ -229,7 +233,7 @@ def _consume(node: NodeState, shovel: Shovel, definition: ShovelDefinition) -> N
         channel=channel.id,
         queue=shovel.queue,
         no_ack=definition.ack_mode == "no-ack",
-        arguments=value.get("src-consumer-args", {}),
+        arguments=value.get("src-consumer-args") or {},
     )
     _carry_out(node, consumers.consume, consume)
 
@@ -276,22 +280,42 @@ def shovelled(node: NodeState, effect: Shovelled) -> None:
         return
     definition = shovel.definition
     if destination.id not in node.channels:  # closed: the shovel goes on taking messages, and publishes none
+        _lose(node, shovel, source, delivered)
         return
     try:
         taken = _forward(node, shovel, destination, definition, delivered)
     except Refusal as refusal:
-        if refusal.ends_connection:
-            _terminate(node, shovel, f'<<"{refusal.text}">>')
+        _lose(node, shovel, source, delivered)
+        if refusal.ends_connection or node.release.shovel_ends_with_channel:
+            if _is_there(node, shovel):
+                _terminate(node, shovel, f'<<"{refusal.text}">>')
         else:  # its channel is closed, which it does not notice
             destination.shovel = None
             connections.lose_channel(node, destination)
         return
-    if not taken:
+    if taken:
+        _settle(node, shovel, source, delivered)
+    else:
         shovel.refused.append(delivered.delivery_tag)
         node.timers.set(node.now_us + REFUSED_US, "shovel", shovel)
-        return
-    if definition.ack_mode != "no-ack":
+        _count(node, shovel)
+
+
+def _lose(node: NodeState, shovel: Shovel, source: Channel, delivered: Delivered) -> None:
+    """Settle a message that could not be published, unless its shovel waits for the confirm."""
+    if shovel.definition.ack_mode != "on-confirm":
+        _settle(node, shovel, source, delivered)
+
+
+def _settle(node: NodeState, shovel: Shovel, source: Channel, delivered: Delivered) -> None:
+    if shovel.definition.ack_mode != "no-ack":
         acknowledgements.ack(node, Ack(source.id, delivered.delivery_tag))
+    _count(node, shovel)
+
+
+def _count(node: NodeState, shovel: Shovel) -> None:
+    """Count a message, taken or refused; the last one ends the shovel."""
+    shovel.forwarded += 1
     if shovel.left is not None:
         shovel.left -= 1
         if shovel.left == 0:

@@ -17,8 +17,9 @@ class Shovel:
 
     ``source`` and ``destination`` are its channels while it runs; ``state`` is as RabbitMQ names it, and ``reason``
     says why it has terminated. ``since_us``: when it came into its state; ``left``: how many messages until it ends;
-    ``refused``: delivery tags of messages that the destination has refused, which go back a little later;
-    ``starts_us``: when it connects again.
+    ``forwarded``: how many it has published since it started; ``refused``: delivery tags of messages that the
+    destination has refused, which go back a little later; ``starts_us``: when it connects again; ``restarted``:
+    whether it has failed once, and was started again at once.
     """
 
     vhost: str
@@ -32,7 +33,9 @@ class Shovel:
     queue: str = ""
     left: int | None = None
     refused: list[int] = field(default_factory=list)
+    forwarded: int = 0
     starts_us: int | None = None
+    restarted: bool = False
 
     @property
     def definition(self) -> ShovelDefinition:

@@ -5,11 +5,12 @@ Source: rabbit_shovel_mgmt.erl, rabbit_shovel_mgmt_shovel.erl, rabbit_shovel_mgm
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from dlx.server_plugins import PLUGINS
-from dlx.shovels import COMPONENT
+from dlx.shovels import COMPONENT, ShovelUri
 from simulator.broker import Shovel, VirtualHost
 from simulator.broker.commands import ClearShovel
 from simulator.server.management import access, listing
@@ -40,7 +41,10 @@ def _one(request: Request) -> Any:
     shovel = _found(request)
     if shovel is None:
         raise object_not_found()
-    return shovel_json(shovel, request.needed_vhost(), request)
+    vhost = request.needed_vhost()
+    if request.api.shovel_answer == "state in a list":
+        return [shovel_json(shovel, vhost, request)]
+    return {"value": shovel.value, "vhost": vhost.name, "component": COMPONENT, "name": shovel.name}
 
 
 def _delete(request: Request) -> None:
@@ -58,6 +62,10 @@ def _clear(request: Request, *, restart: bool) -> None:
 
 def _deletable(request: Request) -> bool:
     return _is_enabled(request) and (_found(request) is not None or request.api.unknown_shovels_deleted)
+
+
+def _restartable(request: Request) -> bool:
+    return _is_enabled(request) and _found(request) is not None
 
 
 def shovel_json(shovel: Shovel, vhost: VirtualHost, request: Request) -> dict[str, Any]:
@@ -83,17 +91,30 @@ def shovel_json(shovel: Shovel, vhost: VirtualHost, request: Request) -> dict[st
         "dest_exchange": definition.to_exchange,
         "dest_exchange_key": value.get("dest-exchange-key"),
     }
+    left = "unlimited" if shovel.left is None else shovel.left
+    told = {
+        "blocked_status": "running",
+        "forwarded": shovel.forwarded,
+        "pending": 0,
+        "remaining": left,
+        "remaining_unacked": left,
+    }
     return facts | {
-        "src_uri": definition.source.shown,
-        "src_protocol": value.get("src-protocol", "amqp091"),
-        "dest_uri": definition.destination.shown,
-        "dest_protocol": value.get("dest-protocol", "amqp091"),
+        **_address("src", definition.source, value),
+        **_address("dest", definition.destination, value),
         **{name: each for name, each in named.items() if each},
+        **{name: each for name, each in told.items() if name in request.api.shovel_state_fields},
     }
 
 
+def _address(side: str, uri: ShovelUri, value: Mapping[str, Any]) -> dict[str, str]:
+    protocol = value.get(f"{side}-protocol", "amqp091")
+    return {f"{side}_uri": "" if protocol == "local" else uri.shown, f"{side}_protocol": protocol}
+
+
 def _timestamp(time_us: int) -> str:
-    return f"{datetime.fromtimestamp(time_us / 1_000_000, UTC):%Y-%m-%d %H:%M:%S}"
+    time = datetime.fromtimestamp(time_us / 1_000_000, UTC)
+    return f"{time:%Y-%m-%d} {time.hour}:{time:%M:%S}"
 
 
 _MONITORS = access.monitors
@@ -102,5 +123,5 @@ RESOURCES = (
     Resource("/shovels", _all, allow=_MONITORS, exists=_is_enabled),
     Resource("/shovels/:vhost", _all, allow=_MONITORS, exists=_vhost_exists),
     Resource("/shovels/vhost/:vhost/:name", _one, delete=_delete, allow=access.policymakers, exists=_deletable),
-    Resource("/shovels/vhost/:vhost/:name/restart", delete=_restart, allow=access.policymakers, exists=_deletable),
+    Resource("/shovels/vhost/:vhost/:name/restart", delete=_restart, allow=access.policymakers, exists=_restartable),
 )

@@ -228,6 +228,22 @@ class RequestRows:
         evidence="3.8, 3.10, 4.0 and 4.3 live",
         undecided=("3.11", "3.12", "3.13"),
     )
+    shovel_answer: Literal["state in a list", "parameter"] = since(
+        "4.0", "parameter", before="state in a list",
+        meaning="What GET of one shovel answers: its state, as the only one of a list, or its parameter.",
+        evidence="3.8, 3.10, 4.0 and 4.3 live",
+        undecided=("3.11", "3.12", "3.13"),
+    )
+    shovel_state_fields: frozenset[str] = changed(
+        {
+            "4.0": frozenset({"blocked_status"}),
+            "4.3": frozenset({"blocked_status", "forwarded", "pending", "remaining", "remaining_unacked"}),
+        },
+        before=_NONE,
+        meaning="What a running shovel's state tells besides its addresses: whether it is blocked, and what it counts.",
+        evidence="3.8, 3.10, 4.0 and 4.3 live",
+        undecided=("3.11", "3.12", "3.13", "4.1", "4.2"),
+    )
     protocol_listener: Literal["one protocol", "several protocols"] = since(
         "4.1", "several protocols", before="one protocol",
         meaning="The check protocol-listener takes one protocol, or several with commas.",
