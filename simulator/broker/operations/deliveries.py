@@ -260,11 +260,7 @@ def deliver(node: NodeState, consumer: Consumer, copy: Copy) -> None:
     if not can_write(node, channel, copy.message):
         return
     added = delivery_headers(node, queue, copy)
-    delivered = Delivered(channel.id, consumer.tag, tag, copy.redelivered, copy.message, copy.body, added)
-    if channel.shovel is None:
-        node.out.append(delivered)
-    else:
-        node.send(channel, delivered)
+    node.send(channel, Delivered(channel.id, consumer.tag, tag, copy.redelivered, copy.message, copy.body, added))
     if node.watched or queue.vhost.tracing:
         handed_out(node, queue, copy, channel, added, no_ack=consumer.no_ack)
 

@@ -19,7 +19,7 @@ from dlx.binding_index import NotEnabled
 from dlx.declarations import HISTORY_LENGTH
 from dlx.delays import Delay, routing_type
 from dlx.message import Message
-from dlx.server_plugins import CONSISTENT_HASH, EVENT_EXCHANGE, LOCAL_RANDOM, RANDOM, RECENT_HISTORY
+from dlx.server_plugins import AT_RANDOM, CONSISTENT_HASH, EVENT_EXCHANGE, RECENT_HISTORY
 from dlx.topology import Binding, Exchange
 from simulator.broker.effects import DeadLettered
 from simulator.broker.state import NodeState, VirtualHost
@@ -31,7 +31,7 @@ End = TypeVar("End")
 def add_exchange(vhost: VirtualHost, exchange: Exchange) -> None:
     """Add an exchange under a name that is free."""
     vhost.exchanges[exchange.name] = exchange
-    vhost.routes_at_random |= routing_type(exchange) in (LOCAL_RANDOM, RANDOM)
+    vhost.routes_at_random |= routing_type(exchange) in AT_RANDOM
     if exchange.type == RECENT_HISTORY:
         vhost.histories[exchange.name] = []
     vhost.changed()

@@ -280,12 +280,12 @@ def shovelled(node: NodeState, effect: Shovelled) -> None:
         return
     definition = shovel.definition
     if destination.id not in node.channels:  # closed: the shovel goes on taking messages, and publishes none
-        _lose(node, shovel, source, delivered)
+        _lose(node, shovel, definition, source, delivered)
         return
     try:
         taken = _forward(node, shovel, destination, definition, delivered)
     except Refusal as refusal:
-        _lose(node, shovel, source, delivered)
+        _lose(node, shovel, definition, source, delivered)
         if refusal.ends_connection or node.release.shovel_ends_with_channel:
             if _is_there(node, shovel):
                 _terminate(node, shovel, f'<<"{refusal.text}">>')
@@ -294,21 +294,23 @@ def shovelled(node: NodeState, effect: Shovelled) -> None:
             connections.lose_channel(node, destination)
         return
     if taken:
-        _settle(node, shovel, source, delivered)
+        _settle(node, shovel, definition, source, delivered)
     else:
         shovel.refused.append(delivered.delivery_tag)
         node.timers.set(node.now_us + REFUSED_US, "shovel", shovel)
         _count(node, shovel)
 
 
-def _lose(node: NodeState, shovel: Shovel, source: Channel, delivered: Delivered) -> None:
+def _lose(node: NodeState, shovel: Shovel, definition: ShovelDefinition, source: Channel, delivered: Delivered) -> None:
     """Settle a message that could not be published, unless its shovel waits for the confirm."""
-    if shovel.definition.ack_mode != "on-confirm":
-        _settle(node, shovel, source, delivered)
+    if definition.ack_mode != "on-confirm":
+        _settle(node, shovel, definition, source, delivered)
 
 
-def _settle(node: NodeState, shovel: Shovel, source: Channel, delivered: Delivered) -> None:
-    if shovel.definition.ack_mode != "no-ack":
+def _settle(
+    node: NodeState, shovel: Shovel, definition: ShovelDefinition, source: Channel, delivered: Delivered
+) -> None:
+    if definition.ack_mode != "no-ack":
         acknowledgements.ack(node, Ack(source.id, delivered.delivery_tag))
     _count(node, shovel)
 
