@@ -20,7 +20,7 @@ import msgspec
 from dlx.field_values import Long, wire_type
 from dlx.message import Message, PublishRefusedError
 from dlx.releases import Release
-from dlx.server_plugins import DELAYED
+from dlx.server_plugins import DELAYED, PLUGINS
 from dlx.topology import Exchange, Policy
 
 X_DELAY = "x-delay"
@@ -94,6 +94,11 @@ def delayed(message: Message, delay: int, release: Release) -> Message:
 def rewritten(delay: Delay) -> Delay:
     """Return the delay of a message that the server has never had as the bytes of a publisher."""
     return msgspec.structs.replace(delay, message=msgspec.structs.replace(delay.message, headers_sent=None))
+
+
+def plugin_starts(release: Release) -> bool:
+    """Return whether a server of the release starts with a released version of the plugin."""
+    return PLUGINS["delayed"].name not in release.plugins_not_released
 
 
 def delays_text(delays: Iterable[Delay]) -> str:

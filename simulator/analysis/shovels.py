@@ -10,7 +10,7 @@ from dlx.shovels import COMPONENT, LOCAL_HOSTS, ShovelDefinition, read_shovel
 from simulator.analysis.snapshot import Snapshot
 
 
-class Shovel(NamedTuple):
+class ShovelPath(NamedTuple):
     """A shovel in the definitions.
 
     ``source`` and ``destination`` are queues of theirs, as pairs of virtual host and name.
@@ -36,7 +36,7 @@ def given_shovels(snapshot: Snapshot) -> Iterator[tuple[str, ShovelDefinition]]:
             yield str(item.get("name")), definition
 
 
-def shovels_of(snapshot: Snapshot) -> Iterator[Shovel]:
+def shovels_of(snapshot: Snapshot) -> Iterator[ShovelPath]:
     """Yield the shovels between virtual hosts of the definitions."""
     for name, definition in given_shovels(snapshot):
         source, destination = definition.source.vhost, definition.destination.vhost
@@ -44,7 +44,7 @@ def shovels_of(snapshot: Snapshot) -> Iterator[Shovel]:
             continue
         if {source, destination} <= snapshot.flows.keys() and definition.queue in snapshot.topologies[source].queues:
             at = source, definition.queue
-            yield Shovel(name, definition, at, tuple(_entered(snapshot.flows[destination], definition)))
+            yield ShovelPath(name, definition, at, tuple(_entered(snapshot.flows[destination], definition)))
 
 
 def _entered(flow: MessageFlow, definition: ShovelDefinition) -> Iterator[tuple[str, str]]:

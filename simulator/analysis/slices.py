@@ -73,13 +73,19 @@ def unclear_exchanges(topology: Topology) -> frozenset[str]:
 def possibly_behind(flow: MessageFlow, exchanges: Iterable[str]) -> set[str]:
     """Return the queues that messages and their dead letters may come to from exchanges, whatever decides there."""
     bindings = (each for name in flow.passed(exchanges) for each in flow.topology.bindings.get(name, ()))
-    ahead = [each.destination for each in bindings if each.destination_type == "queue"]
+    entered = {each.destination for each in bindings if each.destination_type == "queue"}
+    entered &= flow.topology.queues.keys()
+    return entered | behind_queues(flow, entered)
+
+
+def behind_queues(flow: MessageFlow, queues: Iterable[str]) -> set[str]:
+    """Return the queues to which messages of these may come by dying, whatever decides there."""
     found: set[str] = set()
+    ahead = [name for name in queues if name in flow.topology.queues]
     while ahead:
-        name = ahead.pop()
-        if name not in found and name in flow.topology.queues:
-            found.add(name)
-            ahead += flow.possible_targets(name)
+        new = flow.possible_targets(ahead.pop()) - found
+        found |= new
+        ahead += new
     return found
 
 

@@ -17,7 +17,7 @@ from dlx.settings import DROP_HEAD, Settings, alternate_exchange
 from dlx.shovels import ShovelDefinition
 from dlx.topology import CLASSIC, STOCK_EXCHANGES, Binding, Exchange
 from simulator.analysis.losses import MISSING, Loss, find_losses
-from simulator.analysis.shovels import Shovel, shovels_of
+from simulator.analysis.shovels import ShovelPath, shovels_of
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.walk import Walk
 from simulator.definitions import Definitions
@@ -60,7 +60,7 @@ def _may_be(loss: Loss) -> str:
     return f"a loss in queue '{loss.queue}' ({loss.reason}): {loss.rule.text}"
 
 
-def _moving(shovel: Shovel) -> Edge:
+def _moving(shovel: ShovelPath) -> Edge:
     """Return the arrow of a shovel: to a queue or an exchange."""
     does = shovel.definition
     kind, name = ("exchange", does.to_exchange) if does.to_queue is None else ("queue", does.to_queue)

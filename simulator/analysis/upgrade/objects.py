@@ -7,8 +7,9 @@ from typing import Any
 
 from dlx.amqp_errors import Refusal
 from dlx.bindings import check_binding
+from dlx.delays import plugin_starts
 from dlx.releases import Release, Row
-from dlx.server_plugins import DELAYED, PLUGINS
+from dlx.server_plugins import DELAYED
 from dlx.topology import Policy
 from simulator.analysis.findings import Fix, ObjectName
 from simulator.analysis.upgrade.questions import MessagesConcerned, Upgrade, UpgradeChange, asks
@@ -124,7 +125,7 @@ def _refusal(kind: str, vhost: str, item: dict[str, Any], release: Release) -> s
 def delayed_exchanges(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """The plugin of delayed message exchanges does not start."""
     for vhost, item, kind in _items(upgrade):
-        if item.get("type") == DELAYED and _starts(upgrade.before) and not _starts(upgrade.after):
+        if item.get("type") == DELAYED and plugin_starts(upgrade.before) and not plugin_starts(upgrade.after):
             yield UpgradeChange(
                 severity="warning",
                 about=ObjectName(kind, vhost, item["name"]),
@@ -134,10 +135,6 @@ def delayed_exchanges(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
                 fix=Fix(False, "delay messages in queues with a TTL that dead-letter to where they are to go"),
                 traffic=MessagesConcerned("any message", vhost),
             )
-
-
-def _starts(release: Release) -> bool:
-    return PLUGINS["delayed"].name not in release.plugins_not_released
 
 
 @asks("delay_kinds", "delay_kinds_unreadable")

@@ -20,7 +20,7 @@ from dlx.message import Message
 from dlx.message_flow import Hop, MessageFlow, State
 from dlx.releases import Release
 from dlx.routing import EXCHANGE_TYPES, headers_looked_at
-from dlx.server_plugins import CHOOSING, DELAYED, LOCAL_RANDOM, RANDOM
+from dlx.server_plugins import AT_RANDOM, CHOOSING, DELAYED
 from dlx.settings import EXPIRES
 from dlx.streams import headers_kept, properties_kept
 from dlx.topology import Topology
@@ -252,7 +252,7 @@ class Explainer:
     def _why_routing_unknown(self, exchange: str) -> str | None:
         """Return why it is unchecked where the exchange routes; ``None`` where it may choose any of its queues."""
         kind = self._choosing.get(exchange)
-        if exchange not in self.unknown_routing or kind in (RANDOM, LOCAL_RANDOM):
+        if exchange not in self.unknown_routing or kind in AT_RANDOM:
             return None
         return UNKNOWN_ROUTING if kind is None else UNKNOWN_ORDER
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from dlx.message_flow import MessageFlow
-from dlx.server_plugins import CONSISTENT_HASH, DELAYED, MODULUS_HASH, PLUGINS
+from dlx.delays import plugin_starts
+from dlx.server_plugins import CONSISTENT_HASH, DELAYED, MODULUS_HASH
 from dlx.settings import (
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
@@ -16,12 +16,13 @@ from dlx.settings import (
 from simulator.analysis.findings import Fix, ObjectName
 from simulator.analysis.lint.rule import Found, Subject, queue_name, rule, said_by
 from simulator.analysis.shovels import shovels_of
+from simulator.analysis.slices import behind_queues
 
 _HASHES = (CONSISTENT_HASH, MODULUS_HASH)
 
 
 def _type(subject: Subject, vhost: str, exchange: str) -> str | None:
-    """Return the declared type of an exchange."""
+    """Return the type of an exchange, if it is there."""
     found = subject.snapshot.topologies[vhost].exchanges.get(exchange)
     return None if found is None else found.type
 
@@ -29,8 +30,8 @@ def _type(subject: Subject, vhost: str, exchange: str) -> str | None:
 def _delayed(subject: Subject) -> Iterator[ObjectName]:
     """Yield the delayed message exchanges."""
     for vhost, topology in subject.snapshot.topologies.items():
-        for name in topology.exchanges:
-            if _type(subject, vhost, name) == DELAYED:
+        for name, exchange in topology.exchanges.items():
+            if exchange.type == DELAYED:
                 yield ObjectName("exchange", vhost, name)
 
 
@@ -43,7 +44,7 @@ def delayed_exchange_does_not_start(subject: Subject) -> Iterator[Found]:
     Example: exchange 'later' of type x-delayed-message under 4.3.
     Fix: delay retries with a queue that has a TTL and dead-letters back, or with the delayed retries of quorum queues.
     """
-    if PLUGINS["delayed"].name not in subject.snapshot.release.plugins_not_released:
+    if plugin_starts(subject.snapshot.release):
         return
     for about in _delayed(subject):
         yield Found(
@@ -97,7 +98,7 @@ def dead_letters_delayed_once(subject: Subject) -> Iterator[Found]:
         if dlx is None or _type(subject, vhost, dlx) != DELAYED:
             continue
         flow = subject.snapshot.flows[vhost]
-        back = name in _behind(flow, flow.possible_targets(name))
+        back = name in behind_queues(flow, flow.possible_targets(name))
         so = "later rounds come back at once, for ever" if back else "one without that header does not wait"
         yield Found(
             severity="warning" if back else "note",
@@ -151,7 +152,7 @@ def shovel_closes_loop(subject: Subject) -> Iterator[Found]:
         vhost = shovel.source[0]
         flow = subject.snapshot.flows[vhost]
         entered = [name for at, name in shovel.destination if at == vhost]
-        if shovel.source[1] not in _behind(flow, entered):
+        if shovel.source[1] not in behind_queues(flow, entered):
             continue
         counted = (
             "x-death goes on counting" if flow.release.client_deaths_continued else "x-death starts anew each time"
@@ -198,15 +199,3 @@ def shovel_into_refusing_queue(subject: Subject) -> Iterator[Found]:
 
 def _said(settings: Settings, key: str) -> str:
     return said_by(settings.values[key])
-
-
-def _behind(flow: MessageFlow, queues: Iterable[str]) -> set[str]:
-    """Return the queues to which messages of these may come by dying."""
-    found: set[str] = set()
-    ahead = [name for name in queues if name in flow.topology.queues]
-    while ahead:
-        for name in flow.possible_targets(ahead.pop()):
-            if name not in found:
-                found.add(name)
-                ahead.append(name)
-    return found
