@@ -57,7 +57,7 @@ def figures_of(options: argparse.Namespace) -> list[Figure]:
 
 
 def seconds(kind: str, release: str, messages: int) -> float:
-    """What it takes to publish so many messages to an exchange and have all of them in its queue."""
+    """The time to publish that number of messages to an exchange and have all of them in its queue."""
     broker = Broker(release, plugins=named_plugins(["delayed"]))
     for command in (
         commands.OpenConnection("client"),

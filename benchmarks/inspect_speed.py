@@ -14,7 +14,6 @@ import contextlib
 import os
 import sys
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from simulator.cli.main import main as dlx
-from tests.live.servers import LiveServer, given
+from tests.live.servers import LiveServer, fresh_vhost, given
 
 QUEUE = "dead"
 WAIT_S = 60
@@ -40,16 +39,12 @@ def main() -> None:
     live = next((each for each in given() if each.release == options.release), None)
     if live is None:
         parser.error(f"name a {options.release} in DLX_LIVE_SERVERS")
-    vhost = f"dlx-benchmark-{uuid.uuid4().hex[:12]}"
-    live.api("PUT", f"vhosts/{vhost}", {})
-    try:
+    with fresh_vhost(live) as vhost:
         parameters = pika.URLParameters(live.amqp_url)
         parameters.virtual_host = vhost
         bare = timed(parameters, options, lambda: take_and_return(parameters, options.messages))
         inspect(live, vhost, "--max", "1")  # it imports what it needs
         inspected = timed(parameters, options, lambda: inspect(live, vhost))
-    finally:
-        live.api("DELETE", f"vhosts/{vhost}")
     for reading, (one, other) in enumerate(zip(bare, inspected, strict=True), 1):
         print(f"reading {reading}: consumer {one:.2f} s, dlx inspect {other:.2f} s, {other / one:.1f} times as long")
 
@@ -80,7 +75,7 @@ def ready(channel: BlockingChannel) -> int:
 
 
 def wait_for(channel: BlockingChannel, count: int) -> None:
-    """Wait until so many messages are ready."""
+    """Wait until that number of messages is ready."""
     until = time.monotonic() + WAIT_S
     while ready(channel) < count:
         assert time.monotonic() < until

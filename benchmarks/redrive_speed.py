@@ -12,7 +12,6 @@ import argparse
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ from simulator.redrive.plan import Planned, RedriveOptions
 from simulator.redrive.prediction import Kind, Prediction
 from simulator.redrive.server import ServerAddress, queue_on, server_at
 from simulator.redrive.waiting import Address, WaitingMessage
-from tests.live.servers import LiveServer, given
+from tests.live.servers import LiveServer, fresh_vhost, given
 
 DEAD, WORK = "dead", "work"
 WAIT_S = 60
@@ -59,14 +58,10 @@ def main() -> None:
     live = next((each for each in given() if each.release == options.release), None)
     if live is None:
         parser.error(f"name a {options.release} in DLX_LIVE_SERVERS")
-    vhost = f"dlx-benchmark-{uuid.uuid4().hex[:12]}"
-    live.api("PUT", f"vhosts/{vhost}", {})
-    try:
+    with fresh_vhost(live) as vhost:
         server = server_at(live.amqp_url, live.management_url, vhost)
         loop = timed(live, server, options, lambda: plain_loop(server))
         moved = timed(live, server, options, lambda: redrive(server))
-    finally:
-        live.api("DELETE", f"vhosts/{vhost}")
     for name, took in (("loop", loop), ("dlx redrive", moved)):
         speed, each_us = options.messages / took.elapsed_s, took.processor_s / options.messages * 1e6
         print(f"{name}: {speed:,.0f} messages a second, {each_us:.0f} us of processor time each")

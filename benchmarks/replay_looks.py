@@ -2,7 +2,7 @@
 
     python benchmarks/replay_looks.py [--events 200000] [--runs 3]
 
-Two generated logs, of messages that resemble each other and of messages of which hardly two are alike, are replayed in
+Two generated logs, one of similar messages and one of messages that hardly repeat, are replayed in
 this process, the sides in turn. ``overview`` looks for rows that stand twice or out of order, and counts rows by their
 places; the replay without it does nothing instead. ``late_bindings`` looks for bindings that were added later. With two
 periods, the same definitions hold from the middle of the log on. The ratios of the medians are the figures.
