@@ -24,7 +24,7 @@ X_DELIVERY_COUNT = "x-delivery-count"
 X_ACQUIRED_COUNT = "x-acquired-count"
 COUNT_HEADERS = (X_DELIVERY_COUNT, X_ACQUIRED_COUNT)
 
-Return = Literal["nack", "reject", "recover", "lost channel", "final nack", "final reject"]
+Return = Literal["nack", "reject", "recover", "lost channel", "final nack", "final reject", "released", "failed"]
 
 
 class Counts(msgspec.Struct, frozen=True):

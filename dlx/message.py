@@ -27,6 +27,16 @@ class PublishRefusedError(Refusal, ValueError):
         super().__init__(code, explanation)
 
 
+class Amqp10(msgspec.Struct, frozen=True):
+    """What a message that came by AMQP 1.0 keeps of it, encoded.
+
+    ``annotations`` are the message annotations, a map; ``bare`` is the message from its properties on.
+    """
+
+    annotations: bytes = b""
+    bare: bytes = b""
+
+
 class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """One copy of a message.
 
@@ -46,6 +56,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
 
     ``headers_sent`` are the publisher's headers where the broker has others but still the bytes of these, which
     a classic queue delivers (``delay_header_after``).
+
+    ``amqp10``: what a client of AMQP 1.0 sent; ``None`` for a message that came by AMQP 0-9-1.
     """
 
     exchange: str
@@ -61,6 +73,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     writable: bool = True
     expiration_padding: int = 0
     headers_sent: Headers | None = None
+    amqp10: Amqp10 | None = None
 
     @property
     def routing_key(self) -> str:
@@ -76,6 +89,7 @@ def published(
     properties: Mapping[str, Any] | None = None,
     expiration: str | None = None,
     release: Release,
+    amqp10: Amqp10 | None = None,
 ) -> Message:
     """Return the message that ``basic.publish`` makes.
 
@@ -86,7 +100,7 @@ def published(
     Source: rabbit_basic.erl header_routes, parse_expiration; mc_amqpl.erl message.
     """
     if headers is None and expiration is None:  # as in most publishes
-        return Message(exchange=exchange, routing_keys=(routing_key,), properties=properties or {})
+        return Message(exchange=exchange, routing_keys=(routing_key,), properties=properties or {}, amqp10=amqp10)
     wanted_expiration = checked_expiration(expiration, release)
     cc = sender_selected_keys(headers, "CC")
     bcc = sender_selected_keys(headers, "BCC")
@@ -107,6 +121,7 @@ def published(
         deaths=claim.deaths,
         writable=claim.writable,
         expiration_padding=len(expiration or "") - len(wanted_expiration or ""),
+        amqp10=amqp10,
     )
 
 

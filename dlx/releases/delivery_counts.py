@@ -20,8 +20,8 @@ class DeliveryCountRows:
     )
     returns_counted_as_failures: frozenset[str] = changed(
         {
-            "4.0": frozenset({"lost channel", "final nack", "final reject"}),
-            "4.3": frozenset({"reject", "lost channel", "final reject"}),
+            "4.0": frozenset({"lost channel", "final nack", "final reject", "failed"}),
+            "4.3": frozenset({"reject", "lost channel", "final reject", "failed"}),
         },
         before=frozenset(),
         meaning="The returns that count as failed deliveries, a count that is kept beside that of all returns.",

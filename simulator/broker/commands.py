@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from dlx.message import Amqp10
 from dlx.topology import Policy
 
 ChannelId = tuple[Hashable, int]
@@ -151,6 +152,13 @@ class DeleteQueue(Command):
     if_empty: bool = False
 
 
+class CheckTarget(Command):
+    """A link of AMQP 1.0 will publish to the exchange: it has to be there, and the user has to have the permission."""
+
+    channel: ChannelId
+    exchange: str
+
+
 # Messages
 
 
@@ -158,6 +166,7 @@ class Publish(Command):
     """``properties``: the basic properties by their names in the protocol, ``headers`` among them.
 
     ``encoded``: whether the broker got the headers as bytes from a client, and not from a part of the server itself.
+    ``amqp10``: the message as a client of AMQP 1.0 sent it.
     Do not change ``properties`` afterwards: the broker remembers what it made of them.
     """
 
@@ -169,6 +178,7 @@ class Publish(Command):
     mandatory: bool = False
     immediate: bool = False
     encoded: bool = True
+    amqp10: Amqp10 | None = None
 
 
 class Qos(Command):
@@ -179,6 +189,8 @@ class Qos(Command):
 
 
 class Consume(Command, kw_only=True):
+    """``credited``: the consumer is a link of AMQP 1.0, which gets nothing before ``GrantCredit``."""
+
     channel: ChannelId
     queue: str
     consumer_tag: str = ""
@@ -186,6 +198,16 @@ class Consume(Command, kw_only=True):
     no_ack: bool = False
     exclusive: bool = False
     arguments: Mapping[str, Any] = _NOTHING
+    credited: bool = False
+
+
+class GrantCredit(Command):
+    """A link of AMQP 1.0 may take ``credit`` messages from now on, and gives back what is left of it if it drains."""
+
+    channel: ChannelId
+    consumer_tag: str
+    credit: int
+    drain: bool = False
 
 
 class Cancel(Command):
@@ -216,6 +238,20 @@ class Nack(Command):
     delivery_tag: int
     multiple: bool = False
     requeue: bool = True
+
+
+class Modify(Command):
+    """A delivery goes back to its queue, or dies there, by the outcomes released and modified of AMQP 1.0.
+
+    ``annotations``: message annotations to merge by a quorum queue. ``lost``: its link went away.
+    """
+
+    channel: ChannelId
+    delivery_tag: int
+    delivery_failed: bool = False
+    undeliverable_here: bool = False
+    annotations: Mapping[str, Any] = _NOTHING
+    lost: bool = False
 
 
 class Recover(Command):

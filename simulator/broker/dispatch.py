@@ -65,13 +65,16 @@ Steps = Iterator[None]
 
 OPERATIONS: dict[type, Callable[[NodeState, Any], Steps | None]] = {
     commands.Publish: publishing.publish,
+    commands.CheckTarget: publishing.check_target,
     commands.Ack: acknowledgements.ack,
     commands.Nack: acknowledgements.nack,
     commands.Reject: acknowledgements.reject,
+    commands.Modify: acknowledgements.modify,
     commands.Recover: acknowledgements.recover,
     commands.Get: consumers.get,
     commands.Consume: consumers.consume,
     commands.Cancel: consumers.cancel,
+    commands.GrantCredit: consumers.grant_credit,
     commands.Qos: consumers.qos,
     commands.SetFlow: consumers.set_flow,
     commands.SelectConfirms: publishing.select_confirms,

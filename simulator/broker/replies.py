@@ -70,6 +70,15 @@ class ConsumerCancelled(Reply):
     consumer_tag: str
 
 
+class CreditState(Reply):
+    """The answer to ``GrantCredit``, after what it had delivered. ``available``: how many ready messages are left."""
+
+    channel: ChannelId
+    consumer_tag: str
+    credit: int
+    available: int
+
+
 class Delivered(Reply):
     """``basic.deliver``. The properties to send: ``delivered_properties``.
 

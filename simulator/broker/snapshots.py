@@ -35,7 +35,7 @@ from dlx.field_values import (
     UnsignedInt,
     UnsignedShort,
 )
-from dlx.message import Message
+from dlx.message import Amqp10, Message
 from dlx.releases import Release, all_releases, is_release, release
 from dlx.settings import DelayedRetry, effective_settings
 from dlx.topology import Binding, Exchange, Policy, Queue, Topology
@@ -312,7 +312,7 @@ def _by_hash(data: Sequence[Any]) -> bool:
 _MAKERS: dict[str, Callable[[], Any]] = {_LIST: list, _DICT: dict, _SET: set, _DEQUE: deque}
 
 FORMAT = "dlx broker snapshot"
-VERSION = 8
+VERSION = 9
 _PICKLE = b"\x80"  # what versions 1 and 2 began with
 
 # Names are for good: another name, like another field, makes another version.
@@ -343,6 +343,7 @@ KINDS = (
     RecordKind.keeping("delayed retry", DelayedRetry),
     RecordKind.keeping("copy", Copy),
     RecordKind.keeping("message", Message),
+    RecordKind.keeping("message of AMQP 1.0", Amqp10),
     RecordKind.keeping("delay", Delay),
     RecordKind.keeping("delayed message", DelayedMessage),
     RecordKind.keeping("death", Death),

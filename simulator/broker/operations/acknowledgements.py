@@ -17,7 +17,7 @@ from dlx import amqp_errors
 from dlx.delivery_counts import Return
 from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM, STREAM
-from simulator.broker.commands import Ack, Nack, Recover, Reject
+from simulator.broker.commands import Ack, Modify, Nack, Recover, Reject
 from simulator.broker.copies import Copy
 from simulator.broker.operations import consumers, deliveries, queues, stream_consumers
 from simulator.broker.replies import Done
@@ -57,6 +57,14 @@ def reject(node: NodeState, command: Reject) -> None:
     settled = _collect(channel, command.delivery_tag, False)
     how = "reject" if command.requeue else "final reject"
     _settle(node, channel, Settling(how, command.requeue, settled))
+
+
+def modify(node: NodeState, command: Modify) -> None:
+    """Return a delivery, or let it die, by the outcomes released and modified of AMQP 1.0."""
+    channel = node.channel(command.channel)
+    settled = _collect(channel, command.delivery_tag, False)
+    how = LOST_CHANNEL if command.lost else "failed" if command.delivery_failed else "released"
+    _settle(node, channel, Settling(how, not command.undeliverable_here, settled))
 
 
 def recover(node: NodeState, command: Recover) -> None:

@@ -11,7 +11,7 @@ from dlx import amqp_errors
 from dlx.consumer_arguments import check_consumer_arguments, check_credit
 from dlx.routing import REPLY_TO
 from dlx.topology import CLASSIC, QUORUM, STREAM
-from simulator.broker.commands import Cancel, Consume, Get, Qos, SetFlow
+from simulator.broker.commands import Cancel, Consume, Get, GrantCredit, Qos, SetFlow
 from simulator.broker.operations import (
     access,
     deliveries,
@@ -21,7 +21,7 @@ from simulator.broker.operations import (
     sharding,
     stream_consumers,
 )
-from simulator.broker.replies import Cancelled, Consuming, Done, Got, GotNothing
+from simulator.broker.replies import Cancelled, Consuming, CreditState, Done, Got, GotNothing
 from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked
 
 QUORUM_DEFAULT_PREFETCH = 2_000  # rabbit_quorum_queue.erl, for a consumer without prefetch
@@ -96,6 +96,7 @@ def _consumer(node: NodeState, channel: Channel, queue: QueueState, command: Con
         priority=priority if queue.definition.type != QUORUM or node.release.quorum_consumer_priorities else 0,
         arguments=command.arguments,
         timeout_ms=deliveries.timeout_ms(node.release, queue, command.arguments),
+        credit=0 if command.credited else None,
     )
     if queue.definition.type == STREAM:
         asked = command.arguments.get(stream_consumers.OFFSET_HEADER)
@@ -115,6 +116,25 @@ def _continue(queue: QueueState, consumer: Consumer) -> None:
     for unacked in (*consumer.channel.unacked.values(), *settled):
         if unacked.consumer is former:
             unacked.consumer = consumer
+
+
+def grant_credit(node: NodeState, command: GrantCredit) -> None:
+    """Let a link of AMQP 1.0 take messages, and say what is left of its credit and of the queue."""
+    channel = node.channel(command.channel)
+    consumer = channel.consumers.get(command.consumer_tag)
+    if consumer is None:
+        return
+    queue = consumer.queue
+    consumer.credit = command.credit
+    deliveries.unblock(queue, channel)
+    if queue.definition.type == STREAM:
+        stream_consumers.run(node, queue)
+    else:
+        queues.evaluate(node, queue)
+    left = consumer.credit
+    if command.drain:
+        consumer.credit = 0
+    node.out.append(CreditState(channel.id, consumer.tag, left, queue.store.ready))
 
 
 def cancel(node: NodeState, command: Cancel) -> None:

@@ -49,7 +49,9 @@ def may_take(consumer: Consumer) -> bool:
 
 
 def has_credit(consumer: Consumer) -> bool:
-    """Return whether the prefetch of the consumer itself lets it take one more message."""
+    """Return whether the credit or the prefetch of the consumer itself lets it take one more message."""
+    if consumer.credit is not None:
+        return consumer.credit > 0 and not consumer.timed_out
     if consumer.no_ack:
         return True
     if consumer.timed_out:
@@ -75,10 +77,14 @@ def next_taker(queue: QueueState) -> Consumer | None:
 
 
 def book(consumer: Consumer) -> None:
-    """Count the message that goes to the consumer against its prefetch."""
+    """Count the message that goes to the consumer against its credit and its prefetch."""
+    queue = consumer.queue
+    if consumer.credit is not None:
+        consumer.credit -= 1
+        if consumer.no_ack and queue.definition.type != CLASSIC and not consumer.credit:
+            set_aside(queue, consumer)
     if consumer.no_ack:
         return
-    queue = consumer.queue
     consumer.unacked += 1
     if queue.definition.type == CLASSIC:
         consumer.channel.global_unacked += 1

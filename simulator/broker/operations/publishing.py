@@ -16,12 +16,12 @@ import msgspec
 
 from dlx import amqp_errors, dead_lettering
 from dlx.delays import delays_text, rewritten
-from dlx.message import Message, PublishRefusedError, published
+from dlx.message import Amqp10, Message, PublishRefusedError, published
 from dlx.releases import Release
 from dlx.routing import Routed
 from dlx.streams import can_keep
 from dlx.topology import CLASSIC, QUORUM, STREAM, Exchange
-from simulator.broker.commands import Commit, Publish, Rollback, SelectConfirms, SelectTransactions
+from simulator.broker.commands import CheckTarget, Commit, Publish, Rollback, SelectConfirms, SelectTransactions
 from simulator.broker.copies import Copy
 from simulator.broker.effects import Traced
 from simulator.broker.operations import access, acknowledgements, exchanges, queues, reply_to, tracing
@@ -80,7 +80,7 @@ def publish(node: NodeState, command: Publish) -> None:
 
 def _by_value(command: Publish) -> tuple[Any, ...] | None:
     """Return what publishes that look alike have in common, or ``None`` if there are headers: they are not compared."""
-    if "headers" in command.properties:
+    if "headers" in command.properties or command.amqp10 is not None:
         return None
     return command.exchange, command.routing_key, *command.properties.items()
 
@@ -109,7 +109,7 @@ def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
     properties = reply_to.resolved(channel, command.properties)
     if publisher_first:
         _check_user(channel, properties)
-    message = _message(node, exchange, command.routing_key, properties)
+    message = _message(node, exchange, command.routing_key, properties, command.amqp10)
     _check_delivery_mode(properties.get("delivery_mode"), node.release)
     if not publisher_first:
         access.check_topic(node, channel, "write", exchange, message.routing_keys)
@@ -121,7 +121,21 @@ def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
     return Route(vhost.generation, command.properties, message, reached, counters, delays)
 
 
-def _message(node: NodeState, exchange: Exchange, routing_key: str, properties: Mapping[str, Any]) -> Message:
+def check_target(node: NodeState, command: CheckTarget) -> None:
+    """Check that a link of AMQP 1.0 may publish to an exchange. Source: rabbit_amqp_session.erl ensure_target."""
+    channel = node.channel(command.channel)
+    access.check(node, channel, "write", "exchange", command.exchange)
+    vhost = channel.connection.vhost
+    exchange = vhost.exchanges.get(command.exchange)
+    if exchange is None:
+        raise amqp_errors.no_exchange(command.exchange, vhost.name)
+    if exchange.internal:
+        raise amqp_errors.internal_exchange(command.exchange, vhost.name)
+
+
+def _message(
+    node: NodeState, exchange: Exchange, routing_key: str, properties: Mapping[str, Any], amqp10: Amqp10 | None
+) -> Message:
     own = {name: value for name, value in properties.items() if name not in ("headers", "expiration")}
     return published(
         exchange.name,
@@ -130,6 +144,7 @@ def _message(node: NodeState, exchange: Exchange, routing_key: str, properties: 
         properties=own,
         expiration=properties.get("expiration"),
         release=node.release,
+        amqp10=amqp10,
     )
 
 

@@ -194,7 +194,8 @@ class Consumer:
     ``timeout_ms``: how long its acknowledgements are waited for;
     ``quiescing``: a single active consumer that another replaces once its deliveries are settled;
     ``timed_out``: how many of its deliveries went back to the queue for want of an
-    acknowledgement; ``offset``: of the next message of a stream.
+    acknowledgement; ``offset``: of the next message of a stream;
+    ``credit``: how many messages a link of AMQP 1.0 may take, ``None`` for other consumers.
     """
 
     tag: str
@@ -212,6 +213,7 @@ class Consumer:
     quiescing: bool = False
     timed_out: int = 0
     offset: int = 0
+    credit: int | None = None
 
 
 class Unacked(msgspec.Struct, eq=False):

@@ -71,12 +71,16 @@ DONE = "done"  # both sides said goodbye
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings that all clients of a server share. ``contents`` encodes its messages."""
+    """The settings that all clients of a server share. ``contents`` encodes its messages.
+
+    ``amqp10_headers``: the headers with which a client may ask for AMQP 1.0.
+    """
 
     release: Release
     cluster_name: Callable[[], str]
     message_max_bytes: int
     contents: DeliveryEncoder
+    amqp10_headers: tuple[bytes, ...] = ()
 
 
 class Connection:

@@ -10,13 +10,14 @@ the broker's clock says.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import logging
 import socket
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlx import amqp_errors
 from simulator.broker.commands import Command, PauseDeliveries, ResumeDeliveries
@@ -28,6 +29,9 @@ from simulator.server.amqp.protocol_errors import ProtocolError
 from simulator.server.node import Node
 from simulator.server.tls import Handshakes, Secured, TlsFacts
 
+if TYPE_CHECKING:
+    from simulator.server.amqp10.connection import Connection as Amqp10Connection
+
 COMMANDS_PER_TURN = 250
 TURN_S = 0.02  # of wall time, for commands that take long each
 HANDSHAKE_S = 10  # rabbit.handshake_timeout
@@ -35,6 +39,8 @@ SILENT_CLOSE_S = 3  # rabbit_reader.erl SILENT_CLOSE_DELAY
 WRITE_HIGH_BYTES, WRITE_LOW_BYTES = 1 << 20, 1 << 18  # unsent bytes at which deliveries pause, and resume
 BACKLOG_BYTES = 1 << 26  # unsent bytes at which the client is no longer read
 LOOKS_AT_SENDING = 10  # in the time that a client may take nothing
+AMQP_1_0_HEADERS = (b"AMQP\0\1\0\0", b"AMQP\3\1\0\0")  # without and with SASL
+_HEADER_BYTES = 8
 _BACKLOG = 1024  # connections that wait to be accepted
 _log = logging.getLogger(__name__)
 
@@ -47,6 +53,7 @@ def client_maker(node: Node) -> Callable[[Secured | None], AmqpClient]:
         cluster_name=lambda: broker.cluster_name,
         message_max_bytes=broker.max_message_size,
         contents=DeliveryEncoder(broker.release),
+        amqp10_headers=AMQP_1_0_HEADERS if broker.release.speaks_amqp_1_0 and _has_proton() else (),
     )
     numbers = count(1)
     return lambda secured: AmqpClient(node, settings, next(numbers), secured)
@@ -80,6 +87,7 @@ class AmqpClient(asyncio.Protocol):
         self._secured = secured
         self._loop = asyncio.get_running_loop()
         self._work: Iterator[Command] | None = None
+        self._header = b""
         self._unread = b""
         self._unread_because: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -150,8 +158,10 @@ class AmqpClient(asyncio.Protocol):
         self.host, self.port = transport.get_extra_info("sockname", ("", 0))[:2]
         self.name = f"{_address(self.peer_host, self.peer_port)} -> {_address(self.host, self.port)}"
         tls = self._node.tls
-        external = self._certified if self.tls is not None and tls is not None and tls.login_from else None
-        self._connection = Connection(self.id, self.name, self._settings, self._authenticate, external)
+        self._external = self._certified if self.tls is not None and tls is not None and tls.login_from else None
+        self._connection: Connection | Amqp10Connection = Connection(
+            self.id, self.name, self._settings, self._authenticate, self._external
+        )
         self._connection.publishers_wait = self._node.alarm.active
         self._node.connections[self.id] = self
         self._after(HANDSHAKE_S, "handshake", self._reset)
@@ -161,11 +171,25 @@ class AmqpClient(asyncio.Protocol):
         self.received_bytes += len(data)
         self.received_packets += 1
         self._node.alarm.received(len(data))
+        if self._connection.state == protocol.PRE_INIT:
+            data = self._choose_protocol(data)
         if self._work is None:
             self._work = self._connection.receive(data)
             self._turn()
         else:
             self._unread += data
+
+    def _choose_protocol(self, data: bytes) -> bytes:
+        """Speak the protocol whose header the client has sent; return the bytes that wait to be read."""
+        self._header += data
+        if len(self._header) >= _HEADER_BYTES and self._header[:_HEADER_BYTES] in self._settings.amqp10_headers:
+            from simulator.server.amqp10.connection import Connection as Amqp10Connection
+
+            self.protocol = "AMQP 1-0"
+            self._connection = Amqp10Connection(self.id, self.name, self._settings, self._authenticate, self._external)
+            self._connection.publishers_wait = self._node.alarm.active
+            return self._header
+        return data
 
     def pause_writing(self) -> None:
         """Pause deliveries to a client that does not read."""
@@ -415,6 +439,11 @@ class AmqpClient(asyncio.Protocol):
             self._unread_because.remove(reason)
             if not self._unread_because:
                 self._transport.resume_reading()
+
+
+def _has_proton() -> bool:
+    """Return whether the extra ``amqp10`` is installed."""
+    return importlib.util.find_spec("proton") is not None
 
 
 def _address(host: str, port: int) -> str:
