@@ -30,11 +30,14 @@ class PublishRefusedError(Refusal, ValueError):
 class Amqp10(msgspec.Struct, frozen=True):
     """What a message that came by AMQP 1.0 keeps of it, encoded.
 
-    ``annotations`` are the message annotations, a map; ``bare`` is the message from its properties on.
+    ``annotations`` are the message annotations, a map; ``bare`` is the message from its properties on. Filters look at
+    ``properties``, by names such as ``message_id``, and at ``application_properties``, as plain values.
     """
 
     annotations: bytes = b""
     bare: bytes = b""
+    properties: Mapping[str, Any] = {}
+    application_properties: Mapping[str, Any] = {}
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):

@@ -183,6 +183,34 @@ class ConsumerRows:
         ),
         evidence="live; rabbit_stream_queue.erl consume",
     )
+    filters_found_by: Literal["name", "descriptor"] = since(
+        "4.1", "descriptor", before="name",
+        meaning=(
+            "How the filters of a source of AMQP 1.0 are known: by their name, and the answer repeats the whole set, or"
+            " by their descriptor, and the answer has those in force."
+        ),
+        evidence="live for 4.0 and 4.3; rabbit_amqp_session.erl filter_to_consumer_args, parse_filters",
+    )
+    plain_stream_filters: bool = since(
+        "4.3", False, before=True,
+        meaning="A filter rabbitmq:stream-… of a source of AMQP 1.0 may be a plain value, without a descriptor.",
+        evidence="live for 4.0 and 4.3; rabbit_amqp_session.erl amqp_filter_set_bug",
+    )
+    stream_offset_may_be_symbol: bool = since(
+        "4.2", True, before=False,
+        meaning="The filter rabbitmq:stream-offset-spec may be a symbol, not only a string, such as first.",
+        evidence="live for 4.0 and 4.3; rabbit_amqp_session.erl parse_filters",
+    )
+    property_filters: bool = since(
+        "4.1", True, before=False,
+        meaning="A source of AMQP 1.0 may filter a stream by properties and application properties.",
+        evidence="live for 4.0 and 4.3; rabbit_amqp_filtex.erl (4.1), rabbit_amqp_filter_prop.erl",
+    )
+    sql_filters: bool = since(
+        "4.2", True, before=False,
+        meaning="A source of AMQP 1.0 may filter a stream by an SQL expression.",
+        evidence="live for 4.0 and 4.3; rabbit_amqp_filter_sql.erl",
+    )
     single_active_get_refusal: str = since(
         "4.2", '<<"quorum">>', before="quorum",
         meaning=(

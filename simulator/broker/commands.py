@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from dlx.message import Amqp10
+from dlx.message_filters import Expression
 from dlx.topology import Policy
 
 ChannelId = tuple[Hashable, int]
@@ -189,7 +190,10 @@ class Qos(Command):
 
 
 class Consume(Command, kw_only=True):
-    """``credited``: the consumer is a link of AMQP 1.0, which gets nothing before ``GrantCredit``."""
+    """``credited``: the consumer is a link of AMQP 1.0, which gets nothing before ``GrantCredit``.
+
+    ``filter``: what it wants of a stream (``dlx.message_filters``).
+    """
 
     channel: ChannelId
     queue: str
@@ -199,6 +203,7 @@ class Consume(Command, kw_only=True):
     exclusive: bool = False
     arguments: Mapping[str, Any] = _NOTHING
     credited: bool = False
+    filter: Expression | None = None
 
 
 class GrantCredit(Command):

@@ -97,6 +97,7 @@ def _consumer(node: NodeState, channel: Channel, queue: QueueState, command: Con
         arguments=command.arguments,
         timeout_ms=deliveries.timeout_ms(node.release, queue, command.arguments),
         credit=0 if command.credited else None,
+        filter=command.filter,
     )
     if queue.definition.type == STREAM:
         asked = command.arguments.get(stream_consumers.OFFSET_HEADER)

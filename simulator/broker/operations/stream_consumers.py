@@ -8,12 +8,13 @@ from __future__ import annotations
 from dlx import amqp_errors
 from dlx.consumer_arguments import check_stream_offset
 from dlx.field_values import Long
+from dlx.message_filters import accepts, filtered
 from simulator.broker.commands import Consume
 from simulator.broker.copies import Copy
 from simulator.broker.operations import deliveries
 from simulator.broker.replies import Delivered
 from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked
-from simulator.broker.stores.stream import StreamStore, wanted
+from simulator.broker.stores.stream import StreamStore, Wants, filter_value, wanted
 
 OFFSET_HEADER = "x-stream-offset"
 
@@ -51,9 +52,19 @@ def _read_on(node: NodeState, queue: QueueState, consumer: Consumer) -> None:
     room = 0 if consumer.channel.connection.paused else consumer.prefetch - consumer.unacked
     if room <= 0 or consumer.offset == store.next_offset:
         return
-    copies, consumer.offset = store.read(consumer.offset, room, wanted(consumer.arguments, node.release))
+    copies, consumer.offset = store.read(consumer.offset, room, _wants(node, consumer))
     for copy in copies:
         _deliver(node, queue, consumer, copy)
+
+
+def _wants(node: NodeState, consumer: Consumer) -> Wants | None:
+    """Return what says whether the consumer wants a message; ``None`` if it wants everything."""
+    values, expression, now_ms = wanted(consumer.arguments, node.release), consumer.filter, node.now_us // 1_000
+    if expression is None:
+        return None if values is None else lambda message: filter_value(message) in values
+    return lambda message: (
+        (values is None or filter_value(message) in values) and accepts(expression, filtered(message, now_ms))
+    )
 
 
 def _deliver(node: NodeState, queue: QueueState, consumer: Consumer, copy: Copy) -> None:

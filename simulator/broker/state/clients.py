@@ -11,6 +11,7 @@ import msgspec
 from dlx.bounded_cache import BoundedCache
 from dlx.delays import Delay
 from dlx.message import Message
+from dlx.message_filters import Expression
 from dlx.passwords import NO_PASSWORD, SHA256
 from simulator.broker.commands import ChannelId
 from simulator.broker.copies import Copy
@@ -195,7 +196,8 @@ class Consumer:
     ``quiescing``: a single active consumer that another replaces once its deliveries are settled;
     ``timed_out``: how many of its deliveries went back to the queue for want of an
     acknowledgement; ``offset``: of the next message of a stream;
-    ``credit``: how many messages a link of AMQP 1.0 may take, ``None`` for other consumers.
+    ``credit``: how many messages a link of AMQP 1.0 may take, ``None`` for other consumers;
+    ``filter``: what such a link wants of a stream.
     """
 
     tag: str
@@ -214,6 +216,7 @@ class Consumer:
     timed_out: int = 0
     offset: int = 0
     credit: int | None = None
+    filter: Expression | None = None
 
 
 class Unacked(msgspec.Struct, eq=False):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Literal
@@ -40,6 +40,9 @@ SEGMENT_CHUNKS = 256_000
 _ENTRY_BYTES = 100  # RabbitMQ's own entry at the beginning of a segment
 _POSITION = attrgetter("position")
 _FIRST_OFFSET = attrgetter("first_offset")
+
+
+Wants = Callable[[Message], bool]
 
 
 class Segment(msgspec.Struct):
@@ -168,17 +171,16 @@ class StreamStore:
                 return segment.copies[bisect_left(segment.written_ms, since_ms)].position
         return self.next_offset
 
-    def read(self, offset: int, count: int, values: Wanted | None = None) -> tuple[list[Copy], int]:
+    def read(self, offset: int, count: int, wants: Wants | None = None) -> tuple[list[Copy], int]:
         """Return up to ``count`` messages from ``offset`` on, or from the oldest that is kept, and where to read on.
 
-        ``values`` are the filter values that are wanted, ``None`` is everything. A
-        message's offset is its ``position``.
+        ``wants`` returns whether a message is wanted, ``None`` is everything. A message's offset is its ``position``.
         """
         found: list[Copy] = []
         if count <= 0:
             return found, offset
         for copy in self._copies_from(offset):
-            if values is None or filter_value(copy.message) in values:
+            if wants is None or wants(copy.message):
                 found.append(copy)
                 if len(found) == count:
                     return found, copy.position + 1
@@ -311,10 +313,7 @@ MATCH_UNFILTERED = "x-stream-match-unfiltered"
 VALUE_HEADER = "x-stream-filter-value"
 _UNFILTERED = ""
 
-Wanted = frozenset[str]
-
-
-def wanted(arguments: Mapping[str, Any], release: Release) -> Wanted | None:
+def wanted(arguments: Mapping[str, Any], release: Release) -> frozenset[str] | None:
     """Return the filter values that a consumer with these arguments wants; ``None`` means everything.
 
     Raises ``Refusal`` for the empty array, of which the server dies.

@@ -15,6 +15,7 @@ import msgspec
 from proton import Described, symbol, ulong
 
 from dlx.message import Amqp10
+from dlx.message_filters import plain
 from dlx.releases import Release
 from simulator.broker.replies import Delivered, delivered_properties
 from simulator.server.amqp10.errors import LinkFault
@@ -70,6 +71,8 @@ class MessageCodec:
             amqp10=Amqp10(
                 annotations=self._codec.encode(annotations) if annotations else b"",
                 bare=encoded[bare_from:] if bare_from is not None else b"",
+                properties={name: plain(value) for name, value in msgspec.structs.asdict(properties).items()},
+                application_properties={str(name): plain(value) for name, value in application.items()},
             ),
         )
 

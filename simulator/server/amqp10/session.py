@@ -36,6 +36,7 @@ from simulator.broker.replies import ChannelClosed, Delivered, Reply
 from simulator.server.amqp.connection import ServerSettings
 from simulator.server.amqp10 import addresses
 from simulator.server.amqp10.errors import LinkFault, SessionFault, condition_of
+from simulator.server.amqp10.filters import read_filters
 from simulator.server.amqp10.frames import (
     Accepted,
     Attach,
@@ -202,6 +203,7 @@ class Session:
     def _attach_consumer(self, attach: Attach) -> Iterator[Command]:
         source = attach.source if isinstance(attach.source, Source) else Source()
         handle, settled = _number(attach.handle), attach.snd_settle_mode == SETTLED
+        filters = read_filters(source.filter, self._settings.release)
         link = OutgoingLink(
             handle=handle,
             queue=addresses.queue_of(source.address),
@@ -212,7 +214,7 @@ class Session:
                 role=SENDER,
                 snd_settle_mode=SETTLED if settled else 0,
                 rcv_settle_mode=attach.rcv_settle_mode,
-                source=msgspec.structs.replace(source, filter=None),
+                source=msgspec.structs.replace(source, filter=filters.in_force),
                 target=attach.target,
                 initial_delivery_count=0,
                 max_message_size=attach.max_message_size,
@@ -226,7 +228,8 @@ class Session:
             consumer_tag=str(handle),
             no_ack=settled,
             credited=True,
-            arguments={} if priority is None else {"x-priority": int(priority)},
+            arguments=filters.arguments | ({} if priority is None else {"x-priority": int(priority)}),
+            filter=filters.expression,
         )
 
     def _refuse_link(self, attach: Attach, fault: LinkFault) -> None:
