@@ -133,26 +133,28 @@ _FITTING: dict[str, tuple[Any, ...]] = {
     "group-sequence": (uint(3), uint(0)),
     "reply-to-group-id": ("rg",),
 }
-_STREAMS = tuple(
-    map(symbol, ("rabbitmq:stream-filter", "rabbitmq:stream-offset-spec", "rabbitmq:stream-match-unfiltered"))
-)
-_STREAM_VALUES: tuple[Any, ...] = ("first", ["a"], True, uint(2), timestamp(0), symbol("first"), -3, "a")
+_OFFSET = symbol("rabbitmq:stream-offset-spec")
+_STREAMS: dict[symbol, tuple[Any, ...]] = {
+    _OFFSET: ("first", "last", "next", uint(2), timestamp(0), symbol("first"), True),
+    symbol("rabbitmq:stream-filter"): (["a"], "a", True, uint(7), ["b", 1]),
+    symbol("rabbitmq:stream-match-unfiltered"): (True, False, "x"),
+}
 
 
 def draw_filters(random: Random) -> dict[Any, Any]:
     """Return the filter set of a source, some of which a server may not take."""
     names = random.sample([symbol("a"), symbol("b"), symbol("c"), *_STREAMS], random.choice([1, 1, 2, 2, 3]))
     drawn = {name: _stream_filter(random, name) if name in _STREAMS else _filter(random) for name in names}
-    return {_STREAMS[1]: FIRST, **drawn} if random.random() < 0.9 else drawn
+    return {_OFFSET: FIRST, **drawn} if random.random() < 0.9 else drawn
 
 
 def draw_sql_filter(random: Random) -> dict[Any, Any]:
     """Return a filter set with an SQL expression, from the first message on."""
-    return {_STREAMS[1]: FIRST, symbol("sql-filter"): Described(symbol("amqp:sql-filter"), draw_sql(random))}
+    return {_OFFSET: FIRST, symbol("sql-filter"): Described(symbol("amqp:sql-filter"), draw_sql(random))}
 
 
 def _stream_filter(random: Random, name: symbol) -> Any:
-    value = random.choice(_STREAM_VALUES)
+    value = random.choice(_STREAMS[name])
     return value if random.random() < 0.2 else Described(random.choice([name] * 9 + [symbol("zz")]), value)
 
 

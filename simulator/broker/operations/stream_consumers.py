@@ -28,6 +28,9 @@ def log(queue: QueueState) -> StreamStore:
 def check(node: NodeState, channel: Channel, queue: QueueState, command: Consume) -> None:
     """Refuse a consumer without prefetch, without acknowledgements or with a global prefetch, in this order."""
     name, vhost = queue.name, queue.vhost.name
+    if command.credited:
+        check_stream_offset(command.arguments)
+        return
     if not channel.prefetch:
         raise amqp_errors.stream_without_prefetch(name, vhost, node.release)
     if command.no_ack:
@@ -49,7 +52,9 @@ def run(node: NodeState, queue: QueueState) -> None:
 
 def _read_on(node: NodeState, queue: QueueState, consumer: Consumer) -> None:
     store = log(queue)
-    room = 0 if consumer.channel.connection.paused else consumer.prefetch - consumer.unacked
+    room = consumer.prefetch - consumer.unacked if consumer.credit is None else consumer.credit
+    if consumer.channel.connection.paused:
+        room = 0
     if room <= 0 or consumer.offset == store.next_offset:
         return
     copies, consumer.offset = store.read(consumer.offset, room, _wants(node, consumer))
@@ -71,19 +76,24 @@ def _deliver(node: NodeState, queue: QueueState, consumer: Consumer, copy: Copy)
     channel = consumer.channel
     tag = channel.next_delivery_tag
     channel.next_delivery_tag = tag + 1
-    channel.unacked[tag] = unacked = Unacked(copy, queue, consumer, node.now_us, None)
-    consumer.unacked += 1
-    queue.unacked += 1
-    queue.unacked_bytes += copy.size
-    queue.counters.deliver += 1
-    if deliveries.needs_watch(node, consumer):
-        deliveries.watch(node, channel, unacked)
+    if consumer.credit is not None:
+        consumer.credit -= 1
+    if consumer.no_ack:
+        queue.counters.deliver_no_ack += 1
+    else:
+        channel.unacked[tag] = unacked = Unacked(copy, queue, consumer, node.now_us, None)
+        consumer.unacked += 1
+        queue.unacked += 1
+        queue.unacked_bytes += copy.size
+        queue.counters.deliver += 1
+        if deliveries.needs_watch(node, consumer):
+            deliveries.watch(node, channel, unacked)
     if not deliveries.can_write(node, channel, copy.message):
         return
     added: dict[str, int] = {OFFSET_HEADER: Long(copy.position)}
     node.send(channel, Delivered(channel.id, consumer.tag, tag, False, copy.message, copy.body, added))
     if node.watched or queue.vhost.tracing:
-        deliveries.handed_out(node, queue, copy, channel, added, no_ack=False)
+        deliveries.handed_out(node, queue, copy, channel, added, no_ack=consumer.no_ack)
 
 
 def settled(node: NodeState, queue: QueueState, group: list[Unacked], how: str) -> None:
