@@ -125,3 +125,8 @@ class MessageRows:
         ),
         evidence="4.0 and 4.3 live; mc_amqpl.erl to_091",
     )
+    amqp10_x_cc: bool = since(
+        "4.1", True, before=False,
+        meaning="A message of AMQP 1.0 goes by the keys in its annotation x-cc as well, which must be a list of texts.",
+        evidence="4.0 and 4.3 live; rabbit_amqp_session.erl lookup_routing_key",
+    )

@@ -33,6 +33,7 @@ BESIDE: Mapping[str, str] = {
     "published_octets": _PUBLISHED,
     "amqp10_durable_default": _PUBLISHED,
     "amqp10_reply_to": _PUBLISHED,
+    "amqp10_x_cc": _PUBLISHED,
     "amqp10_opaque_values": _PUBLISHED,
     "delivery_mode_checked": _PUBLISHED,
     "max_message_size": _PUBLISHED,

@@ -47,6 +47,7 @@ _SHORT, _SHORTSTR_MAX = 256, 255
 _QUEUES = "/queues/"
 _URN = "urn:uuid:"
 _URN_OF_UUID = re.compile(r"urn:uuid:[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_ENCODED = "x-amqp-1.0-"  # headers that bring a section along, as 3.13 wrote them
 _RECEIVED_TIME = "x-opt-rabbitmq-received-time"
 _DEATHS = "x-opt-deaths"
 _CC = "x-cc"
@@ -160,7 +161,7 @@ class MessageCodec:
                 elif code == APPLICATION_PROPERTIES:
                     application = section.value
             offset += length
-        cc = _cc(annotations)
+        cc = _cc(annotations) if self._release.amqp10_x_cc else ()
         basic = _basic_properties(header, annotations, properties, self._release)
         if not data:
             basic["type"] = AMQP10_TYPE
@@ -215,9 +216,10 @@ class MessageCodec:
         sent = message.amqp10
         if sent is not None and sent.rest is not None:
             return found[1] + sent.rest
-        if sent is None and message.properties.get("type") == AMQP10_TYPE:
-            return found[1] + reply.body
-        return found[1] + _data(reply.body)
+        as_it_is = sent is None and message.properties.get("type") == AMQP10_TYPE
+        body = found[1] + (reply.body if as_it_is else _data(reply.body))
+        footer = None if sent is not None else self._brought(message, "footer")
+        return body if footer is None else body + self._codec.encode(footer)
 
     def _head(self, reply: Delivered) -> bytes:
         """Return what stands before the body."""
@@ -234,7 +236,8 @@ class MessageCodec:
         )
         annotations: dict[Any, Any] = {}
         if sent is None:
-            annotations = _annotations(message)
+            brought = self._brought(message, "message-annotations")
+            annotations = _annotations(message) if brought is None else brought.value
         elif sent.annotations:
             annotations = self._codec.decode(sent.annotations)[0]
         annotations |= _broker_annotations(message)
@@ -244,14 +247,18 @@ class MessageCodec:
 
     def _bare_head(self, message: Message) -> bytes:
         """Return properties and application-properties of a message that came by AMQP 0-9-1."""
-        properties = _properties(message, self._release)
+        properties = self._brought(message, "properties") or _properties(message, self._release)
+        brought = self._brought(message, "app-properties")
+        application = _application_properties(message) if brought is None else brought.value
         encoded = b"" if properties == Properties() else self._codec.encode(properties)
-        application = {
-            name: value_of(field)
-            for name, field in _own_headers(message).items()
-            if not name.startswith("x-") and not isinstance(field, (dict, list, tuple))
-        }
         return encoded + self._section(APPLICATION_PROPERTIES, application) if application else encoded
+
+    def _brought(self, message: Message, name: str) -> Any:
+        """Return the section that a header brings along; ``None`` without one."""
+        encoded = _own_headers(message).get(_ENCODED + name)
+        if not isinstance(encoded, (str, bytes)):
+            return None
+        return self._codec.decode(encoded.encode() if isinstance(encoded, str) else bytes(encoded))[0]
 
     def annotations(self, modified: dict[Any, Any] | None) -> dict[str, Any]:
         """Return the annotations of the outcome modified by their names."""
@@ -266,7 +273,8 @@ class MessageCodec:
 
 def _code(section: Any) -> int:
     if isinstance(section, Described):
-        return _CODES.get(section.descriptor, 0) or int(section.descriptor)
+        descriptor: Any = section.descriptor
+        return _CODES.get(descriptor, 0) or int(descriptor)
     return section.CODE if isinstance(section, (Header, Properties)) else 0
 
 
@@ -408,6 +416,14 @@ def _own_headers(message: Message) -> Mapping[str, Any]:
     return (message.headers if message.headers_sent is None else message.headers_sent) or {}
 
 
+def _application_properties(message: Message) -> dict[str, Any]:
+    return {
+        name: value_of(field)
+        for name, field in _own_headers(message).items()
+        if not name.startswith("x-") and not isinstance(field, (dict, list, tuple))
+    }
+
+
 def _properties(message: Message, release: Release) -> Properties:
     basic = message.properties
     user, replies, time_s = basic.get("user_id"), basic.get("reply_to"), basic.get("timestamp")
@@ -426,7 +442,11 @@ def _properties(message: Message, release: Release) -> Properties:
 
 
 def _id(text: str | None) -> str | UUID | None:
-    return UUID(text.removeprefix(_URN)) if text is not None and _URN_OF_UUID.fullmatch(text) else text
+    if text is None or not text.startswith(_URN) or len(text) != len(_URN) + 36:
+        return text
+    if _URN_OF_UUID.fullmatch(text) is None:
+        raise NoSuchValueError(f"no UUID: {text}")
+    return UUID(text.removeprefix(_URN))
 
 
 def _annotations(message: Message) -> dict[Any, Any]:
