@@ -27,7 +27,10 @@ LAST_DEATH_HEADERS = ("x-last-death-reason", "x-last-death-queue", "x-last-death
 
 
 class Death(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of ``x-death``. ``time_s``: first death of this kind, seconds since 1970, UTC."""
+    """One entry of ``x-death``. ``time_s``: first death of this kind, seconds since 1970, UTC.
+
+    ``last_time_s``: the latest one, where there was more than one; only clients of AMQP 1.0 see it.
+    """
 
     queue: str
     reason: str
@@ -36,6 +39,7 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
     routing_keys: tuple[str, ...]
     time_s: int = 0
     original_expiration: str | None = None
+    last_time_s: int | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -91,7 +95,7 @@ def merged(deaths: Iterable[Death], death: Death, *, reverse: bool = False) -> t
     others = tuple(deaths)[::-1] if reverse else tuple(deaths)
     for index, known in enumerate(others):
         if known.key == death.key:
-            again = msgspec.structs.replace(known, count=known.count + 1)
+            again = msgspec.structs.replace(known, count=known.count + 1, last_time_s=death.time_s)
             return (again, *others[:index], *others[index + 1 :])
     return (death, *others)
 

@@ -27,17 +27,36 @@ class PublishRefusedError(Refusal, ValueError):
         super().__init__(code, explanation)
 
 
-class Amqp10(msgspec.Struct, frozen=True):
+class Amqp10(msgspec.Struct, frozen=True, kw_only=True):
     """What a message that came by AMQP 1.0 keeps of it, encoded.
 
-    ``annotations`` are the message annotations, a map; ``bare`` is the message from its properties on. Filters look at
+    ``annotations`` are the message annotations, a map, and ``head`` is the message from its properties up to its body.
+    ``rest`` are body and footer where they are more than one data section with the message's body; that is ``None``
+    for most messages, so that those that differ in the body alone are alike. ``cc`` are the keys of ``x-cc``.
+    ``readable`` is false where no client of AMQP 0-9-1 can get it: one that does loses its connection. Filters look at
     ``properties``, by names such as ``message_id``, and at ``application_properties``, as plain values.
     """
 
     annotations: bytes = b""
-    bare: bytes = b""
+    head: bytes = b""
+    rest: bytes | None = None
+    cc: tuple[str, ...] = ()
+    readable: bool = True
     properties: Mapping[str, Any] = {}
     application_properties: Mapping[str, Any] = {}
+
+
+_SHORT_DATA, _LONG_DATA = 5, 8  # bytes before the content of a data section of up to 255 bytes, or more
+
+
+def payload_size(message: Message, body: bytes) -> int:
+    """Count the bytes that a queue counts as a message's body: by AMQP 1.0, all from its properties on."""
+    sent = message.amqp10
+    if sent is None:
+        return len(body)
+    if sent.rest is not None:
+        return len(sent.head) + len(sent.rest)
+    return len(sent.head) + len(body) + (_SHORT_DATA if len(body) < 256 else _LONG_DATA)
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -52,7 +71,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
 
     ``delivery_count`` is the count of failed deliveries that a dead letter brings
     along, ``None`` where it brings no count. ``writable`` is false where a client has
-    claimed deaths that no channel can write: a client that gets the message loses its connection.
+    claimed deaths that no channel can write, or sent by AMQP 1.0 what AMQP 0-9-1 has not: a client that gets the
+    message by AMQP 0-9-1 loses its connection.
 
     ``expiration_padding`` is how many bytes longer the expiration was when the client
     sent it, such as the two of "+0" in "+060000", where the release keeps the number alone.
@@ -102,8 +122,18 @@ def published(
 
     Source: rabbit_basic.erl header_routes, parse_expiration; mc_amqpl.erl message.
     """
+    if amqp10 is not None:
+        return Message(
+            exchange=exchange,
+            routing_keys=(routing_key, *amqp10.cc),
+            headers=headers,
+            properties=properties or {},
+            expiration=expiration,
+            amqp10=amqp10,
+            writable=amqp10.readable,
+        )
     if headers is None and expiration is None:  # as in most publishes
-        return Message(exchange=exchange, routing_keys=(routing_key,), properties=properties or {}, amqp10=amqp10)
+        return Message(exchange=exchange, routing_keys=(routing_key,), properties=properties or {})
     wanted_expiration = checked_expiration(expiration, release)
     cc = sender_selected_keys(headers, "CC")
     bcc = sender_selected_keys(headers, "BCC")
@@ -124,7 +154,6 @@ def published(
         deaths=claim.deaths,
         writable=claim.writable,
         expiration_padding=len(expiration or "") - len(wanted_expiration or ""),
-        amqp10=amqp10,
     )
 
 
@@ -213,12 +242,15 @@ def _leading_integer(text: str) -> tuple[int | None, str]:
 
 
 _FLAGS = 2
+_ANNOTATIONS = 100  # what the server takes those of AMQP 1.0 for: mc_amqp.erl size
 _PROPERTIES = {"delivery_mode": 1, "priority": 1, "timestamp": 8}  # the others are short strings
 _VALUES = {"t": 1, "b": 1, "B": 1, "s": 2, "u": 2, "I": 4, "i": 4, "l": 8, "f": 4, "d": 8, "D": 5, "T": 8, "V": 0}
 
 
 def properties_size(message: Message) -> int:
     """Count the bytes that the properties of ``message`` took when they were published."""
+    if message.amqp10 is not None:
+        return _ANNOTATIONS if message.amqp10.annotations else 0
     size = _FLAGS
     for name, value in message.properties.items():
         if value is not None:

@@ -104,3 +104,29 @@ class MessageRows:
         ),
         evidence="live; rabbit_msg_record.erl (3.10.8), mc_amqpl.erl convert_to, convert_from (3.13.7 on)",
     )
+    amqp10_durable_default: bool = since(
+        "4.2", False, before=True,
+        meaning="Whether a message of AMQP 1.0 is persistent whose header does not say.",
+        evidence="4.0 and 4.3 live; mc_amqp.erl get_property",
+    )
+    amqp10_reply_to: Literal["as given", "an address"] = since(
+        "4.2", "an address", before="as given",
+        meaning=(
+            "A reply-to that goes from AMQP 0-9-1 to AMQP 1.0 or back stays as it is, or is the name of a queue there"
+            " and its address here."
+        ),
+        evidence="4.0 and 4.3 live; mc_amqpl.erl convert_to, convert_from",
+    )
+    amqp10_opaque_values: Literal["end the connection", "left out"] = since(
+        "4.2", "left out", before="end the connection",
+        meaning=(
+            "What a client of AMQP 0-9-1 gets of a decimal or of a float that is no number, which AMQP 1.0 has: the"
+            " delivery fails and its connection ends, or it gets the message without that header."
+        ),
+        evidence="4.0 and 4.3 live; mc_amqpl.erl to_091",
+    )
+    amqp10_x_cc: bool = since(
+        "4.1", True, before=False,
+        meaning="A message of AMQP 1.0 goes by the keys in its annotation x-cc as well, which must be a list of texts.",
+        evidence="4.0 and 4.3 live; rabbit_amqp_session.erl lookup_routing_key",
+    )

@@ -83,7 +83,7 @@ class Delivered(Reply):
     """``basic.deliver``. The properties to send: ``delivered_properties``.
 
     ``message`` is shared by all deliveries that look alike, so that a driver can keep what it encoded of it;
-    ``added`` are the headers of this delivery alone.
+    ``added`` are the headers of this delivery alone, and ``failed`` is how many deliveries have failed before it.
     """
 
     channel: ChannelId
@@ -93,6 +93,7 @@ class Delivered(Reply):
     message: Message
     body: bytes
     added: Mapping[str, Any] | None = None
+    failed: int | None = None
 
 
 def delivered_properties(message: Message, release: Release, added: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dlx import amqp_errors
 from dlx.consumer_arguments import check_consumer_arguments, check_credit
+from dlx.message import payload_size
 from dlx.routing import REPLY_TO
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker.commands import Cancel, Consume, Get, GrantCredit, Qos, SetFlow
@@ -216,7 +217,7 @@ def _hand_over(node: NodeState, channel: Channel, queue: QueueState, no_ack: boo
         channel.unacked[tag] = unacked = Unacked(copy, queue, None, node.now_us, timeout_ms)
         queue.unacked += 1
         queue.unacked_gets += 1
-        queue.unacked_bytes += len(copy.body)
+        queue.unacked_bytes += payload_size(copy.message, copy.body)
         deliveries.watch(node, channel, unacked)
     if not copy.message.writable:
         raise amqp_errors.internal_error()

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dlx.delivery_counts import Counts, count_headers
-from dlx.message import Message
+from dlx.message import Message, payload_size
 from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM
 from simulator.broker.copies import Copy
@@ -257,25 +257,28 @@ def deliver(node: NodeState, consumer: Consumer, copy: Copy) -> None:
     else:
         channel.unacked[tag] = unacked = Unacked(copy, queue, consumer, node.now_us, consumer.timeout_ms)
         queue.unacked += 1
-        queue.unacked_bytes += len(copy.body)
+        queue.unacked_bytes += len(copy.body) if copy.message.amqp10 is None else payload_size(copy.message, copy.body)
         queue.counters.deliver += 1
         if needs_watch(node, consumer):
             watch(node, channel, unacked)
     if copy.redelivered:
         queue.counters.redeliver += 1
-    if not can_write(node, channel, copy.message):
+    if not can_write(node, channel, copy.message, as_amqp10=consumer.credit is not None):
         return
     added = delivery_headers(node, queue, copy)
-    node.send(channel, Delivered(channel.id, consumer.tag, tag, copy.redelivered, copy.message, copy.body, added))
+    node.send(
+        channel,
+        Delivered(channel.id, consumer.tag, tag, copy.redelivered, copy.message, copy.body, added, copy.failed),
+    )
     if node.watched or queue.vhost.tracing:
         handed_out(node, queue, copy, channel, added, no_ack=consumer.no_ack)
 
 
-def can_write(node: NodeState, channel: Channel, message: Message) -> bool:
+def can_write(node: NodeState, channel: Channel, message: Message, *, as_amqp10: bool = False) -> bool:
     """Return whether the message can be sent to a client; otherwise its connection ends when the step is done."""
-    if not message.writable:
+    if not message.writable and not as_amqp10:
         node.agenda.append(DeliveryFailed(channel.connection.vhost.name, channel.id))
-    return message.writable
+    return message.writable or as_amqp10
 
 
 def handed_out(
@@ -306,7 +309,8 @@ def settle(node: NodeState, queue: QueueState, deliveries: list[Unacked]) -> Non
     was_in_use = queue.in_use
     queue.unacked -= len(deliveries)
     for unacked in deliveries:
-        queue.unacked_bytes -= len(unacked.copy.body)
+        copy = unacked.copy
+        queue.unacked_bytes -= len(copy.body) if copy.message.amqp10 is None else payload_size(copy.message, copy.body)
         consumer = unacked.consumer
         if consumer is None:
             queue.unacked_gets -= 1

@@ -201,7 +201,7 @@ def _distribute(
 def _unroutable(node: NodeState, channel: Channel, route: Route, body: bytes, uid: int, mandatory: bool) -> None:
     vhost, message = channel.connection.vhost, route.message
     if mandatory:
-        if not message.writable:
+        if not message.writable and message.amqp10 is None:
             raise amqp_errors.internal_error()
         route.counters.return_unroutable += 1
         channel.returned += 1

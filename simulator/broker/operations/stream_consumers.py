@@ -88,7 +88,7 @@ def _deliver(node: NodeState, queue: QueueState, consumer: Consumer, copy: Copy)
         queue.counters.deliver += 1
         if deliveries.needs_watch(node, consumer):
             deliveries.watch(node, channel, unacked)
-    if not deliveries.can_write(node, channel, copy.message):
+    if not deliveries.can_write(node, channel, copy.message, as_amqp10=consumer.credit is not None):
         return
     added: dict[str, int] = {OFFSET_HEADER: Long(copy.position)}
     node.send(channel, Delivered(channel.id, consumer.tag, tag, False, copy.message, copy.body, added))

@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterable
 from math import inf
 
 from dlx.delivery_counts import Return, failures
+from dlx.message import payload_size
 from dlx.settings import Settings
 from simulator.broker.copies import Copy
 from simulator.broker.stores.priority_queues import NOTHING, Levels, take_expired, time_to_live_us
@@ -85,7 +86,7 @@ class ClassicStore:
         has messages: no consumer could get it at once. Raises ``PriorityError`` for a negative priority.
         """
         message = copy.message
-        copy.size = len(copy.body)
+        copy.size = len(copy.body) if message.amqp10 is None else payload_size(message, copy.body)
         copy.position = self._next_position
         self._next_position += 1
         if self._max_priority is not None:
@@ -121,7 +122,8 @@ class ClassicStore:
         """Return whether overflow reject-publish or reject-publish-dlx turns the message away, dead letters too."""
         if not self._refuses:
             return False
-        return self.ready + 1 > self._max_length or self.ready_bytes + len(copy.body) > self._max_bytes
+        size = payload_size(copy.message, copy.body)
+        return self.ready + 1 > self._max_length or self.ready_bytes + size > self._max_bytes
 
     def know(self, publisher: Hashable) -> None:
         """Do nothing: classic queues refuse by message, whoever publishes."""

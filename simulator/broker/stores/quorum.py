@@ -18,7 +18,7 @@ from itertools import chain, takewhile
 from math import inf
 
 from dlx.delivery_counts import Counts, Return, limit_exceeded, returned
-from dlx.message import Message, properties_size
+from dlx.message import Message, payload_size, properties_size
 from dlx.settings import Settings, expires_messages
 from dlx.topology import QUORUM
 from simulator.broker.copies import Copy
@@ -107,7 +107,8 @@ class QuorumStore:
         if message is not self._known:
             self._read(message)
         copy.priority = self._known_priority
-        copy.size = self._known_size + len(copy.body)
+        size = len(copy.body) if message.amqp10 is None else payload_size(message, copy.body)
+        copy.size = self._known_size + size
         if self._counted and message.delivery_count is not None:
             copy.failed = message.delivery_count
             copy.redelivered = message.delivery_count > 0

@@ -29,7 +29,7 @@ import msgspec
 from dlx.amqp_errors import internal_error
 from dlx.delivery_counts import Return
 from dlx.field_values import Timestamp
-from dlx.message import Message
+from dlx.message import Message, payload_size
 from dlx.releases import Release
 from dlx.settings import Settings
 from dlx.streams import properties_kept, read_from_stream
@@ -113,7 +113,7 @@ class StreamStore:
             segment = self._new_segment(now_ms)
         copy.message = self._keep(copy.message)
         copy.position = self.next_offset
-        copy.size = len(copy.body)
+        copy.size = len(copy.body) if copy.message.amqp10 is None else payload_size(copy.message, copy.body)
         self.next_offset += 1
         segment.size += self.settings.release.stream_message_overhead + copy.size
         segment.copies.append(copy)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
+from dlx.message import payload_size
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker import Connection, QueueState, QuorumStore
 from simulator.broker.commands import DeclareQueue, DeleteQueue, PurgeQueue
@@ -246,7 +247,7 @@ def _persistent(queue: QueueState, request: Request) -> dict[str, int]:
     sizes: list[int] = []
     if queue.definition.durable:
         copies = chain(queue.store.waiting(), request.unacknowledged.get(queue, ()))
-        sizes = [len(copy.body) for copy in copies if copy.message.properties.get("delivery_mode") == 2]
+        sizes = [payload_size(copy.message, copy.body) for copy in copies if copy.message.properties.get("delivery_mode") == 2]
     return {"messages_persistent": len(sizes), "message_bytes_persistent": sum(sizes)}
 
 
