@@ -59,6 +59,21 @@ class ProtocolRows:
         ),
         evidence="live; rabbit_reader.erl refuse_connection",
     )
+    management_takes_tokens: bool = since(
+        "4.1", True, before=False,
+        meaning="A client of AMQP 1.0 may renew its token: PUT /auth/tokens at the node /management.",
+        evidence="rabbit_amqp_management.erl",
+    )
+    management_reads_need_permissions: bool = since(
+        "4.3", True, before=False,
+        meaning="GET of a queue at the node /management of AMQP 1.0 needs a permission for it.",
+        evidence="rabbit_amqp_management.erl check_resource_any_access",
+    )
+    purge_of_missing_queue: str = since(
+        "4.1", "404", before="400",
+        meaning="With which status /management of AMQP 1.0 refuses to purge a queue that does not exist.",
+        evidence="4.0 and 4.3 live; rabbit_amqp_management.erl",
+    )
     accepts_amqp_0_8: bool = since(
         "4.0", False, before=True,
         meaning="A client that asks for AMQP 0-8 is served AMQP 0-9-1.",

@@ -63,6 +63,7 @@ class Peer:
             cluster_name=lambda: "rabbit@test",
             message_max_bytes=message_max_bytes or broker.max_message_size,
             contents=DeliveryEncoder(broker.release),
+            broker=broker,
         )
         Peer._last_id += 1
         self.id = Peer._last_id

@@ -20,6 +20,7 @@ from dlx import amqp_errors
 from dlx.field_values import Binary
 from dlx.releases import Release
 from dlx.releases.rows import changed, rows_of, subjects_of, with_behaviours
+from simulator.broker import Broker
 from simulator.broker.commands import CloseConnection, Command, OpenConnection
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, Delivered, Done, Reply
 from simulator.server.amqp import channel as channels
@@ -73,7 +74,7 @@ DONE = "done"  # both sides said goodbye
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that all clients of a server share. ``contents`` encodes its messages.
 
-    ``amqp10_headers``: the headers with which a client may ask for AMQP 1.0.
+    ``amqp10_headers``: the headers with which a client may ask for AMQP 1.0; ``broker``: to read.
     """
 
     release: Release
@@ -81,6 +82,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     message_max_bytes: int
     contents: DeliveryEncoder
     amqp10_headers: tuple[bytes, ...] = ()
+    broker: Broker
 
 
 class Connection:

@@ -53,6 +53,7 @@ def client_maker(node: Node) -> Callable[[Secured | None], AmqpClient]:
         cluster_name=lambda: broker.cluster_name,
         message_max_bytes=broker.max_message_size,
         contents=DeliveryEncoder(broker.release),
+        broker=broker,
         amqp10_headers=AMQP_1_0_HEADERS if broker.release.speaks_amqp_1_0 and _has_proton() else (),
     )
     numbers = count(1)

@@ -47,6 +47,7 @@ from simulator.server.amqp10.frames import (
     frame,
     symbols,
 )
+from simulator.server.amqp10.management import CHANNELS
 from simulator.server.amqp10.messages import MessageCodec
 from simulator.server.amqp10.session import Session
 
@@ -267,8 +268,12 @@ class Connection:
             self._in_broker = False
             self.close(reply.code, reply.text, reply.method)
             return
-        session = self._sessions.get(reply.channel[1])  # type: ignore[attr-defined]
+        number = reply.channel[1]  # type: ignore[attr-defined]
+        session = self._sessions.get(number % CHANNELS)
         if session is None or session.ended:
+            return
+        if number >= CHANNELS:
+            session.management.take(reply)
             return
         if type(reply) is ChannelClosed:
             session.refused(reply)

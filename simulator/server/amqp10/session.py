@@ -34,7 +34,7 @@ from simulator.broker.commands import (
 )
 from simulator.broker.replies import ChannelClosed, Delivered, Reply
 from simulator.server.amqp.connection import ServerSettings
-from simulator.server.amqp10 import addresses
+from simulator.server.amqp10 import addresses, management
 from simulator.server.amqp10.errors import LinkFault, SessionFault, condition_of
 from simulator.server.amqp10.filters import read_filters
 from simulator.server.amqp10.frames import (
@@ -91,6 +91,24 @@ class OutgoingLink(msgspec.Struct, kw_only=True, eq=False):
     echo: bool = False
 
 
+class ManagementPair(msgspec.Struct, eq=False):
+    """The two links of a name over which requests to ``/management`` come and responses go."""
+
+    request_handle: int | None = None
+    response_handle: int | None = None
+    delivery_count: int = 0
+    credit: int = management.CREDIT
+    response_count: int = 0
+    response_credit: int = 0
+
+    def forget(self, handle: int) -> None:
+        """Forget the link of that handle."""
+        if self.request_handle == handle:
+            self.request_handle = None
+        if self.response_handle == handle:
+            self.response_handle = None
+
+
 class Unsettled(msgspec.Struct):
     """A delivery to the client that it has not settled."""
 
@@ -112,6 +130,7 @@ class Session:
 
     Attributes:
         ended: whether the server has sent end.
+        management: the node ``/management``.
     """
 
     def __init__(
@@ -133,8 +152,9 @@ class Session:
         self._unsettled: dict[int, Unsettled] = {}
         self._next_publish = 1
         self._unconfirmed: dict[int, Unconfirmed] = {}
-        self._pending: deque[tuple[OutgoingLink, Transfer, bytes]] = deque()
-        self._target_found: list[str] = []
+        self._pending: deque[tuple[OutgoingLink | None, Transfer, bytes]] = deque()
+        self._pairs: dict[str, ManagementPair] = {}
+        self.management = management.Management((channel[0], channel[1] + management.CHANNELS), settings.broker, codec)
 
     # Frames in, commands out
 
@@ -165,12 +185,92 @@ class Session:
 
     def _attach(self, attach: Attach, _payload: bytes) -> Iterator[Command]:
         try:
-            if attach.role == SENDER:
+            if self._is_management(attach):
+                self._attach_management(attach)
+            elif attach.role == SENDER:
                 yield from self._attach_publisher(attach)
             else:
                 yield from self._attach_consumer(attach)
         except LinkFault as fault:
             self._refuse_link(attach, fault)
+
+    def _is_management(self, attach: Attach) -> bool:
+        terminus = attach.target if attach.role == SENDER else attach.source
+        return getattr(terminus, "address", None) == management.ADDRESS
+
+    def _attach_management(self, attach: Attach) -> None:
+        """Attach one of the two links over which requests and responses go. Raises ``LinkFault``."""
+        if (attach.properties or {}).get(symbol("paired")) is not True:
+            raise LinkFault("amqp:invalid-field", "Link property 'paired' is not set to boolean value 'true'")
+        name, handle, is_request = attach.name or "", _number(attach.handle), attach.role == SENDER
+        pair = self._pairs.setdefault(name, ManagementPair())
+        if is_request:
+            pair.request_handle, pair.delivery_count = handle, attach.initial_delivery_count or 0
+        else:
+            pair.response_handle = handle
+        self._send(
+            Attach(
+                name=name,
+                handle=handle,
+                role=not attach.role,
+                snd_settle_mode=SETTLED,
+                rcv_settle_mode=0 if is_request else attach.rcv_settle_mode,
+                source=attach.source,
+                target=attach.target,
+                initial_delivery_count=None if is_request else 0,
+                max_message_size=self._settings.message_max_bytes if is_request else attach.max_message_size,
+                properties=attach.properties,
+            )
+        )
+        if is_request:
+            self._send_flow(handle=handle, delivery_count=pair.delivery_count, link_credit=management.CREDIT)
+
+    def _manage(self, pair: ManagementPair, payload: bytes) -> Iterator[Command]:
+        """Answer a request. Raises ``SessionFault``."""
+        if pair.credit <= 0:
+            raise SessionFault(
+                "amqp:link:transfer-limit-exceeded",
+                f"insufficient credit ({pair.credit}) for management link from client to RabbitMQ",
+            )
+        if pair.response_handle is None:
+            raise SessionFault("amqp:precondition-failed", "received transfer on half open management link pair")
+        if pair.response_credit <= 0:
+            raise SessionFault(
+                "amqp:precondition-failed",
+                f"insufficient credit ({pair.response_credit}) for management link from RabbitMQ to client",
+            )
+        response = yield from self.management.answer(payload)
+        delivery_id, self._next_delivery_id = self._next_delivery_id, self._next_delivery_id + 1
+        transfer = Transfer(
+            handle=pair.response_handle,
+            delivery_id=delivery_id,
+            delivery_tag=b"",
+            message_format=0,
+            settled=True,
+            more=False,
+        )
+        self._pending.append((None, transfer, response))
+        pair.response_credit -= 1
+        pair.response_count += 1
+        pair.delivery_count += 1
+        pair.credit -= 1
+        if pair.credit <= management.CREDIT // 2:
+            pair.credit = management.CREDIT
+            self._send_flow(handle=pair.request_handle, delivery_count=pair.delivery_count, link_credit=pair.credit)
+        self.send_what_waits()
+
+    def _grant_responses(self, pair: ManagementPair, flow: Flow) -> None:
+        pair.response_credit = (flow.delivery_count or 0) + (flow.link_credit or 0) - pair.response_count
+        if flow.drain:
+            pair.response_count, pair.response_credit = pair.response_count + pair.response_credit, 0
+        if flow.drain or flow.echo:
+            self._send_flow(
+                handle=flow.handle,
+                delivery_count=pair.response_count,
+                link_credit=pair.response_credit,
+                available=0,
+                drain=bool(flow.drain),
+            )
 
     def _attach_publisher(self, attach: Attach) -> Iterator[Command]:
         target = attach.target if isinstance(attach.target, Target) else Target()
@@ -254,6 +354,8 @@ class Session:
     def _detach(self, detach: Detach, _payload: bytes) -> Iterator[Command]:
         handle = _number(detach.handle)
         self._incoming.pop(handle, None)
+        for pair in self._pairs.values():
+            pair.forget(handle)
         link = self._outgoing.pop(handle, None)
         if link is not None:
             yield Cancel(self.id, str(handle))
@@ -271,6 +373,10 @@ class Session:
 
     def _transfer(self, transfer: Transfer, payload: bytes) -> Iterator[Command]:
         self._count_transfer()
+        pair = next((pair for pair in self._pairs.values() if pair.request_handle == transfer.handle), None)
+        if pair is not None:
+            yield from self._manage(pair, payload)
+            return
         link = self._incoming.get(_number(transfer.handle))
         if link is None:
             raise SessionFault("amqp:session:unattached-handle", f"Unknown link handle: {transfer.handle}")
@@ -357,6 +463,10 @@ class Session:
         if flow.handle is None:
             if flow.echo:
                 self._send_flow()
+            return
+        pair = next((pair for pair in self._pairs.values() if pair.response_handle == flow.handle), None)
+        if pair is not None:
+            self._grant_responses(pair, flow)
             return
         link = self._outgoing.get(flow.handle)
         if link is None:
