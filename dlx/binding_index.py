@@ -315,7 +315,8 @@ def _routing_headers(message: Message, release: Release) -> Mapping[str, object]
         return stored_headers(message)
     # A client's own x-death is a header like any other; the broker's stands beside the message.
     added = {name: value for name, value in annotated_headers(message).items() if name != X_DEATH}
-    return {**(message.headers or {}), **added}
+    own = message.headers or {} if message.amqp10 is None else message.amqp10.routing_headers
+    return {**own, **added}
 
 
 # Return whether a message meets a binding: topic patterns and headers, one binding at a time.

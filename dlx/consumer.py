@@ -25,6 +25,7 @@ from dlx.deaths import (
     LAST_DEATH_HEADERS,
     REJECTED,
     X_DEATH,
+    X_OPT_DEATHS,
     Death,
     DeathPoint,
     seconds,
@@ -39,7 +40,7 @@ X_DELIVERY_COUNT = "x-delivery-count"
 X_ACQUIRED_COUNT = "x-acquired-count"
 ATTEMPTS_HEADER = "x-failed-attempts"
 """Where a message that its consumer publishes again keeps its failed attempts (``dlx.republish_headers``)."""
-_OWN_NAMES = frozenset({X_DEATH, X_DELIVERY_COUNT, X_ACQUIRED_COUNT, ATTEMPTS_HEADER})
+_OWN_NAMES = frozenset({X_DEATH, X_OPT_DEATHS, X_DELIVERY_COUNT, X_ACQUIRED_COUNT, ATTEMPTS_HEADER})
 
 
 # The basic properties of AMQP 0-9-1.
@@ -56,7 +57,14 @@ class HasHeaders(Protocol):
     def headers(self) -> Any: ...
 
 
-MessageSource = HasHeaders | Mapping[Any, Any] | list[Any] | tuple[Any, ...] | None
+class HasAnnotations(Protocol):
+    """A message of AMQP 1.0, as Proton has it."""
+
+    @property
+    def annotations(self) -> Any: ...
+
+
+MessageSource = HasHeaders | HasAnnotations | Mapping[Any, Any] | list[Any] | tuple[Any, ...] | None
 """Where ``death_history`` and ``republish_headers`` find headers."""
 
 
@@ -162,7 +170,8 @@ def death_history(source: MessageSource) -> DeathHistory:
     That is an object with a ``headers`` attribute (pika's ``BasicProperties``, an
     aio-pika or kombu message), a mapping with a ``headers`` entry, the headers
     themselves, or the list in ``x-death``. ``None`` means no headers. Names and texts
-    may be ``str`` or ``bytes``.
+    may be ``str`` or ``bytes``. A client of AMQP 1.0 finds the same in its message's annotations: that is an object
+    with an ``annotations`` attribute (Proton's ``Message``), or the annotations themselves.
 
     Raises:
         TypeError: ``source`` is something else, such as pika's ``method`` or ``{"headers": 3}``. The content of
@@ -170,7 +179,8 @@ def death_history(source: MessageSource) -> DeathHistory:
     """
     headers = headers_of(source)
     malformed: list[str] = []
-    deaths = tuple(_deaths_in(headers.get(X_DEATH), malformed))
+    name = X_OPT_DEATHS if X_OPT_DEATHS in headers else X_DEATH
+    deaths = tuple(_deaths_in(headers.get(name), name, malformed))
     return DeathHistory(
         deaths=deaths,
         first=_read_point(headers, FIRST_DEATH_HEADERS) or _oldest(deaths),
@@ -212,6 +222,8 @@ def _headers_in(source: Any) -> dict[str, Any] | None:
         return _unwrapped(_table(source))
     if hasattr(source, "headers"):
         return _table(source.headers)
+    if hasattr(source, "annotations"):
+        return _table(source.annotations)
     if isinstance(source, (list, tuple)):
         return {X_DEATH: source}
     return {} if source is None else None
@@ -236,29 +248,46 @@ def _table(value: Any) -> dict[str, Any]:
     return {_text(name): each for name, each in value.items()} if isinstance(value, Mapping) else {}
 
 
-def _deaths_in(entries: Any, malformed: list[str]) -> list[Death]:
+def _deaths_in(entries: Any, name: str, malformed: list[str]) -> list[Death]:
     if entries is None:
         return []
-    if not isinstance(entries, (list, tuple)):
-        malformed.append(f"{X_DEATH} is {value_kind(entries)}, not an array")
+    listed = _elements(entries)
+    if not isinstance(listed, (list, tuple)):
+        malformed.append(f"{name} is {value_kind(entries)}, not an array")
         return []
     found = []
-    for index, entry in enumerate(entries):
+    for index, entry in enumerate(listed):
         try:
-            death = _read_entry(entry, f"{X_DEATH}[{index}]", malformed)
+            death = _read_entry(entry, f"{name}[{index}]", malformed)
         except Exception as error:  # as above
-            malformed.append(f"{X_DEATH}[{index}] cannot be read: {type(error).__name__}")
+            malformed.append(f"{name}[{index}] cannot be read: {type(error).__name__}")
             continue
         if death is not None:
             found.append(death)
     return found
 
 
+def _elements(array: Any) -> Any:
+    """Return the elements of an array of Proton's; any other value as it is."""
+    return getattr(array, "elements", array)
+
+
+def _entry_fields(entry: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the fields of an entry by their names in ``x-death``; in ``x-opt-deaths`` some have others."""
+    fields = _table(entry)
+    time_s, ttl_ms = _seconds(fields.get("first-time")), fields.get("ttl")
+    if time_s is not None:
+        fields.setdefault("time", time_s)
+    if isinstance(ttl_ms, int):
+        fields.setdefault("original-expiration", str(int(ttl_ms)))
+    return fields
+
+
 def _read_entry(entry: Any, where: str, malformed: list[str]) -> Death | None:
     if not isinstance(entry, Mapping):
         malformed.append(f"{where} is {value_kind(entry)}, not a table")
         return None
-    fields = _table(entry)
+    fields = _entry_fields(entry)
     queue, reason = _string(fields.get("queue")), _string(fields.get("reason"))
     if queue is None or reason is None:
         malformed.append(f"{where} lacks a queue or a reason")
@@ -271,6 +300,7 @@ def _read_entry(entry: Any, where: str, malformed: list[str]) -> Death | None:
         routing_keys=_read_keys(fields.get("routing-keys")),
         time_s=_read_time(fields.get("time"), where, malformed),
         original_expiration=_string(fields.get("original-expiration")),
+        last_time_s=_last_time(fields.get("last-time"), _read_count(fields.get("count"), where, [])),
     )
 
 
@@ -301,7 +331,16 @@ def _not_a_count(value: Any) -> str:
     return f"{kind} out of range (0 to {COUNT_MAX})" if kind == "an integer" else kind
 
 
+def _last_time(time_ms: Any, count: int) -> int | None:
+    return _seconds(time_ms) if count > 1 else None
+
+
+def _seconds(milliseconds: Any) -> int | None:
+    return int(milliseconds) // 1_000 if _is_count(milliseconds) else None
+
+
 def _read_keys(value: Any) -> tuple[str, ...]:
+    value = _elements(value)
     if not isinstance(value, (list, tuple)):
         return ()
     return tuple(key for key in map(_string, value) if key is not None)

@@ -22,6 +22,7 @@ DELIVERY_LIMIT = "delivery_limit"
 REASONS = (REJECTED, EXPIRED, MAXLEN, DELIVERY_LIMIT)
 
 X_DEATH = "x-death"
+X_OPT_DEATHS = "x-opt-deaths"  # the same for clients of AMQP 1.0
 FIRST_DEATH_HEADERS = ("x-first-death-reason", "x-first-death-queue", "x-first-death-exchange")
 LAST_DEATH_HEADERS = ("x-last-death-reason", "x-last-death-queue", "x-last-death-exchange")
 

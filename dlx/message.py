@@ -33,6 +33,7 @@ class Amqp10(msgspec.Struct, frozen=True, kw_only=True):
     ``annotations`` are the message annotations, a map, and ``head`` is the message from its properties up to its body.
     ``rest`` are body and footer where they are more than one data section with the message's body; that is ``None``
     for most messages, so that those that differ in the body alone are alike. ``cc`` are the keys of ``x-cc``.
+    ``routing_headers`` are those that an exchange of type headers sees.
     ``readable`` is false where no client of AMQP 0-9-1 can get it: one that does loses its connection. Filters look at
     ``properties``, by names such as ``message_id``, and at ``application_properties``, as plain values.
     """
@@ -41,6 +42,7 @@ class Amqp10(msgspec.Struct, frozen=True, kw_only=True):
     head: bytes = b""
     rest: bytes | None = None
     cc: tuple[str, ...] = ()
+    routing_headers: Headers = {}
     readable: bool = True
     properties: Mapping[str, Any] = {}
     application_properties: Mapping[str, Any] = {}

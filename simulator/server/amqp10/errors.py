@@ -29,6 +29,16 @@ class LinkFault(Fault):
     """An error that detaches the link, or refuses it."""
 
 
+def unparsed(why: str) -> LinkFault:
+    """A message that is none."""
+    return LinkFault("amqp:decode-error", f"failed to parse message: {why}")
+
+
+def bad_x_cc(value: str) -> LinkFault:
+    """An annotation ``x-cc`` that is no list of texts; ``value`` as Erlang prints it."""
+    return LinkFault("amqp:invalid-field", f"bad value for 'x-cc' message-annotation: {value}")
+
+
 _CONDITIONS = {
     403: "amqp:unauthorized-access",
     404: "amqp:not-found",

@@ -15,17 +15,17 @@ from urllib.parse import quote, unquote
 from uuid import UUID
 
 import msgspec
-from proton import UNDESCRIBED, Array, Data, Described, symbol, timestamp, uint, ulong
+from proton import UNDESCRIBED, Array, Data, Described, char, symbol, timestamp, uint, ulong
 
 from dlx.bounded_cache import BoundedCache
-from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, Death
+from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, X_OPT_DEATHS, Death
 from dlx.erlang_printing import Atom, printed
 from dlx.field_values import Binary, Long
 from dlx.message import Amqp10, Message, published_expiration
 from dlx.message_filters import plain
 from dlx.releases import Release
 from simulator.broker.replies import Delivered
-from simulator.server.amqp10.errors import LinkFault
+from simulator.server.amqp10.errors import bad_x_cc, unparsed
 from simulator.server.amqp10.frames import Codec, Header, Properties, UndecodableError
 from simulator.server.amqp10.values import (
     NoSuchValueError,
@@ -50,9 +50,8 @@ _URN = "urn:uuid:"
 _URN_OF_UUID = re.compile(r"urn:uuid:[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ENCODED = "x-amqp-1.0-"  # headers that bring a section along, as 3.13 wrote them
 _RECEIVED_TIME = "x-opt-rabbitmq-received-time"
-_DEATHS = "x-opt-deaths"
 _CC = "x-cc"
-_INTERNAL = frozenset({"x-routing-key", "x-exchange", X_DEATH, _CC, _DEATHS})
+_INTERNAL = frozenset({"x-routing-key", "x-exchange", X_DEATH, _CC, X_OPT_DEATHS})
 
 
 class Sections(msgspec.Struct, frozen=True):
@@ -102,7 +101,7 @@ class MessageCodec:
                 if known is None:
                     self._read[head] = found
         except (UndecodableError, IndexError) as error:
-            raise _unparsed(str(error)) from None
+            raise unparsed(str(error)) from None
         return ReadMessage(
             properties=found.properties, body=content, to=found.to, subject=found.subject, amqp10=found.amqp10
         )
@@ -115,7 +114,7 @@ class MessageCodec:
             if code in _BODY:
                 return offset
             offset = end
-        raise _unparsed("missing_amqp_message_body")
+        raise unparsed("missing_amqp_message_body")
 
     def _section_end(self, encoded: bytes, offset: int) -> tuple[int, int]:
         """Return a section's code and its end, without looking at what is in it."""
@@ -174,6 +173,7 @@ class MessageCodec:
             head=head[bare_from:],
             rest=rest,
             cc=cc,
+            routing_headers=_routing_headers(annotations, application),
             readable=readable,
             properties={name: plain(value) for name, value in msgspec.structs.asdict(properties).items()},
             application_properties={str(name): plain(value) for name, value in application.items()},
@@ -312,22 +312,17 @@ def _data(body: bytes) -> bytes:
     return (_SHORT_DATA + bytes((size,)) if size < _SHORT else _LONG_DATA + size.to_bytes(4)) + body
 
 
-def _unparsed(why: str) -> LinkFault:
-    return LinkFault("amqp:decode-error", f"failed to parse message: {why}")
-
-
 def _check_annotations(annotations: Mapping[Any, Any]) -> None:
     for key in annotations:
         if not (isinstance(key, symbol) and key.startswith("x-")):
-            raise _unparsed(printed((Atom("reserved_annotation_key"), erlang_term(key))))
+            raise unparsed(printed((Atom("reserved_annotation_key"), erlang_term(key))))
 
 
 def _cc(annotations: Mapping[Any, Any]) -> tuple[str, ...]:
     """Return the keys of ``x-cc``. Raises ``LinkFault`` where it is no list of texts."""
     keys = annotations.get(_CC, [])
     if type(keys) is not list or any(type(key) is not str for key in keys):
-        shown = printed(erlang_term(keys))
-        raise LinkFault("amqp:invalid-field", f"bad value for 'x-cc' message-annotation: {shown}")
+        raise bad_x_cc(printed(erlang_term(keys)))
     return tuple(keys)
 
 
@@ -396,6 +391,30 @@ def _set_id(name: str, value: Any, basic: dict[str, Any], headers: dict[str, Any
     else:
         return False
     return True
+
+
+def _routing_headers(annotations: Mapping[Any, Any], application: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return what an exchange of type headers sees: neither lists and tables nor what AMQP 0-9-1 has otherwise."""
+    found = {key: _simple(value) for key, value in application.items() if type(key) is str}
+    found |= {str(key): _simple(value) for key, value in annotations.items() if value is not None}
+    return {key: value for key, value in found.items() if value is not _NOT_SIMPLE}
+
+
+_NOT_SIMPLE: Any = object()
+
+
+def _simple(value: Any) -> Any:
+    if isinstance(value, char):
+        return ord(value)
+    if isinstance(value, (bytes, UUID)):
+        return text_or_bytes(value.bytes if isinstance(value, UUID) else value)
+    if isinstance(value, str):
+        return str(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if not isinstance(value, (int, float)) or is_opaque(value):
+        return _NOT_SIMPLE
+    return int(value) if isinstance(value, int) else float(value)
 
 
 def _put(headers: dict[str, Any], name: str, value: Any, opaque_fails: bool) -> bool:
@@ -476,7 +495,7 @@ def _broker_annotations(message: Message) -> dict[Any, Any]:
         if point is not None:
             found |= {symbol(name): value for name, value in point.as_headers(names).items()}
     if message.deaths is not None:
-        found[symbol(_DEATHS)] = _array(Data.MAP, map(_death, message.deaths))
+        found[symbol(X_OPT_DEATHS)] = _array(Data.MAP, map(_death, message.deaths))
     return found
 
 

@@ -247,8 +247,11 @@ def _persistent(queue: QueueState, request: Request) -> dict[str, int]:
     sizes: list[int] = []
     if queue.definition.durable:
         copies = chain(queue.store.waiting(), request.unacknowledged.get(queue, ()))
-        kept = [copy for copy in copies if copy.message.properties.get("delivery_mode") == 2]
-        sizes = [payload_size(copy.message, copy.body) for copy in kept]
+        sizes = [
+            payload_size(copy.message, copy.body)
+            for copy in copies
+            if copy.message.properties.get("delivery_mode") == 2
+        ]
     return {"messages_persistent": len(sizes), "message_bytes_persistent": sum(sizes)}
 
 
