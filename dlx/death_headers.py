@@ -174,7 +174,7 @@ def delivered_headers(
     ``x-delivery-count``; adding one sorts the table in every release. Source: mc_amqpl.erl protocol_state.
     """
     stored = stored_headers(message) if added or message.headers_sent is None else message.headers_sent
-    headers = {**stored, **(added or {})}
+    headers = {**stored, **(message.annotations or {}), **(added or {})}
     if not headers and not message.headers:
         return None if message.headers is None else {}
     return sorted_table(headers) if added or release.header_order == "sorted when delivered" else headers

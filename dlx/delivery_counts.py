@@ -24,7 +24,10 @@ X_DELIVERY_COUNT = "x-delivery-count"
 X_ACQUIRED_COUNT = "x-acquired-count"
 COUNT_HEADERS = (X_DELIVERY_COUNT, X_ACQUIRED_COUNT)
 
-Return = Literal["nack", "reject", "recover", "lost channel", "final nack", "final reject", "released", "failed"]
+Return = Literal[
+    "nack", "reject", "recover", "lost channel", "final nack", "final reject", "released", "failed",
+    "final released", "final failed",
+]  # fmt: skip
 
 
 class Counts(msgspec.Struct, frozen=True):

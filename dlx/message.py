@@ -82,7 +82,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     ``headers_sent`` are the publisher's headers where the broker has others but still the bytes of these, which
     a classic queue delivers (``delay_header_after``).
 
-    ``amqp10``: what a client of AMQP 1.0 sent; ``None`` for a message that came by AMQP 0-9-1.
+    ``amqp10``: what a client of AMQP 1.0 sent; ``None`` for a message that came by AMQP 0-9-1. ``annotations`` are
+    those that consumers of AMQP 1.0 gave it since (the outcome modified), which both protocols show.
     """
 
     exchange: str
@@ -99,6 +100,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     expiration_padding: int = 0
     headers_sent: Headers | None = None
     amqp10: Amqp10 | None = None
+    annotations: Mapping[str, Any] | None = None
 
     @property
     def routing_key(self) -> str:
@@ -157,6 +159,11 @@ def published(
         writable=claim.writable,
         expiration_padding=len(expiration or "") - len(wanted_expiration or ""),
     )
+
+
+def annotated(message: Message, annotations: Mapping[str, Any]) -> Message:
+    """Return the message with annotations that a consumer gave it."""
+    return msgspec.structs.replace(message, annotations={**(message.annotations or {}), **annotations})
 
 
 def sender_selected_keys(headers: Headers | None, name: str) -> tuple[str, ...]:

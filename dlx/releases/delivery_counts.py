@@ -20,12 +20,20 @@ class DeliveryCountRows:
     )
     returns_counted_as_failures: frozenset[str] = changed(
         {
-            "4.0": frozenset({"lost channel", "final nack", "final reject", "failed"}),
-            "4.3": frozenset({"reject", "lost channel", "final reject", "failed"}),
+            "4.0": frozenset({"lost channel", "final nack", "final reject", "failed", "final failed"}),
+            "4.3": frozenset({"reject", "lost channel", "final reject", "failed", "final failed"}),
         },
         before=frozenset(),
         meaning="The returns that count as failed deliveries, a count that is kept beside that of all returns.",
         evidence="live; rabbit_fifo.erl discard, return (4.0.5, 4.3.5)",
+    )
+    delivery_time_asked: bool = since(
+        "4.3", True, before=False,
+        meaning=(
+            "A consumer of AMQP 1.0 may have a quorum queue keep a message back until a time, by the annotation"
+            " x-opt-delivery-time of the outcome modified."
+        ),
+        evidence="4.0 and 4.3 live; rabbit_fifo.erl should_delay",
     )
     quorum_count_on_first_get: bool = since(
         "3.12", False, before=True,

@@ -59,6 +59,36 @@ class ProtocolRows:
         ),
         evidence="live; rabbit_reader.erl refuse_connection",
     )
+    amqp10_sasl_mechanisms: tuple[str, ...] = since(
+        "4.0", ("PLAIN", "AMQPLAIN", "ANONYMOUS"), before=(),
+        meaning="The mechanisms that a client of AMQP 1.0 may log in with, in the order of the server's offer.",
+        evidence="4.0 and 4.3 live; rabbit_amqp_reader.erl auth_mechanisms",
+    )
+    amqp10_first_ids: tuple[int, int] = since(
+        "4.2", (0, 0), before=(2**32 - 4, 2**32 - 5),
+        meaning="The next-outgoing-id of a new session of AMQP 1.0, and the delivery-count of a new link to a client.",
+        evidence="4.0 and 4.3 live; rabbit_amqp_session.erl INITIAL_OUTGOING_TRANSFER_ID, INITIAL_DELIVERY_COUNT",
+    )
+    amqp10_faults_of_links: Literal["end the session", "detach the link"] = since(
+        "4.2", "detach the link", before="end the session",
+        meaning="What a fault in an attach or in a message of AMQP 1.0 does, unless a permission is missing.",
+        evidence="4.0 and 4.3 live; rabbit_amqp_session.erl link_error",
+    )
+    amqp10_addresses: tuple[int, ...] = since(
+        "4.3", (2,), before=(2, 1),
+        meaning="The versions of addresses that links of AMQP 1.0 may have.",
+        evidence="4.0 and 4.3 live; rabbit_amqp_session.erl amqp_address_v1",
+    )
+    amqp10_refusals_say_why: bool = since(
+        "4.3", True, before=False,
+        meaning="The outcome rejected of a publish by AMQP 1.0 names the queue and the reason.",
+        evidence="4.0 and 4.3 live; rabbit_amqp_session.erl rejected",
+    )
+    amqp10_link_capabilities: bool = since(
+        "4.3", True, before=False,
+        meaning="The attach of a link of AMQP 1.0 offers capabilities of the queue and says how it distributes.",
+        evidence="4.0 and 4.3 live; rabbit_amqp_session.erl link_capabilities, effective_dist_mode",
+    )
     management_takes_tokens: bool = since(
         "4.1", True, before=False,
         meaning="A client of AMQP 1.0 may renew its token: PUT /auth/tokens at the node /management.",

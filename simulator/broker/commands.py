@@ -9,7 +9,7 @@ channel or connection, as RabbitMQ does; operator commands raise instead.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -220,6 +220,13 @@ class Cancel(Command):
     consumer_tag: str
 
 
+class DetachLink(Command):
+    """A link of AMQP 1.0 from a queue is detached: what it has not settled goes back at once."""
+
+    channel: ChannelId
+    consumer_tag: str
+
+
 class Get(Command):
     channel: ChannelId
     queue: str
@@ -245,18 +252,21 @@ class Nack(Command):
     requeue: bool = True
 
 
-class Modify(Command):
-    """A delivery goes back to its queue, or dies there, by the outcomes released and modified of AMQP 1.0.
+Outcome = Literal["accepted", "rejected", "released", "modified"]
 
-    ``annotations``: message annotations to merge by a quorum queue. ``lost``: its link went away.
+
+class Settle(Command):
+    """Deliveries to a client of AMQP 1.0 have an outcome, those of one disposition together.
+
+    ``delivery_failed``, ``undeliverable_here`` and ``annotations`` are those of ``modified``.
     """
 
     channel: ChannelId
-    delivery_tag: int
+    delivery_tags: tuple[int, ...]
+    outcome: Outcome
     delivery_failed: bool = False
     undeliverable_here: bool = False
     annotations: Mapping[str, Any] = _NOTHING
-    lost: bool = False
 
 
 class Recover(Command):

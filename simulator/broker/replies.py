@@ -149,11 +149,12 @@ class Confirmed(Reply):
 
 
 class Refused(Reply):
-    """``basic.nack`` to a publisher."""
+    """``basic.nack`` to a publisher. ``queue`` is one that refused the message."""
 
     channel: ChannelId
     delivery_tag: int
     multiple: bool = False
+    queue: str = ""
 
 
 class ChannelClosed(Reply):

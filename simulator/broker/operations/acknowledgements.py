@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from dlx import amqp_errors
 from dlx.delivery_counts import Return
+from dlx.message import annotated
 from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM, STREAM
-from simulator.broker.commands import Ack, Modify, Nack, Recover, Reject
+from simulator.broker.commands import Ack, Cancel, DetachLink, Nack, Recover, Reject, Settle
 from simulator.broker.copies import Copy
 from simulator.broker.operations import consumers, deliveries, queues, stream_consumers
 from simulator.broker.replies import Done
@@ -59,12 +60,33 @@ def reject(node: NodeState, command: Reject) -> None:
     _settle(node, channel, Settling(how, command.requeue, settled))
 
 
-def modify(node: NodeState, command: Modify) -> None:
-    """Return a delivery, or let it die, by the outcomes released and modified of AMQP 1.0."""
+def settle(node: NodeState, command: Settle) -> None:
+    """Settle deliveries of AMQP 1.0 by their outcome. Source: rabbit_amqp_session.erl settle_op_from_outcome."""
     channel = node.channel(command.channel)
-    settled = _collect(channel, command.delivery_tag, False)
-    how = LOST_CHANNEL if command.lost else "failed" if command.delivery_failed else "released"
-    _settle(node, channel, Settling(how, not command.undeliverable_here, settled))
+    settled = [(tag, channel.unacked.pop(tag)) for tag in command.delivery_tags if tag in channel.unacked]
+    if command.annotations:
+        for _, unacked in settled:
+            if unacked.queue.definition.type == QUORUM:
+                unacked.copy.message = annotated(unacked.copy.message, command.annotations)
+    failed = "failed" if command.delivery_failed else "released"
+    how, requeue = {
+        "accepted": ("ack", False),
+        "rejected": ("final reject", False),
+        "released": ("released", True),
+        "modified": (f"final {failed}", False) if command.undeliverable_here else (failed, True),
+    }[command.outcome]
+    _settle(node, channel, Settling(how, requeue, settled))
+
+
+def detach_link(node: NodeState, command: DetachLink) -> None:
+    """Cancel the consumer of a link of AMQP 1.0, and give back what it has not settled, which is no failure."""
+    channel = node.channel(command.channel)
+    consumer = channel.consumers.get(command.consumer_tag)
+    consumers.cancel(node, Cancel(command.channel, command.consumer_tag))
+    settled = [item for item in channel.unacked.items() if item[1].consumer is consumer]
+    for tag, _ in settled:
+        del channel.unacked[tag]
+    _apply(node, channel, Settling("released", True, settled))
 
 
 def recover(node: NodeState, command: Recover) -> None:

@@ -74,7 +74,7 @@ def publish(node: NodeState, command: Publish) -> None:
         found.counters.confirm += not refused
         counted.confirmed += not refused
         # RabbitMQ says "multiple" even for a single refusal.
-        answer = Refused(channel.id, number, True) if refused else Confirmed(channel.id, number)
+        answer = Refused(channel.id, number, True, refused) if refused else Confirmed(channel.id, number)
         node.out.append(answer)
 
 
@@ -167,14 +167,14 @@ def _distribute(
     uid: int,
     mandatory: bool,
     unheard: Collection[str] = (),
-) -> bool:
-    """Put the message into its queues, or return it to its publisher; return whether a queue refused it.
+) -> str:
+    """Put the message into its queues, or return it to its publisher; return the name of a queue that refused it.
 
     ``unheard``: queues whose refusals come too late to be heard.
     """
     vhost, message = channel.connection.vhost, route.message
     route.counters.publish += 1
-    refused = reached = failed = False
+    refused, reached, failed = "", False, False
     for name in route.queues:
         queue = vhost.queues.get(name)
         if queue is not None and queue.definition.type == STREAM and not can_keep(message, node.release):
@@ -186,7 +186,8 @@ def _distribute(
             node.counters.routed += 1
             publisher = None if name in unheard else channel.serial
             taken = queues.enter(node, queue, message, body, uid, publisher)
-            refused |= not taken and not (channel.transactional and queue.definition.type == QUORUM)
+            if not taken and not (channel.transactional and queue.definition.type == QUORUM):
+                refused = refused or name
         elif node.release.commit_to_deleted_queue == "by queue type":
             reached = True
     if failed:
@@ -265,7 +266,7 @@ def commit(node: NodeState, command: Commit) -> None:
     refused = False
     channel.pending_tx = [item for item in channel.pending_tx if not isinstance(item, Publishing)]
     for item in publishings:
-        refused |= _distribute(node, channel, item.route, item.body, item.uid, item.mandatory, unheard)
+        refused |= bool(_distribute(node, channel, item.route, item.body, item.uid, item.mandatory, unheard))
     acknowledgements.commit(node, channel)
     if refused:
         raise amqp_errors.partial_commit()

@@ -27,6 +27,8 @@ from simulator.broker.stores.priority_queues import NOTHING, Lanes, Levels, take
 _DEFAULT_PRIORITY, _MAX_PRIORITY = 4, 31
 _MOST_NORMAL = 4  # the highest priority of the normal lane
 _LOW_LIMIT = 0.8
+DELIVERY_TIME = "x-opt-delivery-time"
+"""The annotation of the outcome modified that says until when (ms since 1970) the message waits."""
 
 
 class QuorumStore:
@@ -258,10 +260,9 @@ class QuorumStore:
             self._mortal = True
 
     def _requeue(self, copy: Copy, how: Return, now_us: int) -> None:
-        delay_ms = self._delay_ms(copy, how)
-        if delay_ms:
+        ready_ms = self._ready_ms(copy, how, now_us // 1_000)
+        if ready_ms is not None:
             # RabbitMQ's clock for this counts milliseconds: those of the same one are ordered by age.
-            ready_ms = now_us // 1_000 + delay_ms
             copy.ready_us = ready_ms * 1_000
             self._delay((ready_ms, copy.position, copy))
         elif self.takes_back_singly(how):
@@ -281,6 +282,13 @@ class QuorumStore:
         delayed[:1] = [entry]
         for later in former:
             insort(delayed, later, lo=1)
+
+    def _ready_ms(self, copy: Copy, how: Return, now_ms: int) -> int | None:
+        """Return when a message that comes back is ready again; ``None``: at once."""
+        asked = (copy.message.annotations or {}).get(DELIVERY_TIME)
+        if self.settings.release.delivery_time_asked and isinstance(asked, int) and asked > now_ms:
+            return asked
+        return now_ms + delay_ms if (delay_ms := self._delay_ms(copy, how)) else None
 
     def _delay_ms(self, copy: Copy, how: Return) -> int:
         retry = self._retry

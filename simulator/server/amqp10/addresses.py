@@ -1,45 +1,117 @@
 """Addresses of AMQP 1.0: which exchange and routing key, or which queue, a link or a message names.
 
-Source: rabbit_amqp_session.erl ensure_source, ensure_target (addresses of version 2).
+Source: rabbit_amqp_session.erl ensure_source, ensure_target (version 2); rabbit_routing_parser.erl (version 1).
 """
 
 from __future__ import annotations
 
+import re
 from urllib.parse import unquote
 
+import msgspec
+
+from dlx.erlang_printing import Atom, printed
+from dlx.releases import Release
+from simulator.server.amqp10 import errors
 from simulator.server.amqp10.errors import LinkFault
+from simulator.server.amqp10.frames import Source, Target
+
+_BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
-def target_of(address: str | None) -> tuple[str | None, str | None]:
-    """Return exchange and routing key of a target; no exchange where each message says it. Raises ``LinkFault``."""
+class Place(msgspec.Struct, frozen=True):
+    """Where a message goes, or comes from.
+
+    ``routing_key`` is ``None`` where it is the subject of each message; ``queue`` is the queue of the address, which
+    must exist, and ``declares`` a queue that version 1 declares.
+    """
+
+    exchange: str = ""
+    routing_key: str | None = ""
+    queue: str | None = None
+    declares: str | None = None
+
+
+class RoutingFault(Exception):
+    """A message that has nowhere to go; ``anonymous``: over a link without a target."""
+
+    def __init__(self, fault: LinkFault, *, anonymous: bool) -> None:
+        super().__init__(fault.description)
+        self.fault = fault
+        self.anonymous = anonymous
+
+
+def target_of(target: Target, release: Release) -> Place | None:
+    """Return where a target leads; ``None`` where each message says it. Raises ``LinkFault``."""
+    address = target.address
+    if target.dynamic:
+        raise errors.not_implemented("Dynamic target not supported")
     if address is None:
-        return None, None
-    return _parsed(address)
+        return None
+    if address.startswith(("/queues/", "/exchanges/")):
+        place = _place(address)
+        if place is None:
+            raise errors.attach_refused(printed((Atom("bad_address_string"), address.encode())))
+        return place
+    return _of_version_1(address, release)
 
 
-def address_of_message(to: str | None) -> tuple[str, str]:
-    """Return exchange and routing key of the ``to`` of a message. Raises ``LinkFault``."""
-    if to is None:
-        raise LinkFault("amqp:precondition-failed", "bad 'to' address string: undefined")
-    return _parsed(to)
-
-
-def queue_of(address: str | None) -> str:
+def source_of(source: Source, release: Release) -> Place:
     """Return the queue of a source. Raises ``LinkFault``."""
-    if address is None or not address.startswith("/queues/"):
-        raise _bad(address)
-    return unquote(address.removeprefix("/queues/"))
+    address = source.address
+    if source.dynamic:
+        raise errors.not_implemented("Dynamic source not supported")
+    if address is None:
+        raise errors.attach_refused("{bad_address,undefined}")
+    if not address.startswith("/queues/"):
+        return _of_version_1(address, release)
+    name = address.removeprefix("/queues/")
+    if _BAD_ESCAPE.search(name):
+        raise errors.attach_refused(printed((Atom("bad_address"), (Atom("utf8"), address.encode()))))
+    return Place(queue=unquote(name))
 
 
-def _parsed(address: str) -> tuple[str, str]:
+def place_of_message(to: str | None) -> Place:
+    """Return where a message goes by its ``to``. Raises ``RoutingFault``."""
+    if to is None:
+        text = "anonymous terminus requires 'to' address to be set"
+        raise RoutingFault(LinkFault("amqp:precondition-failed", text), anonymous=True)
+    place = _place(to)
+    if place is None:
+        fault = LinkFault("amqp:precondition-failed", f"bad 'to' address string: {to}")
+        raise RoutingFault(fault, anonymous=True)
+    return place
+
+
+def _place(address: str) -> Place | None:
+    """Return where an address of version 2 leads, if it is one."""
+    if _BAD_ESCAPE.search(address):
+        return None
+    if address.startswith("/queues/") and address != "/queues/":
+        name = unquote(address.removeprefix("/queues/"))
+        return Place("", name, name)
+    exchange, *keys = address.removeprefix("/exchanges/").split("/")
+    if not address.startswith("/exchanges/") or exchange in ("", "amq.default") or len(keys) > 1:
+        return None
+    return Place(unquote(exchange), unquote(keys[0]) if keys else "")
+
+
+def _of_version_1(address: str, release: Release) -> Place:
+    """Return where an address of version 1 leads. Raises ``LinkFault``."""
+    if 1 not in release.amqp10_addresses:
+        term = Atom("amqp_address_v1_not_permitted"), (Atom("utf8"), address.encode())
+        raise errors.attach_refused(printed(term))
     kind, _, rest = address.removeprefix("/").partition("/")
-    if kind == "queues" and rest and "/" not in rest:
-        return "", unquote(rest)
-    if kind == "exchanges" and rest and rest.count("/") <= 1:
+    if not address.startswith("/"):
+        return Place("", address, address, address)
+    if kind == "queue":
+        return Place("", unquote(rest), unquote(rest), unquote(rest)) if rest else Place("", None)
+    if address.startswith("/amq/queue/"):
+        name = unquote(address.removeprefix("/amq/queue/"))
+        return Place("", name, name)
+    if kind == "topic" and rest:
+        return Place("amq.topic", unquote(rest))
+    if kind == "exchange" and rest:
         exchange, _, key = rest.partition("/")
-        return unquote(exchange), unquote(key)
-    raise _bad(address)
-
-
-def _bad(address: str | None) -> LinkFault:
-    return LinkFault("amqp:invalid-field", f"Attach refused: {{bad_address,{address}}}")
+        return Place(unquote(exchange), unquote(key) if key else None)
+    raise errors.attach_refused(printed((Atom("unknown_destination"), address.encode())))

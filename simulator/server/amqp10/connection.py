@@ -5,13 +5,13 @@ Source: rabbit_amqp_reader.erl; the texts are those of live servers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from proton import symbol
 
-from dlx.amqp_errors import Refusal
+from dlx.erlang_printing import printed
 from simulator.broker.commands import CloseConnection, Command, OpenConnection
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, Reply
 from simulator.server.amqp.connection import (
@@ -21,13 +21,15 @@ from simulator.server.amqp.connection import (
     PRE_INIT,
     RESET,
     RUNNING,
+    SILENT,
     STARTING,
     ServerSettings,
     credentials,
     server_properties,
 )
 from simulator.server.amqp.protocol_errors import ProtocolError
-from simulator.server.amqp10.errors import ConnectionFault, SessionFault, condition_of
+from simulator.server.amqp10 import errors
+from simulator.server.amqp10.errors import ConnectionFault, SessionFault
 from simulator.server.amqp10.frames import (
     AMQP,
     EMPTY_FRAME,
@@ -37,7 +39,6 @@ from simulator.server.amqp10.frames import (
     Close,
     Codec,
     Composite,
-    End,
     Error,
     Open,
     SaslInit,
@@ -52,9 +53,13 @@ from simulator.server.amqp10.messages import MessageCodec
 from simulator.server.amqp10.session import Session
 
 AMQP_HEADER, SASL_HEADER = b"AMQP\0\1\0\0", b"AMQP\3\1\0\0"
-CHANNEL_MAX = 63  # sessions - 1; rabbit.hrl session_max_per_connection
-FRAME_MAX = 131_072
-IDLE_TIMEOUT_MS = 60_000
+CHANNEL_MAX = 63  # session_max_per_connection - 1
+FRAME_MAX, FRAME_MAX_MIN = 131_072, 512
+IDLE_TIMEOUT_MS = 30_000  # half of rabbit.heartbeat
+CLOSING_S = 30  # rabbit_amqp_reader.erl CLOSING_TIMEOUT
+CAPABILITIES = ("LINK_PAIR_V1_0", "ANONYMOUS-RELAY")
+SASL_OK, SASL_AUTH = 0, 1
+CONNECTION_FORCED = 320
 _EXTERNAL = "EXTERNAL"
 
 
@@ -86,6 +91,8 @@ class Connection:
         self._settings = settings
         self._authenticate = authenticate
         self._external = external
+        self._mechanisms = (*settings.release.amqp10_sasl_mechanisms, *([_EXTERNAL] if external else ()))
+        self._client_frame_max: int | None = None
         self._codec = Codec()
         self._messages = MessageCodec(settings.release, self._codec)
         self._sessions: dict[int, Session] = {}
@@ -99,82 +106,94 @@ class Connection:
         """Yield the commands in bytes from the client. Run each before asking for the next."""
         buffer = self._buffer + data if self._buffer else data
         offset = 0
-        try:
-            offset = yield from self._frames(buffer, offset)
-        except ConnectionFault as fault:
-            command = self._fail(fault)
-            if command is not None:
-                yield command
-        self._buffer = b"" if self.ending else buffer[offset:]
-
-    def _frames(self, buffer: bytes, offset: int) -> Generator[Command, None, int]:
-        """Yield the commands of the whole frames from ``offset`` on; return where the rest begins."""
-        end = len(buffer)
-        while end - offset >= HEADER.size and not self.ending:
+        while len(buffer) - offset >= HEADER.size and not self.ending:
             if self.state == PRE_INIT or (self.state == STARTING and self.user):
                 self._greet(buffer[offset : offset + 8])
                 offset += 8
                 continue
             size, words, kind, number = HEADER.unpack_from(buffer, offset)
-            if size < HEADER.size or words < 2 or size > self.frame_max:
-                raise ConnectionFault("amqp:connection:framing-error", f"frame size ({size} bytes)")
-            if end - offset < size:
-                break
-            body = buffer[offset + 4 * words : offset + size]
-            offset += size
-            if body:
-                yield from self._frame(kind, number, body)
-        return offset
+            try:
+                self._check_frame(size, words, kind)
+                if len(buffer) - offset < size:
+                    break
+                body = buffer[offset + 4 * words : offset + size]
+                offset += size
+                if body:
+                    yield from self._frame(number, body)
+            except ConnectionFault as fault:
+                offset = len(buffer)
+                command = self.fail(fault)
+                if command is not None:
+                    yield command
+        self._buffer = b"" if self.ending else buffer[offset:]
+
+    def _check_frame(self, size: int, words: int, kind: int) -> None:
+        expected = SASL if self.state == STARTING else AMQP
+        if size < HEADER.size:
+            raise errors.framing(f"frame size ({size} bytes) < minimum frame size (8 bytes)")
+        if size > FRAME_MAX:
+            raise errors.framing(f"frame size ({size} bytes) > maximum frame size ({FRAME_MAX} bytes)")
+        if words < 2:
+            raise errors.framing(f"data offset ({words}) < minimum data offset (2)")
+        if 4 * words > size:
+            raise errors.framing(f"data offset ({4 * words} bytes) > frame size ({size} bytes)")
+        if kind != expected:
+            mode = "sasl" if expected == SASL else "amqp"
+            raise errors.framing(f"unexpected frame type {kind} in {mode} mode (expected {expected})")
 
     def _greet(self, header: bytes) -> None:
         if header == SASL_HEADER and self.state == PRE_INIT:
             self.state = STARTING
             self._waiting.append(header)
-            names = (*self._settings.release.sasl_mechanisms, *([_EXTERNAL] if self._external else ()))
-            names = tuple(name for name in names if name != "AMQPLAIN")
-            offered = symbols(names)
-            self._send(0, SaslMechanisms(sasl_server_mechanisms=offered), kind=SASL)
+            self._send(0, SaslMechanisms(sasl_server_mechanisms=symbols(self._mechanisms)), kind=SASL)
         elif header == AMQP_HEADER and self.state == STARTING:
             self.state = OPENING
             self._waiting.append(header)
-        else:
+        elif self.state == PRE_INIT:
             self._waiting.append(SASL_HEADER)
             self.ending = RESET
+        else:
+            self.ending = SILENT
 
-    def _frame(self, kind: int, number: int, body: bytes) -> Iterator[Command]:
+    def _frame(self, number: int, body: bytes) -> Iterator[Command]:
+        if number > self.channel_max and self.state in (OPENING, RUNNING):
+            raise errors.framing(f"channel number ({number}) exceeds maximum channel number ({self.channel_max})")
         try:
             performative, length = self._codec.decode(body)
         except UndecodableError as error:
-            raise ConnectionFault("amqp:decode-error", str(error)) from None
-        if kind == SASL and isinstance(performative, SaslInit) and self.state == STARTING:
+            raise errors.reader(str(error)) from None
+        if self.state == STARTING:
+            if not isinstance(performative, SaslInit):
+                raise errors.reader("unexpected_1_0_sasl_frame")
             self._log_in(performative)
-        elif kind == AMQP and isinstance(performative, Open) and self.state == OPENING:
-            yield self._open(performative)
-            self._opened()
-        elif kind == AMQP and isinstance(performative, Close):
+        elif isinstance(performative, Close):
             command = self._close()
             if command is not None:
                 yield command
-        elif kind == AMQP and self.state == RUNNING and isinstance(performative, Composite):
+        elif self.state == OPENING and isinstance(performative, Open):
+            yield self._open(performative)
+            self._opened(performative)
+        elif self.state == RUNNING and isinstance(performative, Composite) and not isinstance(performative, Open):
             yield from self._session_frame(number, performative, body[length:])
+        elif self.state != CLOSED:
+            raise errors.reader(f"unexpected {type(performative).__name__}")
 
     def _session_frame(self, number: int, performative: Composite, payload: bytes) -> Iterator[Command]:
         session = self._sessions.get(number)
-        if isinstance(performative, Begin):
-            if session is not None:
-                raise ConnectionFault("amqp:connection:framing-error", f"session {number} was already begun")
+        if session is None:
+            if not isinstance(performative, Begin):
+                return
             session = self._sessions[number] = Session(
                 (self.id, number), self._settings, self._codec, self._messages, partial(self._send, number)
             )
-        if session is None:
-            return
+            session.frame_max = self._client_frame_max
         try:
             yield from session.frame(performative, payload)
         except SessionFault as fault:
             command = session.fail(fault)
             if command is not None:
                 yield command
-        if session.ended and isinstance(performative, End):
+        if session.ended:
             del self._sessions[number]
 
     def _send(self, number: int, performative: Composite, payload: bytes = b"", kind: int = AMQP) -> None:
@@ -184,16 +203,19 @@ class Connection:
 
     def _log_in(self, init: SaslInit) -> None:
         mechanism = str(init.mechanism)
+        if mechanism not in self._mechanisms:
+            raise errors.no_mechanism(mechanism)
         try:
             user = self._logged_in(mechanism, bytes(init.initial_response or b""))
         except ProtocolError:
             user = None
         self.mechanism = mechanism
-        self._send(0, SaslOutcome(code=0 if user is not None else 1), kind=SASL)
-        if user is None:
-            self.ending = DONE
-        else:
+        if user is not None:
+            self._send(0, SaslOutcome(code=SASL_OK), kind=SASL)
             self.user = user
+        else:
+            self._send(0, SaslOutcome(code=SASL_AUTH), kind=SASL)
+            self.ending = SILENT
 
     def _logged_in(self, mechanism: str, response: bytes) -> str | None:
         if mechanism == _EXTERNAL and self._external is not None:
@@ -202,30 +224,44 @@ class Connection:
         return found[0] if found is not None and self._authenticate(*found) else None
 
     def _open(self, opened: Open) -> Command:
-        self.container_id = opened.container_id or ""
+        if opened.container_id is None:
+            raise errors.reader("function_clause")
+        self.container_id = opened.container_id
         self.client_properties = {str(key): value for key, value in (opened.properties or {}).items()}
-        self.frame_max = FRAME_MAX
-        self.channel_max = min(CHANNEL_MAX if opened.channel_max is None else opened.channel_max, CHANNEL_MAX)
-        self.heartbeat_s = (opened.idle_time_out or 0) // 1_000
         hostname = opened.hostname or ""
         vhost = hostname.removeprefix("vhost:") if hostname.startswith("vhost:") else "/"
         self._in_broker = True
         return OpenConnection(self.id, vhost, self.user, self.name, self.client_properties)
 
-    def _opened(self) -> None:
+    def _opened(self, opened: Open) -> None:
         if not self._in_broker:  # it was refused
             return
+        frame_max, idle_ms = opened.max_frame_size, opened.idle_time_out
+        if frame_max is not None and frame_max < FRAME_MAX_MIN:
+            raise ConnectionFault(
+                "amqp:frame-size-too-small",
+                f"max_frame_size ({frame_max}) < minimum maximum frame size ({FRAME_MAX_MIN})",
+            )
+        if idle_ms is not None and 0 < idle_ms < 1_000:
+            raise ConnectionFault("amqp:not-allowed", f"idle-time-out ({idle_ms} ms) < minimum idle-time-out (1000 ms)")
+        self._client_frame_max = frame_max
+        self.frame_max = FRAME_MAX
+        if opened.channel_max is not None:
+            self.channel_max = min(int(opened.channel_max), CHANNEL_MAX)
+        self.heartbeat_s = (idle_ms or 0) // 1_000
+        self.patience_s = CLOSING_S
         self.state = RUNNING
         told = server_properties(self._settings.release, self._settings.cluster_name())
-        told.pop("capabilities")
+        del told["capabilities"]
         self._send(
             0,
             Open(
                 container_id=self._settings.cluster_name(),
-                max_frame_size=self.frame_max,
+                max_frame_size=FRAME_MAX,
                 channel_max=self.channel_max,
                 idle_time_out=IDLE_TIMEOUT_MS,
-                properties={symbol(key): value for key, value in told.items()},
+                offered_capabilities=symbols(CAPABILITIES),
+                properties={symbol(key): value for key, value in {"node": self._settings.broker.node, **told}.items()},
             ),
         )
 
@@ -237,13 +273,20 @@ class Connection:
 
     # The end
 
-    def _fail(self, fault: ConnectionFault) -> Command | None:
-        self._send(0, Close(error=Error(condition=fault.condition, description=fault.description)))
+    def fail(self, fault: ConnectionFault) -> Command | None:
+        """Close the connection because of the client; without a word before it is open. Return as ``leave`` does."""
+        if self.state == RUNNING:
+            self._send(0, Close(error=Error(condition=fault.condition, description=fault.description)))
+        elif self.state != CLOSED:
+            self.ending = SILENT
         return self.leave()
 
     def close(self, code: int, text: str, method: str = "") -> Command | None:
-        """Send close, with the condition of a reply code of AMQP 0-9-1. Return as ``leave`` does."""
-        return self._fail(ConnectionFault(*condition_of(Refusal(code, text.partition(" - ")[2]))))
+        """Send close for a reply code of AMQP 0-9-1. Return as ``leave`` does."""
+        reason = text.partition(" - ")[2]
+        if code == CONNECTION_FORCED:
+            return self.fail(ConnectionFault("amqp:internal-error", f"Connection forced: {printed(reason.encode())}"))
+        return self.fail(ConnectionFault(errors.condition_of(code), reason))
 
     def leave(self) -> Command | None:
         """Stop using the connection; return the command that informs the broker, if it knows the connection."""

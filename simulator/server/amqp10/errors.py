@@ -5,7 +5,9 @@ Source: rabbit_amqp_util.erl, rabbit_amqp_session.erl link_error.
 
 from __future__ import annotations
 
-from dlx.amqp_errors import Refusal
+from typing import Any
+
+from dlx.amqp_errors import locked_queue, resource, unknown_mechanism
 
 
 class Fault(Exception):
@@ -26,7 +28,12 @@ class SessionFault(Fault):
 
 
 class LinkFault(Fault):
-    """An error that detaches the link, or refuses it."""
+    """An error that refuses or detaches the link. ``detaches``: it does so in releases where others end the session."""
+
+    def __init__(self, condition: str, description: str, *, detaches: bool = False) -> None:
+        super().__init__(condition, description)
+        self.detaches = detaches
+        self.info: dict[Any, Any] | None = None
 
 
 def unparsed(why: str) -> LinkFault:
@@ -49,6 +56,53 @@ _CONDITIONS = {
 }
 
 
-def condition_of(refusal: Refusal) -> tuple[str, str]:
-    """Return the condition and the description that stand for a refusal of AMQP 0-9-1."""
-    return _CONDITIONS.get(refusal.code, "amqp:internal-error"), refusal.explanation
+def condition_of(code: int) -> str:
+    """Return the condition that stands for a reply code of AMQP 0-9-1."""
+    return _CONDITIONS.get(code, "amqp:internal-error")
+
+
+def no_mechanism(name: str) -> ConnectionFault:
+    """Return the fault of a SASL mechanism that does not exist."""
+    return ConnectionFault("amqp:not-found", unknown_mechanism(name).explanation)
+
+
+def framing(description: str) -> ConnectionFault:
+    """Return the fault of a malformed frame."""
+    return ConnectionFault("amqp:connection:framing-error", description)
+
+
+def reader(reason: str) -> ConnectionFault:
+    """Return the fault of a frame over which the server's reader fails, whose text goes on with a stack."""
+    return ConnectionFault("amqp:internal-error", f"Reader error: {reason}")
+
+
+def not_implemented(description: str) -> LinkFault:
+    """Return the fault of what RabbitMQ does not do."""
+    return LinkFault("amqp:not-implemented", description)
+
+
+def attach_refused(reason: str) -> LinkFault:
+    """Return the fault of an address; ``reason`` is an Erlang term."""
+    return LinkFault("amqp:invalid-field", f"Attach refused: {reason}")
+
+
+def not_found(kind: str, name: str, vhost: str) -> LinkFault:
+    """Return the fault of a queue or an exchange that does not exist."""
+    return LinkFault("amqp:not-found", f"no {resource(kind, name, vhost)}")
+
+
+def internal_exchange(name: str, vhost: str) -> LinkFault:
+    """Return the fault of a publish to an internal exchange."""
+    of = resource("exchange", name, vhost)
+    return LinkFault("amqp:unauthorized-access", f"forbidden to publish to internal {of}")
+
+
+def locked(queue: str, vhost: str) -> LinkFault:
+    """Return the fault of an exclusive queue of another connection."""
+    return LinkFault("amqp:resource-locked", locked_queue(queue, vhost).explanation.partition(". ")[0])
+
+
+def message_too_large(size: int, most: int) -> LinkFault:
+    """Return the fault of a message that is larger than the link takes, in bytes."""
+    text = f"message size ({size} bytes) > maximum message size ({most} bytes)"
+    return LinkFault("amqp:link:message-size-exceeded", text, detaches=True)

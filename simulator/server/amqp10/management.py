@@ -15,12 +15,12 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import msgspec
 from proton import UNDESCRIBED, Array, Data, Described, uint, ulong
 
-from dlx.amqp_errors import Refusal, resource
+from dlx.amqp_errors import Refusal, default_exchange, resource
 from dlx.declarations import check_type
 from dlx.erlang_hash import arguments_hash
 from dlx.erlang_printing import printed
 from dlx.topology import Binding
-from simulator.broker import Broker, replies
+from simulator.broker import Broker, QueueState, VirtualHost, replies
 from simulator.broker.commands import (
     BindExchange,
     BindQueue,
@@ -36,7 +36,6 @@ from simulator.broker.commands import (
     UnbindQueue,
 )
 from simulator.broker.replies import ChannelClosed, Reply
-from simulator.broker.state import QueueState, VirtualHost
 from simulator.server.amqp10.errors import SessionFault
 from simulator.server.amqp10.frames import Codec, Properties
 from simulator.server.amqp10.values import NoSuchValueError, erlang_term, field_value, value_of
@@ -384,4 +383,4 @@ def _check_line(name: str) -> None:
 
 def _check_default(exchange: str) -> None:
     if not exchange:
-        raise RefusedRequest("403", "operation not permitted on the default exchange")
+        raise RefusedRequest("403", default_exchange().explanation)

@@ -25,7 +25,7 @@ from dlx.message import Amqp10, Message, published_expiration
 from dlx.message_filters import plain
 from dlx.releases import Release
 from simulator.broker.replies import Delivered
-from simulator.server.amqp10.errors import bad_x_cc, unparsed
+from simulator.server.amqp10.errors import SessionFault, bad_x_cc, unparsed
 from simulator.server.amqp10.frames import Codec, Header, Properties, UndecodableError
 from simulator.server.amqp10.values import (
     NoSuchValueError,
@@ -263,9 +263,12 @@ class MessageCodec:
             return None
         return self._codec.decode(encoded.encode() if isinstance(encoded, str) else bytes(encoded))[0]
 
-    def annotations(self, modified: dict[Any, Any] | None) -> dict[str, Any]:
-        """Return the annotations of the outcome modified by their names."""
-        return {str(key): value for key, value in (modified or {}).items()}
+    def annotations(self, modified: Mapping[Any, Any] | None) -> dict[str, Any]:
+        """Return the annotations of the outcome modified as headers. Raises ``SessionFault`` for other names."""
+        for key in modified or ():
+            if not (isinstance(key, symbol) and key.startswith("x-")):
+                raise SessionFault("amqp:internal-error", "function_clause")
+        return {str(key): field_value(value) for key, value in (modified or {}).items()}
 
     def _section(self, code: int, value: Any) -> bytes:
         return self._codec.encode(Described(ulong(code), value))
@@ -494,6 +497,7 @@ def _broker_annotations(message: Message) -> dict[Any, Any]:
     for point, names in ((message.first_death, FIRST_DEATH_HEADERS), (message.last_death, LAST_DEATH_HEADERS)):
         if point is not None:
             found |= {symbol(name): value for name, value in point.as_headers(names).items()}
+    found |= {symbol(name): value_of(value) for name, value in (message.annotations or {}).items()}
     if message.deaths is not None:
         found[symbol(X_OPT_DEATHS)] = _array(Data.MAP, map(_death, message.deaths))
     return found

@@ -13,29 +13,32 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
-from proton import symbol
+from proton import Array, int32, symbol, uint
 
-from dlx.amqp_errors import Refusal
-from simulator.broker import replies
+from dlx import amqp_errors
+from dlx.erlang_printing import printed
+from dlx.topology import STREAM
+from simulator.broker import QueueState, VirtualHost, replies
 from simulator.broker.commands import (
-    Ack,
-    Cancel,
     ChannelId,
     CheckTarget,
     CloseChannel,
     Command,
     Consume,
+    DeclareQueue,
+    DetachLink,
     GrantCredit,
-    Modify,
     OpenChannel,
+    Outcome,
     Publish,
-    Reject,
     SelectConfirms,
+    Settle,
 )
 from simulator.broker.replies import ChannelClosed, Delivered, Reply
 from simulator.server.amqp.connection import ServerSettings
-from simulator.server.amqp10 import addresses, management
-from simulator.server.amqp10.errors import LinkFault, SessionFault, condition_of
+from simulator.server.amqp10 import addresses, errors, management
+from simulator.server.amqp10.addresses import Place, RoutingFault
+from simulator.server.amqp10.errors import LinkFault, SessionFault
 from simulator.server.amqp10.filters import read_filters
 from simulator.server.amqp10.frames import (
     Accepted,
@@ -54,23 +57,28 @@ from simulator.server.amqp10.frames import (
     Source,
     Target,
     Transfer,
+    symbols,
 )
-from simulator.server.amqp10.messages import MessageCodec
+from simulator.server.amqp10.messages import MessageCodec, ReadMessage
+from simulator.server.amqp10.values import erlang_term
 
 SENDER, RECEIVER = False, True
-SETTLED = 1  # snd-settle-mode
+UNSETTLED, SETTLED, MIXED = 0, 1, 2  # snd-settle-mode
+SECOND = 1  # rcv-settle-mode
+HANDLE_MAX = 255  # link_max_per_session - 1
 LINK_CREDIT = 170  # rabbit_amqp_session.erl DEFAULT_MAX_LINK_CREDIT
 INCOMING_WINDOW = 400
+TRANSFER_BYTES = 64  # room for the performative in a frame of a delivery
 UINT_MAX = 2**32 - 1
 Send = Callable[..., None]
 
 
 class IncomingLink(msgspec.Struct, kw_only=True, eq=False):
-    """A link over which the client publishes. ``exchange`` is ``None`` where each message says where it goes."""
+    """A link over which the client publishes. ``target`` is ``None`` where each message says where it goes."""
 
     handle: int
-    exchange: str | None
-    routing_key: str | None
+    target: Place | None
+    settle_mode: int
     delivery_count: int
     credit: int = LINK_CREDIT
     unconfirmed: int = 0
@@ -79,16 +87,19 @@ class IncomingLink(msgspec.Struct, kw_only=True, eq=False):
 
 
 class OutgoingLink(msgspec.Struct, kw_only=True, eq=False):
-    """A link over which the client consumes a queue. ``attach`` is its answer."""
+    """A link over which the client consumes a queue. ``attach`` is its answer, ``sent`` how many messages went out."""
 
     handle: int
     queue: str
+    is_stream: bool
     settled: bool
     attach: Attach
-    delivery_count: int = 0
+    delivery_count: int
     credit: int = 0
+    sent: int = 0
     drain: bool = False
     echo: bool = False
+    is_active: bool | None = None
 
 
 class ManagementPair(msgspec.Struct, eq=False):
@@ -131,6 +142,7 @@ class Session:
     Attributes:
         ended: whether the server has sent end.
         management: the node ``/management``.
+        frame_max: of the client, in bytes; ``None`` without a limit.
     """
 
     def __init__(
@@ -138,53 +150,64 @@ class Session:
     ) -> None:
         self.id = channel
         self.ended = False
+        self.frame_max: int | None = None
+        self.management = management.Management((channel[0], channel[1] + management.CHANNELS), settings.broker, codec)
         self._settings = settings
+        self._release = settings.release
         self._codec = codec
         self._messages = messages
         self._send = send
         self._incoming: dict[int, IncomingLink] = {}
         self._outgoing: dict[int, OutgoingLink] = {}
+        self._pairs: dict[str, ManagementPair] = {}
+        self._handle_max = HANDLE_MAX
         self._next_incoming_id = 0
         self._incoming_window = INCOMING_WINDOW
-        self._next_outgoing_id = 0
+        self._next_outgoing_id, self._first_delivery_count = settings.release.amqp10_first_ids
         self._remote_window = 0
         self._next_delivery_id = 0
         self._unsettled: dict[int, Unsettled] = {}
         self._next_publish = 1
         self._unconfirmed: dict[int, Unconfirmed] = {}
-        self._pending: deque[tuple[OutgoingLink | None, Transfer, bytes]] = deque()
-        self._pairs: dict[str, ManagementPair] = {}
-        self.management = management.Management((channel[0], channel[1] + management.CHANNELS), settings.broker, codec)
+        self._accepted: list[int] = []
+        self._pending: deque[tuple[int, Transfer | Flow, bytes]] = deque()
 
     # Frames in, commands out
 
     def frame(self, performative: Composite, payload: bytes) -> Iterator[Command]:
         """Yield the commands of one frame. Raises ``SessionFault``."""
-        if self.ended:
-            return
         act = _ACTS.get(type(performative))
         if act is None:
             raise SessionFault("amqp:internal-error", f"Unexpected frame {type(performative).__name__.lower()}")
         yield from act(self, performative, payload)
 
     def _begin(self, begin: Begin, _payload: bytes) -> Iterator[Command]:
-        self._next_incoming_id = begin.next_outgoing_id or 0
-        self._remote_window = begin.incoming_window or 0
+        self._next_incoming_id = _number(begin.next_outgoing_id)
+        self._remote_window = _number(begin.incoming_window)
+        self._handle_max = min(HANDLE_MAX if begin.handle_max is None else begin.handle_max, HANDLE_MAX)
         yield OpenChannel(self.id)
         yield SelectConfirms(self.id)
-        handle_max = min(UINT_MAX if begin.handle_max is None else begin.handle_max, 255)
         self._send(
             Begin(
                 remote_channel=self.id[1],
-                next_outgoing_id=0,
+                next_outgoing_id=self._next_outgoing_id,
                 incoming_window=INCOMING_WINDOW,
                 outgoing_window=UINT_MAX,
-                handle_max=handle_max,
+                handle_max=self._handle_max,
             )
         )
 
     def _attach(self, attach: Attach, _payload: bytes) -> Iterator[Command]:
+        handle = _number(attach.handle)
+        if handle > self._handle_max:
+            raise SessionFault(
+                "amqp:connection:framing-error",
+                f"link handle value ({handle}) exceeds maximum link handle value ({self._handle_max})",
+            )
+        if handle in self._incoming or handle in self._outgoing or self._pair_of(handle) is not None:
+            raise SessionFault("amqp:session:handle-in-use", f"handle {handle} is already associated with a link")
         try:
+            self._check_attach(attach)
             if self._is_management(attach):
                 self._attach_management(attach)
             elif attach.role == SENDER:
@@ -192,7 +215,63 @@ class Session:
             else:
                 yield from self._attach_consumer(attach)
         except LinkFault as fault:
+            self._outgoing.pop(handle, None)
             self._refuse_link(attach, fault)
+
+    def _check_attach(self, attach: Attach) -> None:
+        if attach.unsettled or attach.incomplete_unsettled:
+            raise errors.not_implemented("Link recovery not supported")
+        if attach.rcv_settle_mode == SECOND and attach.snd_settle_mode != SETTLED:
+            raise errors.not_implemented("rcv-settle-mode second not supported")
+
+    def _refuse_link(self, attach: Attach, fault: LinkFault) -> None:
+        """Answer with the attach of a link without a terminus, and detach it, or raise ``SessionFault``."""
+        if self._release.amqp10_faults_of_links == "end the session":
+            raise SessionFault(fault.condition, fault.description)
+        sends = attach.role == SENDER
+        self._send(
+            Attach(
+                name=attach.name,
+                handle=attach.handle,
+                role=not attach.role,
+                snd_settle_mode=attach.snd_settle_mode,
+                rcv_settle_mode=attach.rcv_settle_mode,
+                source=attach.source if sends else None,
+                target=None if sends else attach.target,
+                initial_delivery_count=None if sends else self._first_delivery_count,
+            )
+        )
+        self._send_detach(_number(attach.handle), fault)
+
+    def _fault_of_link(self, link: IncomingLink, fault: LinkFault) -> None:
+        """Detach a link over which a faulty message came. Raises ``SessionFault`` where that ends the session."""
+        if self._release.amqp10_faults_of_links == "end the session" and not fault.detaches:
+            raise SessionFault(fault.condition, fault.description)
+        del self._incoming[link.handle]
+        self._send_detach(link.handle, fault)
+
+    def _send_detach(self, handle: int, fault: LinkFault) -> None:
+        error = Error(condition=fault.condition, description=fault.description or None, info=fault.info)
+        self._send(Detach(handle=handle, closed=True, error=error))
+
+    def _detach(self, detach: Detach, _payload: bytes) -> Iterator[Command]:
+        handle = _number(detach.handle)
+        pair = self._pair_of(handle)
+        known = pair is not None or self._incoming.pop(handle, None) is not None
+        if pair is not None:
+            pair.forget(handle)
+        if self._outgoing.pop(handle, None) is not None:
+            known = True
+            self._forget_deliveries(handle)
+            yield DetachLink(self.id, str(handle))
+        if known:
+            self._send(Detach(handle=handle, closed=detach.closed))
+
+    def _end(self, _end: End, _payload: bytes) -> Iterator[Command]:
+        self._send_dispositions()
+        yield CloseChannel(self.id)
+        self._send(End())
+        self.ended = True
 
     def _is_management(self, attach: Attach) -> bool:
         terminus = attach.target if attach.role == SENDER else attach.source
@@ -208,6 +287,7 @@ class Session:
             pair.request_handle, pair.delivery_count = handle, attach.initial_delivery_count or 0
         else:
             pair.response_handle = handle
+            pair.response_count = self._first_delivery_count
         self._send(
             Attach(
                 name=name,
@@ -217,7 +297,7 @@ class Session:
                 rcv_settle_mode=0 if is_request else attach.rcv_settle_mode,
                 source=attach.source,
                 target=attach.target,
-                initial_delivery_count=None if is_request else 0,
+                initial_delivery_count=None if is_request else self._first_delivery_count,
                 max_message_size=self._settings.message_max_bytes if is_request else attach.max_message_size,
                 properties=attach.properties,
             )
@@ -249,10 +329,10 @@ class Session:
             settled=True,
             more=False,
         )
-        self._pending.append((None, transfer, response))
+        self._pending.append((pair.response_handle, transfer, response))
         pair.response_credit -= 1
-        pair.response_count += 1
-        pair.delivery_count += 1
+        pair.response_count = _sum(pair.response_count, 1)
+        pair.delivery_count = _sum(pair.delivery_count, 1)
         pair.credit -= 1
         if pair.credit <= management.CREDIT // 2:
             pair.credit = management.CREDIT
@@ -260,9 +340,9 @@ class Session:
         self.send_what_waits()
 
     def _grant_responses(self, pair: ManagementPair, flow: Flow) -> None:
-        pair.response_credit = (flow.delivery_count or 0) + (flow.link_credit or 0) - pair.response_count
+        pair.response_credit = self._credit_of(flow, pair.response_count)
         if flow.drain:
-            pair.response_count, pair.response_credit = pair.response_count + pair.response_credit, 0
+            pair.response_count, pair.response_credit = _sum(pair.response_count, pair.response_credit), 0
         if flow.drain or flow.echo:
             self._send_flow(
                 handle=flow.handle,
@@ -272,20 +352,31 @@ class Session:
                 drain=bool(flow.drain),
             )
 
+    def _pair_of(self, handle: int | None) -> ManagementPair | None:
+        return next((p for p in self._pairs.values() if handle in (p.request_handle, p.response_handle)), None)
+
+    # Publishing
+
     def _attach_publisher(self, attach: Attach) -> Iterator[Command]:
-        target = attach.target if isinstance(attach.target, Target) else Target()
-        exchange, key = addresses.target_of(target.address)
-        if exchange is not None:
-            yield CheckTarget(self.id, exchange)
+        target = attach.target
+        if not isinstance(target, Target):
+            raise LinkFault("amqp:not-implemented", "Transactions not supported")
+        place = addresses.target_of(target, self._release)
+        if place is not None:
+            if place.declares is not None and place.declares not in self._vhost.queues:
+                yield DeclareQueue(channel=self.id, queue=place.declares, durable=bool(target.durable))
+            self._check_exists(place)
+            yield CheckTarget(self.id, place.exchange)
             if self.ended:
                 return
         link = IncomingLink(
             handle=_number(attach.handle),
-            exchange=exchange,
-            routing_key=key,
-            delivery_count=attach.initial_delivery_count or 0,
+            target=place,
+            settle_mode=MIXED if attach.snd_settle_mode is None else attach.snd_settle_mode,
+            delivery_count=_number(attach.initial_delivery_count),
         )
         self._incoming[link.handle] = link
+        queue = None if place is None or place.queue is None else self._vhost.queues.get(place.queue)
         self._send(
             Attach(
                 name=attach.name,
@@ -296,139 +387,167 @@ class Session:
                 source=attach.source,
                 target=target,
                 max_message_size=self._settings.message_max_bytes,
+                offered_capabilities=None if queue is None else self._capabilities(queue),
             )
         )
         self._send_flow(handle=link.handle, delivery_count=link.delivery_count, link_credit=link.credit)
 
-    def _attach_consumer(self, attach: Attach) -> Iterator[Command]:
-        source = attach.source if isinstance(attach.source, Source) else Source()
-        handle, settled = _number(attach.handle), attach.snd_settle_mode == SETTLED
-        filters = read_filters(source.filter, self._settings.release)
-        link = OutgoingLink(
-            handle=handle,
-            queue=addresses.queue_of(source.address),
-            settled=settled,
-            attach=Attach(
-                name=attach.name,
-                handle=handle,
-                role=SENDER,
-                snd_settle_mode=SETTLED if settled else 0,
-                rcv_settle_mode=attach.rcv_settle_mode,
-                source=msgspec.structs.replace(source, filter=filters.in_force),
-                target=attach.target,
-                initial_delivery_count=0,
-                max_message_size=attach.max_message_size,
-            ),
-        )
-        self._outgoing[handle] = link
-        priority = (attach.properties or {}).get(symbol("rabbitmq:priority"))
-        yield Consume(
-            channel=self.id,
-            queue=link.queue,
-            consumer_tag=str(handle),
-            no_ack=settled,
-            credited=True,
-            arguments=filters.arguments | ({} if priority is None else {"x-priority": int(priority)}),
-            filter=filters.expression,
-        )
+    def _check_exists(self, place: Place) -> None:
+        """Check that queue and exchange are there and may be published to. Raises ``LinkFault``."""
+        if place.queue is not None and place.queue not in self._vhost.queues:
+            raise errors.not_found("queue", place.queue, self._vhost.name)
+        exchange = self._vhost.exchanges.get(place.exchange)
+        if exchange is None:
+            raise errors.not_found("exchange", place.exchange, self._vhost.name)
+        if exchange.internal:
+            raise errors.internal_exchange(place.exchange, self._vhost.name)
 
-    def _refuse_link(self, attach: Attach, fault: LinkFault) -> None:
-        """Answer with the attach of a link that has no terminus, and detach it."""
-        refused = Attach(
-            name=attach.name,
-            handle=attach.handle,
-            role=not attach.role,
-            snd_settle_mode=attach.snd_settle_mode,
-            rcv_settle_mode=attach.rcv_settle_mode,
-            source=attach.source if attach.role == SENDER else None,
-            target=attach.target if attach.role == RECEIVER else None,
-            initial_delivery_count=0 if attach.role == RECEIVER else None,
-        )
-        self._send(refused)
-        self._send_detach(_number(attach.handle), fault)
-
-    def _send_detach(self, handle: int, fault: LinkFault | None = None) -> None:
-        error = None if fault is None else Error(condition=fault.condition, description=fault.description)
-        self._send(Detach(handle=handle, closed=True, error=error))
-
-    def _detach(self, detach: Detach, _payload: bytes) -> Iterator[Command]:
-        handle = _number(detach.handle)
-        self._incoming.pop(handle, None)
-        for pair in self._pairs.values():
-            pair.forget(handle)
-        link = self._outgoing.pop(handle, None)
-        if link is not None:
-            yield Cancel(self.id, str(handle))
-            for delivery_id in [id for id, held in self._unsettled.items() if held.handle == handle]:
-                held = self._unsettled.pop(delivery_id)
-                yield Modify(self.id, held.delivery_tag, delivery_failed=True, lost=True)
-        self._send(Detach(handle=handle, closed=detach.closed))
-
-    def _end(self, _end: End, _payload: bytes) -> Iterator[Command]:
-        yield CloseChannel(self.id)
-        self._send(End())
-        self.ended = True
-
-    # Publishing
+    def _capabilities(self, queue: QueueState) -> Any:
+        if queue.definition.type != STREAM or not self._release.amqp10_link_capabilities:
+            return None
+        return symbols(("AMQP_FILTEX_PROP_V1_0", "AMQP_FILTEX_SQL_V1_0"))
 
     def _transfer(self, transfer: Transfer, payload: bytes) -> Iterator[Command]:
-        self._count_transfer()
-        pair = next((pair for pair in self._pairs.values() if pair.request_handle == transfer.handle), None)
-        if pair is not None:
+        opens = self._count_transfer()
+        handle = _number(transfer.handle)
+        link, pair = self._incoming.get(handle), self._pair_of(handle)
+        if link is not None:
+            try:
+                yield from self._take_fragment(link, transfer, payload)
+            except LinkFault as fault:
+                self._fault_of_link(link, fault)
+        elif pair is not None and pair.request_handle == handle:
             yield from self._manage(pair, payload)
-            return
-        link = self._incoming.get(_number(transfer.handle))
-        if link is None:
-            raise SessionFault("amqp:session:unattached-handle", f"Unknown link handle: {transfer.handle}")
+        else:
+            raise SessionFault("amqp:session:unattached-handle", f"Unknown link handle: {handle}")
+        if opens:
+            self._send_flow()
+
+    def _take_fragment(self, link: IncomingLink, transfer: Transfer, payload: bytes) -> Iterator[Command]:
+        first = link.first
         if transfer.aborted:
             link.fragments.clear()
             link.first = None
             return
-        link.first = link.first or transfer
+        if first is not None:
+            self._check_continuation(transfer, first)
+        link.first = first or transfer
         link.fragments.append(payload)
+        size = sum(map(len, link.fragments))
+        if size > self._settings.message_max_bytes:
+            raise errors.message_too_large(size, self._settings.message_max_bytes)
         if transfer.more:
             return
+        if link.credit <= 0:
+            raise LinkFault("amqp:link:transfer-limit-exceeded", "", detaches=True)
         first, encoded = link.first, b"".join(link.fragments)
         link.first = None
         link.fragments.clear()
-        try:
-            yield from self._publish(link, first, encoded)
-        except LinkFault as fault:
-            del self._incoming[link.handle]
-            self._send_detach(link.handle, fault)
+        self._check_settle_modes(link, first, transfer)
+        yield from self._publish(link, first, encoded)
+
+    def _check_continuation(self, transfer: Transfer, first: Transfer) -> None:
+        if transfer.delivery_id is not None and transfer.delivery_id != first.delivery_id:
+            raise LinkFault(
+                "amqp:invalid-field",
+                f"delivery-id of continuation transfer ({transfer.delivery_id}) differs from delivery-id on first"
+                f" transfer ({first.delivery_id})",
+            )
+        if transfer.settled is not None and transfer.settled != bool(first.settled):
+            shown = str(transfer.settled).lower(), str(bool(first.settled)).lower()
+            raise LinkFault(
+                "amqp:invalid-field",
+                f"field 'settled' of continuation transfer ({shown[0]}) differs from (interpreted) field 'settled' on"
+                f" first transfer ({shown[1]})",
+            )
+
+    def _check_settle_modes(self, link: IncomingLink, first: Transfer, last: Transfer) -> None:
+        settled = bool(first.settled)
+        if link.settle_mode in (UNSETTLED, SETTLED) and settled != (link.settle_mode == SETTLED):
+            mode, shown = ("settled" if link.settle_mode == SETTLED else "unsettled"), str(settled).lower()
+            raise LinkFault(
+                "amqp:invalid-field",
+                f"sender settle mode is '{mode}' but transfer settled flag is interpreted as being '{shown}'",
+            )
+        if last.rcv_settle_mode == SECOND and not settled:
+            raise errors.not_implemented("rcv-settle-mode second not supported")
 
     def _publish(self, link: IncomingLink, transfer: Transfer, encoded: bytes) -> Iterator[Command]:
-        message = self._messages.read(encoded)
-        exchange, key = link.exchange, link.routing_key
-        if exchange is None:
-            exchange, key = addresses.address_of_message(message.to)
+        delivery_id, settled = _number(transfer.delivery_id), bool(transfer.settled)
+        try:
+            message = self._messages.read(encoded)
+            place = self._place_of(link, message)
+        except RoutingFault as fault:
+            self._refuse_publish(link, transfer, fault)
+            return
+        user_id = message.properties.get("user_id")
+        if user_id is not None:
+            self._check_user(user_id)
         number, self._next_publish = self._next_publish, self._next_publish + 1
-        settled = bool(transfer.settled)
-        link.delivery_count += 1
-        link.credit -= 1
+        self._unconfirmed[number] = Unconfirmed(link, delivery_id, settled)
         link.unconfirmed += 1
-        self._unconfirmed[number] = Unconfirmed(link, _number(transfer.delivery_id), settled)
         yield Publish(
             self.id,
-            exchange,
-            key or "",
+            place.exchange,
+            message.subject or "" if place.routing_key is None else place.routing_key,
             message.properties,
             message.body,
             mandatory=True,
             amqp10=message.amqp10,
         )
+        self._count_delivery(link)
+
+    def _place_of(self, link: IncomingLink, message: ReadMessage) -> Place:
+        """Return where a message goes. Raises ``RoutingFault`` and ``LinkFault``."""
+        if link.target is None:
+            place = addresses.place_of_message(message.to)
+            if place.exchange not in self._vhost.exchanges:
+                raise RoutingFault(errors.not_found("exchange", place.exchange, self._vhost.name), anonymous=True)
+            if self._vhost.exchanges[place.exchange].internal:
+                raise errors.internal_exchange(place.exchange, self._vhost.name)
+            return place
+        if link.target.exchange not in self._vhost.exchanges:
+            raise RoutingFault(errors.not_found("exchange", link.target.exchange, self._vhost.name), anonymous=False)
+        return link.target
+
+    def _refuse_publish(self, link: IncomingLink, transfer: Transfer, fault: RoutingFault) -> None:
+        """Refuse a message that has nowhere to go, or detach its link. Raises ``LinkFault``."""
+        delivery_id, cause = _number(transfer.delivery_id), fault.fault
+        cause.detaches = True
+        if not fault.anonymous:
+            if not transfer.settled:
+                self._send_disposition([delivery_id], Released())
+            raise cause
+        if transfer.settled:
+            cause.info = {symbol("delivery-tag"): transfer.delivery_tag}
+            raise cause
+        error = Error(condition=cause.condition, description=cause.description)
+        self._send_disposition([delivery_id], Rejected(error=error))
+        self._count_delivery(link)
+
+    def _check_user(self, user_id: Any) -> None:
+        user = self._settings.broker.connections[self.id[0]].user
+        if user_id != user.name and "impersonator" not in user.tags:
+            refusal = amqp_errors.wrong_user_id(user_id, user.name)
+            raise LinkFault("amqp:unauthorized-access", refusal.explanation)
+
+    def _count_delivery(self, link: IncomingLink) -> None:
+        link.delivery_count = _sum(link.delivery_count, 1)
+        link.credit -= 1
         self._grant(link)
 
-    def _count_transfer(self) -> None:
-        self._next_incoming_id += 1
+    def _count_transfer(self) -> bool:
+        """Count a transfer against the window; return whether the window opens again."""
+        self._next_incoming_id = _sum(self._next_incoming_id, 1)
         self._incoming_window -= 1
         if self._incoming_window < 0:
             raise SessionFault(
                 "amqp:session:window-violation", "incoming window violation (tolerated excess tranfers: 0)"
             )
-        if self._incoming_window <= INCOMING_WINDOW // 2:
+        opens = self._incoming_window <= INCOMING_WINDOW // 2
+        if opens:
             self._incoming_window = INCOMING_WINDOW
-            self._send_flow()
+        return opens
 
     def _grant(self, link: IncomingLink) -> None:
         """Grant credit again once half of it is used, unless too much is unconfirmed."""
@@ -436,154 +555,248 @@ class Session:
             link.credit = LINK_CREDIT
             self._send_flow(handle=link.handle, delivery_count=link.delivery_count, link_credit=link.credit)
 
-    def _settle_publish(self, number: int, outcome: Composite) -> None:
+    def _confirmed(self, number: int, outcome: Composite | None) -> None:
+        """Settle a publish: by default it is accepted, together with others."""
         publish = self._unconfirmed.pop(number, None)
         if publish is None:
             return
         publish.link.unconfirmed -= 1
         if not publish.settled:
-            state = Released() if publish.unroutable else outcome
+            if publish.unroutable:
+                outcome = Released()
+            if outcome is None:
+                self._accepted.append(publish.delivery_id)
+            else:
+                self._send_disposition([publish.delivery_id], outcome)
+        self._grant(publish.link)
+
+    def _refusal(self, queue: str) -> Composite:
+        if not self._release.amqp10_refusals_say_why:
+            return Rejected()
+        info = {symbol("queue"): queue, symbol("reason"): symbol("maxlen")}
+        text = f"queue '{queue}' exceeded maximum length"
+        return Rejected(error=Error(condition="amqp:resource-limit-exceeded", description=text, info=info))
+
+    def _send_disposition(self, delivery_ids: list[int], outcome: Composite) -> None:
+        for first, last in _ranges(delivery_ids):
             self._send(
                 Disposition(
-                    role=RECEIVER,
-                    first=publish.delivery_id,
-                    last=publish.delivery_id,
-                    settled=True,
-                    state=state,
+                    role=RECEIVER, first=first, last=None if last == first else last, settled=True, state=outcome
                 )
             )
-        self._grant(publish.link)
+
+    def _send_dispositions(self) -> None:
+        if self._accepted:
+            self._send_disposition(self._accepted, Accepted())
+            self._accepted.clear()
 
     # Consuming
 
+    def _attach_consumer(self, attach: Attach) -> Iterator[Command]:
+        source, handle = attach.source, _number(attach.handle)
+        if not isinstance(source, Source):
+            raise errors.attach_refused("source_required")
+        settled = attach.snd_settle_mode == SETTLED
+        outcomes = _outcomes(source)
+        place = addresses.source_of(source, self._release)
+        if place.declares is not None and place.declares not in self._vhost.queues:
+            yield DeclareQueue(channel=self.id, queue=place.declares, durable=bool(source.durable))
+        name = place.queue or ""
+        queue = self._vhost.queues.get(name)
+        if queue is None:
+            raise errors.not_found("queue", name, self._vhost.name)
+        if queue.owner is not None and queue.owner.id != self.id[0]:
+            raise errors.locked(name, self._vhost.name)
+        filters = read_filters(source.filter, self._release)
+        is_stream = queue.definition.type == STREAM
+        mode = source.distribution_mode
+        if self._release.amqp10_link_capabilities:
+            mode = "copy" if is_stream else "move"
+        shown = msgspec.structs.replace(
+            source, filter=filters.in_force, default_outcome=Released(), outcomes=outcomes, distribution_mode=mode
+        )
+        self._outgoing[handle] = OutgoingLink(
+            handle=handle,
+            queue=name,
+            is_stream=is_stream,
+            settled=settled,
+            delivery_count=self._first_delivery_count,
+            attach=Attach(
+                name=attach.name,
+                handle=handle,
+                role=SENDER,
+                snd_settle_mode=SETTLED if settled else UNSETTLED,
+                rcv_settle_mode=attach.rcv_settle_mode,
+                source=shown,
+                target=attach.target,
+                initial_delivery_count=self._first_delivery_count,
+                max_message_size=attach.max_message_size,
+                offered_capabilities=self._capabilities(queue),
+            ),
+        )
+        yield Consume(
+            channel=self.id,
+            queue=name,
+            consumer_tag=str(handle),
+            no_ack=settled,
+            credited=True,
+            arguments=_consumer_arguments(attach) | filters.arguments,
+            filter=filters.expression,
+        )
+
     def _flow(self, flow: Flow, _payload: bytes) -> Iterator[Command]:
-        first = 0 if flow.next_incoming_id is None else flow.next_incoming_id
-        self._remote_window = first + (flow.incoming_window or 0) - self._next_outgoing_id
+        self._open_window(flow)
         self.send_what_waits()
         if flow.handle is None:
             if flow.echo:
                 self._send_flow()
             return
-        pair = next((pair for pair in self._pairs.values() if pair.response_handle == flow.handle), None)
-        if pair is not None:
-            self._grant_responses(pair, flow)
-            return
-        link = self._outgoing.get(flow.handle)
-        if link is None:
-            if flow.handle not in self._incoming:
-                raise SessionFault("amqp:session:unattached-handle", f"Unattached link handle: {flow.handle}")
-            return
-        link.credit = (flow.delivery_count or 0) + (flow.link_credit or 0) - link.delivery_count
-        link.drain, link.echo = bool(flow.drain), bool(flow.echo)
-        yield GrantCredit(self.id, str(link.handle), max(0, link.credit), link.drain)
+        pair, link = self._pair_of(flow.handle), self._outgoing.get(flow.handle)
+        if link is not None:
+            link.credit = self._credit_of(flow, link.delivery_count)
+            link.drain, link.echo = bool(flow.drain), bool(flow.echo)
+            yield GrantCredit(self.id, str(link.handle), link.credit, link.drain)
+        elif pair is not None:
+            if pair.response_handle == flow.handle:
+                self._grant_responses(pair, flow)
+        elif flow.handle not in self._incoming:
+            raise SessionFault("amqp:session:unattached-handle", f"Unattached link handle: {flow.handle}")
+
+    def _open_window(self, flow: Flow) -> None:
+        """Take over the window of the client. Raises ``SessionFault`` if it has seen what was not sent."""
+        first = self._release.amqp10_first_ids[0] if flow.next_incoming_id is None else int(flow.next_incoming_id)
+        if _difference(first, self._next_outgoing_id) > 0:
+            raise SessionFault(
+                "amqp:session:window-violation",
+                f"next-incoming-id from FLOW ({first}) leads next-outgoing-id ({self._next_outgoing_id})",
+            )
+        self._remote_window = _difference(first, self._next_outgoing_id) + _number(flow.incoming_window)
+
+    def _credit_of(self, flow: Flow, sent: int) -> int:
+        first = self._first_delivery_count if flow.delivery_count is None else int(flow.delivery_count)
+        return max(0, _difference(first, sent) + _number(flow.link_credit))
 
     def _deliver(self, reply: Delivered) -> None:
-        link = self._outgoing[int(reply.consumer_tag)]
-        delivery_id, self._next_delivery_id = self._next_delivery_id, self._next_delivery_id + 1
+        link = self._outgoing.get(int(reply.consumer_tag))
+        if link is None:
+            return
+        delivery_id, self._next_delivery_id = self._next_delivery_id, _sum(self._next_delivery_id, 1)
         if not link.settled:
             self._unsettled[delivery_id] = Unsettled(link.handle, reply.delivery_tag)
+        encoded = self._messages.write(reply)
+        tag = int((reply.added or {})["x-stream-offset"]).to_bytes(8) if link.is_stream else link.sent.to_bytes(4)
         transfer = Transfer(
             handle=link.handle,
             delivery_id=delivery_id,
-            delivery_tag=reply.delivery_tag.to_bytes(4),
+            delivery_tag=tag,
             message_format=0,
             settled=link.settled,
             more=False,
         )
-        self._pending.append((link, transfer, self._messages.write(reply)))
-        link.delivery_count += 1
-        link.credit -= 1
-        self.send_what_waits()
+        for number, (part, more) in enumerate(self._parts(encoded)):
+            each = transfer if number == 0 else Transfer(handle=link.handle, settled=link.settled, more=more)
+            each.more = more
+            self._pending.append((link.handle, each, part))
+        link.sent += 1
+        link.delivery_count = _sum(link.delivery_count, 1)
+        link.credit = max(0, link.credit - 1)
+
+    def _parts(self, encoded: bytes) -> Iterator[tuple[bytes, bool]]:
+        """Yield what goes into each frame, and whether more follows."""
+        room = len(encoded) if self.frame_max is None else self.frame_max - TRANSFER_BYTES
+        for start in range(0, len(encoded), room or 1):
+            yield encoded[start : start + room], start + room < len(encoded)
 
     def send_what_waits(self) -> None:
-        """Send the deliveries that the client's window has room for."""
-        while self._pending and self._remote_window > 0:
-            _, transfer, encoded = self._pending.popleft()
-            self._send(transfer, encoded)
-            self._next_outgoing_id += 1
-            self._remote_window -= 1
+        """Send the deliveries that the client's window has room for, and the flows behind them."""
+        self._send_dispositions()
+        while self._pending:
+            _, performative, encoded = self._pending[0]
+            if isinstance(performative, Flow):
+                self._fill_flow(performative)
+            elif self._remote_window <= 0:
+                return
+            else:
+                self._next_outgoing_id = _sum(self._next_outgoing_id, 1)
+                self._remote_window -= 1
+            self._pending.popleft()
+            self._send(performative, encoded)
 
     def _disposition(self, disposition: Disposition, _payload: bytes) -> Iterator[Command]:
         if disposition.role == SENDER:
+            raise SessionFault("amqp:internal-error", "Unexpected frame disposition")
+        if not self._unsettled:
             return
         first = _number(disposition.first)
-        last = first if disposition.last is None else disposition.last
-        for delivery_id in [id for id in self._unsettled if first <= id <= last]:
-            held = self._unsettled.pop(delivery_id)
-            yield self._settlement(held.delivery_tag, disposition.state)
+        count = 1 if disposition.last is None else _difference(int(disposition.last), first) + 1
+        found = [id for id in self._unsettled if 0 <= _difference(id, first) < count]
+        tags = tuple(self._unsettled.pop(id).delivery_tag for id in found)
+        yield self._settlement(tags, disposition.state)
         if not disposition.settled:
-            self._send(Disposition(role=SENDER, first=first, last=last, settled=True, state=disposition.state))
+            self._send(msgspec.structs.replace(disposition, role=SENDER, settled=True))
 
-    def _settlement(self, tag: int, outcome: Any) -> Command:
-        """Return the command of an outcome; without one the delivery counts as released."""
-        if isinstance(outcome, Accepted):
-            return Ack(self.id, tag)
-        if isinstance(outcome, Rejected):
-            return Reject(self.id, tag, requeue=False)
-        if isinstance(outcome, Modified):
-            return Modify(
-                self.id,
-                tag,
-                delivery_failed=bool(outcome.delivery_failed),
-                undeliverable_here=bool(outcome.undeliverable_here),
-                annotations=self._messages.annotations(outcome.message_annotations),
-            )
-        if outcome is None or isinstance(outcome, Released):
-            return Modify(self.id, tag)
-        raise SessionFault("amqp:invalid-field", f"Unrecognised state: {outcome}")
+    def _settlement(self, tags: tuple[int, ...], outcome: Any) -> Command:
+        """Return the command of an outcome. Raises ``SessionFault``."""
+        kind = _OUTCOMES.get(type(outcome))
+        if kind is None:
+            raise SessionFault("amqp:invalid-field", f"Unrecognised state: {_shown(outcome)} in DISPOSITION")
+        if not isinstance(outcome, Modified):
+            return Settle(self.id, tags, kind)
+        return Settle(
+            self.id,
+            tags,
+            kind,
+            delivery_failed=bool(outcome.delivery_failed),
+            undeliverable_here=bool(outcome.undeliverable_here),
+            annotations=self._messages.annotations(outcome.message_annotations),
+        )
+
+    def _forget_deliveries(self, handle: int) -> None:
+        self._unsettled = {id: held for id, held in self._unsettled.items() if held.handle != handle}
+        self._pending = deque(each for each in self._pending if each[0] != handle)
 
     # Replies in, frames out
 
     def reply(self, reply: Reply) -> None:
         """Send a reply of the broker."""
-        kind = type(reply)
-        if kind is Delivered:
-            self._deliver(reply)  # type: ignore[arg-type]
-        elif kind is replies.Consuming:
-            self._send(self._outgoing[int(reply.consumer_tag)].attach)  # type: ignore[attr-defined]
-        elif kind is replies.CreditState:
-            self._say_credit(reply)  # type: ignore[arg-type]
-        elif kind is replies.Returned:
-            self._unconfirmed[self._next_publish - 1].unroutable = True
-        elif kind is replies.Confirmed:
-            self._settle_publish(reply.delivery_tag, Accepted())  # type: ignore[attr-defined]
-        elif kind is replies.Refused:
-            self._settle_publish(reply.delivery_tag, Rejected())  # type: ignore[attr-defined]
-        elif kind is replies.ConsumerCancelled:
-            self._lose_source(int(reply.consumer_tag))  # type: ignore[attr-defined]
+        answer = _REPLIES.get(type(reply))
+        if answer is not None:
+            answer(self, reply)
+
+    def _attached(self, reply: replies.Consuming) -> None:
+        self._send(self._outgoing[int(reply.consumer_tag)].attach)
+
+    def _returned(self, _reply: replies.Returned) -> None:
+        self._unconfirmed[self._next_publish - 1].unroutable = True
 
     def _say_credit(self, reply: replies.CreditState) -> None:
+        """Answer a flow that drains, or asks for an answer, behind the deliveries that wait."""
         link = self._outgoing.get(int(reply.consumer_tag))
-        if link is None:
+        if link is None or not (link.drain or link.echo):
             return
         if link.drain:
-            link.delivery_count += max(0, link.credit)
-            link.credit, link.drain = 0, False
-            self._send_flow(
-                handle=link.handle,
-                delivery_count=link.delivery_count,
-                link_credit=0,
-                available=reply.available,
-                drain=True,
-                echo=False,
-            )
-        elif link.echo:
-            self._send_flow(
-                handle=link.handle,
-                delivery_count=link.delivery_count,
-                link_credit=max(0, link.credit),
-                available=reply.available,
-            )
+            link.delivery_count, link.credit = _sum(link.delivery_count, link.credit), 0
+        flow = Flow(
+            handle=link.handle,
+            delivery_count=link.delivery_count,
+            link_credit=link.credit,
+            available=reply.available,
+            drain=link.drain,
+            echo=False,
+        )
+        link.drain = link.echo = False
+        self._pending.append((link.handle, flow, b""))
 
-    def _lose_source(self, handle: int) -> None:
+    def _lose_source(self, reply: replies.ConsumerCancelled) -> None:
+        handle = int(reply.consumer_tag)
         if self._outgoing.pop(handle, None) is not None:
-            self._unsettled = {id: held for id, held in self._unsettled.items() if held.handle != handle}
+            self._forget_deliveries(handle)
             self._send_detach(handle, LinkFault("amqp:resource-deleted", ""))
 
     def refused(self, reply: ChannelClosed) -> None:
         """End the session, which the broker has closed."""
-        condition, description = condition_of(Refusal(reply.code, (reply.uncut or reply.text).partition(" - ")[2]))
-        self.fail(SessionFault(condition, description))
+        text = (reply.uncut or reply.text).partition(" - ")[2]
+        self.fail(SessionFault(errors.condition_of(reply.code), text))
 
     def fail(self, fault: SessionFault) -> Command | None:
         """End the session because of the client; return the command that informs the broker."""
@@ -593,15 +806,19 @@ class Session:
 
     def _send_flow(self, **fields: Any) -> None:
         """Send a flow with the state of the session and that of a link."""
-        self._send(
-            Flow(
-                next_incoming_id=self._next_incoming_id,
-                incoming_window=self._incoming_window,
-                next_outgoing_id=self._next_outgoing_id,
-                outgoing_window=UINT_MAX,
-                **fields,
-            )
-        )
+        flow = Flow(**fields)
+        self._fill_flow(flow)
+        self._send(flow)
+
+    def _fill_flow(self, flow: Flow) -> None:
+        flow.next_incoming_id = self._next_incoming_id
+        flow.incoming_window = self._incoming_window
+        flow.next_outgoing_id = self._next_outgoing_id
+        flow.outgoing_window = UINT_MAX
+
+    @property
+    def _vhost(self) -> VirtualHost:
+        return self._settings.broker.connections[self.id[0]].vhost
 
 
 _ACTS: dict[type[Composite], Callable[[Session, Any, bytes], Iterator[Command]]] = {
@@ -613,9 +830,72 @@ _ACTS: dict[type[Composite], Callable[[Session, Any, bytes], Iterator[Command]]]
     Detach: Session._detach,
     End: Session._end,
 }
+_REPLIES: dict[type[Reply], Callable[[Session, Any], None]] = {
+    Delivered: Session._deliver,
+    replies.Consuming: Session._attached,
+    replies.CreditState: Session._say_credit,
+    replies.Returned: Session._returned,
+    replies.Confirmed: lambda session, reply: session._confirmed(reply.delivery_tag, None),
+    replies.Refused: lambda session, reply: session._confirmed(reply.delivery_tag, session._refusal(reply.queue)),
+    replies.ConsumerCancelled: Session._lose_source,
+}
+_OUTCOMES: dict[type[Any], Outcome] = {
+    Accepted: "accepted",
+    Rejected: "rejected",
+    Released: "released",
+    Modified: "modified",
+}
+_OUTCOME_NAMES = tuple(f"amqp:{name}:list" for name in ("accepted", "rejected", "released", "modified"))
+
+
+def _outcomes(source: Source) -> Any:
+    """Return the outcomes that a source may have. Raises ``LinkFault`` for those that are not supported."""
+    if source.outcomes is None:
+        return symbols(_OUTCOME_NAMES)
+    wanted = source.outcomes.elements if isinstance(source.outcomes, Array) else [source.outcomes]
+    unknown = [each for each in wanted if str(each) not in _OUTCOME_NAMES]
+    if unknown:
+        raise errors.not_implemented(f"Outcomes not supported: {_shown(unknown)}")
+    return source.outcomes
+
+
+def _consumer_arguments(attach: Attach) -> dict[str, Any]:
+    """Return what the properties of a link say to the queue."""
+    properties = attach.properties or {}
+    priority, timeout = properties.get(symbol("rabbitmq:priority")), properties.get(symbol("rabbitmq:consumer-timeout"))
+    found = {"x-priority": int(priority)} if isinstance(priority, int32) else {}
+    return found | ({"x-consumer-timeout": int(timeout)} if isinstance(timeout, uint) else {})
+
+
+def _shown(value: Any) -> str:
+    return "undefined" if value is None else printed(erlang_term(value))
 
 
 def _number(value: int | None) -> int:
     if value is None:
-        raise SessionFault("amqp:invalid-field", "a mandatory field is missing")
+        raise SessionFault("amqp:internal-error", "function_clause")
     return int(value)
+
+
+# Sequence numbers of 32 bits. Source: RFC 1982, serial_number.erl.
+
+
+def _sum(number: int, count: int) -> int:
+    return (number + count) & UINT_MAX
+
+
+def _difference(number: int, other: int) -> int:
+    """Return how far a number is ahead of another; less than 0 if it is behind."""
+    ahead = (number - other) & UINT_MAX
+    return ahead if ahead < 1 << 31 else ahead - (1 << 32)
+
+
+def _ranges(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of numbers that follow each other."""
+    first = last = numbers[0]
+    for number in numbers[1:]:
+        if number != _sum(last, 1):
+            yield first, last
+            first = number
+        last = number
+    yield first, last
