@@ -89,6 +89,11 @@ class ProtocolRows:
         meaning="The attach of a link of AMQP 1.0 offers capabilities of the queue and says how it distributes.",
         evidence="4.0 and 4.3 live; rabbit_amqp_session.erl link_capabilities, effective_dist_mode",
     )
+    amqp10_dynamic_nodes: tuple[str, ...] = changed(
+        {"4.1": ("temporary-queue",), "4.2": ("temporary-queue", "rabbitmq:volatile-queue")}, before=(),
+        meaning="The capabilities with which a terminus of AMQP 1.0 may be dynamic.",
+        evidence="4.0 and 4.3 live; rabbit_amqp_session.erl ensure_source, ensure_target",
+    )
     management_takes_tokens: bool = since(
         "4.1", True, before=False,
         meaning="A client of AMQP 1.0 may renew its token: PUT /auth/tokens at the node /management.",

@@ -62,6 +62,7 @@ BESIDE: Mapping[str, str] = {
     "stream_filters": _CONSUMED,
     "amqp10_sasl_mechanisms": _CLIENTS,
     "amqp10_first_ids": _CLIENTS,
+    "amqp10_dynamic_nodes": _CLIENTS,
     "amqp10_faults_of_links": _CLIENTS,
     "amqp10_addresses": _CLIENTS,
     "amqp10_refusals_say_why": _CLIENTS,

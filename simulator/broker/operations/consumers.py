@@ -125,6 +125,8 @@ def grant_credit(node: NodeState, command: GrantCredit) -> None:
     channel = node.channel(command.channel)
     consumer = channel.consumers.get(command.consumer_tag)
     if consumer is None:
+        if channel.reply_consumer == command.consumer_tag:
+            node.out.append(CreditState(channel.id, command.consumer_tag, command.credit, 0))
         return
     queue = consumer.queue
     consumer.credit = command.credit

@@ -9,13 +9,19 @@ import re
 from urllib.parse import unquote
 
 import msgspec
+from proton import Array, Described, symbol
 
 from dlx.erlang_printing import Atom, printed
 from dlx.releases import Release
 from simulator.server.amqp10 import errors
 from simulator.server.amqp10.errors import LinkFault
-from simulator.server.amqp10.frames import Source, Target
+from simulator.server.amqp10.frames import Source, Target, symbols
 
+TEMPORARY_QUEUE, VOLATILE_QUEUE = "temporary-queue", "rabbitmq:volatile-queue"
+NODE_PROPERTIES = {
+    symbol("lifetime-policy"): Described(symbol("amqp:delete-on-close:list"), []),
+    symbol("supported-dist-modes"): symbols(("move",)),
+}
 _BAD_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
@@ -41,11 +47,27 @@ class RoutingFault(Exception):
         self.anonymous = anonymous
 
 
+def dynamic_kind(terminus: Source | Target, release: Release, *, settled: bool) -> str:
+    """Return the capability by which the broker makes a node for a terminus. Raises ``LinkFault``."""
+    wanted = terminus.capabilities.elements if isinstance(terminus.capabilities, Array) else []
+    is_source = isinstance(terminus, Source)
+    lasts = terminus.durable or terminus.timeout or terminus.expiry_policy != "link-detach"
+    if (
+        VOLATILE_QUEUE in wanted
+        and VOLATILE_QUEUE in release.amqp10_dynamic_nodes
+        and is_source
+        and settled
+        and not lasts
+    ):
+        return VOLATILE_QUEUE
+    if TEMPORARY_QUEUE in wanted and TEMPORARY_QUEUE in release.amqp10_dynamic_nodes and terminus.address is None:
+        return TEMPORARY_QUEUE
+    raise errors.not_implemented(f"Dynamic {'source' if is_source else 'target'} not supported")
+
+
 def target_of(target: Target, release: Release) -> Place | None:
     """Return where a target leads; ``None`` where each message says it. Raises ``LinkFault``."""
     address = target.address
-    if target.dynamic:
-        raise errors.not_implemented("Dynamic target not supported")
     if address is None:
         return None
     if address.startswith(("/queues/", "/exchanges/")):
@@ -59,8 +81,6 @@ def target_of(target: Target, release: Release) -> Place | None:
 def source_of(source: Source, release: Release) -> Place:
     """Return the queue of a source. Raises ``LinkFault``."""
     address = source.address
-    if source.dynamic:
-        raise errors.not_implemented("Dynamic source not supported")
     if address is None:
         raise errors.attach_refused("{bad_address,undefined}")
     if not address.startswith("/queues/"):

@@ -11,7 +11,6 @@ from typing import Any
 
 from proton import symbol
 
-from dlx.erlang_printing import printed
 from simulator.broker.commands import CloseConnection, Command, OpenConnection
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, Reply
 from simulator.server.amqp.connection import (
@@ -285,7 +284,7 @@ class Connection:
         """Send close for a reply code of AMQP 0-9-1. Return as ``leave`` does."""
         reason = text.partition(" - ")[2]
         if code == CONNECTION_FORCED:
-            return self.fail(ConnectionFault("amqp:internal-error", f"Connection forced: {printed(reason.encode())}"))
+            return self.fail(ConnectionFault("amqp:internal-error", f'Connection forced: "{reason}"'))
         return self.fail(ConnectionFault(errors.condition_of(code), reason))
 
     def leave(self) -> Command | None:

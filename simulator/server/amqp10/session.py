@@ -9,14 +9,16 @@ Source: rabbit_amqp_session.erl.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from proton import Array, int32, symbol, uint
 
 from dlx import amqp_errors
 from dlx.erlang_printing import printed
+from dlx.routing import REPLY_TO
 from dlx.topology import STREAM
 from simulator.broker import QueueState, VirtualHost, replies
 from simulator.broker.commands import (
@@ -26,6 +28,7 @@ from simulator.broker.commands import (
     Command,
     Consume,
     DeclareQueue,
+    DeleteQueue,
     DetachLink,
     GrantCredit,
     OpenChannel,
@@ -160,6 +163,8 @@ class Session:
         self._incoming: dict[int, IncomingLink] = {}
         self._outgoing: dict[int, OutgoingLink] = {}
         self._pairs: dict[str, ManagementPair] = {}
+        self._temporary_queues: dict[int, str] = {}
+        self._declared = ""
         self._handle_max = HANDLE_MAX
         self._next_incoming_id = 0
         self._incoming_window = INCOMING_WINDOW
@@ -264,6 +269,8 @@ class Session:
             known = True
             self._forget_deliveries(handle)
             yield DetachLink(self.id, str(handle))
+        if handle in self._temporary_queues:
+            yield DeleteQueue(self.id, self._temporary_queues.pop(handle))
         if known:
             self._send(Detach(handle=handle, closed=detach.closed))
 
@@ -361,6 +368,9 @@ class Session:
         target = attach.target
         if not isinstance(target, Target):
             raise LinkFault("amqp:not-implemented", "Transactions not supported")
+        if target.dynamic:
+            addresses.dynamic_kind(target, self._release, settled=False)
+            target = yield from self._temporary_target(target, _number(attach.handle))
         place = addresses.target_of(target, self._release)
         if place is not None:
             if place.declares is not None and place.declares not in self._vhost.queues:
@@ -391,6 +401,20 @@ class Session:
             )
         )
         self._send_flow(handle=link.handle, delivery_count=link.delivery_count, link_credit=link.credit)
+
+    def _temporary_target(self, target: Target, handle: int) -> Generator[Command, None, Target]:
+        """Declare the queue of a dynamic target, and return the target with its address."""
+        yield DeclareQueue(channel=self.id, exclusive=True)
+        self._temporary_queues[handle] = self._declared
+        return msgspec.structs.replace(
+            target,
+            address=f"/queues/{quote(self._declared, safe='')}",
+            durable=0,
+            expiry_policy="link-detach",
+            timeout=0,
+            dynamic_node_properties=addresses.NODE_PROPERTIES,
+            capabilities=symbols((addresses.TEMPORARY_QUEUE,)),
+        )
 
     def _check_exists(self, place: Place) -> None:
         """Check that queue and exchange are there and may be published to. Raises ``LinkFault``."""
@@ -598,6 +622,12 @@ class Session:
             raise errors.attach_refused("source_required")
         settled = attach.snd_settle_mode == SETTLED
         outcomes = _outcomes(source)
+        if source.dynamic:
+            kind = addresses.dynamic_kind(source, self._release, settled=settled)
+            if kind == addresses.VOLATILE_QUEUE:
+                yield from self._attach_to_answers(attach, source)
+                return
+            source = yield from self._temporary(source)
         place = addresses.source_of(source, self._release)
         if place.declares is not None and place.declares not in self._vhost.queues:
             yield DeclareQueue(channel=self.id, queue=place.declares, durable=bool(source.durable))
@@ -609,6 +639,8 @@ class Session:
             raise errors.locked(name, self._vhost.name)
         filters = read_filters(source.filter, self._release)
         is_stream = queue.definition.type == STREAM
+        if source.dynamic:
+            self._temporary_queues[handle] = name
         mode = source.distribution_mode
         if self._release.amqp10_link_capabilities:
             mode = "copy" if is_stream else "move"
@@ -642,6 +674,53 @@ class Session:
             credited=True,
             arguments=_consumer_arguments(attach) | filters.arguments,
             filter=filters.expression,
+        )
+
+    def _attach_to_answers(self, attach: Attach, source: Source) -> Iterator[Command]:
+        """Attach a link over which answers come: its address leads to nothing but the link."""
+        handle = _number(attach.handle)
+        answer = self._answer(attach, source)
+        self._outgoing[handle] = OutgoingLink(
+            handle=handle,
+            queue="",
+            is_stream=False,
+            settled=True,
+            delivery_count=self._first_delivery_count,
+            attach=answer,
+        )
+        yield Consume(channel=self.id, queue=REPLY_TO, consumer_tag=str(handle), no_ack=True, credited=True)
+
+    def _answer(self, attach: Attach, source: Source) -> Attach:
+        shown = msgspec.structs.replace(
+            source,
+            timeout=0,
+            dynamic_node_properties=addresses.NODE_PROPERTIES,
+            distribution_mode="move",
+            capabilities=symbols((addresses.VOLATILE_QUEUE,)),
+        )
+        return Attach(
+            name=attach.name,
+            handle=attach.handle,
+            role=SENDER,
+            snd_settle_mode=SETTLED,
+            rcv_settle_mode=attach.rcv_settle_mode,
+            source=shown,
+            target=attach.target,
+            initial_delivery_count=self._first_delivery_count,
+            max_message_size=attach.max_message_size,
+        )
+
+    def _temporary(self, source: Source) -> Generator[Command, None, Source]:
+        """Declare the queue of a dynamic source, and return the source with its address."""
+        yield DeclareQueue(channel=self.id, exclusive=True)
+        return msgspec.structs.replace(
+            source,
+            address=f"/queues/{quote(self._declared, safe='')}",
+            durable=0,
+            expiry_policy="link-detach",
+            timeout=0,
+            dynamic_node_properties=addresses.NODE_PROPERTIES,
+            capabilities=symbols((addresses.TEMPORARY_QUEUE,)),
         )
 
     def _flow(self, flow: Flow, _payload: bytes) -> Iterator[Command]:
@@ -764,7 +843,14 @@ class Session:
             answer(self, reply)
 
     def _attached(self, reply: replies.Consuming) -> None:
-        self._send(self._outgoing[int(reply.consumer_tag)].attach)
+        link = self._outgoing[int(reply.consumer_tag)]
+        if not link.queue:
+            key = self._settings.broker.channels[self.id].reply_key
+            link.attach.source.address = f"/queues/{quote(key, safe='')}"
+        self._send(link.attach)
+
+    def _queue_declared(self, reply: replies.QueueDeclared) -> None:
+        self._declared = reply.queue
 
     def _returned(self, _reply: replies.Returned) -> None:
         self._unconfirmed[self._next_publish - 1].unroutable = True
@@ -833,6 +919,7 @@ _ACTS: dict[type[Composite], Callable[[Session, Any, bytes], Iterator[Command]]]
 _REPLIES: dict[type[Reply], Callable[[Session, Any], None]] = {
     Delivered: Session._deliver,
     replies.Consuming: Session._attached,
+    replies.QueueDeclared: Session._queue_declared,
     replies.CreditState: Session._say_credit,
     replies.Returned: Session._returned,
     replies.Confirmed: lambda session, reply: session._confirmed(reply.delivery_tag, None),
