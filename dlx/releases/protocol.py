@@ -94,6 +94,16 @@ class ProtocolRows:
         meaning="The capabilities with which a terminus of AMQP 1.0 may be dynamic.",
         evidence="4.0 and 4.3 live; rabbit_amqp_session.erl ensure_source, ensure_target",
     )
+    amqp10_links_say_active: bool = since(
+        "4.3", True, before=False,
+        meaning="A flow of a link of AMQP 1.0 from a quorum queue says whether it is active (rabbitmq:active).",
+        evidence="4.0 and 4.3 live; rabbit_amqp_session.erl consumer_active_changed",
+    )
+    amqp10_spells_out_false: bool = since(
+        "4.2", True, before=False,
+        meaning="Transfers and flows of AMQP 1.0 say more, drain and echo where they are false, too.",
+        evidence="4.0 and 4.3 live",
+    )
     management_takes_tokens: bool = since(
         "4.1", True, before=False,
         meaning="A client of AMQP 1.0 may renew its token: PUT /auth/tokens at the node /management.",

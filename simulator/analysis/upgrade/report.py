@@ -62,6 +62,8 @@ BESIDE: Mapping[str, str] = {
     "stream_filters": _CONSUMED,
     "amqp10_sasl_mechanisms": _CLIENTS,
     "amqp10_first_ids": _CLIENTS,
+    "amqp10_spells_out_false": _WORDS,
+    "amqp10_links_say_active": _CLIENTS,
     "amqp10_dynamic_nodes": _CLIENTS,
     "amqp10_faults_of_links": _CLIENTS,
     "amqp10_addresses": _CLIENTS,

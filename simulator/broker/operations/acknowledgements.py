@@ -79,14 +79,16 @@ def settle(node: NodeState, command: Settle) -> None:
 
 
 def detach_link(node: NodeState, command: DetachLink) -> None:
-    """Cancel the consumer of a link of AMQP 1.0, and give back what it has not settled, which is no failure."""
+    """Cancel the consumer of a link of AMQP 1.0; what it has not settled goes back, which quorum queues do not count.
+    """
     channel = node.channel(command.channel)
     consumer = channel.consumers.get(command.consumer_tag)
     consumers.cancel(node, Cancel(command.channel, command.consumer_tag))
     settled = [item for item in channel.unacked.items() if item[1].consumer is consumer]
     for tag, _ in settled:
         del channel.unacked[tag]
-    _apply(node, channel, Settling("released", True, settled))
+    quorum = consumer is not None and consumer.queue.definition.type == QUORUM
+    _apply(node, channel, Settling("released" if quorum else LOST_CHANNEL, True, settled))
 
 
 def recover(node: NodeState, command: Recover) -> None:

@@ -191,7 +191,7 @@ def _take_back(node: NodeState, channel: Channel, batch: acknowledgements.Batch)
     for unacked in late:
         unacked.timed_out = True
         consumer = unacked.consumer
-        if consumer is None or consumer.tag not in channel.consumers or not deliveries.understands_cancel(channel):
+        if consumer is None or consumer.tag not in channel.consumers or not deliveries.understands_cancel(consumer):
             closing = True
             continue
         if consumer not in told:

@@ -228,9 +228,11 @@ def step_down(queue: QueueState, consumer: Consumer, release: Release) -> None:
         choose_single_active(queue, release)
 
 
-def understands_cancel(channel: Channel) -> bool:
-    """Return whether the client knows what a basic.cancel from the broker means."""
-    capabilities = channel.connection.client_properties.get("capabilities")
+def understands_cancel(consumer: Consumer) -> bool:
+    """Return whether the client knows what a basic.cancel from the broker, or the detach of a link, means."""
+    if consumer.credit is not None:
+        return True
+    capabilities = consumer.channel.connection.client_properties.get("capabilities")
     return isinstance(capabilities, dict) and capabilities.get("consumer_cancel_notify") is True
 
 

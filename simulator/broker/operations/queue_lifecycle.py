@@ -108,7 +108,7 @@ def _notify_consumers(node: NodeState, queue: QueueState) -> None:
     for consumer in sorted(queue.consumers, key=lambda consumer: consumer.tag.encode(errors="surrogatepass")):
         channel = consumer.channel
         channel.consumers.pop(consumer.tag, None)
-        if deliveries.understands_cancel(channel):
+        if deliveries.understands_cancel(consumer):
             node.send(channel, ConsumerCancelled(channel.id, consumer.tag))
     queue.consumers.clear()
     queue.active.clear()

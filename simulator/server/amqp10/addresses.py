@@ -62,7 +62,8 @@ def dynamic_kind(terminus: Source | Target, release: Release, *, settled: bool) 
         return VOLATILE_QUEUE
     if TEMPORARY_QUEUE in wanted and TEMPORARY_QUEUE in release.amqp10_dynamic_nodes and terminus.address is None:
         return TEMPORARY_QUEUE
-    raise errors.not_implemented(f"Dynamic {'source' if is_source else 'target'} not supported")
+    kind = "source" if is_source else "target"
+    raise errors.not_implemented(f"Dynamic {kind}{'' if release.amqp10_dynamic_nodes else 's'} not supported")
 
 
 def target_of(target: Target, release: Release) -> Place | None:
@@ -73,7 +74,7 @@ def target_of(target: Target, release: Release) -> Place | None:
     if address.startswith(("/queues/", "/exchanges/")):
         place = _place(address)
         if place is None:
-            raise errors.attach_refused(printed((Atom("bad_address_string"), address.encode())))
+            raise errors.attach_refused(printed((Atom("bad_address_string"), address.encode())), release)
         return place
     return _of_version_1(address, release)
 
@@ -82,12 +83,12 @@ def source_of(source: Source, release: Release) -> Place:
     """Return the queue of a source. Raises ``LinkFault``."""
     address = source.address
     if address is None:
-        raise errors.attach_refused("{bad_address,undefined}")
+        raise errors.attach_refused("{bad_address,undefined}", release)
     if not address.startswith("/queues/"):
         return _of_version_1(address, release)
     name = address.removeprefix("/queues/")
     if _BAD_ESCAPE.search(name):
-        raise errors.attach_refused(printed((Atom("bad_address"), (Atom("utf8"), address.encode()))))
+        raise errors.attach_refused(printed((Atom("bad_address"), (Atom("utf8"), address.encode()))), release)
     return Place(queue=unquote(name))
 
 
@@ -120,7 +121,7 @@ def _of_version_1(address: str, release: Release) -> Place:
     """Return where an address of version 1 leads. Raises ``LinkFault``."""
     if 1 not in release.amqp10_addresses:
         term = Atom("amqp_address_v1_not_permitted"), (Atom("utf8"), address.encode())
-        raise errors.attach_refused(printed(term))
+        raise errors.attach_refused(printed(term), release)
     kind, _, rest = address.removeprefix("/").partition("/")
     if not address.startswith("/"):
         return Place("", address, address, address)
@@ -134,4 +135,4 @@ def _of_version_1(address: str, release: Release) -> Place:
     if kind == "exchange" and rest:
         exchange, _, key = rest.partition("/")
         return Place(unquote(exchange), unquote(key) if key else None)
-    raise errors.attach_refused(printed((Atom("unknown_destination"), address.encode())))
+    raise errors.attach_refused(printed((Atom("unknown_destination"), address.encode())), release)

@@ -24,11 +24,17 @@ class UndecodableError(ValueError):
     """Bytes that are no value of AMQP 1.0."""
 
 
+class _Values(Data):
+    """Proton's codec, with binary as bytes."""
+
+    get_mappings: dict[int, Any] = {**Data.get_mappings, Data.BINARY: lambda data: bytes(data.get_binary())}  # noqa: RUF012
+
+
 class Codec:
     """Encodes and decodes values of AMQP 1.0 as Proton's Python types. One thread uses it at a time."""
 
     def __init__(self) -> None:
-        self._data = Data()
+        self._data = _Values()
 
     def encode(self, value: Any) -> bytes:
         """Return a value as bytes; a ``Composite`` becomes a described list."""
@@ -72,8 +78,6 @@ def _described(value: Any) -> Any:
 
 def _composed(value: Any) -> Any:
     """Return a value of Proton with its descriptions as composites, and its binary as bytes."""
-    if isinstance(value, memoryview):
-        return bytes(value)
     if isinstance(value, Described):
         kind = _COMPOSITES.get(value.descriptor)
         inner = _composed(value.value)

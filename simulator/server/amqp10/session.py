@@ -19,7 +19,7 @@ from proton import Array, int32, symbol, uint
 from dlx import amqp_errors
 from dlx.erlang_printing import printed
 from dlx.routing import REPLY_TO
-from dlx.topology import STREAM
+from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker import QueueState, VirtualHost, replies
 from simulator.broker.commands import (
     ChannelId,
@@ -94,7 +94,7 @@ class OutgoingLink(msgspec.Struct, kw_only=True, eq=False):
 
     handle: int
     queue: str
-    is_stream: bool
+    type: str
     settled: bool
     attach: Attach
     delivery_count: int
@@ -162,9 +162,11 @@ class Session:
         self._send = send
         self._incoming: dict[int, IncomingLink] = {}
         self._outgoing: dict[int, OutgoingLink] = {}
+        self._false = False if settings.release.amqp10_spells_out_false else None
         self._pairs: dict[str, ManagementPair] = {}
         self._temporary_queues: dict[int, str] = {}
         self._declared = ""
+        self._begun = False
         self._handle_max = HANDLE_MAX
         self._next_incoming_id = 0
         self._incoming_window = INCOMING_WINDOW
@@ -182,11 +184,12 @@ class Session:
     def frame(self, performative: Composite, payload: bytes) -> Iterator[Command]:
         """Yield the commands of one frame. Raises ``SessionFault``."""
         act = _ACTS.get(type(performative))
-        if act is None:
+        if act is None or (isinstance(performative, Begin) and self._begun):
             raise SessionFault("amqp:internal-error", f"Unexpected frame {type(performative).__name__.lower()}")
         yield from act(self, performative, payload)
 
     def _begin(self, begin: Begin, _payload: bytes) -> Iterator[Command]:
+        self._begun = True
         self._next_incoming_id = _number(begin.next_outgoing_id)
         self._remote_window = _number(begin.incoming_window)
         self._handle_max = min(HANDLE_MAX if begin.handle_max is None else begin.handle_max, HANDLE_MAX)
@@ -334,7 +337,7 @@ class Session:
             delivery_tag=b"",
             message_format=0,
             settled=True,
-            more=False,
+            more=self._false,
         )
         self._pending.append((pair.response_handle, transfer, response))
         pair.response_credit -= 1
@@ -474,8 +477,8 @@ class Session:
         if transfer.delivery_id is not None and transfer.delivery_id != first.delivery_id:
             raise LinkFault(
                 "amqp:invalid-field",
-                f"delivery-id of continuation transfer ({transfer.delivery_id}) differs from delivery-id on first"
-                f" transfer ({first.delivery_id})",
+                f"delivery-id of continuation transfer ({_shown(transfer.delivery_id)}) differs from delivery-id on"
+                f" first transfer ({int(first.delivery_id or 0)})",
             )
         if transfer.settled is not None and transfer.settled != bool(first.settled):
             shown = str(transfer.settled).lower(), str(bool(first.settled)).lower()
@@ -619,7 +622,7 @@ class Session:
     def _attach_consumer(self, attach: Attach) -> Iterator[Command]:
         source, handle = attach.source, _number(attach.handle)
         if not isinstance(source, Source):
-            raise errors.attach_refused("source_required")
+            raise errors.attach_refused("source_required", self._release)
         settled = attach.snd_settle_mode == SETTLED
         outcomes = _outcomes(source)
         if source.dynamic:
@@ -650,7 +653,7 @@ class Session:
         self._outgoing[handle] = OutgoingLink(
             handle=handle,
             queue=name,
-            is_stream=is_stream,
+            type=queue.definition.type,
             settled=settled,
             delivery_count=self._first_delivery_count,
             attach=Attach(
@@ -660,7 +663,6 @@ class Session:
                 snd_settle_mode=SETTLED if settled else UNSETTLED,
                 rcv_settle_mode=attach.rcv_settle_mode,
                 source=shown,
-                target=attach.target,
                 initial_delivery_count=self._first_delivery_count,
                 max_message_size=attach.max_message_size,
                 offered_capabilities=self._capabilities(queue),
@@ -683,7 +685,7 @@ class Session:
         self._outgoing[handle] = OutgoingLink(
             handle=handle,
             queue="",
-            is_stream=False,
+            type=CLASSIC,
             settled=True,
             delivery_count=self._first_delivery_count,
             attach=answer,
@@ -739,7 +741,7 @@ class Session:
             if pair.response_handle == flow.handle:
                 self._grant_responses(pair, flow)
         elif flow.handle not in self._incoming:
-            raise SessionFault("amqp:session:unattached-handle", f"Unattached link handle: {flow.handle}")
+            raise SessionFault("amqp:session:unattached-handle", f"Unattached link handle: {int(flow.handle)}")
 
     def _open_window(self, flow: Flow) -> None:
         """Take over the window of the client. Raises ``SessionFault`` if it has seen what was not sent."""
@@ -750,6 +752,7 @@ class Session:
                 f"next-incoming-id from FLOW ({first}) leads next-outgoing-id ({self._next_outgoing_id})",
             )
         self._remote_window = _difference(first, self._next_outgoing_id) + _number(flow.incoming_window)
+        self._next_incoming_id = _number(flow.next_outgoing_id)
 
     def _credit_of(self, flow: Flow, sent: int) -> int:
         first = self._first_delivery_count if flow.delivery_count is None else int(flow.delivery_count)
@@ -763,7 +766,7 @@ class Session:
         if not link.settled:
             self._unsettled[delivery_id] = Unsettled(link.handle, reply.delivery_tag)
         encoded = self._messages.write(reply)
-        tag = int((reply.added or {})["x-stream-offset"]).to_bytes(8) if link.is_stream else link.sent.to_bytes(4)
+        tag = self._delivery_tag(link, reply)
         transfer = Transfer(
             handle=link.handle,
             delivery_id=delivery_id,
@@ -774,11 +777,20 @@ class Session:
         )
         for number, (part, more) in enumerate(self._parts(encoded)):
             each = transfer if number == 0 else Transfer(handle=link.handle, settled=link.settled, more=more)
-            each.more = more
+            each.more = more or self._false
             self._pending.append((link.handle, each, part))
         link.sent += 1
         link.delivery_count = _sum(link.delivery_count, 1)
         link.credit = max(0, link.credit - 1)
+
+    def _delivery_tag(self, link: OutgoingLink, reply: Delivered) -> bytes:
+        """Return the tag by which the server's queue knows the delivery."""
+        if link.type == STREAM:
+            return int((reply.added or {})["x-stream-offset"]).to_bytes(8)
+        if link.type == CLASSIC:
+            unacked = self._settings.broker.channels[self.id].unacked.get(reply.delivery_tag)
+            return b"" if unacked is None else (unacked.copy.position & UINT_MAX).to_bytes(4)
+        return link.sent.to_bytes(4)
 
     def _parts(self, encoded: bytes) -> Iterator[tuple[bytes, bool]]:
         """Yield what goes into each frame, and whether more follows."""
@@ -858,7 +870,10 @@ class Session:
     def _say_credit(self, reply: replies.CreditState) -> None:
         """Answer a flow that drains, or asks for an answer, behind the deliveries that wait."""
         link = self._outgoing.get(int(reply.consumer_tag))
-        if link is None or not (link.drain or link.echo):
+        if link is None:
+            return
+        changed = self._activity(link)
+        if not (link.drain or link.echo or changed):
             return
         if link.drain:
             link.delivery_count, link.credit = _sum(link.delivery_count, link.credit), 0
@@ -867,11 +882,24 @@ class Session:
             delivery_count=link.delivery_count,
             link_credit=link.credit,
             available=reply.available,
-            drain=link.drain,
-            echo=False,
+            drain=link.drain or self._false,
+            echo=self._false,
+            properties=changed,
         )
         link.drain = link.echo = False
         self._pending.append((link.handle, flow, b""))
+
+    def _activity(self, link: OutgoingLink) -> dict[Any, Any] | None:
+        """Return how the link's place in a quorum queue has changed: whether it is active."""
+        consumer = self._settings.broker.channels[self.id].consumers.get(str(link.handle))
+        if consumer is None or consumer.queue.definition.type != QUORUM or not self._release.amqp10_links_say_active:
+            return None
+        queue = consumer.queue
+        active = not queue.single_active or queue.active_single is consumer
+        if link.is_active == active:
+            return None
+        link.is_active = active
+        return {symbol("rabbitmq:active"): active}
 
     def _lose_source(self, reply: replies.ConsumerCancelled) -> None:
         handle = int(reply.consumer_tag)
@@ -942,7 +970,7 @@ def _outcomes(source: Source) -> Any:
     wanted = source.outcomes.elements if isinstance(source.outcomes, Array) else [source.outcomes]
     unknown = [each for each in wanted if str(each) not in _OUTCOME_NAMES]
     if unknown:
-        raise errors.not_implemented(f"Outcomes not supported: {_shown(unknown)}")
+        raise errors.not_implemented(f"Outcomes not supported: {printed([erlang_term(each) for each in unknown])}")
     return source.outcomes
 
 

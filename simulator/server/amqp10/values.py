@@ -167,7 +167,7 @@ def erlang_term(value: Any) -> Any:
         return Atom("map"), [(erlang_term(key), erlang_term(each)) for key, each in value.items()]
     if type(value) is list:
         return Atom("list"), [erlang_term(each) for each in value]
-    return Atom(_NAMES.get(type(value), "binary")), value
+    return Atom(_NAMES.get(type(value), "binary")), value.encode() if isinstance(value, str) else value
 
 
 _NAMES: dict[type, str] = {

@@ -1,0 +1,592 @@
+"""Sessions, links, outcomes and ``/management`` of AMQP 1.0: every frame that a server sends, played on any server.
+
+``python -m tests.amqp10.session_transcripts`` records the servers of 4.0 and 4.3 in ``DLX_LIVE_SERVERS``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pika
+from proton import Array, Described, int32, symbol, ulong
+
+from simulator.broker import Broker
+from simulator.broker.commands import DeclareQueue, DeleteQueue
+from simulator.broker.replies import Reply
+from simulator.clock import VirtualClock
+from simulator.server.amqp.connection import ServerSettings
+from simulator.server.amqp.contents import DeliveryEncoder
+from simulator.server.amqp10.connection import Connection
+from simulator.server.amqp10.frames import (
+    Accepted,
+    Attach,
+    Begin,
+    Codec,
+    Composite,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Header,
+    Modified,
+    Open,
+    Properties,
+    Rejected,
+    Released,
+    Source,
+    Target,
+    Transfer,
+    symbols,
+)
+from simulator.server.management.internal_channel import InternalChannel
+from simulator.server.node import Node
+from tests.amqp10.wire import WireClient
+from tests.live.servers import LiveServer, fresh_vhost, given
+
+RECORDED = Path(__file__).parent / "recorded"
+RELEASES = ("4.0", "4.3")
+TYPES = ("classic", "quorum")
+OUTCOMES: dict[str, Any] = {
+    "accepted": Accepted(),
+    "rejected": Rejected(),
+    "released": Released(),
+    "modified": Modified(),
+    "modified-failed": Modified(delivery_failed=True),
+    "modified-undeliverable": Modified(undeliverable_here=True),
+    "modified-both": Modified(delivery_failed=True, undeliverable_here=True),
+    "modified-annotations": Modified(message_annotations={symbol("x-opt-why"): "because", symbol("x-n"): 7}),
+}
+_GENERATED = re.compile(r"amq\.[\w.+/=-]+-[\w.+/=%-]{8,}|\d{13}")
+QUIET_S = 0.25  # after which a real server has sent what it sends
+_INTERNAL = re.compile(r"description=.((?:Reader error|Unexpected frame|\w+)).*", re.DOTALL)
+Script = Callable[["Player"], None]
+
+
+class Player:
+    """One connection with one session, and what the server sent."""
+
+    def __init__(self, client: WireClient, vhost: str, port: int) -> None:
+        self.seen: list[str] = []
+        self.client = client
+        self.vhost = vhost
+        self.port = port
+        self.opened = self.client.open(vhost)
+        self.seen_id = int(self.client.begin().next_outgoing_id or 0)
+        self.names = 0
+
+    def send(self, performative: Composite, payload: bytes = b"", *, quiet: bool = True) -> None:
+        """Send a frame, and note what comes back."""
+        self.client.send(performative, payload)
+        if quiet:
+            self.listen()
+
+    def listen(self) -> None:
+        """Note what the server sends until it is quiet."""
+        self.client.socket.settimeout(QUIET_S)
+        try:
+            while True:
+                _, found, payload = self.client.receive()
+                if isinstance(found, Transfer):
+                    self.seen_id = (self.seen_id + 1) % 2**32
+                sections = "".join(f"\n      {self.shown(each)}" for each in self.client.sections(payload))
+                self.note(f"{self.shown(found)}{sections if not getattr(found, 'more', False) else ' …'}")
+        except TimeoutError:
+            pass
+        except (EOFError, ConnectionError):
+            self.note("(the connection is closed)")
+        finally:
+            self.client.socket.settimeout(5)
+
+    def note(self, text: str) -> None:
+        """Note something without what differs each time, and an internal error without what follows its first words."""
+        text = _INTERNAL.sub(r"description=\1…", text) if "internal-error" in text else text
+        self.seen.append(_GENERATED.sub("…", text if self.vhost == "/" else text.replace(self.vhost, "/")))
+
+    def shown(self, value: Any) -> str:
+        """Return a value as text."""
+        if isinstance(value, Composite):
+            fields = {name: getattr(value, name) for name in value.__struct_fields__}
+            told = {name: self.shown(field) for name, field in fields.items() if field is not None}
+            return f"{type(value).__name__}({', '.join(f'{name}={field}' for name, field in told.items())})"
+        if isinstance(value, Described):
+            return f"{value.descriptor!r}:{self.shown(value.value)}"
+        if isinstance(value, dict):
+            pairs = sorted(f"{self.shown(key)}: {self.shown(field)}" for key, field in value.items())
+            return "{" + ", ".join(pairs) + "}"
+        if isinstance(value, Array):
+            return f"[{', '.join(map(self.shown, value.elements))}]"
+        if isinstance(value, list):
+            return f"[{', '.join(map(self.shown, value))}]"
+        return repr(value).replace("symbol(", "(")
+
+    # What scripts do
+
+    def sender(self, address: str | None, handle: int = 0, **fields: Any) -> None:
+        """Attach a link to publish over."""
+        target = fields.pop("target", Target(address=address))
+        self.send(
+            Attach(
+                name=f"out{handle}",
+                handle=handle,
+                role=False,
+                source=Source(),
+                target=target,
+                **{"initial_delivery_count": 0, **fields},
+            )
+        )
+
+    def receiver(self, address: str | None, handle: int = 1, credit: int | None = 10, **fields: Any) -> None:
+        """Attach a link to consume over, and grant credit."""
+        source = fields.pop("source", Source(address=address))
+        self.send(Attach(name=f"in{handle}", handle=handle, role=True, source=source, target=Target(), **fields))
+        if credit is not None:
+            self.credit(handle, credit)
+
+    def credit(self, handle: int, credit: int, **fields: Any) -> None:
+        """Send a flow for a link."""
+        self.send(
+            Flow(
+                next_incoming_id=self.seen_id, incoming_window=1000, next_outgoing_id=0, outgoing_window=1000,
+                handle=handle, link_credit=credit, **fields,
+            )
+        )  # fmt: skip
+
+    def publish(
+        self, body: bytes, handle: int = 0, *, id: int = 0, header: Header | None = None, **fields: Any
+    ) -> None:
+        """Publish a message."""
+        self.send(
+            Transfer(**{"handle": handle, "delivery_id": id, "delivery_tag": bytes([id]), "settled": False, **fields}),
+            self.message(body, header=header),
+        )
+
+    def message(self, body: bytes, *, header: Header | None = None, **properties: Any) -> bytes:
+        """Return a message."""
+        encode = self.client.codec.encode
+        sections = [] if header is None else [encode(header)]
+        sections += [encode(Properties(**properties))] if properties else []
+        return b"".join([*sections, encode(Described(ulong(0x75), body))])
+
+    def settle(self, outcome: Any, first: int = 0, last: int | None = None, *, settled: bool = True) -> None:
+        """Settle deliveries."""
+        self.send(Disposition(role=True, first=first, last=last, settled=settled, state=outcome))
+
+    def detach(self, handle: int) -> None:
+        """Detach a link."""
+        self.send(Detach(handle=handle, closed=True))
+
+    def declare(self, name: str, kind: str = "classic", **arguments: Any) -> None:
+        """Declare a queue by AMQP 0-9-1."""
+        given = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
+        with self._channel() as channel:
+            channel.queue_declare(name, durable=True, arguments={"x-queue-type": kind, **given})
+
+    def delete(self, queue: str) -> None:
+        """Delete a queue by AMQP 0-9-1."""
+        with self._channel() as channel:
+            channel.queue_delete(queue)
+
+    @contextmanager
+    def _channel(self) -> Iterator[Any]:
+        parameters = pika.ConnectionParameters("127.0.0.1", self.port, self.vhost)
+        with pika.BlockingConnection(parameters) as connection:
+            yield connection.channel()
+
+    def request(self, method: str, to: str, body: Any = None) -> None:
+        """Send a request to ``/management``."""
+        self.names += 1
+        properties = Properties(message_id=ulong(self.names), subject=method, to=to, reply_to="$me")
+        encoded = self.client.codec.encode(properties) + self.client.codec.encode(Described(ulong(0x77), body))
+        transfer = Transfer(handle=5, delivery_id=100 + self.names, delivery_tag=b"r", settled=True)
+        self.note(f"{method} {to}")
+        self.send(transfer, encoded)
+
+
+def outcome(name: str, kind: str, strategy: str, player: Player) -> None:
+    """Settle one message, look whether it comes again, and what is dead."""
+    player.declare("dead", kind)
+    letters = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
+    if strategy == "at-least-once":
+        letters |= {"dead_letter_strategy": "at-least-once", "overflow": "reject-publish"}
+    player.declare("work", kind, **letters)
+    player.sender("/queues/work")
+    player.publish(b"one", header=Header(durable=True))
+    player.receiver("/queues/work", credit=1)
+    player.settle(OUTCOMES[name])
+    player.credit(1, 1, delivery_count=None)
+    player.credit(1, 5)
+    player.receiver("/queues/dead", handle=2)
+
+
+def unsettled_disposition(kind: str, player: Player) -> None:
+    """Settle by a disposition that is not settled, a range, one twice and one that does not exist."""
+    player.declare("q", kind)
+    player.sender("/queues/q")
+    for number in range(4):
+        player.publish(b"%d" % number, id=number)
+    player.receiver("/queues/q")
+    player.settle(Accepted(), 0, settled=False)
+    player.settle(Released(), 1, 2, settled=False)
+    player.settle(Accepted(), 1)
+    player.settle(Accepted(), 77)
+    player.settle(None, 3)
+
+
+def settled_receiver(kind: str, player: Player) -> None:
+    """Receive what is settled by the sender."""
+    player.declare("q", kind)
+    player.sender("/queues/q")
+    player.publish(b"one", settled=True)
+    player.receiver("/queues/q", snd_settle_mode=1)
+    player.detach(1)
+    player.receiver("/queues/q", handle=2)
+
+
+def detached(kind: str, player: Player) -> None:
+    """Detach with unsettled deliveries, which another link gets."""
+    player.declare("q", kind)
+    player.sender("/queues/q")
+    for number in range(3):
+        player.publish(b"%d" % number, id=number)
+    player.receiver("/queues/q", credit=2)
+    player.detach(1)
+    player.receiver("/queues/q", handle=2)
+
+
+def ended(kind: str, player: Player) -> None:
+    """End the session with unsettled deliveries."""
+    player.declare("q", kind)
+    player.sender("/queues/q")
+    player.publish(b"one")
+    player.receiver("/queues/q")
+    player.send(End())
+    player.send(Begin(next_outgoing_id=0, incoming_window=1000, outgoing_window=1000))
+    player.seen_id = 0 if player.seen_id < 1000 else 2**32 - 4
+    player.receiver("/queues/q", handle=2)
+
+
+def credits(kind: str, player: Player) -> None:
+    """Grant, lower and drain credit, and ask for an echo."""
+    player.declare("q", kind)
+    player.sender("/queues/q")
+    for number in range(5):
+        player.publish(b"%d" % number, id=number)
+    player.receiver("/queues/q", credit=2)
+    player.credit(1, 0, delivery_count=(player.seen_id and None), echo=True)
+    player.credit(1, 9, drain=True)
+    player.credit(1, 9, echo=True)
+
+
+def batches(kind: str, player: Player) -> None:
+    """Publish several messages at once, settled and not."""
+    player.declare("q", kind)
+    player.sender("/queues/q")
+    for number in range(3):
+        transfer = Transfer(handle=0, delivery_id=number, delivery_tag=bytes([number]), settled=number == 1)
+        player.send(transfer, player.message(b"x"), quiet=False)
+    player.listen()
+
+
+def fragments(player: Player) -> None:
+    """Publish in several frames, abort one, and change the rules on the way."""
+    player.declare("q")
+    player.sender("/queues/q")
+    whole = player.message(b"abcdef" * 5)
+    player.send(Transfer(handle=0, delivery_id=0, delivery_tag=b"0", more=True), whole[:10])
+    player.send(Transfer(handle=0, more=False), whole[10:])
+    player.receiver("/queues/q")
+    player.send(Transfer(handle=0, delivery_id=1, delivery_tag=b"1", more=True), whole[:10])
+    player.send(Transfer(handle=0, delivery_id=9, more=False), whole[10:])
+
+
+def unroutable(player: Player) -> None:
+    """Publish to an exchange that routes nowhere, and over a link without a target."""
+    player.sender("/exchanges/amq.direct/nowhere")
+    player.publish(b"one")
+    player.publish(b"two", id=1, settled=True)
+    player.sender(None, handle=3)
+    for number, to in enumerate(["/queues/none", "/exchanges/none/k", "bad", "/exchanges/amq.fanout"], 2):
+        transfer = Transfer(handle=3, delivery_id=number, delivery_tag=bytes([number]), settled=False)
+        player.send(transfer, player.message(b"x", to=to))
+    player.publish(b"no to", handle=3, id=9)
+    player.send(Transfer(handle=3, delivery_id=10, delivery_tag=b"a", settled=True), player.message(b"x", to="bad"))
+
+
+def refused_publish(kind: str, player: Player) -> None:
+    """Publish to a queue that refuses when it is full."""
+    player.declare("q", kind, max_length=1, overflow="reject-publish")
+    player.sender("/queues/q")
+    for number in range(4):
+        player.publish(b"%d" % number, id=number)
+
+
+def wrong_attach(fields: dict[str, Any], player: Player) -> None:
+    """Attach a link that the server does not take, and another one after it."""
+    player.declare("q")
+    attach = {"name": "wrong", "handle": 3, "role": True, "source": Source(address="/queues/q"), "target": Target()}
+    player.send(Attach(**{**attach, **fields}))
+    player.receiver("/queues/q")
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "missing-queue": {"source": Source(address="/queues/none")},
+    "bad-escape": {"source": Source(address="/queues/%zz")},
+    "version-1": {"source": Source(address="/amq/queue/q")},
+    "no-address": {"source": Source()},
+    "no-source": {"source": None},
+    "dynamic": {"source": Source(dynamic=True)},
+    "missing-target-queue": {"role": False, "target": Target(address="/queues/none"), "initial_delivery_count": 0},
+    "missing-exchange": {"role": False, "target": Target(address="/exchanges/none"), "initial_delivery_count": 0},
+    "default-exchange": {"role": False, "target": Target(address="/exchanges//k"), "initial_delivery_count": 0},
+    "bad-target": {"role": False, "target": Target(address="/exchanges/a/b/c"), "initial_delivery_count": 0},
+    "second": {"rcv_settle_mode": 1},
+    "unsettled": {"unsettled": {b"t": None}},
+    "outcomes": {"source": Source(address="/queues/q", outcomes=symbols(["amqp:accepted:list", "other"]))},
+    "large-handle": {"handle": 256},
+    "unpaired": {"source": Source(address="/management")},
+}
+
+
+def wrong_frame(frames: list[Composite], player: Player) -> None:
+    """Send frames over which the session ends, and begin another."""
+    player.declare("q")
+    player.receiver("/queues/q")
+    for performative in frames:
+        player.send(performative)
+    player.send(Begin(next_outgoing_id=0, incoming_window=1000, outgoing_window=1000))
+
+
+FRAMES: dict[str, list[Composite]] = {
+    "flow-of-unknown-link": [
+        Flow(next_incoming_id=0, incoming_window=9, next_outgoing_id=0, outgoing_window=9, handle=9, link_credit=1)
+    ],
+    "transfer-of-unknown-link": [Transfer(handle=9, delivery_id=0, delivery_tag=b"t")],
+    "detach-of-unknown-link": [Detach(handle=9, closed=True)],
+    "handle-in-use": [Attach(name="x", handle=1, role=True, source=Source(address="/queues/q"), target=Target())],
+    "window": [
+        Flow(next_incoming_id=50, incoming_window=9, next_outgoing_id=0, outgoing_window=9),
+    ],
+    "second-open": [Open(container_id="again")],
+}
+
+
+def priorities(player: Player) -> None:
+    """The link of a higher priority comes first, whatever it is attached."""
+    player.declare("q")
+    player.receiver("/queues/q", handle=1)
+    player.receiver("/queues/q", handle=2, properties={symbol("rabbitmq:priority"): int32(5)})
+    player.sender("/queues/q")
+    for number in range(3):
+        player.publish(b"%d" % number, id=number, settled=True)
+
+
+def deleted(kind: str, player: Player) -> None:
+    """Delete the queue of a link."""
+    player.declare("q", kind)
+    player.receiver("/queues/q")
+    player.delete("q")
+    player.listen()
+
+
+def managed(player: Player) -> None:
+    """All operations of ``/management``, as they should be and not."""
+    paired = {symbol("paired"): True}
+    settled = {"snd_settle_mode": 1, "rcv_settle_mode": 0, "properties": paired}
+    node = "/management"
+    player.send(
+        Attach(
+            name="m", handle=5, role=False, source=Source(address="me"), target=Target(address=node),
+            initial_delivery_count=0, **settled,
+        )
+    )  # fmt: skip
+    player.send(
+        Attach(name="m", handle=6, role=True, source=Source(address=node), target=Target(address="me"), **settled)
+    )
+    player.credit(6, 100)
+    quorum = {"x-queue-type": "quorum"}
+    for method, to, body in (
+        ("PUT", "/queues/a%2Fb", {"durable": True, "arguments": quorum}),
+        ("PUT", "/queues/a%2Fb", {"durable": True, "arguments": quorum}),
+        ("PUT", "/queues/a%2Fb", {"durable": True}),
+        ("PUT", "/queues/c", {"exclusive": True, "auto_delete": True, "arguments": {"x-message-ttl": ulong(5000)}}),
+        ("PUT", "/queues/amq.x", {}),
+        ("PUT", "/queues/", {}),
+        ("PUT", "/queues/d", {"wrong": 1}),
+        ("PUT", "/queues/d", {"arguments": {"x-queue-type": "none"}}),
+        ("GET", "/queues/c", None),
+        ("GET", "/queues/none", None),
+        ("PUT", "/exchanges/e", {"type": "topic"}),
+        ("PUT", "/exchanges/e", {"type": "topic"}),
+        ("PUT", "/exchanges/e", {"type": "fanout"}),
+        ("PUT", "/exchanges/f", {"type": "none"}),
+        ("PUT", "/exchanges/amq.new", {}),
+        ("PUT", "/exchanges/", {}),
+        ("POST", "/bindings", {"source": "e", "destination_queue": "c", "binding_key": "k.#", "arguments": {}}),
+        ("POST", "/bindings", {"source": "e", "destination_queue": "c", "binding_key": "k", "arguments": {"a": "b"}}),
+        (
+            "POST",
+            "/bindings",
+            {"source": "e", "destination_exchange": "amq.fanout", "binding_key": "", "arguments": {}},
+        ),
+        ("POST", "/bindings", {"source": "none", "destination_queue": "c", "binding_key": "k", "arguments": {}}),
+        ("POST", "/bindings", {"source": "", "destination_queue": "c", "binding_key": "k", "arguments": {}}),
+        ("GET", "/bindings?src=e&dstq=c&key=k", None),
+        ("GET", "/bindings?src=e&dstq=c&key=k.%23", None),
+        ("DELETE", "/bindings/src=e;dstq=c;key=k.%23;args=", None),
+        ("DELETE", "/bindings/src=e;dstq=c;key=none;args=", None),
+        ("DELETE", "/bindings/bad", None),
+        ("DELETE", "/queues/c/messages", None),
+        ("DELETE", "/queues/none/messages", None),
+        ("DELETE", "/queues/c", None),
+        ("DELETE", "/queues/c", None),
+        ("DELETE", "/exchanges/e", None),
+        ("DELETE", "/exchanges/e", None),
+        ("DELETE", "/exchanges/amq.topic", None),
+        ("DELETE", "/exchanges/", None),
+    ):
+        player.request(method, to, body)
+    player.detach(5)
+    player.detach(6)
+
+
+SCRIPTS: dict[str, Script] = {
+    **{
+        f"outcome {name} {kind} {strategy}": partial(outcome, name, kind, strategy)
+        for name in OUTCOMES
+        for kind, strategy in (("classic", "at-most-once"), ("quorum", "at-most-once"), ("quorum", "at-least-once"))
+    },
+    **{
+        f"{script.__name__} {kind}": partial(script, kind)
+        for script in (
+            unsettled_disposition,
+            settled_receiver,
+            detached,
+            ended,
+            credits,
+            batches,
+            refused_publish,
+            deleted,
+        )
+        for kind in TYPES
+    },
+    **{f"attach {name}": partial(wrong_attach, fields) for name, fields in WRONG.items()},
+    **{f"frame {name}": partial(wrong_frame, frames) for name, frames in FRAMES.items()},
+    "fragments": fragments,
+    "unroutable": unroutable,
+    "priorities": priorities,
+    "management": managed,
+}
+
+
+class NodeClient(WireClient):
+    """A client without a socket: what it sends goes straight into the protocol."""
+
+    def __init__(self, node: Node) -> None:
+        self.codec = Codec()
+        self.socket: Any = self
+        self.sent_packets = 0
+        self._buffer = b""
+        self._node = node
+        broker = node.broker
+        settings = ServerSettings(
+            release=broker.release,
+            cluster_name=lambda: broker.cluster_name,
+            message_max_bytes=broker.max_message_size,
+            contents=DeliveryEncoder(broker.release),
+            broker=broker,
+        )
+        self._connection = Connection(1, "client", settings, broker.authenticated)
+        node.connections[1] = self  # type: ignore[assignment]
+
+    def settimeout(self, _seconds: float) -> None:
+        """Wait for nothing: what the node sends is here at once."""
+
+    def sendall(self, data: bytes) -> None:
+        """Have the node do what the bytes say."""
+        for command in self._connection.receive(data):
+            self._node.execute(command)
+        self._node.has_output(self)  # type: ignore[arg-type]
+        self._node.settle()
+
+    def take(self, count: int) -> bytes:
+        """Return the next bytes. Raises ``TimeoutError`` if there are none, ``EOFError`` at the end."""
+        if len(self._buffer) < count:
+            raise EOFError if self._connection.ending else TimeoutError
+        taken, self._buffer = self._buffer[:count], self._buffer[count:]
+        return taken
+
+    def reply(self, reply: Reply) -> None:
+        """Take a reply of the broker."""
+        self._connection.reply(reply)
+
+    def flush(self) -> None:
+        """Take what waits to be sent."""
+        self._buffer += self._connection.take()
+
+    def alarm_changed(self, active: bool) -> None:
+        """Do nothing."""
+
+
+class NodePlayer(Player):
+    """Plays on a node in this process."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(NodeClient(node), "/", 0)
+        self._channel_of_node = InternalChannel(node, 2)
+        self._channel_of_node.open("/", "guest")
+
+    def declare(self, name: str, kind: str = "classic", **arguments: Any) -> None:
+        given = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
+        channel = self._channel_of_node
+        channel.run(
+            DeclareQueue(channel=channel.id, queue=name, durable=True, arguments={"x-queue-type": kind, **given})
+        )
+
+    def delete(self, queue: str) -> None:
+        self._channel_of_node.run(DeleteQueue(self._channel_of_node.id, queue))
+
+
+def simulated(script: Script, release: str) -> list[str]:
+    """Return what the simulator sends in a script."""
+    node = Node(Broker(release, node="dlx@localhost"), VirtualClock(start_us=1_700_000_000_000_000))
+    player = NodePlayer(node)
+    script(player)
+    return player.seen
+
+
+def recorded(release: str) -> dict[str, list[str]]:
+    """Return what the real server sent, by script."""
+    found: dict[str, list[str]] = json.loads((RECORDED / f"sessions-{release}.json").read_text("utf-8"))
+    return found
+
+
+def record(server: LiveServer, names: list[str]) -> None:
+    """Record a real server."""
+    path = RECORDED / f"sessions-{server.release}.json"
+    seen = recorded(server.release) if path.exists() else {}
+    for name in names or SCRIPTS:
+        with fresh_vhost(server) as vhost:
+            port = urlsplit(server.amqp_url).port or 0
+            player = Player(WireClient(port), vhost, port)
+            SCRIPTS[name](player)
+            player.client.close()
+            found = player.seen
+        node = re.compile(r"'dlx\d+@localhost'")
+        seen[name] = [node.sub("'dlx@localhost'", line) for line in found]
+        time.sleep(0.02)
+    path.write_text(json.dumps(seen, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    for each in given():
+        if each.release in RELEASES:
+            record(each, sys.argv[1:])
