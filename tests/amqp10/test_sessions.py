@@ -11,6 +11,8 @@ from tests.amqp10 import session_transcripts as transcripts
 KNOWN = {
     ("4.3", "attach dynamic"): "the description ends with the source as an Erlang record",
     ("4.0", "frame handle-in-use"): "4.0 takes a second link of the same handle",
+    ("4.0", "management"): "an exclusive queue that is declared durable is shown as durable",
+    ("4.3", "management"): "an exclusive queue that is declared durable is shown as durable",
     ("4.0", "fragments"): "4.0 answers a wrong continuation with the condition of a framing error",
 }
 """Scripts in which the simulator differs, with how."""

@@ -622,6 +622,8 @@ class Session:
     def _attach_consumer(self, attach: Attach) -> Iterator[Command]:
         source, handle = attach.source, _number(attach.handle)
         if not isinstance(source, Source):
+            if self._release.amqp10_faults_of_links == "end the session":
+                raise SessionFault("amqp:internal-error", "function_clause")
             raise errors.attach_refused("source_required", self._release)
         settled = attach.snd_settle_mode == SETTLED
         outcomes = _outcomes(source)
