@@ -19,7 +19,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "activemq": ("defusedxml",),
     "yaml": ("yaml",),
     "otlp": ("opentelemetry",),
-    "testing": (*_SERVER, "defusedxml", "pytest", "hypothesis", "pamqp", "testcontainers", "trustme", "yaml"),
+    "amqp10": ("proton",),
+    "testing": (*_SERVER, "proton", "defusedxml", "pytest", "hypothesis", "pamqp", "testcontainers", "trustme", "yaml"),
 }
 """What each extra brings, as modules; for a library that several bring, the first is the smallest."""
 

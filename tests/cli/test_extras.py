@@ -24,7 +24,7 @@ HISTORY = str(ROOT / "examples/compare/consumers-that-die.json")
 LIBRARIES = frozenset(library for libraries in EXTRAS.values() for library in libraries)
 
 # Where a distribution's module has another name.
-MODULES = {"pyyaml": "yaml", "opentelemetry-proto": "opentelemetry"}
+MODULES = {"pyyaml": "yaml", "opentelemetry-proto": "opentelemetry", "python-qpid-proton": "proton"}
 
 SCENARIOS = {
     "rabbitmq.json": {"definitions": {}, "release": "4.3", "steps": []},

@@ -89,6 +89,7 @@ PATH_RULES: Mapping[str, Mapping[str, str]] = {
 }
 """What an explained delivery shows of the rules, by subject: names and meanings."""
 
+_BY_AMQP10 = "a trace does not show which protocol a client speaks"
 NEVER_SHOWN: Mapping[str, str] = {
     "header_order": "a trace has the headers as a table without an order",
     "headers_match_message_timestamps": "a trace has a timestamp as a number, just like an integer",
@@ -97,6 +98,11 @@ NEVER_SHOWN: Mapping[str, str] = {
     "quorum_expires": "it decides when a queue is deleted; a trace has no queues",
     "quorum_delivery_limit_counts": "a trace does not show how a message was returned",
     "returns_counted_as_failures": "a trace does not show how a message was returned",
+    "amqp10_durable_default": _BY_AMQP10,
+    "amqp10_reply_to": _BY_AMQP10,
+    "amqp10_opaque_values": _BY_AMQP10,
+    "amqp10_x_cc": _BY_AMQP10,
+    "delivery_time_asked": _BY_AMQP10,
     "policy_keys_checked_at_declaration": "a trace does not show whether a policy or a queue came first",
     "stream_unsupported_policy_keys": "no message dies in a stream, so no policy of a stream shows",
 }

@@ -10,7 +10,6 @@ the broker's clock says.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import logging
 import socket
 import struct
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from dlx import amqp_errors
 from simulator.broker.commands import Command, PauseDeliveries, ResumeDeliveries
 from simulator.broker.replies import ConnectionClosed, Reply
+from simulator.extras import is_installed
 from simulator.server.amqp import connection as protocol
 from simulator.server.amqp.connection import Connection, ServerSettings, is_loopback
 from simulator.server.amqp.contents import DeliveryEncoder
@@ -54,7 +54,7 @@ def client_maker(node: Node) -> Callable[[Secured | None], AmqpClient]:
         message_max_bytes=broker.max_message_size,
         contents=DeliveryEncoder(broker.release),
         broker=broker,
-        amqp10_headers=AMQP_1_0_HEADERS if broker.release.speaks_amqp_1_0 and _has_proton() else (),
+        amqp10_headers=AMQP_1_0_HEADERS if broker.release.speaks_amqp_1_0 and is_installed("proton") else (),
     )
     numbers = count(1)
     return lambda secured: AmqpClient(node, settings, next(numbers), secured)
@@ -440,11 +440,6 @@ class AmqpClient(asyncio.Protocol):
             self._unread_because.remove(reason)
             if not self._unread_because:
                 self._transport.resume_reading()
-
-
-def _has_proton() -> bool:
-    """Return whether the extra ``amqp10`` is installed."""
-    return importlib.util.find_spec("proton") is not None
 
 
 def _address(host: str, port: int) -> str:
