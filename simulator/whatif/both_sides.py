@@ -10,7 +10,7 @@ import copy
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import tee
+from itertools import chain, tee
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -23,7 +23,6 @@ from simulator.whatif.delivery_order import put_in_order
 from simulator.whatif.differences import differing_queues
 from simulator.whatif.outcomes import Ends, Fate, FourTimes, told
 from simulator.whatif.playback import (
-    NO_WAITS,
     End,
     FirstRun,
     LogFacts,
@@ -34,6 +33,7 @@ from simulator.whatif.playback import (
     TypicalWaits,
     Unseen,
     in_order,
+    typical_waits,
 )
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
 from simulator.whatif.sides import Clocks, PreparedSide
@@ -66,6 +66,11 @@ class ComparedMessage(msgspec.Struct, frozen=True, gc=False):
     after: Fate
     reproduced: bool
     or_else: Ends | None = None
+
+    @property
+    def named(self) -> Named:
+        """Which message it is."""
+        return self.story.vhost, self.story.message
 
     @property
     def changed(self) -> bool:
@@ -152,7 +157,8 @@ class Playbacks:
         self.before, self.after = before, after
         self.reaches = Reaches((before.flows, after.flows))
         self._unseen: Unseen = unseen
-        self.log, self._typical_waits = log, NO_WAITS
+        self.log = log
+        self._typical_waits: TypicalWaits = {}
 
     def knowing(self, typical_waits: TypicalWaits) -> Playbacks:
         """Return the same, with what the first runs have found."""
@@ -355,8 +361,8 @@ class Comparison:
             firsts.append(self._first(unit))
             count += len(unit.stories)
             done(count // 2)
-        found = TypicalWaits.of((each for own in firsts for each in own), self._waits_us)
-        self.playbacks = self.playbacks.knowing(found)
+        found = chain.from_iterable(firsts)
+        self.playbacks = self.playbacks.knowing(typical_waits(found, self._waits_us))
         for unit, own in zip(self.units, firsts, strict=True):
             self.cases.append(self.playbacks.cases(own, coupled=bool(unit.queues)))
             count += len(own)

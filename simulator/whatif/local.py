@@ -14,6 +14,7 @@ from simulator.replay.kernel.batch_replay import Kernel
 from simulator.replay.kernel.kernel_input import in_order, kernel_rows
 from simulator.replay.rows.tables import LocalTable
 from simulator.whatif.both_sides import Comparison, Playbacks
+from simulator.whatif.causes import PlayedGroup
 from simulator.whatif.consumer_actions import read_stories
 from simulator.whatif.coupling import Unit
 from simulator.whatif.differences import Side
@@ -22,12 +23,12 @@ from simulator.whatif.log_rows import BESIDE, ReplayedRows, replayed_batches, ro
 from simulator.whatif.plain_player import PlainPlayer, WeightedCase
 from simulator.whatif.playback import Unseen
 from simulator.whatif.playback_broker import QueueRef
-from simulator.whatif.result import AnyResult, WhatIfResult
+from simulator.whatif.result import AnyResult, WhatIfResult, conclusion
 from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.shared_player import SharedPlayer
 from simulator.whatif.sides import PreparedSide, prepared, side_of
 from simulator.whatif.stories import Story
-from simulator.whatif.tally import PlayedGroup, Tally, conclusion
+from simulator.whatif.tally import Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
