@@ -78,7 +78,7 @@ def what_if_on_spark(
     given = Captured.of(captured, left)
     asking = Asking.of(*of_the_log(given.overview, before, after), unseen, given.left_files)
     one, _ = asking.sides()
-    log = given.of_all(one)
+    log = given.overview.log(one, given.left)
     reaches = asking.playbacks(log, {}).reaches
     coupling_queues = coupling_queues_of(given, reaches, one)
 

@@ -11,7 +11,7 @@ import pytest
 from simulator.definitions import Definitions
 from simulator.whatif import correlates as marks_module
 from simulator.whatif import tally as tally_module
-from simulator.whatif.both_sides import ComparedMessage, Comparison, Playbacks
+from simulator.whatif.both_sides import ComparedMessage, Playbacks, compare
 from simulator.whatif.causes import PlayedGroup, find_causes
 from simulator.whatif.correlates import Correlates
 from simulator.whatif.differences import differences
@@ -80,9 +80,8 @@ def test_messages_of_one_id_in_two_virtual_hosts_change_because_of_their_own_que
         for vhost, queue in (("one", "x"), ("other", "y"))
         for number in range(5)
     ]
-    comparison = Comparison(stories, Playbacks(side(), side(**{"x-message-ttl": 1}), "ack", shown_by(stories)))
-    comparison.play()
-    groups = [PlayedGroup(unit, Tally(map(WeightedCase.of, own)), own) for unit, own in comparison.parts()]
-    before, after = comparison.playbacks.before.side, comparison.playbacks.after.side
-    causes, _ = find_causes(comparison.playbacks, differences(before, after), groups)
+    before, after = side(), side(**{"x-message-ttl": 1})
+    playbacks, together = compare(stories, Playbacks(before, after, "ack", shown_by(stories)), {})
+    groups = [PlayedGroup(unit, Tally(map(WeightedCase.of, own)), own) for unit, own in together]
+    causes, _ = find_causes(playbacks, differences(before.side, after.side), groups)
     assert sorted(cause.messages for cause in causes) == [5, 5]
