@@ -19,7 +19,7 @@ from simulator.replay import replay_files
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.kernel.kernel_input import in_order, kernel_rows
 from simulator.replay.rows.tables import select
-from simulator.whatif.both_sides import Comparison, Playbacks
+from simulator.whatif.both_sides import Playbacks, compare
 from simulator.whatif.local import kernel_of_side, read_log, what_if_files
 from simulator.whatif.log import Captured, coupling_queues_of
 from simulator.whatif.log_rows import BESIDE, replayed_batches
@@ -92,7 +92,7 @@ class Steps:
 
     def _playbacks(self) -> Playbacks:
         """Return what plays messages, and has played none."""
-        return Playbacks(*self.prepared, "ack", self.captured.of_all(self.prepared[0]))
+        return Playbacks(*self.prepared, "ack", self.captured.overview.log(self.prepared[0]))
 
     def _look(self) -> FirstLook:
         playbacks = self._playbacks()
@@ -103,7 +103,7 @@ class Steps:
         return player.first(player.stories(batches))
 
     def _play(self) -> object:
-        return Comparison(self.others, self._playbacks()).play()
+        return compare(self.others, self._playbacks(), {})
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from simulator.generate import Wish, generate
 from simulator.replay import Database, replay_files
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.rows.tables import LocalTable, select
-from simulator.whatif.both_sides import Comparison, Playbacks
+from simulator.whatif.both_sides import Playbacks, compare
 from simulator.whatif.local import read_log, what_if_files
 from simulator.whatif.log import Overview
 from simulator.whatif.playback_broker import PlaybackBroker
@@ -172,9 +172,9 @@ def events_figure(asking: Question, rounds: int) -> Figure:
             broker.observer = observer
 
     with mock.patch.object(PlaybackBroker, "tell", counting):
-        Comparison(stories, playbacks).play()
+        compare(stories, playbacks, {})
     with seldom_collecting():
-        seconds = statistics.median(cpu_s(Comparison(stories, playbacks).play) for _ in range(rounds))
+        seconds = statistics.median(cpu_s(partial(compare, stories, playbacks, {})) for _ in range(rounds))
     return Figure(
         "events of both brokers a second, in `dlx whatif` of messages coupled by queues",
         "≥ 60,000",

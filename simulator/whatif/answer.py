@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from simulator.time_spans import span
-from simulator.whatif.causes import ChangeCause
 from simulator.whatif.outcomes import Ends
 
 SHOWN_MAX = 12
@@ -83,6 +82,13 @@ class Delays(msgspec.Struct, frozen=True):
 
     before: Delay
     after: Delay
+
+
+class ChangeCause(msgspec.Struct, frozen=True, rename={"what": "behaviour or setting"}):
+    """A setting, or a row of the release table, and how many messages end differently by it."""
+
+    what: str
+    messages: int
 
 
 class Represented(msgspec.Struct, frozen=True):

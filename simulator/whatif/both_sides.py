@@ -10,7 +10,7 @@ import copy
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import tee
+from itertools import chain, tee
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -23,7 +23,6 @@ from simulator.whatif.delivery_order import put_in_order
 from simulator.whatif.differences import differing_queues
 from simulator.whatif.outcomes import Ends, Fate, FourTimes, told
 from simulator.whatif.playback import (
-    NO_WAITS,
     End,
     FirstRun,
     LogFacts,
@@ -34,6 +33,7 @@ from simulator.whatif.playback import (
     TypicalWaits,
     Unseen,
     in_order,
+    typical_waits,
 )
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
 from simulator.whatif.sides import Clocks, PreparedSide
@@ -66,6 +66,11 @@ class ComparedMessage(msgspec.Struct, frozen=True, gc=False):
     after: Fate
     reproduced: bool
     or_else: Ends | None = None
+
+    @property
+    def named(self) -> Named:
+        """Which message it is."""
+        return self.story.vhost, self.story.message
 
     @property
     def changed(self) -> bool:
@@ -152,7 +157,8 @@ class Playbacks:
         self.before, self.after = before, after
         self.reaches = Reaches((before.flows, after.flows))
         self._unseen: Unseen = unseen
-        self.log, self._typical_waits = log, NO_WAITS
+        self.log = log
+        self._typical_waits: TypicalWaits = {}
 
     def knowing(self, typical_waits: TypicalWaits) -> Playbacks:
         """Return the same, with what the first runs have found."""
@@ -327,52 +333,42 @@ def _case(first: FirstRun, after: Fate, or_else: Ends) -> ComparedMessage:
     return ComparedMessage(story, before, after, reproduced, or_else)
 
 
-class Comparison:
-    """Messages of a log under both sides.
+def compare(
+    stories: Sequence[Story], playbacks: Playbacks, waits_us: Mapping[QueueRef, Sequence[int]], done: Done = int
+) -> tuple[Playbacks, list[tuple[Unit, list[ComparedMessage]]]]:
+    """Play messages of a log under both sides.
 
     Args:
-        waits_us: how long its other messages waited to be delivered, in each queue that they came into.
+        stories: the messages.
+        playbacks: plays them.
+        waits_us: how long the other messages of the log waited to be delivered, in each queue that they came into.
+        done: is told how many have been played.
 
-    Attributes:
-        playbacks: what plays them.
-        units: which messages are played together, and why.
-        cases: by unit, each message under both sides; empty before ``play``.
+    Returns:
+        What plays other messages, as it is known now how long they wait; and which are played together, and why.
     """
+    together = units(stories, playbacks.reaches)
+    firsts: list[list[FirstRun]] = []
+    count = 0
+    for unit in together:
+        firsts.append(_first_runs([stories[number] for number in unit.stories], unit, playbacks))
+        count += len(unit.stories)
+        done(count // 2)
+    playbacks = playbacks.knowing(typical_waits(chain.from_iterable(firsts), waits_us))
+    found = []
+    for unit, own in zip(together, firsts, strict=True):
+        found.append((unit, playbacks.cases(own, coupled=bool(unit.queues))))
+        count += len(own)
+        done(count // 2)
+    return playbacks, found
 
-    def __init__(
-        self, stories: Sequence[Story], playbacks: Playbacks, waits_us: Mapping[QueueRef, Sequence[int]] | None = None
-    ) -> None:
-        self.playbacks = playbacks
-        self._stories, self._waits_us = stories, waits_us or {}
-        self.units = units(stories, self.playbacks.reaches)
-        self.cases: list[list[ComparedMessage]] = []
 
-    def play(self, done: Done = int) -> None:
-        """Play all under both sides; ``done`` is told how many messages have been played."""
-        firsts: list[list[FirstRun]] = []
-        count = 0
-        for unit in self.units:
-            firsts.append(self._first(unit))
-            count += len(unit.stories)
-            done(count // 2)
-        found = TypicalWaits.of((each for own in firsts for each in own), self._waits_us)
-        self.playbacks = self.playbacks.knowing(found)
-        for unit, own in zip(self.units, firsts, strict=True):
-            self.cases.append(self.playbacks.cases(own, coupled=bool(unit.queues)))
-            count += len(own)
-            done(count // 2)
-
-    def _first(self, unit: Unit) -> list[FirstRun]:
-        own = [self._stories[number] for number in unit.stories]
-        if not unit.queues:
-            return [self.playbacks.first_alone(story) for story in own]
-        own.sort(key=attrgetter("began"))
-        deque(put_in_order(own, self.playbacks.before.flows), maxlen=0)  # it changes them where they are
-        return [played.first for played in in_order(self.playbacks.first(own))]
-
-    def parts(self) -> Iterator[tuple[Unit, list[ComparedMessage]]]:
-        """Yield the units with their cases."""
-        yield from zip(self.units, self.cases, strict=True)
+def _first_runs(own: list[Story], unit: Unit, playbacks: Playbacks) -> list[FirstRun]:
+    if not unit.queues:
+        return [playbacks.first_alone(story) for story in own]
+    own.sort(key=attrgetter("began"))
+    deque(put_in_order(own, playbacks.before.flows), maxlen=0)  # it changes them where they are
+    return [played.first for played in in_order(playbacks.first(own))]
 
 
 def began(case: ComparedMessage) -> tuple[int, float]:

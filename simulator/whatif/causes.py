@@ -24,82 +24,72 @@ from dlx.topology import Binding
 from simulator.analysis.findings import ObjectName
 from simulator.analysis.slices import sent_on_from
 from simulator.definitions import DefinitionsError
+from simulator.whatif.answer import ChangeCause
 from simulator.whatif.both_sides import ComparedMessage, Playbacks
-from simulator.whatif.coupling import message_of
-from simulator.whatif.differences import SideDifference, differences, question, taken_back
+from simulator.whatif.coupling import Unit, message_of
+from simulator.whatif.differences import SideDifference, taken_back
 from simulator.whatif.outcomes import Ends
 from simulator.whatif.playback import in_order
-from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
+from simulator.whatif.playback_broker import PlaybackBroker
 from simulator.whatif.sides import PreparedSide, prepared
 from simulator.whatif.stories import Story
+from simulator.whatif.tally import Tally, Transition
 
 WAYS_MAX = 40
 TOGETHER_MAX = 3_000
 """Messages of coupled queues that are played for each difference."""
 
 
-class ChangeCause(msgspec.Struct, frozen=True, rename={"what": "behaviour or setting"}):
-    """A setting, or a row of the release table, and how many messages end differently by it."""
-
-    what: str
-    messages: int
-
-
-class Causes(NamedTuple):
-    """The causes, most messages first, what was not looked at, in sentences, and in what the sides differ, in words."""
-
-    found: tuple[ChangeCause, ...]
-    unchecked: tuple[str, ...]
-    question: str
-
-
-class Part(NamedTuple):
-    """Messages of which some change.
+class PlayedGroup(NamedTuple):
+    """Messages that were played together, or those that were played by themselves.
 
     Attributes:
-        changed: how many do.
-        ways: for the most frequent ways of change, how many change so, and one of them.
-        queues: the queues that couple them; none where each is played by itself.
-        together: all that meet in these queues, unless they are too many.
-        messages: how many that are.
+        unit: which ones, and why together.
+        tally: all of them, added up.
+        cases: all of them that queues couple, in the order in which they begin, unless they are too many; of the
+            others one for each way of change.
     """
 
-    changed: int
-    ways: Sequence[tuple[int, ComparedMessage]]
-    queues: tuple[QueueRef, ...]
-    together: Sequence[ComparedMessage]
-    messages: int
+    unit: Unit
+    tally: Tally
+    cases: Sequence[ComparedMessage]
+
+    def frequent_ways(self) -> list[tuple[int, ComparedMessage]]:
+        """Return how many messages change in each of the most frequent ways, and one of them."""
+        ranked = sorted(self.tally.ways.items(), key=lambda item: (-item[1][0], item[1][1]))[:WAYS_MAX]
+        # Where definitions name no virtual host, messages of several may have one name.
+        known = {(case.named, Transition.of(case)): case for case in self.cases}
+        named = ((messages, (examples[0], way)) for way, (messages, examples) in ranked)
+        return [(messages, known[name]) for messages, name in named if name in known]
 
 
-def find_causes(playbacks: Playbacks, parts: Iterable[Part]) -> Causes:
-    """Return what makes messages end differently."""
-    sides = playbacks.before.side, playbacks.after.side
-    found = differences(*sides)
+def find_causes(
+    playbacks: Playbacks, found: Sequence[SideDifference], groups: Iterable[PlayedGroup]
+) -> tuple[list[ChangeCause], list[str]]:
+    """Return which of the differences make messages end differently, and in sentences what was not looked at."""
     counted: Counter[str] = Counter()
     unchecked = []
-    for part in parts:
+    for group in groups:
+        queues, messages = group.unit.queues, group.tally.messages
         if len(found) == 1:
-            counted[found[0].what] += part.changed
-        elif part.queues and part.messages > TOGETHER_MAX:
-            names = ", ".join(f"'{queue}'" for _, queue in part.queues)
-            unchecked.append(
-                f"what makes messages end differently around {names}: {part.messages:,} messages meet there"
-            )
+            counted[found[0].what] += group.tally.changed
+        elif queues and messages > TOGETHER_MAX:
+            names = ", ".join(f"'{queue}'" for _, queue in queues)
+            unchecked.append(f"what makes messages end differently around {names}: {messages:,} messages meet there")
         else:
-            counted += _of_part(part, playbacks, found)
+            counted += _of_group(group, playbacks, found)
     causes = sorted(counted.items(), key=lambda cause: (-cause[1], cause[0]))
-    shown = tuple(ChangeCause(what, messages) for what, messages in causes)
-    return Causes(shown, tuple(unchecked), question(*sides, found))
+    return [ChangeCause(what, messages) for what, messages in causes], unchecked
 
 
-def _of_part(part: Part, playbacks: Playbacks, found: Sequence[SideDifference]) -> Counter[str]:
-    played = part.together if part.queues else [example for _, example in part.ways]
+def _of_group(group: PlayedGroup, playbacks: Playbacks, found: Sequence[SideDifference]) -> Counter[str]:
+    ways = group.frequent_ways()
+    played = group.cases if group.unit.queues else [example for _, example in ways]
     laboratory = Laboratory(playbacks, found, [case.story for case in played])
-    together = _Experiments(played, laboratory) if part.queues else None
+    together = _Experiments(played, laboratory) if group.unit.queues else None
     counted: Counter[str] = Counter()
-    for messages, example in part.ways:
-        experiments = together or _Experiments([example], laboratory)
-        for what in experiments.causes(example):
+    for messages, example in ways:
+        for what in (together or _Experiments([example], laboratory)).causes(example):
             counted[what] += messages
     return counted
 

@@ -141,18 +141,19 @@ class Coupling:
         distinct = set(reaches)
         expiring = frozenset[QueueRef]().union(*(reach.expiring for reach in distinct))
         self._why = coupling_queues(sides, expiring)
-        self._groups = _Groups()
+        self._group_of = {queue: queue for queue in self._why}  # the first by name stands for the whole group
         for reach in distinct:
-            self._groups.join(*(queue for queue in self._why if queue in reach.queues))
+            joined = {self._group_of[queue] for queue in self._why if queue in reach.queues}
+            if len(joined) > 1:
+                self._group_of |= {queue: min(joined) for queue, group in self._group_of.items() if group in joined}
 
     def group(self, reach: Reach) -> QueueRef | None:
         """Return what stands for the messages that this one is coupled with, or nothing."""
-        meets = next((queue for queue in self._why if queue in reach.queues), None)
-        return None if meets is None else self._groups.of(meets)
+        return next((group for queue, group in self._group_of.items() if queue in reach.queues), None)
 
     def unit(self, group: QueueRef, stories: Sequence[int]) -> Unit:
         """Return coupled messages, with the queues that couple them."""
-        together = tuple(queue for queue in self._why if self._groups.of(queue) == group)
+        together = tuple(queue for queue in self._why if self._group_of[queue] == group)
         return Unit(stories, together, tuple(reason for queue in together for reason in self._why[queue]))
 
 
@@ -212,24 +213,3 @@ def message_of(flow: MessageFlow, publication: Publication) -> Message | None:
         return published(publication.exchange, publication.routing_key, headers=headers, release=flow.release)
     except PublishRefusedError:
         return None
-
-
-class _Groups:
-    """Sets of queues that are joined more and more."""
-
-    def __init__(self) -> None:
-        self._above: dict[QueueRef, QueueRef] = {}
-
-    def of(self, queue: QueueRef) -> QueueRef:
-        """Return the queue that stands for the whole group: the first of them by name."""
-        above = self._above.setdefault(queue, queue)
-        while above != self._above[above]:
-            above = self._above[above]
-        self._above[queue] = above
-        return above
-
-    def join(self, *queues: QueueRef) -> None:
-        """Make one group of the groups of these queues."""
-        roots = {self.of(queue) for queue in queues}
-        for root in roots:
-            self._above[root] = min(roots)

@@ -12,6 +12,7 @@ can.
 from __future__ import annotations
 
 import heapq
+from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
@@ -20,7 +21,7 @@ from typing import NamedTuple
 from dlx.message_flow import MessageFlow
 from dlx.topology import QUORUM
 from simulator.whatif.playback_broker import QueueRef
-from simulator.whatif.stories import LAST, Came, ConsumerAction, Story, StoryDelivery
+from simulator.whatif.stories import Came, ConsumerAction, Story, StoryDelivery
 
 Moment = tuple[int, float]
 """A time, and a place among the rows of it."""
@@ -66,31 +67,6 @@ class _Order(NamedTuple):
     returned_early: bool
 
 
-class _Undelivered:
-    """The moments at which was published what is still to be delivered."""
-
-    def __init__(self) -> None:
-        self._moments: set[Moment] = set()
-        self._heap: list[Moment] = []
-
-    def add(self, moment: Moment) -> None:
-        """Add a moment."""
-        if moment not in self._moments:
-            self._moments.add(moment)
-            heapq.heappush(self._heap, moment)
-
-    def remove(self, moment: Moment) -> None:
-        """Remove a moment."""
-        self._moments.discard(moment)
-        while self._heap and self._heap[0] not in self._moments:
-            heapq.heappop(self._heap)
-
-    @property
-    def oldest(self) -> Moment:
-        """The first of them, or one behind all rows."""
-        return self._heap[0] if self._heap else (LAST, 0)
-
-
 class _QueueOrders:
     """What has come into queues so far, and what is awaited: how many deliveries of each story are still to be seen."""
 
@@ -99,7 +75,7 @@ class _QueueOrders:
         self._orders: dict[QueueRef, _Order] = {}
         self._latest: dict[QueueRef, Moment] = {}
         self._back_after: dict[QueueRef, Moment] = {}
-        self._undelivered: defaultdict[QueueRef, _Undelivered] = defaultdict(_Undelivered)
+        self._undelivered: defaultdict[QueueRef, list[Moment]] = defaultdict(list)  # when they were published, sorted
         self._awaited: dict[int, int] = {}
 
     def expect(self, story: Story, arrivals: Sequence[StoryDelivery]) -> None:
@@ -107,7 +83,7 @@ class _QueueOrders:
         self._awaited[id(story)] = len(arrivals)
         for delivery in arrivals:
             if delivery.came is not None and delivery.came.after is None and self._order(story, delivery).returned_last:
-                self._undelivered[story.vhost, delivery.queue].add((delivery.came.at_us, delivery.came.place))
+                insort(self._undelivered[story.vhost, delivery.queue], (delivery.came.at_us, delivery.came.place))
 
     def see(self, story: Story, delivery: StoryDelivery) -> Iterator[Story]:
         """Put what led to a delivery behind what led to those before it, and yield its story if that was the last."""
@@ -135,7 +111,8 @@ class _QueueOrders:
     def _was_first(self, story: Story, delivery: StoryDelivery, came: Came) -> bool:
         """Tell whether a message came back before what had been published before: then its channel was lost."""
         sent = story.deliveries[came.after or 0]
-        first = self._undelivered[story.vhost, delivery.queue].oldest < (sent.at_us, sent.place)
+        undelivered = self._undelivered[story.vhost, delivery.queue]
+        first = bool(undelivered) and undelivered[0] < (sent.at_us, sent.place)
         if first and not sent.observed:
             sent.action = ConsumerAction.CRASHED
         return first

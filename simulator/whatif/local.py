@@ -13,7 +13,8 @@ from simulator.replay.engines.local import kernel_of
 from simulator.replay.kernel.batch_replay import Kernel
 from simulator.replay.kernel.kernel_input import in_order, kernel_rows
 from simulator.replay.rows.tables import LocalTable
-from simulator.whatif.both_sides import Comparison, Playbacks
+from simulator.whatif.both_sides import Playbacks, compare
+from simulator.whatif.causes import PlayedGroup
 from simulator.whatif.consumer_actions import read_stories
 from simulator.whatif.coupling import Unit
 from simulator.whatif.differences import Side
@@ -22,12 +23,12 @@ from simulator.whatif.log_rows import BESIDE, ReplayedRows, replayed_batches, ro
 from simulator.whatif.plain_player import PlainPlayer, WeightedCase
 from simulator.whatif.playback import Unseen
 from simulator.whatif.playback_broker import QueueRef
-from simulator.whatif.result import AnyResult, WhatIfResult
+from simulator.whatif.result import AnyResult, WhatIfResult, conclusion
 from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.shared_player import SharedPlayer
 from simulator.whatif.sides import PreparedSide, prepared, side_of
 from simulator.whatif.stories import Story
-from simulator.whatif.tally import PlayedGroup, Tally, conclusion
+from simulator.whatif.tally import Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,20 +103,21 @@ def what_if_files(
     """
     given = Captured.of(captured, left)
     one, other = map(prepared, of_the_log(given.overview, before, after))
-    playbacks = Playbacks(one, other, unseen, given.of_all(one))
+    playbacks = Playbacks(one, other, unseen, given.overview.log(one, given.left))
     kernel = kernel_of_side(given.rows, one)
     coupling = coupling_queues_of(given, playbacks.reaches, one)
     player = player_of(playbacks, coupling, given.left_files, given.file_numbers)
     of_alone = Tally()
     look = player.first(player.stories(of_alone.add_verdicts(_replayed(given.rows, kernel, progress))))
-    comparison = Comparison(look.coupled, playbacks, look.waits_us)
     count = len(look.coupled)
-    comparison.play(lambda done: progress("playing messages", done, count))
+    playbacks, together = compare(
+        look.coupled, playbacks, look.waits_us, lambda done: progress("playing messages", done, count)
+    )
     progress("looking for causes", count, count)
-    playbacks = player.playbacks = comparison.playbacks
+    player.playbacks = playbacks
     alone = [*look.found, *(case for waiting in look.waiting for case in player.second(waiting))]
     groups = []
-    for unit, own in comparison.parts():
+    for unit, own in together:
         weighted = list(map(WeightedCase.of, own))
         if unit.queues:
             groups.append(PlayedGroup(unit, Tally(weighted), own))

@@ -76,10 +76,6 @@ class Captured(Generic[Table]):
         names = ", ".join(map(text, sorted({name for _, name in messages}))) or "NULL"
         return select(f"SELECT * FROM {{rows}} WHERE message IN ({names})", rows=self.rows)
 
-    def of_all(self, side: PreparedSide) -> LogFacts:
-        """Return what all messages of the log show together; ``side`` is the log's own."""
-        return self.overview.log(side, self.left)
-
 
 def coupling_queues_of(captured: Captured[Table], known: Reaches, side: PreparedSide) -> frozenset[QueueRef]:
     """Return the queues where the messages of a log may decide over each other; ``side`` is the log's own."""

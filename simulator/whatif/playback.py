@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, count
 from operator import attrgetter
@@ -89,33 +89,8 @@ class LogFacts(msgspec.Struct, frozen=True):
     consumed: frozenset[QueueRef]
 
 
-class TypicalWaits(msgspec.Struct, frozen=True):
-    """How long messages wait in queues, as the first runs found.
-
-    Attributes:
-        typical_us: how long they usually waited to be delivered, in each queue that anybody consumes.
-        entered: the queues that they came into.
-    """
-
-    typical_us: Mapping[QueueRef, int]
-    entered: Container[QueueRef]
-
-    @classmethod
-    def of(
-        cls, found: Iterable[FirstRun], others_us: Mapping[QueueRef, Iterable[int]] = MappingProxyType({})
-    ) -> TypicalWaits:
-        """Return what the first runs of stories found; ``others_us`` are the waits that were found in other ones."""
-        waits_us: defaultdict[QueueRef, list[int]] = defaultdict(list)
-        for entered, waited_us in others_us.items():
-            waits_us[entered] += waited_us
-        for first in found:
-            for queue, found_us in first.waits_us.items():
-                waits_us[queue] += found_us
-        return cls({queue: median_low(waits) for queue, waits in waits_us.items() if waits}, {*waits_us})
-
-
-NO_WAITS = TypicalWaits({}, frozenset())
-"""What is known before the first runs."""
+TypicalWaits = Mapping[QueueRef, int | None]
+"""How long messages usually waited to be delivered, in each queue that they came into; ``None`` where none was."""
 
 
 class FirstRun(NamedTuple):
@@ -132,6 +107,15 @@ class FirstRun(NamedTuple):
             (self.story.vhost, queue): [stay.after_us for stay in stays if stay.end == "delivered"]
             for queue, stays in self.stays.items()
         }
+
+
+def typical_waits(found: Iterable[FirstRun], others_us: Mapping[QueueRef, Iterable[int]]) -> TypicalWaits:
+    """Return what the first runs of stories found; ``others_us`` are the waits that were found in other ones."""
+    waits_us = {queue: [*waited_us] for queue, waited_us in others_us.items()}
+    for first in found:
+        for queue, found_us in first.waits_us.items():
+            waits_us.setdefault(queue, []).extend(found_us)
+    return {queue: median_low(waits) if waits else None for queue, waits in waits_us.items()}
 
 
 _ENDLESS = Fate(Ends(endless=True))
@@ -211,7 +195,7 @@ class Playback:
         broker: where they are played.
         log: what all messages of the log show.
         unseen: what consumers do with deliveries that the log does not have.
-        habits: what the first runs of all stories found; ``None`` in the first run.
+        typical_waits: what the first runs of all stories found; ``None`` in the first run.
         watched: the stories whose events are kept, by number.
         held_max: how many stories may be on the broker at one time.
         planner: takes note of all that is planned, where one story is played by itself.
@@ -230,7 +214,7 @@ class Playback:
     ) -> None:
         self._broker, self._log, self._unseen = broker, log, unseen
         self._planner = planner
-        self._is_first, self._typical_waits = typical_waits is None, typical_waits or NO_WAITS
+        self._is_first, self._typical_waits = typical_waits is None, typical_waits or {}
         self._watched, self._held_max = watched, held_max
         self._later_us = self._end_us = self._next_us = 0
         self._in_play: dict[int, _InPlay] = {}
@@ -436,7 +420,7 @@ class Playback:
                 self._take_unseen(each, queue, attempt, now_us)
             return
         stays = each.first_stays.get(queue, ())
-        usual_us = self._typical_waits.typical_us.get((vhost, queue), 0)
+        usual_us = self._typical_waits.get((vhost, queue)) or 0
         planner = self._planner if (vhost, queue) in self._log.consumed else NO_PLANNER
         if attempt >= len(stays):
             planner.after(since_us, usual_us)
@@ -458,7 +442,7 @@ class Playback:
         vhost = each.story.vhost
         if (vhost, queue) in self._log.consumed:
             self._take_later(each, queue, attempt, at_us, LAST)
-        elif not (self._is_first or queue in each.first_stays or (vhost, queue) in self._typical_waits.entered):
+        elif not (self._is_first or queue in each.first_stays or (vhost, queue) in self._typical_waits):
             _assume(each, f"no consumer reads '{queue}': in the log no message came into it")
 
     # What clients do

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +13,21 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from simulator.replay.results.late_rows import lateness_by
+from simulator.replay.rows.tables import Table
 from simulator.replay.run import REJECTED, publish
 from simulator.whatif.answer import WhatIfAnswer
-from simulator.whatif.both_sides import BothHistories
+from simulator.whatif.both_sides import BothHistories, Playbacks, lives
+from simulator.whatif.causes import PlayedGroup, find_causes
+from simulator.whatif.correlates import VALUES_MAX
 from simulator.whatif.coupling import Unit
+from simulator.whatif.differences import differences, question
+from simulator.whatif.log import Captured, given_twice, not_looked_at
 from simulator.whatif.outcomes import Fate, Fates
 from simulator.whatif.plain_player import WeightedCase
+from simulator.whatif.sides import not_heeded
 from simulator.whatif.tally import Tally
+from simulator.whatif.undecidable_ends import hidden_ends
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,6 +111,49 @@ class SparkResult(AnyResult):
     def write_messages(self, path: Path) -> None:
         """Write them into a folder of files."""
         self.messages.write.parquet(str(path))
+
+
+def conclusion(
+    groups: Sequence[PlayedGroup], playbacks: Playbacks, captured: Captured[Table], *, examples: bool
+) -> tuple[WhatIfAnswer, Tally, dict[str, BothHistories]]:
+    """Return the answer for the messages of a capture, their tally, and with ``examples`` some of their lives."""
+    before, after = playbacks.before, playbacks.after
+    tally = Tally.whole(group.tally for group in groups)
+    found = differences(before.side, after.side)
+    causes, not_tried = find_causes(playbacks, found, (group for group in groups if group.tally.changed))
+    notes = dict.fromkeys(before.notes + after.notes)
+    unchecked = chain(notes, not_tried, _unchecked(tally, playbacks, captured))
+    answer = tally.answer(question(before.side, after.side, found), causes, unchecked, not_heeded(before, after))
+    together = [own for group in groups for own in ([group.cases] if group.unit.queues else zip(group.cases))]
+    return answer, tally, lives(playbacks, together, answer.shown_examples) if examples else {}
+
+
+def _unchecked(tally: Tally, playbacks: Playbacks, captured: Captured[Table]) -> Iterator[str]:
+    """Say what was not checked of the log."""
+    if tally.changed:
+        yield from map(_too_many, sorted(tally.marks.too_many))
+    yield from not_looked_at(captured, playbacks.before)
+    yield from given_twice(captured)
+    yield from hidden_ends(tally.ended, playbacks.before.flows, playbacks.log.consumed | captured.left_queues)
+    yield from _late_rows(tally, captured)
+
+
+def _late_rows(tally: Tally, captured: Captured[Table]) -> Iterator[str]:
+    """Say how late rows may be that were written late, where messages were left out: the plays take all for prompt."""
+    misfits = [row for row in tally.misfits if row["file"] not in captured.left_files]
+    if tally.reproduced == tally.messages or not misfits:
+        return
+    late = lateness_by(captured.log, misfits, tally.waited.values(), captured.overview.ends_us)
+    if late.stretches:
+        most_ms = late.most_us // 1_000
+        late_ms = f"some may come up to {most_ms:,} ms late"
+        yield f"how late rows were written: all are assumed to be on time, though {late_ms}"
+
+
+def _too_many(what: str) -> str:
+    return (
+        f"whether some values of '{what}' are among the messages that change more often: there are over {VALUES_MAX:,}"
+    )
 
 
 _QUEUES = pa.map_(pa.string(), pa.int64())

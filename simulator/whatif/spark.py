@@ -28,14 +28,14 @@ from simulator.replay.kernel.kernel_input import kernel_rows
 from simulator.replay.rows.row_codec import LINEAGE, LINEAGE_SQL
 from simulator.replay.rows.tables import rows, select
 from simulator.whatif.both_sides import ComparedMessage, Playbacks
-from simulator.whatif.causes import TOGETHER_MAX
+from simulator.whatif.causes import TOGETHER_MAX, PlayedGroup
 from simulator.whatif.coupling import Coupling, Reaches, Unit
 from simulator.whatif.differences import Side
 from simulator.whatif.log import Captured, coupling_queues_of, of_the_log
 from simulator.whatif.log_rows import BESIDE
 from simulator.whatif.playback import TypicalWaits, Unseen
 from simulator.whatif.playback_broker import QueueRef
-from simulator.whatif.result import SCHEMA, SparkResult
+from simulator.whatif.result import SCHEMA, SparkResult, conclusion
 from simulator.whatif.spark_steps import (
     IN_ORDER,
     PASSED,
@@ -46,7 +46,7 @@ from simulator.whatif.spark_steps import (
     rows_step,
 )
 from simulator.whatif.stories import Story
-from simulator.whatif.tally import PlayedGroup, Tally, conclusion
+from simulator.whatif.tally import Tally
 
 Progress = Callable[[str, float], object]
 _SCHEMA = from_arrow_schema(PASSED)
@@ -78,8 +78,8 @@ def what_if_on_spark(
     given = Captured.of(captured, left)
     asking = Asking.of(*of_the_log(given.overview, before, after), unseen, given.left_files)
     one, _ = asking.sides()
-    log = given.of_all(one)
-    reaches = asking.playbacks(log).reaches
+    log = given.overview.log(one, given.left)
+    reaches = asking.playbacks(log, {}).reaches
     coupling_queues = coupling_queues_of(given, reaches, one)
 
     def telling_of(what: str, stages: int) -> AbstractContextManager[None]:
@@ -91,7 +91,7 @@ def what_if_on_spark(
         stories = kept.enter_context(_kept(_stories(given.rows, step)))
         with telling_of("reading and playing messages", 2):
             coupling, coupled_by = _coupling(stories, reaches)
-        first_step = PlayStep(asking, log, HELD_MAX)
+        first_step = PlayStep(asking, log, HELD_MAX, {})
         played = kept.enter_context(_kept(_first_runs(stories, coupled_by, first_step)))
         with telling_of("playing messages that may meet", 3 if coupled_by else 1):
             _check_held(played, coupling)
@@ -202,13 +202,11 @@ def _queue(coupled: str) -> QueueRef:
 def _typical_waits(first_runs: DataFrame) -> TypicalWaits:
     waits = select("SELECT inline(waits) FROM {first_runs}", first_runs=first_runs)
     found = rows(
-        "SELECT vhost, queue, percentile_disc(0.5) WITHIN GROUP (ORDER BY after_us) AS typical_us FROM {waits}"
-        " GROUP BY vhost, queue",
+        "SELECT vhost, queue, CAST(percentile_disc(0.5) WITHIN GROUP (ORDER BY after_us) AS BIGINT) AS typical_us"
+        " FROM {waits} GROUP BY vhost, queue",
         waits=waits,
     )
-    typical_us = {(each["vhost"], each["queue"]): each["typical_us"] for each in found}
-    known = {queue: int(wait_us) for queue, wait_us in typical_us.items() if wait_us is not None}
-    return TypicalWaits(known, typical_us.keys())
+    return {(each["vhost"], each["queue"]): each["typical_us"] for each in found}
 
 
 def _tallies(cases: DataFrame) -> list[tuple[str | None, Tally]]:

@@ -22,7 +22,7 @@ from simulator.whatif.differences import Side
 from simulator.whatif.log_rows import replayed_batches
 from simulator.whatif.outcomes import Fates
 from simulator.whatif.plain_player import WeightedCase
-from simulator.whatif.playback import NO_WAITS, FirstRun, LogFacts, TooManyHeldError, TypicalWaits, Unseen
+from simulator.whatif.playback import FirstRun, LogFacts, TooManyHeldError, TypicalWaits, Unseen
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.result import rows_of
 from simulator.whatif.shared_player import SharedPlayer
@@ -71,7 +71,7 @@ class Asking(NamedTuple):
         """Return both sides as brokers take them."""
         return _side(self.before, self.rules), _side(self.after, self.against)
 
-    def playbacks(self, log: LogFacts, typical_waits: TypicalWaits = NO_WAITS) -> Playbacks:
+    def playbacks(self, log: LogFacts, typical_waits: TypicalWaits) -> Playbacks:
         """Return what plays messages."""
         return _playbacks(self, log).knowing(typical_waits)
 
@@ -161,13 +161,13 @@ class PlayStep(NamedTuple):
     """Plays the messages of a partition: each by itself, or together those that share what couples them.
 
     Those that are played together come in the order ``IN_ORDER`` and go as soon as they are over; at most ``held_max``
-    are held at one time. ``typical_waits`` is known after all first runs.
+    are held at one time. ``typical_waits`` is known after all first runs, and empty before.
     """
 
     asking: Asking
     log: LogFacts
     held_max: int
-    typical_waits: TypicalWaits = NO_WAITS
+    typical_waits: TypicalWaits
 
     def put_in_order(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Put coupled messages into the order of their queues."""

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from simulator.markup import plural
-from simulator.replay.results.late_rows import lateness_by, misfits_of, waited_in
-from simulator.replay.rows.tables import Table
-from simulator.whatif.answer import Delay, Delays, OutcomeChange, Represented, Totals, WhatIfAnswer, in_one_sentence
-from simulator.whatif.both_sides import BothHistories, ComparedMessage, Playbacks, lives
-from simulator.whatif.causes import WAYS_MAX, Causes, ChangeCause, Part, find_causes
-from simulator.whatif.correlates import VALUES_MAX, Correlates
-from simulator.whatif.coupling import Unit
-from simulator.whatif.log import Captured, given_twice, not_looked_at
+from simulator.replay.results.late_rows import misfits_of, waited_in
+from simulator.whatif.answer import (
+    ChangeCause,
+    Delay,
+    Delays,
+    OutcomeChange,
+    Represented,
+    Totals,
+    WhatIfAnswer,
+    in_one_sentence,
+)
+from simulator.whatif.both_sides import ComparedMessage
+from simulator.whatif.correlates import Correlates
 from simulator.whatif.log_rows import ReplayedRows
 from simulator.whatif.outcomes import Ends, count, told
 from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.playback_broker import QueueRef
-from simulator.whatif.sides import not_heeded
 from simulator.whatif.stories import ConsumerAction, Named
-from simulator.whatif.undecidable_ends import LastSeen, hidden_ends
+from simulator.whatif.undecidable_ends import LastSeen
 
 LEFT_OUT_MAX = 20
 EXAMPLES_MAX = 3
@@ -215,27 +219,9 @@ class Tally:
             such = "such as " if more else ""
             yield f"{plural(pairs.total(), 'message')} {words} ({such}{now} instead of {was})"
 
-    def frequent_ways(self) -> list[tuple[int, Transition, Named]]:
-        """Return how many messages change in each way, the most frequent first, and one of them."""
-        ranked = sorted(self.ways.items(), key=lambda item: (-item[1][0], item[1][1]))
-        return [(messages, way, examples[0]) for way, (messages, examples) in ranked]
-
     def examples(self) -> set[Named]:
         """Return a message for each way of change."""
         return {name for _, examples in self.ways.values() for name in examples[:1]}
-
-    def part(self, own: Sequence[ComparedMessage], queues: tuple[QueueRef, ...]) -> Part:
-        """Return these messages for experiments; ``own`` are all of them, or one for each way of change."""
-        frequent = self.frequent_ways()[:WAYS_MAX]
-        wanted = {name for *_, name in frequent}
-        # Where definitions name no virtual host, messages of several may have one name.
-        known = {
-            (name, Transition.of(case)): case
-            for case in own
-            if case.changed and (name := (case.story.vhost, case.story.message)) in wanted
-        }
-        ways = [(many, known[name, way]) for many, way, name in frequent if (name, way) in known]
-        return Part(self.changed, ways, queues, own if queues else (), self.messages)
 
     def _changes(self) -> list[OutcomeChange]:
         """Return the ways in which messages change: losses first, then what is held, what is saved, and the rest."""
@@ -318,63 +304,3 @@ def _describe(action: ConsumerAction, observed: bool) -> str:
     else:
         known = "inferred"
     return f"{action.value}, {known}"
-
-
-class PlayedGroup(NamedTuple):
-    """Messages that were played together, or those that were played by themselves.
-
-    Attributes:
-        unit: which ones, and why together.
-        tally: all of them, added up.
-        cases: all of them that queues couple, in the order in which they begin, unless they are too many; of the
-            others one for each way of change.
-    """
-
-    unit: Unit
-    tally: Tally
-    cases: Sequence[ComparedMessage]
-
-
-def conclusion(
-    groups: Sequence[PlayedGroup], playbacks: Playbacks, captured: Captured[Table], *, examples: bool
-) -> tuple[WhatIfAnswer, Tally, dict[str, BothHistories]]:
-    """Return the answer for the messages of a capture, their tally, and with ``examples`` some of their lives."""
-    tally: Tally = Tally.whole(group.tally for group in groups)
-    parts = (group.tally.part(group.cases, group.unit.queues) for group in groups if group.tally.changed)
-    causes: Causes = find_causes(playbacks, parts)
-    unchecked = (
-        *dict.fromkeys((*playbacks.before.notes, *playbacks.after.notes)),
-        *causes.unchecked,
-        *(_too_many(what) for what in sorted(tally.marks.too_many) if tally.changed),
-        *not_looked_at(captured, playbacks.before),
-        *given_twice(captured),
-        *hidden_ends(tally.ended, playbacks.before.flows, playbacks.log.consumed | captured.left_queues),
-        *_late_rows(tally, captured),
-    )
-    ignored = not_heeded(playbacks.before, playbacks.after)
-    answer = tally.answer(causes.question, causes.found, unchecked, ignored)
-    shown = lives(playbacks, _played_together(groups), answer.shown_examples) if examples else {}
-    return answer, tally, shown
-
-
-def _played_together(groups: Iterable[PlayedGroup]) -> Iterator[Sequence[ComparedMessage]]:
-    for group in groups:
-        yield from [group.cases] if group.unit.queues else ([case] for case in group.cases)
-
-
-def _late_rows(tally: Tally, captured: Captured[Table]) -> Iterator[str]:
-    """Say how late rows may be that were written late, where messages were left out: the plays take all for prompt."""
-    misfits = [row for row in tally.misfits if row["file"] not in captured.left_files]
-    if tally.reproduced == tally.messages or not misfits:
-        return
-    late = lateness_by(captured.log, misfits, tally.waited.values(), captured.overview.ends_us)
-    if late.stretches:
-        most_ms = late.most_us // 1_000
-        late_ms = f"some may come up to {most_ms:,} ms late"
-        yield f"how late rows were written: all are assumed to be on time, though {late_ms}"
-
-
-def _too_many(what: str) -> str:
-    return (
-        f"whether some values of '{what}' are among the messages that change more often: there are over {VALUES_MAX:,}"
-    )

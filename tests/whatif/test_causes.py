@@ -19,7 +19,8 @@ from simulator.generate import Wish, generate
 from simulator.replay import Database
 from simulator.replay.rows.tables import select
 from simulator.scenario.steps import Ack, Publish, Wait
-from simulator.whatif.causes import ChangeCause, Laboratory
+from simulator.whatif.answer import ChangeCause
+from simulator.whatif.causes import Laboratory
 from simulator.whatif.differences import Side, SideDifference
 from simulator.whatif.local import what_if_files
 from simulator.whatif.playback_broker import PlaybackBroker

@@ -19,12 +19,12 @@ from simulator.definitions import Definitions, read_definitions
 from simulator.replay import Database
 from simulator.scenario.steps import Ack, Publish, Wait
 from simulator.testing.strategies import definitions_document
-from simulator.whatif.both_sides import Comparison, Playbacks
+from simulator.whatif.both_sides import Playbacks, compare
 from simulator.whatif.coupling import Unit
 from simulator.whatif.local import read_log
 from simulator.whatif.log import Overview
 from simulator.whatif.plain_player import WeightedCase
-from simulator.whatif.playback import FirstRun, Playback, TooManyHeldError, TypicalWaits
+from simulator.whatif.playback import FirstRun, Playback, TooManyHeldError, typical_waits
 from simulator.whatif.result import rows_of
 from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.sides import prepared, side_of
@@ -58,13 +58,12 @@ class Whole:
             self.log = Overview.of(log).log(one)
             self.stories = read_log(log, one)
         self._untouched = {story.message: pickle.dumps(story) for story in self.stories}
-        self.comparison = Comparison(self.stories, Playbacks(one, other_side, "ack", self.log))
-        self.comparison.play()
+        self.playbacks, self.together = compare(self.stories, Playbacks(one, other_side, "ack", self.log), {})
 
     @property
     def coupled(self) -> tuple[Unit, list[Any]]:
         """The messages that queues couple, and the rows of their cases."""
-        ((unit, cases),) = [(unit, cases) for unit, cases in self.comparison.parts() if unit.queues]
+        ((unit, cases),) = [(unit, cases) for unit, cases in self.together if unit.queues]
         return unit, rows_of(WeightedCase.of(case).fates for case in cases).to_pylist()
 
     def begun(self) -> pa.Table:
@@ -94,17 +93,17 @@ def in_order(table: pa.Table) -> pa.Table:
 
 @pytest.mark.parametrize("rows", [1, 7, 1000])
 def test_slices_of_any_size_come_to_the_same(rows: int, whole: Whole) -> None:
-    step = PlayStep(whole.asking, whole.comparison.playbacks.log, 10_000)
+    step = PlayStep(whole.asking, whole.playbacks.log, 10_000, {})
     ordered = in_order(through(step.put_in_order, whole.begun(), rows))
     first_runs = in_order(through(step.first_together, ordered, rows))
-    step = step._replace(typical_waits=whole.comparison.playbacks._typical_waits)
+    step = step._replace(typical_waits=whole.playbacks._typical_waits)
     told = through(step.second_together, first_runs, rows)
     (tallied,) = [pickle.loads(tally) for tally in told["tally"].to_pylist() if tally is not None]
     found = rows_of(fates for batch in told.to_batches() for fates in read_fates(batch)).to_pylist()
     expected = whole.coupled[1]
     assert len(expected) > 100
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
-    cases = next(cases for unit, cases in whole.comparison.parts() if unit.queues)
+    cases = next(cases for unit, cases in whole.together if unit.queues)
     assert msgspec.json.encode(tallied.answer()) == msgspec.json.encode(Tally(map(WeightedCase.of, cases)).answer())
 
 
@@ -135,6 +134,7 @@ def test_a_message_is_given_back_when_nothing_more_can_happen_to_it() -> None:
 def test_too_many_waiting_messages_are_told_with_their_queues(whole: Whole) -> None:
     own = sorted(whole.stories, key=lambda each: each.began)
     with pytest.raises(TooManyHeldError, match=r"^\d+ in '"):
-        list(whole.comparison.playbacks.first(own, held_max=5))
-    assert whole.comparison.playbacks.before.broker.node.next_due() is None
-    assert TypicalWaits.of(each.first for each in whole.comparison.playbacks.first(own)).typical_us
+        list(whole.playbacks.first(own, held_max=5))
+    assert whole.playbacks.before.broker.node.next_due() is None
+    found = typical_waits((each.first for each in whole.playbacks.first(own)), {})
+    assert any(wait_us is not None for wait_us in found.values())

@@ -11,9 +11,10 @@ import pytest
 from simulator.definitions import Definitions
 from simulator.whatif import correlates as marks_module
 from simulator.whatif import tally as tally_module
-from simulator.whatif.both_sides import ComparedMessage, Comparison, Playbacks
-from simulator.whatif.causes import find_causes
+from simulator.whatif.both_sides import ComparedMessage, Playbacks, compare
+from simulator.whatif.causes import PlayedGroup, find_causes
 from simulator.whatif.correlates import Correlates
+from simulator.whatif.differences import differences
 from simulator.whatif.outcomes import Ends, Fate
 from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.sides import prepared, side_of
@@ -79,8 +80,8 @@ def test_messages_of_one_id_in_two_virtual_hosts_change_because_of_their_own_que
         for vhost, queue in (("one", "x"), ("other", "y"))
         for number in range(5)
     ]
-    comparison = Comparison(stories, Playbacks(side(), side(**{"x-message-ttl": 1}), "ack", shown_by(stories)))
-    comparison.play()
-    parts = [Tally(map(WeightedCase.of, own)).part(own, unit.queues) for unit, own in comparison.parts()]
-    causes = find_causes(comparison.playbacks, parts).found
+    before, after = side(), side(**{"x-message-ttl": 1})
+    playbacks, together = compare(stories, Playbacks(before, after, "ack", shown_by(stories)), {})
+    groups = [PlayedGroup(unit, Tally(map(WeightedCase.of, own)), own) for unit, own in together]
+    causes, _ = find_causes(playbacks, differences(before.side, after.side), groups)
     assert sorted(cause.messages for cause in causes) == [5, 5]
