@@ -6,7 +6,6 @@ from typing import Any
 
 from dlx.message import Message
 from dlx.message_flow import MessageFlow
-from dlx.routing import each_choice, routed
 from simulator.broker import delivered_properties
 from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
@@ -25,7 +24,7 @@ def observation(happened: Happened, message: Message, flow: MessageFlow, *, pref
     is_publish = happened.event == Event.PUBLISHED
     # The firehose names every key of a publish to the default exchange, whether or not there is such a queue.
     keys = tuple(dict.fromkeys(message.routing_keys))
-    at_once = _at_once(message, flow) if message.exchange and is_publish else keys
+    at_once = flow.entered_at_once(message) if message.exchange and is_publish else keys
     shown = {**delivered_properties(message, flow.release, happened.more), "message_id": f"{prefix}{happened.uid}"}
     return trace_row(
         properties=plain(shown),
@@ -36,12 +35,6 @@ def observation(happened: Happened, message: Message, flow: MessageFlow, *, pref
         routed_queues=list(at_once) if is_publish and at_once is not None else None,
         routing_keys=list(message.routing_keys),
     )
-
-
-def _at_once(message: Message, flow: MessageFlow) -> tuple[str, ...] | None:
-    """Return the queues that a publish enters before any delay; ``None`` where an exchange chooses them at random."""
-    first, *others = each_choice(lambda choose: routed(message, flow.topology, flow.release, choose).queues)
-    return None if others else first
 
 
 def trace_row(
