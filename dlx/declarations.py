@@ -529,8 +529,9 @@ def _checked_delayed_type(arguments: Arguments, release: Release, types: Collect
 
 def _check_hash_arguments(arguments: Arguments) -> None:
     given = [arguments[name] for name in (HASH_HEADER, HASH_PROPERTY) if name in arguments]
-    if any(type_name(value) != "longstr" for value in given):
-        raise internal_error()
+    for value in given:
+        if type_name(value) != "longstr":
+            raise internal_error((Atom("case_clause"), (Atom(type_name(value)), field_term(value))))
     if len(given) > 1:
         raise Refusal(406, f"{HASH_HEADER} and {HASH_PROPERTY} are mutually exclusive")
     if HASH_PROPERTY in arguments and given[0] not in PROPERTIES:

@@ -267,6 +267,11 @@ class MessageFlow:
         found = each_choice(lambda choose: route(message, self.topology, self.release, choose))
         return tuple(dict.fromkeys(chain.from_iterable(found)))
 
+    def entered_at_once(self, message: Message) -> tuple[str, ...] | None:
+        """Return the queues that a publish enters before any delay; ``None`` where exchanges choose them at random."""
+        found, *others = self._each(lambda choose: routed(message, self.topology, self.release, choose).queues)
+        return None if others else found
+
     def visits(self, message: Message) -> tuple[Visit, ...]:
         """Return the exchanges that a message comes to on its way to the queues that it may enter."""
         each = self._each(lambda choose: tuple(visits(message, self.topology, self.release, choose)))

@@ -8,6 +8,7 @@ Source: rabbit_shovel_parameters.erl, rabbit_amqp091_shovel.erl, rabbit_local_sh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -16,7 +17,7 @@ from dlx.argument_values import wrong_values
 from dlx.consumer_arguments import CHECKS as CONSUMED
 from dlx.declarations import CHECKS as DECLARED
 from dlx.declarations import queue_arguments
-from dlx.erlang_printing import json_term, printed
+from dlx.erlang_printing import Atom, json_term, printed
 from dlx.operator_errors import OperatorError, invalid_parameter, unforeseen_case
 from dlx.parameter_validation import Member, is_integer, is_number, said, wrong_members, wrong_number
 from dlx.releases import Release
@@ -37,6 +38,8 @@ _TEXT_PROPERTIES = (
     "content_type", "content_encoding", "correlation_id", "reply_to", "expiration", "message_id", "type", "user_id",
     "app_id", "cluster_id",
 )  # fmt: skip
+_PORT = re.compile(r"(?:\[[^]]*\]|[^:]*):(.*)")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER_PROPERTIES = ("delivery_mode", "priority", "timestamp")
 MayEnter = Callable[[str], str | None]
 """Returns the name of the user who may not enter a virtual host; ``None`` for one who may."""
@@ -306,6 +309,23 @@ def _wrong_address(name: str, given: Any, may_enter: MayEnter) -> str | None:
         return f'"{given}" not a valid URI: {{{{unable_to_parse_uri,no_scheme}},{text}}}'
     if scheme not in ("amqp", "amqps"):
         return f'"{given}" not a valid URI: {{{{unexpected_uri_scheme,"{scheme}"}},{text}}}'
+    wrong = _wrong_place(given)
+    if wrong is not None:
+        start = f'"{given}" not a valid URI: '
+        return start + printed((wrong, list(map(ord, given))), len(start))
     address = _uri(given)
     refused = None if address.host else may_enter(address.vhost)
     return None if refused is None else f'user "{refused}" may not connect to vhost "{address.vhost}"'
+
+
+def _wrong_place(given: str) -> tuple[Any, ...] | None:
+    """Return the term for a port or a virtual host that an address cannot have. A server's has the stack in it, too."""
+    parts = urlsplit(given)
+    port = _PORT.fullmatch(parts.netloc.rpartition("@")[2])
+    if port is not None and not _INTEGER.fullmatch(port[1]):
+        return Atom("unable_to_parse_uri"), (Atom("malformed_uri"), list(map(ord, given)))
+    if port is not None and not 0 < int(port[1]) <= 0xFFFF:
+        return Atom("port_out_of_range"), int(port[1])
+    if "/" in parts.path[1:]:
+        return Atom("invalid_vhost"), list(map(ord, parts.path[1:]))
+    return None

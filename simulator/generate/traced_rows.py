@@ -24,7 +24,7 @@ def observation(happened: Happened, message: Message, flow: MessageFlow, *, pref
     is_publish = happened.event == Event.PUBLISHED
     # The firehose names every key of a publish to the default exchange, whether or not there is such a queue.
     keys = tuple(dict.fromkeys(message.routing_keys))
-    routed = (flow.entries(message) if message.exchange else keys) if is_publish else ()
+    at_once = flow.entered_at_once(message) if message.exchange and is_publish else keys
     shown = {**delivered_properties(message, flow.release, happened.more), "message_id": f"{prefix}{happened.uid}"}
     return trace_row(
         properties=plain(shown),
@@ -32,7 +32,7 @@ def observation(happened: Happened, message: Message, flow: MessageFlow, *, pref
         vhost=happened.vhost,
         exchange=message.exchange,
         queue=None if is_publish else happened.queue,
-        routed_queues=list(routed) if is_publish else None,
+        routed_queues=list(at_once) if is_publish and at_once is not None else None,
         routing_keys=list(message.routing_keys),
     )
 

@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterator
 from random import Random
 from typing import Any, Literal, NamedTuple
 
+from dlx.delays import X_DELAY, routing_type
 from dlx.message_flow import MessageFlow
+from dlx.server_plugins import DELAYED
 from dlx.topology import STREAM, Binding
 from simulator.scenario.player import Player
 from simulator.scenario.steps import Ack, AnyStep, Crash, Publish, Reject, Requeue, Wait
@@ -20,16 +22,19 @@ OUTCOMES: dict[type[Ack | Reject | Requeue | Crash], int] = {Ack: 50, Reject: 35
 PUBLISH_SHARE, PAUSE_SHARE, CC_SHARE = 0.4, 0.02, 0.3
 STEP_MS, PAUSE_MS = 20, 120_000
 EXPIRATIONS_MS = (1_000, 30_000)
+DELAYS_MS = (1_000, 60_000)
+"""What publishers ask of a delayed exchange; as many messages have no delay."""
 TRIES = 4
 
 
 class PublishTarget(NamedTuple):
-    """Where publishers send messages: by a binding, or by the name of a queue."""
+    """Where publishers send messages: by a binding, or by the name of a queue. The exchange routes as ``kind``."""
 
     exchange: str
     kind: str
     binding: Binding | None
     queue: str = ""
+    delays: bool = False
 
 
 class Traffic:
@@ -88,6 +93,8 @@ class Traffic:
         headers: dict[str, Any] = {"kind": random.choice(KINDS)}
         if self._diverse:
             headers["order"] = random.getrandbits(40)
+        if address.delays and random.random() < 0.5:
+            headers[X_DELAY] = random.randint(*DELAYS_MS) if self._diverse else random.choice(DELAYS_MS)
         if address.kind == "headers" and address.binding is not None:
             headers |= {name: value for name, value in address.binding.arguments.items() if name != "x-match"}
         if self._diverse and address.exchange and address.kind in ("topic", "direct") and random.random() < CC_SHARE:
@@ -134,7 +141,7 @@ def _addresses(flow: MessageFlow, consumed: Collection[str]) -> Iterator[Publish
         for binding in topology.bindings.get(exchange.name, ()):
             bound.add(binding.destination)
             if exchange.name not in for_rejected and not exchange.internal:
-                yield PublishTarget(exchange.name, exchange.type, binding)
+                yield PublishTarget(exchange.name, routing_type(exchange), binding, delays=exchange.type == DELAYED)
     for queue in topology.queues:
         if queue not in bound:
             yield PublishTarget("", "direct", None, queue)

@@ -101,6 +101,20 @@ def test_what_a_full_queue_refuses_is_held(dead: dict[str, int], parking: bool) 
     assert only.endswith(" It is a parking queue: it stays full until messages are taken out of it.") == parking
 
 
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        ({"max_length": 0}, "'dead' takes no message: "),
+        ({"max_length_bytes": 0}, "'dead' takes no message that has a body: "),
+        ({"max_length_bytes": 0, "queue_type": "quorum"}, "while 'dead' is full it refuses "),
+    ],
+)
+def test_a_classic_queue_with_a_limit_of_0_is_always_full(limit: dict[str, Any], says: str) -> None:
+    (only,) = told_by("DLX037", at_least_once("work", "dead"), queue("dead", overflow="reject-publish", **limit))
+    assert only.startswith(says)
+    assert ("for ever" in only) is (limit.get("queue_type") is None) is not only.endswith("taken out of it.")
+
+
 def test_a_queue_without_a_limit_refuses_no_dead_letters() -> None:
     assert told_by("DLX037", at_least_once("work", "dead"), queue("dead", overflow="reject-publish")) == []
     assert told_by("DLX037", at_least_once("work", "dead"), queue("dead", max_length=5)) == []

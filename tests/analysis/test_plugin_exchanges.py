@@ -168,3 +168,32 @@ def test_a_delayed_retry_without_a_loss_has_none(of: str) -> None:
     report = lint(Definitions(definitions, "definitions"), release(of))
     assert [each for each in report.findings if each.severity == "error"] == []
     assert report.unchecked == ()
+
+
+def messages(definitions: dict[str, Any], code: str) -> list[str]:
+    report = lint(Definitions(definitions, "definitions"), release("4.0"))
+    return [each.message for each in report.findings if each.code == code]
+
+
+def test_keys_that_stand_for_others_are_not_named() -> None:
+    (told,) = messages(spread("x-consistent-hash"), "DLX003")
+    assert told.startswith("dead letters of 'work' for which 'spread' chooses a destination that leads nowhere reach")
+    behind = document(
+        [queue("work", dead_letter_exchange="dlx"), queue("parked")],
+        [exchange("spread", "x-consistent-hash"), exchange("dlx", "direct")],
+        [bound("spread", "work", "1"), bound("dlx", "parked", "failed")],
+    )
+    (told,) = messages(behind, "DLX003")
+    assert told.startswith(
+        "dead letters of 'work' with keys that no binding there takes reach no queue behind exchange"
+    )
+
+
+@pytest.mark.parametrize(("ends", "told"), [({}, False), ({"src-delete-after": "queue-length"}, True)])
+def test_refused_messages_count_for_the_end_of_a_shovel(ends: dict[str, Any], told: bool) -> None:
+    value = {"src-uri": "amqp://", "dest-uri": "amqp://", "src-queue": "parked", "dest-queue": "work", **ends}
+    full = queue("work", max_length=5, overflow="reject-publish")
+    definitions = document([queue("parked"), full], [], [])
+    definitions["parameters"] = [{"vhost": "/", "component": "shovel", "name": "back", "value": value}]
+    (message,) = messages(definitions, "DLX044")
+    assert ("counts towards src-delete-after" in message) is told

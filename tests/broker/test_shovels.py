@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from typing import Any
 
@@ -186,6 +187,24 @@ def test_a_dead_letter_routing_key_among_the_arguments(release: str, crashes: bo
     with pytest.raises(UnforeseenError) if crashes else nullcontext():
         broker.handle(SetParameter("/", "shovel", "back", {**SHOVEL, side: retry}), 0)
     assert ("back" in broker.vhosts["/"].shovels) is not crashes
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("amqp://localhost:1:2", "unable_to_parse_uri"),
+        ("amqp://localhost:", "unable_to_parse_uri"),
+        ("amqp://u:p@localhost:0", "{port_out_of_range,0}"),
+        ("amqp://[::1]:65536/%2F", "{port_out_of_range,65536}"),
+        ("amqp:///a/b", '{invalid_vhost,"a/b"}'),
+        ("amqp://u:1:2@[::1]:5672/%2F", None),
+    ],
+)
+def test_an_address_with_a_port_or_a_virtual_host_that_cannot_be(address: str, why: str | None) -> None:
+    broker = start_broker("4.3", plugins=["shovel"], now_us=0)
+    with nullcontext() if why is None else pytest.raises(OperatorError, match=re.escape(why)):
+        broker.handle(SetParameter("/", "shovel", "back", {**SHOVEL, "dest-uri": address}), 0)
+    assert ("back" in broker.vhosts["/"].shovels) is (why is None)
 
 
 @pytest.mark.parametrize("name", ["src-queue-args", "src-consumer-args", "dest-queue-args"])

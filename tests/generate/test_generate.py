@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from simulator.cli.main import main
+from simulator.definitions import parse_definitions
 from simulator.generate import AlteredRow, Wish, generate
 from simulator.generate import log as log_module
 from simulator.replay import Database, replay_files
-from tests.replay.logs import EXAMPLES, example_definitions
+from tests.replay.logs import EXAMPLES
 
 EXPORT = EXAMPLES / "captured-4.3" / "definitions.json"
 CYCLE = EXAMPLES / "topologies" / "broken" / "ladder-cycle.json"
@@ -36,7 +37,9 @@ def found(folder: Path, wish: Wish) -> set[tuple[str, int]]:
     with Database(folder) as database:
         captured = database.parquet(sorted(folder.glob("log-*.parquet")))
         verdicts = folder / "verdicts.parquet"
-        replayed = replay_files(captured, example_definitions("4.3"), wish.rules, verdicts=verdicts).to_list()
+        replayed = replay_files(
+            captured, parse_definitions(wish.definitions, "wish"), wish.rules, verdicts=verdicts
+        ).to_list()
     return {(row["file"], row["line"]) for row in replayed if row["verdict"] not in (None, "agree")}
 
 
@@ -48,6 +51,35 @@ def test_a_replay_finds_the_altered_rows_and_no_other(tmp_path: Path, rules: str
     assert len(faults) == 40
     assert len({fault.what for fault in faults}) == 4
     assert found(tmp_path, wanted) == {(fault.file, fault.line) for fault in faults}
+
+
+def test_publishers_ask_a_delayed_exchange_for_delays_and_a_replay_agrees(tmp_path: Path) -> None:
+    later = {"name": "later", "vhost": "/", "type": "x-delayed-message", "arguments": {"x-delayed-type": "topic"}}
+    wanted = wish(
+        definitions=json.dumps(
+            {
+                "exchanges": [{**later, "durable": True, "auto_delete": False, "internal": False}],
+                "queues": [{"name": "q", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}],
+                "bindings": [
+                    {
+                        "source": "later",
+                        "vhost": "/",
+                        "destination": "q",
+                        "destination_type": "queue",
+                        "routing_key": "a.*",
+                        "arguments": {},
+                    }
+                ],
+            }
+        ).encode(),
+        rules="4.0",
+    )
+    generate(wanted, tmp_path)
+    made = [row for row in rows(tmp_path) if row["event"] == "delivered"]
+    delayed = [row for row in made if "x-delay" in str(row["broker_headers"])]
+    assert len(made) / 3 < len(delayed) < len(made)
+    assert all(len(row["routing_keys"][0].split(".")) == 2 for row in made)
+    assert found(tmp_path, wanted) == set()
 
 
 def test_the_log_has_as_many_rows_as_asked_for_in_several_parts(

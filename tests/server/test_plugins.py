@@ -11,8 +11,9 @@ import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 import simulator
-from dlx.server_plugins import UnknownPluginError, enabled_plugins
+from dlx.server_plugins import UnknownPluginError, enabled_plugins, named_plugins
 from simulator.cli.main import main
+from tests.management.client import Simulated
 from tests.plugins.client import http
 
 
@@ -133,6 +134,37 @@ def test_a_running_shovel_tells_what_a_server_of_the_release_does(release: str, 
         one = [state] if release == "3.10" else {"value": value, "vhost": "/", "component": "shovel", "name": "back"}
         assert http(url, "GET", "/api/shovels/vhost/%2F/back") == (200, one)
         assert http(url, "DELETE", "/api/shovels/vhost/%2F/other/restart")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("release", "tag", "seen", "restarted"),
+    [
+        ("4.0", "monitoring", 200, 204),
+        ("4.0", "policymaker", 401, 401),
+        ("4.3", "monitoring", 200, 401),
+        ("4.3", "policymaker", 401, 204),
+    ],
+)
+def test_whose_tag_lets_a_user_see_and_restart_a_shovel(release: str, tag: str, seen: int, restarted: int) -> None:
+    ask = Simulated(release)
+    ask.node.broker.enable(named_plugins(["shovel"]))
+    ask("PUT", "/api/users/ops", {"password": "secret", "tags": tag})
+    ask("PUT", "/api/permissions/%2F/ops", {"configure": "", "write": "", "read": ""})
+    ask("PUT", "/api/parameters/shovel/%2F/back", {"value": SHOVEL})
+    at = "/api/shovels/vhost/%2F/back"
+    assert ask("GET", at, auth="ops:secret").status == seen
+    assert ask("DELETE", f"{at}/restart", auth="ops:secret").status == restarted
+    assert ask("DELETE", at, auth="ops:secret").status == restarted
+
+
+@pytest.mark.parametrize("value", [5, True, [1]])
+def test_a_header_to_hash_that_is_no_text_is_answered_with_400(value: Any) -> None:
+    with simulator.serve("4.3", plugins=["consistent-hash"], management_port=0) as server:
+        body = {"type": "x-consistent-hash", "arguments": {"hash-header": value}}
+        assert server.management_url is not None
+        status, answer = http(server.management_url, "PUT", "/api/exchanges/%2F/spread", body)
+        assert (status, answer["error"]) == (400, "bad_request")
+        assert answer["reason"].startswith("Request to node rabbit@localhost failed with")
 
 
 def test_a_text_in_place_of_a_list_of_plugins_is_named() -> None:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from dlx.binding_index import hashes
 from dlx.delays import routing_type
 from dlx.message import Message
 from dlx.policies import unsupported_keys
@@ -276,9 +277,22 @@ def _only_keeping(subject: Subject, queue: QueueAt, exchange: str) -> str | None
 
 def _literal_keys(subject: Subject, vhost: str) -> set[str]:
     """Return the keys that the definitions themselves have; others stand for whatever a wildcard takes."""
+    return {key for key in _keys_of(subject, vhost) if not is_pattern(key)}
+
+
+def named_keys(subject: Subject, vhost: str, keys: Iterable[str]) -> list[str]:
+    """Return those of the keys of which the definitions have a word; others stand for what no binding names."""
+    words = {word for key in _keys_of(subject, vhost) for word in key.split(".")}
+    return [key for key in keys if not words.isdisjoint(key.split("."))]
+
+
+def _keys_of(subject: Subject, vhost: str) -> Iterator[str]:
+    """Yield the keys of bindings and the names of queues; an exchange that chooses by a hash has other keys."""
     topology = subject.snapshot.topologies[vhost]
-    bound = (each.routing_key for bindings in topology.bindings.values() for each in bindings)
-    return {*topology.queues, *(key for key in bound if not is_pattern(key))}
+    yield from topology.queues
+    for name, bindings in topology.bindings.items():
+        if name not in topology.exchanges or not hashes(topology.exchanges[name]):
+            yield from (each.routing_key for each in bindings)
 
 
 # Carries fixes out

@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from simulator.broker.commands import ChannelId, Command
-from simulator.server.management.http_errors import ApiError, HandlerCrash, bad_request, not_authorised, not_found, told
+from simulator.server.management.http_errors import (
+    ApiError,
+    HandlerCrash,
+    bad_request,
+    crashed,
+    not_authorised,
+    not_found,
+    told,
+)
 from simulator.server.management.internal_channel import InternalChannel, RefusedByBroker
 from simulator.server.management.request import Request
 
@@ -35,7 +43,12 @@ def declare(request: Request, command: Callable[[ChannelId], Command]) -> None:
     """Run one declaration or deletion in the request's virtual host. RabbitMQ needs no connection for it."""
     request.needed_vhost()
     with _opened(request, _shown_short, limited=False) as channel:
-        channel.run(command(channel.id))
+        try:
+            channel.run(command(channel.id))
+        except RefusedByBroker as refusal:
+            if refusal.is_crash:
+                raise crashed(request.broker.node, "an internal error") from refusal
+            raise
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 from dlx.server_plugins import PLUGINS
 from dlx.shovels import COMPONENT, ShovelUri
-from simulator.broker import Shovel, VirtualHost
+from simulator.broker import Shovel, User, VirtualHost
 from simulator.broker.commands import ClearShovel
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import object_not_found
@@ -119,9 +119,16 @@ def _timestamp(time_us: int) -> str:
 
 _MONITORS = access.monitors
 
+
+def _to_change(request: Request, user: User) -> None:
+    """Allow monitors to look at a shovel, and those to change it whom the release lets."""
+    changes = request.method not in ("GET", "HEAD") and request.api.shovels_changed_by == "policymakers"
+    (access.policymakers if changes else _MONITORS)(request, user)
+
+
 RESOURCES = (
     Resource("/shovels", _all, allow=_MONITORS, exists=_is_enabled),
     Resource("/shovels/:vhost", _all, allow=_MONITORS, exists=_vhost_exists),
-    Resource("/shovels/vhost/:vhost/:name", _one, delete=_delete, allow=access.policymakers, exists=_deletable),
-    Resource("/shovels/vhost/:vhost/:name/restart", delete=_restart, allow=access.policymakers, exists=_restartable),
+    Resource("/shovels/vhost/:vhost/:name", _one, delete=_delete, allow=_to_change, exists=_deletable),
+    Resource("/shovels/vhost/:vhost/:name/restart", delete=_restart, allow=_to_change, exists=_restartable),
 )

@@ -77,7 +77,7 @@ KNOWN = (
     Known(
         "a command that fails",
         "Where the management API hands on what no command expects, such as a number for the type of an exchange, the "
-        "server answers 400 and shows where in its code it failed; the simulator answers 500, or 400 and what it was.",
+        "server answers 400 and shows where in its code it failed; the simulator answers 400 and what it was, or 500.",
         _failures_of_commands,
     ),
 )

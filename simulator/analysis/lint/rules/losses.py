@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
+from dlx.binding_index import hashes
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from dlx.delays import routing_type
 from dlx.nearest_names import nearest, suggestion
@@ -23,12 +24,13 @@ from dlx.settings import (
 from dlx.settings import (
     DELIVERY_LIMIT as DELIVERY_LIMIT_KEY,
 )
-from dlx.topology import QUORUM
+from dlx.topology import CLASSIC, QUORUM
 from simulator.analysis.entries import ladder_levels
 from simulator.analysis.findings import Fix, ObjectName
 from simulator.analysis.lint.fixes import (
     dead_letter_to,
     literal_wildcards,
+    named_keys,
     obvious_address,
     route_dead_letters,
     send_elsewhere,
@@ -186,9 +188,6 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
         held = lost[0].fate == HELD
         name, dlx = settings.queue.name, settings.dead_letter_exchange
         keys = list(dict.fromkeys(key for loss in lost for key in loss.keys))
-        told = ", ".join(f"'{key}'" for key in keys[:NAMED_MAX])
-        rest = len(keys) - NAMED_MAX
-        more = f" and {rest} other kind{'s' if rest > 1 else ''} of key" if rest > 0 else ""
         replaced = settings.values.get(DEAD_LETTER_ROUTING_KEY)
         literal = literal_wildcards(subject, queue)[:1]
         flow = subject.snapshot.flows[queue[0]]
@@ -198,7 +197,7 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
             severity="error" if lost[0].history else "warning",
             about=queue_name(queue),
             message="some " * bool(draws)
-            + f"dead letters of '{name}' with routing key {told}{more} reach no queue behind exchange '{dlx}': "
+            + f"dead letters of '{name}' {_which(subject, queue, keys)} reach no queue behind exchange '{dlx}': "
             + (f"they are held in '{name}' until one does. {HOLD_UP}" if held else "they are lost.")
             + "".join(f" '{each}' chooses a destination for each at random." for each in draws)
             + "".join(f" '{dlx}' is a direct exchange, to which '{key}' is a key like any other." for key in literal)
@@ -210,6 +209,23 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
             some_keys=queue in subject.delivering,
             held=held,
         )
+
+
+def _which(subject: Subject, queue: QueueAt, keys: list[str]) -> str:
+    """Say which dead letters of the queue are lost: those with these keys, or such as these stand for."""
+    topology, named = subject.snapshot.topologies[queue[0]], keys
+    settings = subject.snapshot.flows[queue[0]].settings(queue[1])
+    if settings.dead_letter_routing_key is None and not subject.clients.publish:
+        exchange = topology.exchanges.get(settings.dead_letter_exchange or "")
+        if exchange is not None and hashes(exchange):
+            return f"for which '{exchange.name}' chooses a destination that leads nowhere"
+        named = named_keys(subject, queue[0], keys)
+    rest = len(named) - NAMED_MAX
+    more = f" and {rest} other kind{'s' if rest > 1 else ''} of key" if rest > 0 else ""
+    told = "routing key " + ", ".join(f"'{key}'" for key in named[:NAMED_MAX]) + more
+    if len(named) == len(keys):
+        return f"with {told}"
+    return f"with {told}, or another that no binding there takes," if named else "with keys that no binding there takes"
 
 
 def _unroutable(subject: Subject, queue: QueueAt) -> list[Loss]:
@@ -446,7 +462,8 @@ def held_while_target_is_full(subject: Subject) -> Iterator[Found]:
     """A queue refuses the dead letters of a queue that dead-letters at least once, while it is full.
 
     Why: they are held where they died until there is room again. Meanwhile they count towards the length limit there,
-    and 32 of them hold up all others. A parking queue has no room again before messages are taken out of it.
+    and 32 of them hold up all others. A parking queue has no room again before messages are taken out of it. A classic
+    queue with x-max-length 0 never has room, and with x-max-length-bytes 0 none for a message that has a body.
     Example: quorum queue 'orders' dead-letters at least once into 'orders.dead' with x-max-length 1000 and x-overflow
     reject-publish: once that is full, what dies in 'orders' is held there.
     Fix: remove the length limit of the queue that takes the dead letters, and watch its length instead.
@@ -460,11 +477,15 @@ def held_while_target_is_full(subject: Subject) -> Iterator[Found]:
             where = f"in '{sources[0]}'" if len(sources) == 1 else "where they died"
             stays = subject.is_parking(queue) and settings.message_ttl_ms is None and settings.expires_ms is None
             parking = " It is a parking queue: it stays full until messages are taken out of it."
+            full = f"while '{queue[1]}' is full it refuses the dead letters of {_some(sources)}: they are held {where}"
+            if settings.queue.type == CLASSIC and 0 in (settings.max_length, settings.max_length_bytes):
+                none = "no message" if settings.max_length == 0 else "no message that has a body"
+                full = f"'{queue[1]}' takes {none}: the dead letters of {_some(sources)} are held {where} for ever"
+                stays = False
             yield Found(
                 severity="warning",
                 about=queue_name(queue),
-                message=f"while '{queue[1]}' is full it refuses the dead letters of {_some(sources)}: they are held "
-                f"{where}, and {WORKER_PREFETCH} of them hold up all others." + parking * stays,
+                message=f"{full}, and {WORKER_PREFETCH} of them hold up all others." + parking * stays,
                 because=said_by(settings.values[OVERFLOW]),
                 fix=_lift_limit(subject, queue),
             )

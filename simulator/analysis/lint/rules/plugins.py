@@ -174,7 +174,8 @@ def shovel_into_refusing_queue(subject: Subject) -> Iterator[Found]:
 
     Why: with ack-mode on-confirm, the default, a refused message goes back to its source and comes again at once, for
     as long as the queue is full; a quorum source counts each time, until its delivery limit ends the message (until
-    4.2). With on-publish and no-ack a refused message is gone.
+    4.2). Refused messages count towards src-delete-after: such a shovel ends with messages left in its source. With
+    on-publish and no-ack a refused message is gone.
     Example: shovel 'back' with ack-mode no-ack to 'work', which has x-max-length 1000 and x-overflow reject-publish.
     Fix: use ack-mode on-confirm, and move no more than fits (src-delete-after).
     """
@@ -185,6 +186,8 @@ def shovel_into_refusing_queue(subject: Subject) -> Iterator[Found]:
                 continue
             mode = shovel.definition.ack_mode
             so = "are lost" if mode != "on-confirm" else f"go back to '{shovel.source[1]}' and come again at once"
+            if mode == "on-confirm" and shovel.definition.delete_after is not None:
+                so += ", and each counts towards src-delete-after, so that the shovel may end with some left there"
             yield Found(
                 severity="warning" if mode != "on-confirm" else "note",
                 about=queue_name((vhost, name)),

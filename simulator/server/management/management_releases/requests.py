@@ -234,6 +234,12 @@ class RequestRows:
         evidence="3.8, 3.10, 4.0 and 4.3 live",
         undecided=("3.11", "3.12", "3.13"),
     )
+    shovels_changed_by: Literal["monitors", "policymakers"] = since(
+        "4.3", "policymakers", before="monitors",
+        meaning="Whose tag lets a user delete and restart a shovel; monitors see it in every release.",
+        evidence="3.8, 3.10, 4.0 and 4.3 live",
+        undecided=("3.11", "3.12", "3.13", "4.1", "4.2"),
+    )
     shovel_state_fields: frozenset[str] = changed(
         {
             "4.0": frozenset({"blocked_status"}),
