@@ -193,6 +193,8 @@ class Connection:
             return
         if header[:2] == TLS_RECORD:
             _log.warning("connection %s: the client uses TLS, and this port takes amqp:// without TLS", self.name)
+        if header[:4] == b"AMQP" and header[5:] == b"\1\0\0" and release.speaks_amqp_1_0:
+            _log.warning("connection %s: the client speaks AMQP 1.0, which needs the extra amqp10", self.name)
         near_miss = header[:6] == b"AMQP\0\0" and header[6] >= 9
         offer = b"AMQP\x03\x01\0\0" if release.speaks_amqp_1_0 and not near_miss else b"AMQP\0\0\x09\x01"
         self._outbox.raw(offer)

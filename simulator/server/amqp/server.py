@@ -118,6 +118,11 @@ class AmqpClient(asyncio.Protocol):
         return self._connection.client_properties
 
     @property
+    def container_id(self) -> str | None:
+        """The container's name that a client of AMQP 1.0 gave; ``None`` for others."""
+        return getattr(self._connection, "container_id", None)
+
+    @property
     def channel_max(self) -> int:
         """As negotiated."""
         return self._connection.channel_max

@@ -93,8 +93,13 @@ def _close_of_user(request: Request) -> None:
 
 
 def _channels(request: Request) -> list[Channel]:
-    connections = [request.broker.connections.get(key) for key, _ in _clients(request)]
-    return [channel for c in connections if c is not None for channel in c.channels.values()]
+    found = [(client, request.broker.connections.get(key)) for key, client in _clients(request)]
+    return [channel for client, connection in found for channel in _channels_of(client, connection)]
+
+
+def _channels_of(client: Client, connection: Connection | None) -> list[Channel]:
+    """Return the channels of a connection; the sessions of AMQP 1.0 are none."""
+    return [] if connection is None or client.container_id is not None else list(connection.channels.values())
 
 
 def _all_channels(request: Request) -> Any:
@@ -116,7 +121,7 @@ def _channels_of_connection(request: Request) -> Any:
     if found is None:
         raise HandlerCrash
     connection = request.broker.connections.get(found[0])
-    channels = [] if connection is None else connection.channels.values()
+    channels = _channels_of(found[1], connection)
     listing.check_samples(request)
     return listing.listed([channel_json(channel, request.node, request.api) for channel in channels], request)
 
@@ -191,7 +196,7 @@ def connection_json(client: Client, connection: Connection | None, node: Node, a
     shown = _network(client) | _traffic(client) | {
         "auth_mechanism": client.auth_mechanism,
         "channel_max": client.channel_max,
-        "channels": 0 if connection is None else len(connection.channels),
+        "channels": len(_channels_of(client, connection)),
         "client_properties": plain(client.client_properties),
         "connected_at": client.connected_us // 1000,
         "frame_max": client.frame_max,
@@ -205,6 +210,8 @@ def connection_json(client: Client, connection: Connection | None, node: Node, a
         "user_who_performed_action": client.user,
         "vhost": "" if connection is None else connection.vhost.name,
     }  # fmt: skip
+    if client.container_id is not None:
+        shown["container_id"] = client.container_id
     of_tls = _TLS | {"peer_cert_serial_number": "serial"} if api.peer_certificate_serial else _TLS
     shown |= {name: None if client.tls is None else getattr(client.tls, field) for name, field in of_tls.items()}
     return dict(sorted(shown.items()))

@@ -93,6 +93,7 @@ class _Tap:
     state = "running"
     busy = False
     tls = None
+    container_id: str | None = None
     client_properties: Mapping[str, Any] = MappingProxyType({})
     received_bytes = received_packets = sent_bytes = sent_packets = 0
 
