@@ -20,7 +20,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "yaml": ("yaml",),
     "otlp": ("opentelemetry",),
     "amqp10": ("proton",),
-    "testing": (*_SERVER, "proton", "defusedxml", "pytest", "hypothesis", "pamqp", "testcontainers", "trustme", "yaml"),
+    "testing": (*_SERVER, "defusedxml", "pytest", "hypothesis", "pamqp", "testcontainers", "trustme", "yaml"),
 }
 """What each extra brings, as modules; for a library that several bring, the first is the smallest."""
 
