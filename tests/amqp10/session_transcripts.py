@@ -533,7 +533,9 @@ class NodeClient(WireClient):
         self._buffer += self._connection.take()
 
     def alarm_changed(self, active: bool) -> None:
-        """Do nothing."""
+        """Close or open the windows."""
+        self._connection.publishers_wait = active
+        self.flush()
 
 
 class NodePlayer(Player):
@@ -555,10 +557,14 @@ class NodePlayer(Player):
         self._channel_of_node.run(DeleteQueue(self._channel_of_node.id, queue))
 
 
+def new_node(release: str) -> Node:
+    """Return a node in this process."""
+    return Node(Broker(release, node="dlx@localhost"), VirtualClock(start_us=1_700_000_000_000_000))
+
+
 def simulated(script: Script, release: str) -> list[str]:
     """Return what the simulator sends in a script."""
-    node = Node(Broker(release, node="dlx@localhost"), VirtualClock(start_us=1_700_000_000_000_000))
-    player = NodePlayer(node)
+    player = NodePlayer(new_node(release))
     script(player)
     return player.seen
 

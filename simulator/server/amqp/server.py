@@ -330,6 +330,7 @@ class AmqpClient(asyncio.Protocol):
     def alarm_changed(self, active: bool) -> None:
         """Read blocked publishers again when the alarm ends. When it begins, each is blocked as it next publishes."""
         self._connection.publishers_wait = active
+        self.flush()
         if not active and "alarm" in self._unread_because:
             self._connection.unblock()
             self.flush()

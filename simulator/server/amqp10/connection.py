@@ -86,7 +86,8 @@ class Connection:
         self.frame_max = FRAME_MAX
         self.heartbeat_s = 0
         self.patience_s = 3
-        self.publishers_wait = self.blocked = False
+        self.blocked = False
+        self._publishers_wait = False
         self._settings = settings
         self._authenticate = authenticate
         self._external = external
@@ -98,6 +99,18 @@ class Connection:
         self._in_broker = False
         self._buffer = b""
         self._waiting: list[bytes] = []
+
+    @property
+    def publishers_wait(self) -> bool:
+        """Whether sessions take no messages, because of an alarm: their windows are closed."""
+        return self._publishers_wait
+
+    @publishers_wait.setter
+    def publishers_wait(self, wait: bool) -> None:
+        if wait != self._publishers_wait:
+            self._publishers_wait = wait
+            for session in self._sessions.values():
+                session.close_window(wait)
 
     # Bytes in, commands out
 
@@ -186,6 +199,7 @@ class Connection:
                 (self.id, number), self._settings, self._codec, self._messages, partial(self._send, number)
             )
             session.frame_max = self._client_frame_max
+            session.window_closed = self._publishers_wait
         try:
             yield from session.frame(performative, payload)
         except SessionFault as fault:
@@ -323,11 +337,10 @@ class Connection:
             session.reply(reply)
 
     def block(self, reason: str) -> None:
-        """Take no more messages: each session closes its window."""
+        """Do nothing: the connection reads on, since its sessions have closed their windows."""
 
     def unblock(self) -> None:
-        """Take messages again."""
-        self.blocked = False
+        """Do nothing, likewise."""
 
     def heartbeat(self) -> None:
         """Send a heartbeat."""

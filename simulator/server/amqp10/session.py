@@ -146,6 +146,7 @@ class Session:
         ended: whether the server has sent end.
         management: the node ``/management``.
         frame_max: of the client, in bytes; ``None`` without a limit.
+        window_closed: whether it takes no messages because of an alarm, but those that are on their way.
     """
 
     def __init__(
@@ -154,6 +155,7 @@ class Session:
         self.id = channel
         self.ended = False
         self.frame_max: int | None = None
+        self.window_closed = False
         self.management = management.Management((channel[0], channel[1] + management.CHANNELS), settings.broker, codec)
         self._settings = settings
         self._release = settings.release
@@ -193,13 +195,14 @@ class Session:
         self._next_incoming_id = _number(begin.next_outgoing_id)
         self._remote_window = _number(begin.incoming_window)
         self._handle_max = min(HANDLE_MAX if begin.handle_max is None else begin.handle_max, HANDLE_MAX)
+        self._incoming_window = 0 if self.window_closed else INCOMING_WINDOW
         yield OpenChannel(self.id)
         yield SelectConfirms(self.id)
         self._send(
             Begin(
                 remote_channel=self.id[1],
                 next_outgoing_id=self._next_outgoing_id,
-                incoming_window=INCOMING_WINDOW,
+                incoming_window=self._incoming_window,
                 outgoing_window=UINT_MAX,
                 handle_max=self._handle_max,
             )
@@ -567,14 +570,20 @@ class Session:
         """Count a transfer against the window; return whether the window opens again."""
         self._next_incoming_id = _sum(self._next_incoming_id, 1)
         self._incoming_window -= 1
-        if self._incoming_window < 0:
-            raise SessionFault(
-                "amqp:session:window-violation", "incoming window violation (tolerated excess tranfers: 0)"
-            )
-        opens = self._incoming_window <= INCOMING_WINDOW // 2
+        tolerated = INCOMING_WINDOW if self.window_closed else 0
+        if self._incoming_window < -tolerated:
+            text = f"incoming window violation (tolerated excess tranfers: {tolerated})"
+            raise SessionFault("amqp:session:window-violation", text)
+        opens = self._incoming_window <= INCOMING_WINDOW // 2 and not self.window_closed
         if opens:
             self._incoming_window = INCOMING_WINDOW
         return opens
+
+    def close_window(self, closed: bool) -> None:
+        """Take no messages from now on, or take them again, and say so."""
+        self.window_closed = closed
+        self._incoming_window = 0 if closed else INCOMING_WINDOW
+        self._send_flow()
 
     def _grant(self, link: IncomingLink) -> None:
         """Grant credit again once half of it is used, unless too much is unconfirmed."""
@@ -928,7 +937,7 @@ class Session:
 
     def _fill_flow(self, flow: Flow) -> None:
         flow.next_incoming_id = self._next_incoming_id
-        flow.incoming_window = self._incoming_window
+        flow.incoming_window = max(0, self._incoming_window)
         flow.next_outgoing_id = self._next_outgoing_id
         flow.outgoing_window = UINT_MAX
 
