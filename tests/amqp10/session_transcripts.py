@@ -20,7 +20,14 @@ import pika
 from proton import Array, Described, int32, symbol, ulong
 
 from simulator.broker import Broker
-from simulator.broker.commands import DeclareQueue, DeleteQueue
+from simulator.broker.commands import (
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    SetPermissions,
+    SetTopicPermissions,
+)
 from simulator.broker.replies import Reply
 from simulator.clock import VirtualClock
 from simulator.server.amqp.connection import ServerSettings
@@ -74,8 +81,9 @@ Script = Callable[["Player"], None]
 class Player:
     """One connection with one session, and what the server sent."""
 
-    def __init__(self, client: WireClient, vhost: str, port: int) -> None:
+    def __init__(self, client: WireClient, vhost: str, port: int, server: LiveServer | None = None) -> None:
         self.seen: list[str] = []
+        self.server = server
         self.client = client
         self.vhost = vhost
         self.port = port
@@ -194,6 +202,35 @@ class Player:
         """Delete a queue by AMQP 0-9-1."""
         with self._channel() as channel:
             channel.queue_delete(queue)
+
+    def declare_exchange(self, name: str, *, internal: bool = False) -> None:
+        """Declare a direct exchange by AMQP 0-9-1."""
+        with self._channel() as channel:
+            channel.exchange_declare(name, durable=True, internal=internal)
+
+    def delete_exchange(self, name: str) -> None:
+        """Delete an exchange by AMQP 0-9-1."""
+        with self._channel() as channel:
+            channel.exchange_delete(name)
+
+    def permit(self, configure: str, write: str, read: str) -> None:
+        """Change what the user of the connection may do."""
+        assert self.server is not None
+        permissions = {"configure": configure, "write": write, "read": read}
+        self.server.api("PUT", f"permissions/{self.vhost}/guest", permissions)
+
+    def permit_topics(self, write: str, read: str) -> None:
+        """Change the user's topic permissions for amq.topic."""
+        assert self.server is not None
+        permissions = {"exchange": "amq.topic", "write": write, "read": read}
+        self.server.api("PUT", f"topic-permissions/{self.vhost}/guest", permissions)
+
+    @contextmanager
+    def exclusive(self, name: str) -> Iterator[None]:
+        """An exclusive queue of another connection."""
+        with self._channel() as channel:
+            channel.queue_declare(name, exclusive=True)
+            yield
 
     @contextmanager
     def _channel(self) -> Iterator[Any]:
@@ -397,27 +434,34 @@ def deleted(kind: str, player: Player) -> None:
     player.listen()
 
 
-def managed(player: Player) -> None:
-    """All operations of ``/management``, as they should be and not."""
+def attach_management(player: Player, request: int = 5, response: int = 6) -> None:
+    """Attach the two links to ``/management``."""
     paired = {symbol("paired"): True}
     settled = {"snd_settle_mode": 1, "rcv_settle_mode": 0, "properties": paired}
     node = "/management"
     player.send(
         Attach(
-            name="m", handle=5, role=False, source=Source(address="me"), target=Target(address=node),
+            name="m", handle=request, role=False, source=Source(address="me"), target=Target(address=node),
             initial_delivery_count=0, **settled,
         )
     )  # fmt: skip
     player.send(
-        Attach(name="m", handle=6, role=True, source=Source(address=node), target=Target(address="me"), **settled)
+        Attach(
+            name="m", handle=response, role=True, source=Source(address=node), target=Target(address="me"), **settled
+        )
     )
-    player.credit(6, 100)
+    player.credit(response, 100)
+
+
+def managed(player: Player) -> None:
+    """All operations of ``/management``, as they should be and not."""
+    attach_management(player)
     quorum = {"x-queue-type": "quorum"}
     for method, to, body in (
         ("PUT", "/queues/a%2Fb", {"durable": True, "arguments": quorum}),
         ("PUT", "/queues/a%2Fb", {"durable": True, "arguments": quorum}),
         ("PUT", "/queues/a%2Fb", {"durable": True}),
-        ("PUT", "/queues/c", {"exclusive": True, "auto_delete": True, "arguments": {"x-message-ttl": ulong(5000)}}),
+        ("PUT", "/queues/c", {"auto_delete": True, "arguments": {"x-message-ttl": ulong(5000)}}),
         ("PUT", "/queues/amq.x", {}),
         ("PUT", "/queues/", {}),
         ("PUT", "/queues/d", {"wrong": 1}),
@@ -458,6 +502,115 @@ def managed(player: Player) -> None:
     player.detach(6)
 
 
+def managed_exclusive(player: Player) -> None:
+    """Declare an exclusive queue at ``/management``, and use one of another connection."""
+    attach_management(player)
+    player.request("PUT", "/queues/mine", {"exclusive": True})
+    with player.exclusive("theirs"):
+        player.request("GET", "/queues/theirs")
+        player.request("PUT", "/queues/theirs", {"exclusive": True})
+        player.request("DELETE", "/queues/theirs/messages")
+        player.request("DELETE", "/queues/theirs")
+
+
+def managed_twice(player: Player) -> None:
+    """Attach a second pair of links of the same name to ``/management``."""
+    attach_management(player)
+    attach_management(player, 7, 8)
+
+
+def managed_token(player: Player) -> None:
+    """Renew a token."""
+    attach_management(player)
+    player.request("PUT", "/auth/tokens", b"token")
+
+
+def managed_without_permission(player: Player) -> None:
+    """Ask ``/management`` for what the user may not do."""
+    player.declare("q")
+    attach_management(player)
+    player.permit("^$", "^$", "^$")
+    player.request("GET", "/queues/q")
+    player.send(Begin(next_outgoing_id=0, incoming_window=1000, outgoing_window=1000))
+    attach_management(player)
+    player.request("PUT", "/queues/new", {})
+
+
+def exclusive_source(player: Player) -> None:
+    """Attach to an exclusive queue of another connection."""
+    with player.exclusive("theirs"):
+        player.receiver("/queues/theirs", credit=None)
+        player.sender("/queues/theirs")
+
+
+def internal_exchange(player: Player) -> None:
+    """Publish to an internal exchange, by the link's address and by the message's."""
+    player.declare_exchange("inside", internal=True)
+    player.sender(None, handle=3)
+    player.send(Transfer(handle=3, delivery_id=0, delivery_tag=b"0"), player.message(b"x", to="/exchanges/inside/k"))
+    player.sender("/exchanges/inside/k")
+
+
+def deleted_exchange(player: Player) -> None:
+    """Publish to an exchange that is deleted meanwhile."""
+    player.declare_exchange("gone")
+    player.sender("/exchanges/gone/k")
+    player.publish(b"one")
+    player.delete_exchange("gone")
+    player.publish(b"two", id=1)
+
+
+def user_id(player: Player) -> None:
+    """Publish with the user's name, and with another."""
+    player.declare("q")
+    player.sender("/queues/q")
+    for number, name in enumerate((b"guest", b"other")):
+        transfer = Transfer(handle=0, delivery_id=number, delivery_tag=bytes([number]))
+        player.send(transfer, player.message(b"x", user_id=name))
+
+
+def without_permission(permissions: tuple[str, str, str], player: Player) -> None:
+    """Consume and publish with too few permissions."""
+    player.declare("q")
+    player.permit(*permissions)
+    player.receiver("/queues/q", credit=None)
+    player.send(Begin(next_outgoing_id=0, incoming_window=1000, outgoing_window=1000))
+    player.sender("/queues/q")
+    player.publish(b"one")
+
+
+def topic_permissions(player: Player) -> None:
+    """Publish to amq.topic by a key that is permitted, and by another."""
+    player.permit_topics("^a", ".*")
+    player.sender(None, handle=3)
+    for number, key in enumerate(("a", "b")):
+        transfer = Transfer(handle=3, delivery_id=number, delivery_tag=bytes([number]))
+        player.send(transfer, player.message(b"x", to=f"/exchanges/amq.topic/{key}"))
+
+
+def version_1(address: str, player: Player) -> None:
+    """Publish to an address of version 1."""
+    player.sender(address)
+    player.send(Transfer(handle=0, delivery_id=0, delivery_tag=b"0"), player.message(b"x", subject="k"))
+    player.receiver("/queues/new", credit=None)
+
+
+def dynamic(capability: str, player: Player) -> None:
+    """Attach to a node that the server makes."""
+    settled = {"snd_settle_mode": 1} if "volatile" in capability else {}
+    source = Source(dynamic=True, expiry_policy="link-detach", capabilities=symbols([capability]))
+    player.receiver(None, source=source, **settled)
+    player.detach(1)
+
+
+def single_active(player: Player) -> None:
+    """Two links to a queue with a single active consumer: the other takes over."""
+    player.declare("q", "quorum", single_active_consumer=True)
+    player.receiver("/queues/q", handle=1)
+    player.receiver("/queues/q", handle=2)
+    player.detach(1)
+
+
 SCRIPTS: dict[str, Script] = {
     **{
         f"outcome {name} {kind} {strategy}": partial(outcome, name, kind, strategy)
@@ -484,6 +637,30 @@ SCRIPTS: dict[str, Script] = {
     "unroutable": unroutable,
     "priorities": priorities,
     "management": managed,
+    "management exclusive": managed_exclusive,
+    "management twice": managed_twice,
+    "management token": managed_token,
+    "management without permission": managed_without_permission,
+    "exclusive source": exclusive_source,
+    "internal exchange": internal_exchange,
+    "deleted exchange": deleted_exchange,
+    "user id": user_id,
+    "may not read": partial(without_permission, (".*", ".*", "^$")),
+    "may not write": partial(without_permission, (".*", "^$", ".*")),
+    "topic permissions": topic_permissions,
+    "dynamic temporary": partial(dynamic, "temporary-queue"),
+    "dynamic volatile": partial(dynamic, "rabbitmq:volatile-queue"),
+    "single active": single_active,
+    **{
+        f"version 1 {name}": partial(version_1, address)
+        for name, address in {
+            "queue": "/queue/new",
+            "plain": "new",
+            "exchange": "/exchange/amq.fanout/k",
+            "topic": "/topic/k",
+            "subject": "/queue",
+        }.items()
+    },
 }
 
 
@@ -543,6 +720,7 @@ class NodePlayer(Player):
 
     def __init__(self, node: Node) -> None:
         super().__init__(NodeClient(node), "/", 0)
+        self._node = node
         self._channel_of_node = InternalChannel(node, 2)
         self._channel_of_node.open("/", "guest")
 
@@ -555,6 +733,25 @@ class NodePlayer(Player):
 
     def delete(self, queue: str) -> None:
         self._channel_of_node.run(DeleteQueue(self._channel_of_node.id, queue))
+
+    def declare_exchange(self, name: str, *, internal: bool = False) -> None:
+        channel = self._channel_of_node
+        channel.run(DeclareExchange(channel=channel.id, exchange=name, durable=True, internal=internal))
+
+    def delete_exchange(self, name: str) -> None:
+        self._channel_of_node.run(DeleteExchange(self._channel_of_node.id, name))
+
+    def permit(self, configure: str, write: str, read: str) -> None:
+        self._node.handle(SetPermissions("guest", "/", configure, write, read))
+
+    def permit_topics(self, write: str, read: str) -> None:
+        self._node.handle(SetTopicPermissions("guest", "/", "amq.topic", write, read))
+
+    @contextmanager
+    def exclusive(self, name: str) -> Iterator[None]:
+        channel = self._channel_of_node
+        channel.run(DeclareQueue(channel=channel.id, queue=name, exclusive=True))
+        yield
 
 
 def new_node(release: str) -> Node:
@@ -582,7 +779,7 @@ def record(server: LiveServer, names: list[str]) -> None:
     for name in names or SCRIPTS:
         with fresh_vhost(server) as vhost:
             port = urlsplit(server.amqp_url).port or 0
-            player = Player(WireClient(port), vhost, port)
+            player = Player(WireClient(port), vhost, port, server)
             SCRIPTS[name](player)
             player.client.close()
             found = player.seen

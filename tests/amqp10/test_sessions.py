@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
+import pika
 import pytest
 
 pytest.importorskip("proton")
 
+import simulator
+from simulator.server.amqp10.frames import Attach, Source, Target
 from tests.amqp10 import session_transcripts as transcripts
+from tests.amqp10.message_transcripts import call
+from tests.amqp10.wire import WireClient
 
 KNOWN = {
     ("4.3", "attach dynamic"): "the description ends with the source as an Erlang record",
+    ("4.0", "management twice"): "the description has the attach as an Erlang record",
+    ("4.3", "management twice"): "the description has the attach as an Erlang record",
     ("4.0", "frame handle-in-use"): "4.0 takes a second link of the same handle",
-    ("4.0", "management"): "an exclusive queue that is declared durable is shown as durable",
-    ("4.3", "management"): "an exclusive queue that is declared durable is shown as durable",
+    ("4.0", "management exclusive"): "an exclusive queue that is declared durable is shown as durable",
+    ("4.3", "management exclusive"): "an exclusive queue that is declared durable is shown as durable",
     ("4.0", "fragments"): "4.0 answers a wrong continuation with the condition of a framing error",
 }
 """Scripts in which the simulator differs, with how."""
-
-
-def test_an_alarm_closes_the_windows_of_sessions() -> None:
-    with simulator.serve("4.3") as server:
-        port = urlsplit(server.amqp_url).port
-        assert port is not None
-        client = WireClient(port)
-        client.open()
-        client.begin()
-        server.raise_alarm()
-        closed = client.receive()[1]
-        server.clear_alarm()
-        opened = client.receive()[1]
-        client.close()
-
-    assert [closed.incoming_window, opened.incoming_window] == [0, 400]
 
 
 def test_an_alarm_closes_the_windows_of_sessions() -> None:
@@ -44,6 +37,26 @@ def test_an_alarm_closes_the_windows_of_sessions() -> None:
     player.listen()
 
     assert [line.partition("incoming_window=uint(")[2].partition(")")[0] for line in player.seen] == ["0", "400"]
+
+
+def test_the_management_api_lists_links_as_consumers_and_sessions_not_as_channels() -> None:
+    with simulator.serve("4.3", management_port=0) as server:
+        client = WireClient(urlsplit(server.amqp_url).port or 0)
+        client.open()
+        client.begin()
+        with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
+            connection.channel().queue_declare("q", durable=True)
+            client.send(Attach(name="in", handle=1, role=True, source=Source(address="/queues/q"), target=Target()))
+            client.until(Attach)
+            shown = {
+                what: call(str(server.management_url), "GET", what) for what in ("consumers", "channels", "connections")
+            }
+        client.close()
+
+    assert [consumer["consumer_tag"] for consumer in shown["consumers"]] == ["1"]
+    assert [channel["number"] for channel in shown["channels"]] == [1]  # that of AMQP 0-9-1
+    containers = [(each.get("container_id"), each["channels"]) for each in shown["connections"]]
+    assert ("client", 0) in containers
 
 
 @pytest.mark.parametrize("release", transcripts.RELEASES)

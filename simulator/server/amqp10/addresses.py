@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import msgspec
 from proton import Array, Described, symbol
 
-from dlx.erlang_printing import Atom, printed
+from dlx.erlang_printing import Atom
 from dlx.releases import Release
 from simulator.server.amqp10 import errors
 from simulator.server.amqp10.errors import LinkFault
@@ -74,7 +74,7 @@ def target_of(target: Target, release: Release) -> Place | None:
     if address.startswith(("/queues/", "/exchanges/")):
         place = _place(address)
         if place is None:
-            raise errors.attach_refused(printed((Atom("bad_address_string"), address.encode())), release)
+            raise errors.attach_refused((Atom("bad_address_string"), address.encode()), release)
         return place
     return _of_version_1(address, release)
 
@@ -83,12 +83,12 @@ def source_of(source: Source, release: Release) -> Place:
     """Return the queue of a source. Raises ``LinkFault``."""
     address = source.address
     if address is None:
-        raise errors.attach_refused("{bad_address,undefined}", release)
+        raise errors.attach_refused((Atom("bad_address"), Atom("undefined")), release)
     if not address.startswith("/queues/"):
         return _of_version_1(address, release)
     name = address.removeprefix("/queues/")
     if _BAD_ESCAPE.search(name):
-        raise errors.attach_refused(printed((Atom("bad_address"), (Atom("utf8"), address.encode()))), release)
+        raise errors.attach_refused((Atom("bad_address"), (Atom("utf8"), address.encode())), release)
     return Place(queue=unquote(name))
 
 
@@ -121,7 +121,7 @@ def _of_version_1(address: str, release: Release) -> Place:
     """Return where an address of version 1 leads. Raises ``LinkFault``."""
     if 1 not in release.amqp10_addresses:
         term = Atom("amqp_address_v1_not_permitted"), (Atom("utf8"), address.encode())
-        raise errors.attach_refused(printed(term), release)
+        raise errors.attach_refused(term, release)
     kind, _, rest = address.removeprefix("/").partition("/")
     if not address.startswith("/"):
         return Place("", address, address, address)
@@ -135,4 +135,4 @@ def _of_version_1(address: str, release: Release) -> Place:
     if kind == "exchange" and rest:
         exchange, _, key = rest.partition("/")
         return Place(unquote(exchange), unquote(key) if key else None)
-    raise errors.attach_refused(printed((Atom("unknown_destination"), address.encode())), release)
+    raise errors.attach_refused((Atom("unknown_destination"), address.encode()), release)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlx.amqp_errors import locked_queue, resource, unknown_mechanism
+from dlx.erlang_printing import printed
 from dlx.releases import Release
 
 
@@ -82,10 +83,11 @@ def not_implemented(description: str) -> LinkFault:
     return LinkFault("amqp:not-implemented", description)
 
 
-def attach_refused(reason: str, release: Release) -> LinkFault:
+def attach_refused(reason: Any, release: Release) -> LinkFault:
     """Return the fault of an address; ``reason`` is an Erlang term."""
     word = "refused" if release.amqp10_faults_of_links == "detach the link" else "rejected"
-    return LinkFault("amqp:invalid-field", f"Attach {word}: {reason}")
+    text = f"Attach {word}: "
+    return LinkFault("amqp:invalid-field", text + printed(reason, len(text)))
 
 
 def not_found(kind: str, name: str, vhost: str) -> LinkFault:

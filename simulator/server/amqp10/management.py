@@ -118,7 +118,7 @@ class Management:
     def _done(self, request: Request) -> _Work:
         act = _ACTS.get((request.method, *request.path[:1], len(request.path), request.path[2:3]))
         if act is None:
-            raise SessionFault("amqp:internal-error", f"no {request.method} for /{'/'.join(request.path)}")
+            raise SessionFault("amqp:internal-error", "function_clause")
         result = yield from act(self, request)
         return result
 
@@ -270,7 +270,7 @@ class Management:
     def _get_bindings(self, request: Request) -> _Work:
         query = request.query
         if "src" not in query or "key" not in query:
-            raise SessionFault("amqp:internal-error", "a query for bindings needs src and key")
+            raise SessionFault("amqp:internal-error", "function_clause")
         kind = next((kind for kind in ("dste", "dstq") if kind in query), None)
         if kind is None:
             term = {key.encode(): value.encode() for key, value in query.items()}
@@ -303,7 +303,7 @@ class Management:
 
     def _put_token(self, request: Request) -> _Work:
         if not self._broker.release.management_takes_tokens or not isinstance(request.body, bytes):
-            raise SessionFault("amqp:internal-error", "no PUT for /auth/tokens")
+            raise SessionFault("amqp:internal-error", "function_clause")
         yield from ()
         return "204", None
 
@@ -336,7 +336,7 @@ def _request(properties: Properties, body: Any) -> Request:
 def _decoded(body: Any, kinds: Mapping[str, type], what: str) -> dict[str, Any]:
     """Return the fields of a body by their names. Raises ``RefusedRequest`` and ``SessionFault``."""
     if not isinstance(body, dict):
-        raise SessionFault("amqp:internal-error", "the body of the request is not a map")
+        raise SessionFault("amqp:internal-error", "function_clause")
     found: dict[str, Any] = {}
     for name, value in body.items():
         if name == "arguments" and isinstance(value, dict):

@@ -17,7 +17,7 @@ import msgspec
 from proton import Array, int32, symbol, uint
 
 from dlx import amqp_errors
-from dlx.erlang_printing import printed
+from dlx.erlang_printing import Atom, printed
 from dlx.routing import REPLY_TO
 from dlx.topology import CLASSIC, QUORUM, STREAM
 from simulator.broker import QueueState, VirtualHost, replies
@@ -296,6 +296,8 @@ class Session:
             raise LinkFault("amqp:invalid-field", "Link property 'paired' is not set to boolean value 'true'")
         name, handle, is_request = attach.name or "", _number(attach.handle), attach.role == SENDER
         pair = self._pairs.setdefault(name, ManagementPair())
+        if (pair.request_handle if is_request else pair.response_handle) is not None:
+            raise LinkFault("amqp:precondition-failed", f"received invalid attach for management link pair '{name}'")
         if is_request:
             pair.request_handle, pair.delivery_count = handle, attach.initial_delivery_count or 0
         else:
@@ -633,7 +635,7 @@ class Session:
         if not isinstance(source, Source):
             if self._release.amqp10_faults_of_links == "end the session":
                 raise SessionFault("amqp:internal-error", "function_clause")
-            raise errors.attach_refused("source_required", self._release)
+            raise errors.attach_refused(Atom("source_required"), self._release)
         settled = attach.snd_settle_mode == SETTLED
         outcomes = _outcomes(source)
         if source.dynamic:
@@ -709,7 +711,7 @@ class Session:
             timeout=0,
             dynamic_node_properties=addresses.NODE_PROPERTIES,
             distribution_mode="move",
-            capabilities=symbols((addresses.VOLATILE_QUEUE,)),
+            capabilities=self._source_capabilities(addresses.VOLATILE_QUEUE),
         )
         return Attach(
             name=attach.name,
@@ -718,10 +720,12 @@ class Session:
             snd_settle_mode=SETTLED,
             rcv_settle_mode=attach.rcv_settle_mode,
             source=shown,
-            target=attach.target,
             initial_delivery_count=self._first_delivery_count,
             max_message_size=attach.max_message_size,
         )
+
+    def _source_capabilities(self, kind: str) -> Any:
+        return None if self._release.amqp10_link_capabilities else symbols((kind,))
 
     def _temporary(self, source: Source) -> Generator[Command, None, Source]:
         """Declare the queue of a dynamic source, and return the source with its address."""
@@ -733,7 +737,7 @@ class Session:
             expiry_policy="link-detach",
             timeout=0,
             dynamic_node_properties=addresses.NODE_PROPERTIES,
-            capabilities=symbols((addresses.TEMPORARY_QUEUE,)),
+            capabilities=self._source_capabilities(addresses.TEMPORARY_QUEUE),
         )
 
     def _flow(self, flow: Flow, _payload: bytes) -> Iterator[Command]:
@@ -812,6 +816,9 @@ class Session:
     def send_what_waits(self) -> None:
         """Send the deliveries that the client's window has room for, and the flows behind them."""
         self._send_dispositions()
+        for link in self._outgoing.values():
+            if not link.is_active:
+                self._say_active(link)
         while self._pending:
             _, performative, encoded = self._pending[0]
             if isinstance(performative, Flow):
@@ -884,15 +891,28 @@ class Session:
         if link is None:
             return
         changed = self._activity(link)
-        if not (link.drain or link.echo or changed):
+        if link.drain or link.echo or changed:
+            self._queue_flow(link, reply.available, changed)
+
+    def _say_active(self, link: OutgoingLink) -> None:
+        """Say by itself that the link is the single active one of its queue from now on."""
+        queue = self._vhost.queues.get(link.queue)
+        if queue is None or not queue.single_active or queue.active_single is None:
             return
+        if queue.active_single is self._settings.broker.channels[self.id].consumers.get(str(link.handle)):
+            changed = self._activity(link)
+            if changed:
+                self._queue_flow(link, queue.messages_ready, changed)
+
+    def _queue_flow(self, link: OutgoingLink, available: int, changed: dict[Any, Any] | None) -> None:
+        """Have a flow sent behind the deliveries that wait."""
         if link.drain:
             link.delivery_count, link.credit = _sum(link.delivery_count, link.credit), 0
         flow = Flow(
             handle=link.handle,
             delivery_count=link.delivery_count,
             link_credit=link.credit,
-            available=reply.available,
+            available=available,
             drain=link.drain or self._false,
             echo=self._false,
             properties=changed,

@@ -97,6 +97,11 @@ def _channels(request: Request) -> list[Channel]:
     return [channel for client, connection in found for channel in _channels_of(client, connection)]
 
 
+def _channels_and_sessions(request: Request) -> list[Channel]:
+    connections = [request.broker.connections.get(key) for key, _ in _clients(request)]
+    return [channel for each in connections if each is not None for channel in each.channels.values()]
+
+
 def _channels_of(client: Client, connection: Connection | None) -> list[Channel]:
     """Return the channels of a connection; the sessions of AMQP 1.0 are none."""
     return [] if connection is None or client.container_id is not None else list(connection.channels.values())
@@ -150,7 +155,7 @@ def _one_channel(request: Request) -> Any:
 
 def _consumers(request: Request) -> Any:
     facts = []
-    for channel in _channels(request):
+    for channel in _channels_and_sessions(request):
         vhost, user = channel.connection.vhost.name, channel.connection.user.name
         if _is_visible({"vhost": vhost, "user": user}, request):
             details = {"channel_details": channel_details(channel, request.node)}
