@@ -60,6 +60,7 @@ CAPABILITIES = ("LINK_PAIR_V1_0", "ANONYMOUS-RELAY")
 SASL_OK, SASL_AUTH = 0, 1
 CONNECTION_FORCED = 320
 _EXTERNAL = "EXTERNAL"
+_WRONG_TYPES = (AttributeError, TypeError, ValueError)  # what Python raises for a field of another type
 
 
 class Connection:
@@ -132,7 +133,8 @@ class Connection:
                 offset += size
                 if body:
                     yield from self._frame(number, body)
-            except ConnectionFault as fault:
+            except (ConnectionFault, *_WRONG_TYPES) as problem:
+                fault = problem if isinstance(problem, ConnectionFault) else errors.reader(type(problem).__name__)
                 offset = len(buffer)
                 command = self.fail(fault)
                 if command is not None:
@@ -203,9 +205,9 @@ class Connection:
         try:
             yield from session.frame(performative, payload)
         except SessionFault as fault:
-            command = session.fail(fault)
-            if command is not None:
-                yield command
+            yield session.fail(fault)
+        except _WRONG_TYPES as error:  # as the server's session, which fails over a field of another type
+            yield session.fail(SessionFault("amqp:internal-error", type(error).__name__))
         if session.ended:
             del self._sessions[number]
 

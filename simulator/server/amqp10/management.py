@@ -37,7 +37,7 @@ from simulator.broker.commands import (
 )
 from simulator.broker.replies import ChannelClosed, Reply
 from simulator.server.amqp10.errors import SessionFault
-from simulator.server.amqp10.frames import Codec, Properties
+from simulator.server.amqp10.frames import Codec, Properties, UndecodableError
 from simulator.server.amqp10.values import NoSuchValueError, erlang_term, field_value, value_of
 
 ADDRESS = "/management"
@@ -105,7 +105,10 @@ class Management:
     def _read(self, encoded: bytes) -> tuple[Properties, Any]:
         properties, body, offset = Properties(), None, 0
         while offset < len(encoded):
-            section, length = self._codec.decode(encoded[offset:])
+            try:
+                section, length = self._codec.decode(encoded[offset:])
+            except UndecodableError as error:
+                raise SessionFault("amqp:internal-error", str(error)) from None
             if isinstance(section, Properties):
                 properties = section
             elif getattr(section, "descriptor", None) == _VALUE:

@@ -943,7 +943,7 @@ class Session:
         text = (reply.uncut or reply.text).partition(" - ")[2]
         self.fail(SessionFault(errors.condition_of(reply.code), text))
 
-    def fail(self, fault: SessionFault) -> Command | None:
+    def fail(self, fault: SessionFault) -> Command:
         """End the session because of the client; return the command that informs the broker."""
         self._send(End(error=Error(condition=fault.condition, description=fault.description)))
         self.ended = True

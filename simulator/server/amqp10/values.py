@@ -167,7 +167,14 @@ def erlang_term(value: Any) -> Any:
         return Atom("map"), [(erlang_term(key), erlang_term(each)) for key, each in value.items()]
     if type(value) is list:
         return Atom("list"), [erlang_term(each) for each in value]
-    return Atom(_NAMES.get(type(value), "binary")), value.encode() if isinstance(value, str) else value
+    if isinstance(value, Described):
+        return Atom("described"), erlang_term(value.descriptor), erlang_term(value.value)
+    if isinstance(value, Array):
+        return Atom("array"), [erlang_term(each) for each in value.elements]
+    plain = value.encode() if isinstance(value, str) else value.bytes if isinstance(value, UUID) else value
+    if not isinstance(plain, (bytes, int, float)):
+        return Atom(type(value).__name__.lower())
+    return Atom(_NAMES.get(type(value), "binary")), plain
 
 
 _NAMES: dict[type, str] = {
