@@ -81,13 +81,15 @@ Script = Callable[["Player"], None]
 class Player:
     """One connection with one session, and what the server sent."""
 
-    def __init__(self, client: WireClient, vhost: str, port: int, server: LiveServer | None = None) -> None:
+    def __init__(
+        self, client: WireClient, vhost: str, port: int, server: LiveServer | None = None, **fields: Any
+    ) -> None:
         self.seen: list[str] = []
         self.server = server
         self.client = client
         self.vhost = vhost
         self.port = port
-        self.opened = self.client.open(vhost)
+        self.opened = self.client.open(vhost, **fields)
         self.seen_id = int(self.client.begin().next_outgoing_id or 0)
         self.names = 0
 
@@ -718,8 +720,8 @@ class NodeClient(WireClient):
 class NodePlayer(Player):
     """Plays on a node in this process."""
 
-    def __init__(self, node: Node) -> None:
-        super().__init__(NodeClient(node), "/", 0)
+    def __init__(self, node: Node, **fields: Any) -> None:
+        super().__init__(NodeClient(node), "/", 0, **fields)
         self._node = node
         self._channel_of_node = InternalChannel(node, 2)
         self._channel_of_node.open("/", "guest")

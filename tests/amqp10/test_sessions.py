@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("proton")
 
 import simulator
-from simulator.server.amqp10.frames import Attach, Source, Target
+from simulator.server.amqp10.frames import Attach, Flow, Source, Target
 from tests.amqp10 import session_transcripts as transcripts
 from tests.amqp10.message_transcripts import call
 from tests.amqp10.wire import WireClient
@@ -22,7 +22,6 @@ KNOWN = {
     ("4.0", "frame handle-in-use"): "4.0 takes a second link of the same handle",
     ("4.0", "management exclusive"): "an exclusive queue that is declared durable is shown as durable",
     ("4.3", "management exclusive"): "an exclusive queue that is declared durable is shown as durable",
-    ("4.0", "fragments"): "4.0 answers a wrong continuation with the condition of a framing error",
 }
 """Scripts in which the simulator differs, with how."""
 
@@ -37,6 +36,26 @@ def test_an_alarm_closes_the_windows_of_sessions() -> None:
     player.listen()
 
     assert [line.partition("incoming_window=uint(")[2].partition(")")[0] for line in player.seen] == ["0", "400"]
+
+
+def test_a_delivery_is_split_into_frames_that_the_client_can_read() -> None:
+    player = transcripts.NodePlayer(transcripts.new_node("4.3"), max_frame_size=512)
+    client = player.client
+    player.declare("q")
+    player.sender("/queues/q")
+    player.publish(b"x" * 2_000)
+    player.receiver("/queues/q", credit=None)
+    client.send(Flow(incoming_window=100, next_outgoing_id=1, outgoing_window=100, handle=1, link_credit=1))
+
+    found = []
+    while not found or found[-1][1].more:
+        found.append(client.receive())
+        assert len(client.codec.encode(found[-1][1])) + len(found[-1][2]) + 8 <= 512
+
+    sections = client.sections(b"".join(payload for _, _, payload in found))
+    assert sections[-1].value == b"x" * 2_000
+    assert len(found) > 4
+    assert {transfer.delivery_id for _, transfer, _ in found} == {0}
 
 
 def test_the_management_api_lists_links_as_consumers_and_sessions_not_as_channels() -> None:

@@ -187,12 +187,12 @@ class Connection:
         elif self.state == OPENING and isinstance(performative, Open):
             yield self._open(performative)
             self._opened(performative)
-        elif self.state == RUNNING and isinstance(performative, Composite) and not isinstance(performative, Open):
+        elif self.state == RUNNING and not isinstance(performative, Open):
             yield from self._session_frame(number, performative, body[length:])
         elif self.state != CLOSED:
             raise errors.reader(f"unexpected {type(performative).__name__}")
 
-    def _session_frame(self, number: int, performative: Composite, payload: bytes) -> Iterator[Command]:
+    def _session_frame(self, number: int, performative: Any, payload: bytes) -> Iterator[Command]:
         session = self._sessions.get(number)
         if session is None:
             if not isinstance(performative, Begin):

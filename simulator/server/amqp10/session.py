@@ -165,6 +165,8 @@ class Session:
         self._incoming: dict[int, IncomingLink] = {}
         self._outgoing: dict[int, OutgoingLink] = {}
         self._false = False if settings.release.amqp10_spells_out_false else None
+        ends = settings.release.amqp10_faults_of_links == "end the session"
+        self._wrong_transfer = "amqp:connection:framing-error" if ends else "amqp:invalid-field"
         self._pairs: dict[str, ManagementPair] = {}
         self._temporary_queues: dict[int, str] = {}
         self._declared = ""
@@ -230,6 +232,8 @@ class Session:
             self._refuse_link(attach, fault)
 
     def _check_attach(self, attach: Attach) -> None:
+        if attach.name is None and self._release.amqp10_faults_of_links == "detach the link":
+            raise SessionFault("amqp:internal-error", "function_clause")
         if attach.unsettled or attach.incomplete_unsettled:
             raise errors.not_implemented("Link recovery not supported")
         if attach.rcv_settle_mode == SECOND and attach.snd_settle_mode != SETTLED:
@@ -456,18 +460,15 @@ class Session:
             self._send_flow()
 
     def _take_fragment(self, link: IncomingLink, transfer: Transfer, payload: bytes) -> Iterator[Command]:
-        first = link.first
-        if transfer.aborted:
-            link.fragments.clear()
-            link.first = None
-            return
+        first = link.first  # RabbitMQ does not look whether a transfer is aborted
         if first is not None:
             self._check_continuation(transfer, first)
         link.first = first or transfer
         link.fragments.append(payload)
         size = sum(map(len, link.fragments))
         if size > self._settings.message_max_bytes:
-            raise errors.message_too_large(size, self._settings.message_max_bytes)
+            fault = errors.message_too_large(size, self._settings.message_max_bytes)
+            raise SessionFault(fault.condition, fault.description)
         if transfer.more:
             return
         if link.credit <= 0:
@@ -481,14 +482,14 @@ class Session:
     def _check_continuation(self, transfer: Transfer, first: Transfer) -> None:
         if transfer.delivery_id is not None and transfer.delivery_id != first.delivery_id:
             raise LinkFault(
-                "amqp:invalid-field",
+                self._wrong_transfer,
                 f"delivery-id of continuation transfer ({_shown(transfer.delivery_id)}) differs from delivery-id on"
                 f" first transfer ({int(first.delivery_id or 0)})",
             )
         if transfer.settled is not None and transfer.settled != bool(first.settled):
             shown = str(transfer.settled).lower(), str(bool(first.settled)).lower()
             raise LinkFault(
-                "amqp:invalid-field",
+                self._wrong_transfer,
                 f"field 'settled' of continuation transfer ({shown[0]}) differs from (interpreted) field 'settled' on"
                 f" first transfer ({shown[1]})",
             )
@@ -498,7 +499,7 @@ class Session:
         if link.settle_mode in (UNSETTLED, SETTLED) and settled != (link.settle_mode == SETTLED):
             mode, shown = ("settled" if link.settle_mode == SETTLED else "unsettled"), str(settled).lower()
             raise LinkFault(
-                "amqp:invalid-field",
+                self._wrong_transfer,
                 f"sender settle mode is '{mode}' but transfer settled flag is interpreted as being '{shown}'",
             )
         if last.rcv_settle_mode == SECOND and not settled:
@@ -766,12 +767,12 @@ class Session:
                 "amqp:session:window-violation",
                 f"next-incoming-id from FLOW ({first}) leads next-outgoing-id ({self._next_outgoing_id})",
             )
-        self._remote_window = _difference(first, self._next_outgoing_id) + _number(flow.incoming_window)
+        self._remote_window = _difference(first, self._next_outgoing_id) + _addend(flow.incoming_window)
         self._next_incoming_id = _number(flow.next_outgoing_id)
 
     def _credit_of(self, flow: Flow, sent: int) -> int:
         first = self._first_delivery_count if flow.delivery_count is None else int(flow.delivery_count)
-        return max(0, _difference(first, sent) + _number(flow.link_credit))
+        return max(0, _difference(first, sent) + _addend(flow.link_credit))
 
     def _deliver(self, reply: Delivered) -> None:
         link = self._outgoing.get(int(reply.consumer_tag))
@@ -788,11 +789,10 @@ class Session:
             delivery_tag=tag,
             message_format=0,
             settled=link.settled,
-            more=False,
+            more=self._false,
         )
-        for number, (part, more) in enumerate(self._parts(encoded)):
-            each = transfer if number == 0 else Transfer(handle=link.handle, settled=link.settled, more=more)
-            each.more = more or self._false
+        for part, more in self._parts(encoded):
+            each = msgspec.structs.replace(transfer, more=True) if more else transfer
             self._pending.append((link.handle, each, part))
         link.sent += 1
         link.delivery_count = _sum(link.delivery_count, 1)
@@ -1028,6 +1028,13 @@ def _number(value: int | None) -> int:
 
 def _sum(number: int, count: int) -> int:
     return (number + count) & UINT_MAX
+
+
+def _addend(count: int | None) -> int:
+    """Return what may be added to a number. Raises ``SessionFault`` for more, over which the server fails."""
+    if _number(count) >= 1 << 31:
+        raise SessionFault("amqp:internal-error", "undefined_serial_addition")
+    return _number(count)
 
 
 def _difference(number: int, other: int) -> int:
