@@ -382,6 +382,28 @@ class ApplicationRecorder:
             else:
                 delivery.queue.rejected += 1
 
+    def _settle(self, command: commands.Settle) -> None:
+        """Note an outcome of AMQP 1.0."""
+        for tag in command.delivery_tags:
+            for delivery in self._settled(command.channel, tag, multiple=False):
+                if command.outcome == "accepted":
+                    delivery.queue.acked += 1
+                elif command.outcome == "rejected" or command.undeliverable_here:
+                    delivery.queue.rejected += 1
+                else:
+                    delivery.queue.requeued += 1
+                    delivery.queue.failed += command.delivery_failed
+
+    def _detach_link(self, command: commands.DetachLink) -> None:
+        """Note what comes back to its queue with a link of AMQP 1.0."""
+        channel = self._channels.get(command.channel)
+        if channel is None:
+            return
+        queue, _ = channel.consumers.pop(command.consumer_tag, (None, False))
+        for tag in [tag for tag, delivery in channel.unsettled.items() if delivery.queue is queue]:
+            for delivery in self._settled(command.channel, tag, multiple=False):
+                delivery.queue.requeued += 1
+
     def _recover(self, command: commands.Recover) -> None:
         for delivery in self._settled(command.channel, 0, multiple=True):
             delivery.queue.requeued += 1
@@ -655,6 +677,8 @@ _COMMANDS: Mapping[type[Command], Callable[[ApplicationRecorder, Any], None]] = 
     commands.Reject: ApplicationRecorder._reject,
     commands.Nack: ApplicationRecorder._reject,
     commands.Recover: ApplicationRecorder._recover,
+    commands.Settle: ApplicationRecorder._settle,
+    commands.DetachLink: ApplicationRecorder._detach_link,
 }
 # The commands that each answer belongs to: a Done by its method, others by their class.
 _ANSWER_TO: Mapping[Any, type[Command]] = {
