@@ -92,6 +92,8 @@ class Player:
         self.opened = self.client.open(vhost, **fields)
         self.seen_id = int(self.client.begin().next_outgoing_id or 0)
         self.names = 0
+        self.unsettled: list[int] = []
+        self.sorts = False
 
     def send(self, performative: Composite, payload: bytes = b"", *, quiet: bool = True) -> None:
         """Send a frame, and note what comes back."""
@@ -101,12 +103,15 @@ class Player:
 
     def listen(self) -> None:
         """Note what the server sends until it is quiet."""
+        before = len(self.seen)
         self.client.socket.settimeout(QUIET_S)
         try:
             while True:
                 _, found, payload = self.client.receive()
                 if isinstance(found, Transfer):
                     self.seen_id = (self.seen_id + 1) % 2**32
+                    if not found.settled:
+                        self.unsettled.append(int(found.delivery_id or 0))
                 sections = "".join(f"\n      {self.shown(each)}" for each in self.client.sections(payload))
                 self.note(f"{self.shown(found)}{sections if not getattr(found, 'more', False) else ' …'}")
         except TimeoutError:
@@ -115,6 +120,8 @@ class Player:
             self.note("(the connection is closed)")
         finally:
             self.client.socket.settimeout(5)
+        if self.sorts:
+            self.seen[before:] = sorted(self.seen[before:])
 
     def note(self, text: str) -> None:
         """Note something without what differs each time, and an internal error without what follows its first words."""
@@ -723,25 +730,25 @@ class NodePlayer(Player):
     def __init__(self, node: Node, **fields: Any) -> None:
         super().__init__(NodeClient(node), "/", 0, **fields)
         self._node = node
-        self._channel_of_node = InternalChannel(node, 2)
-        self._channel_of_node.open("/", "guest")
+        self.channel_of_node = InternalChannel(node, 2)
+        self.channel_of_node.open("/", "guest")
 
     def declare(self, name: str, kind: str = "classic", **arguments: Any) -> None:
         given = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
-        channel = self._channel_of_node
+        channel = self.channel_of_node
         channel.run(
             DeclareQueue(channel=channel.id, queue=name, durable=True, arguments={"x-queue-type": kind, **given})
         )
 
     def delete(self, queue: str) -> None:
-        self._channel_of_node.run(DeleteQueue(self._channel_of_node.id, queue))
+        self.channel_of_node.run(DeleteQueue(self.channel_of_node.id, queue))
 
     def declare_exchange(self, name: str, *, internal: bool = False) -> None:
-        channel = self._channel_of_node
+        channel = self.channel_of_node
         channel.run(DeclareExchange(channel=channel.id, exchange=name, durable=True, internal=internal))
 
     def delete_exchange(self, name: str) -> None:
-        self._channel_of_node.run(DeleteExchange(self._channel_of_node.id, name))
+        self.channel_of_node.run(DeleteExchange(self.channel_of_node.id, name))
 
     def permit(self, configure: str, write: str, read: str) -> None:
         self._node.handle(SetPermissions("guest", "/", configure, write, read))
@@ -751,7 +758,7 @@ class NodePlayer(Player):
 
     @contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
-        channel = self._channel_of_node
+        channel = self.channel_of_node
         channel.run(DeclareQueue(channel=channel.id, queue=name, exclusive=True))
         yield
 
