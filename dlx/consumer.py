@@ -292,15 +292,16 @@ def _read_entry(entry: Any, where: str, malformed: list[str]) -> Death | None:
     if queue is None or reason is None:
         malformed.append(f"{where} lacks a queue or a reason")
         return None
+    count = _read_count(fields.get("count"), where, malformed)
     return Death(
         queue=queue,
         reason=reason,
-        count=_read_count(fields.get("count"), where, malformed),
+        count=count,
         exchange=_string(fields.get("exchange")) or "",
         routing_keys=_read_keys(fields.get("routing-keys")),
         time_s=_read_time(fields.get("time"), where, malformed),
         original_expiration=_string(fields.get("original-expiration")),
-        last_time_s=_last_time(fields.get("last-time"), _read_count(fields.get("count"), where, [])),
+        last_time_s=_seconds(fields.get("last-time")) if count > 1 else None,
     )
 
 
@@ -329,10 +330,6 @@ def _is_count(value: Any) -> bool:
 def _not_a_count(value: Any) -> str:
     kind = value_kind(value)
     return f"{kind} out of range (0 to {COUNT_MAX})" if kind == "an integer" else kind
-
-
-def _last_time(time_ms: Any, count: int) -> int | None:
-    return _seconds(time_ms) if count > 1 else None
 
 
 def _seconds(milliseconds: Any) -> int | None:

@@ -79,8 +79,7 @@ def settle(node: NodeState, command: Settle) -> None:
 
 
 def detach_link(node: NodeState, command: DetachLink) -> None:
-    """Cancel the consumer of a link of AMQP 1.0; what it has not settled goes back, which quorum queues do not count.
-    """
+    """Cancel the consumer of a link of AMQP 1.0; what it has not settled goes back, uncounted in quorum queues."""
     channel = node.channel(command.channel)
     consumer = channel.consumers.get(command.consumer_tag)
     consumers.cancel(node, Cancel(command.channel, command.consumer_tag))

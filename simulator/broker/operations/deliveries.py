@@ -259,7 +259,7 @@ def deliver(node: NodeState, consumer: Consumer, copy: Copy) -> None:
     else:
         channel.unacked[tag] = unacked = Unacked(copy, queue, consumer, node.now_us, consumer.timeout_ms)
         queue.unacked += 1
-        queue.unacked_bytes += len(copy.body) if copy.message.amqp10 is None else payload_size(copy.message, copy.body)
+        queue.unacked_bytes += payload_size(copy.message, copy.body)
         queue.counters.deliver += 1
         if needs_watch(node, consumer):
             watch(node, channel, unacked)
@@ -311,8 +311,7 @@ def settle(node: NodeState, queue: QueueState, deliveries: list[Unacked]) -> Non
     was_in_use = queue.in_use
     queue.unacked -= len(deliveries)
     for unacked in deliveries:
-        copy = unacked.copy
-        queue.unacked_bytes -= len(copy.body) if copy.message.amqp10 is None else payload_size(copy.message, copy.body)
+        queue.unacked_bytes -= payload_size(unacked.copy.message, unacked.copy.body)
         consumer = unacked.consumer
         if consumer is None:
             queue.unacked_gets -= 1

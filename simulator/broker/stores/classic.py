@@ -86,7 +86,7 @@ class ClassicStore:
         has messages: no consumer could get it at once. Raises ``PriorityError`` for a negative priority.
         """
         message = copy.message
-        copy.size = len(copy.body) if message.amqp10 is None else payload_size(message, copy.body)
+        copy.size = payload_size(message, copy.body)
         copy.position = self._next_position
         self._next_position += 1
         if self._max_priority is not None:

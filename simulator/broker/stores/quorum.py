@@ -109,8 +109,7 @@ class QuorumStore:
         if message is not self._known:
             self._read(message)
         copy.priority = self._known_priority
-        size = len(copy.body) if message.amqp10 is None else payload_size(message, copy.body)
-        copy.size = self._known_size + size
+        copy.size = self._known_size + payload_size(message, copy.body)
         if self._counted and message.delivery_count is not None:
             copy.failed = message.delivery_count
             copy.redelivered = message.delivery_count > 0

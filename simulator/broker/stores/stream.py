@@ -40,8 +40,6 @@ SEGMENT_CHUNKS = 256_000
 _ENTRY_BYTES = 100  # RabbitMQ's own entry at the beginning of a segment
 _POSITION = attrgetter("position")
 _FIRST_OFFSET = attrgetter("first_offset")
-
-
 Wants = Callable[[Message], bool]
 
 
@@ -113,7 +111,7 @@ class StreamStore:
             segment = self._new_segment(now_ms)
         copy.message = self._keep(copy.message)
         copy.position = self.next_offset
-        copy.size = len(copy.body) if copy.message.amqp10 is None else payload_size(copy.message, copy.body)
+        copy.size = payload_size(copy.message, copy.body)
         self.next_offset += 1
         segment.size += self.settings.release.stream_message_overhead + copy.size
         segment.copies.append(copy)
@@ -312,6 +310,7 @@ FILTER = "x-stream-filter"
 MATCH_UNFILTERED = "x-stream-match-unfiltered"
 VALUE_HEADER = "x-stream-filter-value"
 _UNFILTERED = ""
+
 
 def wanted(arguments: Mapping[str, Any], release: Release) -> frozenset[str] | None:
     """Return the filter values that a consumer with these arguments wants; ``None`` means everything.
