@@ -9,13 +9,13 @@ numbers and booleans was not seen; here these count as absent.
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
 from dlx.erlang_printing import Atom
+from dlx.sql_values import COMPARISONS, SUMS, joined, negated
 
 SELECTOR = "rjms_erlang_selector"
 """The argument of a binding that has the selector."""
@@ -139,7 +139,7 @@ def _items(tokens: Iterator[tuple[str, str]], close: str) -> list[Any]:
 def _value(term: Any, headers: _Headers) -> Any:
     match term:
         case ("not", of):
-            return _negated(_value(of, headers))
+            return negated(_value(of, headers))
         case ("ident", bytes() as name):
             return _header(headers, name)
         case ("is_null" | "not_null" as which, of):
@@ -147,17 +147,17 @@ def _value(term: Any, headers: _Headers) -> Any:
         case (str() as sign, of):
             return _signed(sign, _value(of, headers))
         case ("and" | "or" as which, one, other):
-            return _joined(_value(one, headers), _value(other, headers), decides=which == "or")
+            return joined(_value(one, headers), _value(other, headers), decides=which == "or")
         case (str() as which, of, ("range", low, high)):
             return _value((which, of, low, high), headers)
         case ("like", of, pattern, escape):
             return _is_like(_plain_or_header(of, headers), pattern, escape)
         case ("not_like", of, pattern, escape):
-            return _negated(_is_like(_plain_or_header(of, headers), pattern, escape))
+            return negated(_is_like(_plain_or_header(of, headers), pattern, escape))
         case ("between", *of):
             return _is_between(*(_value(each, headers) for each in of))
         case ("not_between", *of):
-            return _negated(_is_between(*(_value(each, headers) for each in of)))
+            return negated(_is_between(*(_value(each, headers) for each in of)))
         case (str() as sign, one, other):
             return _compared(sign, _value(one, headers), _value(other, headers))
     return term
@@ -174,17 +174,6 @@ def _plain_or_header(term: Any, headers: _Headers) -> Any:
     return _value(term, headers) if isinstance(term, tuple) and term[:1] == ("ident",) else term
 
 
-def _negated(truth: Any) -> bool | None:
-    return not truth if isinstance(truth, bool) else None
-
-
-def _joined(one: Any, other: Any, *, decides: bool) -> bool | None:
-    """Return what ``or`` makes of two truths, one of which decides if it is true; ``and``, if it is false."""
-    if decides in [each for each in (one, other) if isinstance(each, bool)]:
-        return decides
-    return not decides if isinstance(one, bool) and isinstance(other, bool) else None
-
-
 def _signed(sign: str, value: Any) -> Any:
     if value is None:
         return None
@@ -198,29 +187,13 @@ def _compared(sign: str, one: Any, other: Any) -> Any:
         if not isinstance(other, list):
             raise SelectorError(f"expected a list behind {sign}")
         return any(type(one) is type(each) and one == each for each in other) is (sign == "in")
-    if sign in _COMPARISONS:
-        return _COMPARISONS[sign](_order(one), _order(other))
-    if sign not in _SUMS:
+    if sign in COMPARISONS:
+        return COMPARISONS[sign](_order(one), _order(other))
+    if sign not in SUMS:
         return Atom("error")
     if sign == "/" and _number(other) == 0:
         return Atom("nan" if one == 0 else "plus_infinity" if _number(one) > 0 else "minus_infinity")
-    return _SUMS[sign](_number(one), _number(other))
-
-
-_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    ">": operator.gt,
-    "<": operator.lt,
-    ">=": operator.ge,
-    "<=": operator.le,
-}
-_SUMS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
+    return SUMS[sign](_number(one), _number(other))
 
 
 def _order(value: Any) -> tuple[int, Any]:

@@ -7,7 +7,6 @@ Source: rabbit_amqp_filter_prop.erl, rabbit_amqp_filter_sql.erl, rabbit_amqp_sql
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -20,6 +19,7 @@ import msgspec
 
 from dlx.deaths import seconds
 from dlx.message import Message
+from dlx.sql_values import COMPARISONS, SUMS, joined, negated
 
 Expression = tuple[Any, ...]
 
@@ -59,7 +59,7 @@ def filtered(message: Message, now_ms: int) -> Filtered:
     else:
         properties = dict(_converted(message.properties))
         headers = message.headers or {}
-        application = {name: value for name, value in headers.items() if _is_application_property(name, value)}
+        application = {name: value for name, value in headers.items() if is_application_property(name, value)}
     priority = message.properties.get("priority")
     return Filtered(properties=properties, application_properties=application, priority=priority, now_ms=now_ms)
 
@@ -73,7 +73,7 @@ def _converted(properties: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name in ("message_id", "correlation_id"):
         value = properties.get(name)
         if value is not None:
-            yield name, UUID(value) if _URN.fullmatch(value) else value
+            yield name, UUID(value) if URN_OF_UUID.fullmatch(value) else value
     if properties.get("reply_to") is not None:
         yield "reply_to", f"/queues/{quote(properties['reply_to'], safe='')}"
     created_s = seconds(properties.get("timestamp"))
@@ -81,7 +81,7 @@ def _converted(properties: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "creation_time", created_s * 1_000
 
 
-_URN = re.compile(r"urn:uuid:[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+URN_OF_UUID = re.compile(r"urn:uuid:[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _CONVERTED = {
     "user_id": "user_id",
     "content_type": "content_type",
@@ -90,7 +90,8 @@ _CONVERTED = {
 }
 
 
-def _is_application_property(name: str, value: Any) -> bool:
+def is_application_property(name: str, value: Any) -> bool:
+    """Return whether a header of AMQP 0-9-1 becomes an application property. Source: mc_amqpl.erl convert_to."""
     return not name.startswith("x-") and not isinstance(value, Mapping | list | tuple)
 
 
@@ -286,20 +287,20 @@ class _Parser:
         first = self._at
         left = self._sum()
         is_name = self._at == first + 1 and left[0] == "name"
-        sign = self._take(*(("sign", sign) for sign in _COMPARISONS))
+        sign = self._take(*(("sign", sign) for sign in COMPARISONS))
         if sign:
             return (sign, left, self._sum())
         if is_name and self._keyword("IS"):
-            negated = self._keyword("NOT")
+            is_not = self._keyword("NOT")
             if not self._keyword("NULL"):
                 raise SqlError(f"expected NULL, found {self.next[1]!r}")
-            return _negated(("is null", left), negated)
-        negated = self._keyword("NOT")
+            return _negated_if(is_not, ("is null", left))
+        is_not = self._keyword("NOT")
         if self._keyword("LIKE"):
-            return _negated(("like", left, *self._pattern()), negated)
+            return _negated_if(is_not, ("like", left, *self._pattern()))
         if self._keyword("IN"):
-            return _negated(("in", left, self._list()), negated)
-        if negated:
+            return _negated_if(is_not, ("in", left, self._list()))
+        if is_not:
             raise SqlError(f"expected LIKE or IN, found {self.next[1]!r}")
         return left
 
@@ -363,8 +364,8 @@ class _Parser:
         raise SqlError(f"expected a value, found {value!r}")
 
 
-def _negated(expression: Expression, negated: bool) -> Expression:
-    return ("not", expression) if negated else expression
+def _negated_if(is_not: bool, expression: Expression) -> Expression:
+    return ("not", expression) if is_not else expression
 
 
 def _wildcards_and_text(pattern: str, escape: str) -> list[tuple[str, str]]:
@@ -399,10 +400,10 @@ def _value(expression: Expression, message: Filtered) -> Any:
         case ("utc",):
             return message.now_ms
         case ("not", of):
-            truth = _truth(of, message)
-            return None if truth is None else not truth
+            return negated(_value(of, message))
         case ("and" | "or" as which, one, other):
-            return _joined(one, other, message, decides=which == "or")
+            first, decides = _value(one, message), which == "or"
+            return joined(first, None if first is decides else _value(other, message), decides=decides)
         case ("unary +" | "unary -" as sign, of):
             value = _value(of, message)
             return None if _kind(value) != "number" else -value if sign == "unary -" else value
@@ -426,49 +427,19 @@ def _field(section: str, name: str, message: Filtered) -> Any:
     return plain(message.properties.get(name))
 
 
-def _truth(expression: Expression, message: Filtered) -> bool | None:
-    value = _value(expression, message)
-    return value if isinstance(value, bool) else None
-
-
-def _joined(one: Expression, other: Expression, message: Filtered, *, decides: bool) -> bool | None:
-    """Return what OR makes of two expressions, one of which decides if it is true; AND, if it is false."""
-    first = _truth(one, message)
-    second = first if first is decides else _truth(other, message)
-    if decides in (first, second):
-        return decides
-    return None if first is None or second is None else not decides
-
-
 def _computed(sign: str, one: Any, other: Any) -> Any:
     if one is None or other is None:
         return None
     if sign in ("=", "<>"):
         return _equal(one, other) is (sign == "=")
     kinds = {_kind(one), _kind(other)}
-    if sign in _COMPARISONS:
-        return kinds in ({"number"}, {"bytes"}) and bool(_COMPARISONS[sign](one, other))
+    if sign in COMPARISONS:
+        return kinds in ({"number"}, {"bytes"}) and bool(COMPARISONS[sign](one, other))
     if kinds != {"number"} or (sign in "/%" and not other):
         return None
     if sign == "%":
         return one - other * trunc(one / other) if isinstance(one, int) and isinstance(other, int) else None
-    return _SUMS[sign](one, other)
-
-
-_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    ">": operator.gt,
-    "<": operator.lt,
-    ">=": operator.ge,
-    "<=": operator.le,
-}
-_SUMS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
+    return SUMS[sign](one, other)
 
 
 def _is_like(value: Any, pattern: str, escape: str) -> bool | None:

@@ -9,7 +9,6 @@ import base64
 import datetime
 import json
 import re
-import socket
 import sys
 import time
 import urllib.request
@@ -24,8 +23,6 @@ import pika.data
 import pytest
 from pika import BasicProperties
 from proton import (
-    UNDESCRIBED,
-    Array,
     Data,
     Described,
     byte,
@@ -46,6 +43,7 @@ from dlx import field_values
 from simulator.server.amqp.tables import encode_table
 from simulator.server.amqp10 import frames
 from simulator.server.amqp10.frames import Accepted, Codec, Composite, Header, Modified, Properties, Rejected, Released
+from tests.amqp10.wire import WireClient
 
 RECORDED = Path(__file__).parent / "recorded"
 RELEASES = ("4.0", "4.3")
@@ -61,8 +59,7 @@ def section(code: int, value: Any) -> bytes:
 
 
 def texts(*elements: str) -> Any:
-    undescribed: Any = UNDESCRIBED
-    return Array(undescribed, Data.STRING, *elements)
+    return frames.array(Data.STRING, elements)
 
 
 def shown(value: Any) -> str:
@@ -78,26 +75,12 @@ class Link:
     """A client of AMQP 1.0 with one session, which keeps the transfers that it did not ask for."""
 
     def __init__(self, port: int, vhost: str) -> None:
-        self.codec = Codec()
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
-        self.buffer = b""
+        self.wire = WireClient(port, timeout_s=10)
+        self.tell = self.wire.send
         self.kept: list[tuple[Any, bytes]] = []
         self.handles = self.sent = 0
-        self.socket.sendall(b"AMQP\3\1\0\0")
-        self._bytes(8)
-        self._frame()
-        init = frames.SaslInit(mechanism="PLAIN", initial_response=b"\0guest\0guest")
-        self.socket.sendall(frames.frame(self.codec, 0, init, kind=frames.SASL))
-        self._frame()
-        self.socket.sendall(b"AMQP\0\1\0\0")
-        self._bytes(8)
-        self.tell(frames.Open(container_id="messages", hostname=f"vhost:{vhost}"))
-        self.until(frames.Open)
-        self.tell(frames.Begin(next_outgoing_id=0, incoming_window=WINDOW, outgoing_window=WINDOW))
-        self.next_id = self.until(frames.Begin)[0].next_outgoing_id
-
-    def tell(self, performative: Composite, payload: bytes = b"") -> None:
-        self.socket.sendall(frames.frame(self.codec, 0, performative, payload))
+        self.wire.open(vhost)
+        self.next_id = self.wire.begin(window=WINDOW).next_outgoing_id or 0
 
     def until(self, kind: type[Composite]) -> tuple[Any, bytes]:
         """Return the next frame of this kind. Raises ``ConnectionError`` where the server ends something."""
@@ -105,7 +88,7 @@ class Link:
             if type(found) is kind:
                 return self.kept.pop(place)
         while True:
-            found, payload = self._frame()
+            _, found, payload = self.wire.receive()
             if type(found) is kind:
                 return found, payload
             if isinstance(found, (frames.Detach, frames.End, frames.Close)):
@@ -168,32 +151,10 @@ class Link:
         """Return the next transfer and its sections as texts."""
         transfer, payload = self.until(frames.Transfer)
         self.next_id = (self.next_id + 1) % 2**32
-        found = []
-        while payload:
-            value, length = self.codec.decode(payload)
-            found.append(shown(value))
-            payload = payload[length:]
-        return transfer, found
+        return transfer, [shown(value) for value in self.wire.sections(payload)]
 
     def settle(self, transfer: Any, state: Composite) -> None:
         self.tell(frames.Disposition(role=True, first=transfer.delivery_id, settled=True, state=state))
-
-    def _bytes(self, size: int) -> bytes:
-        while len(self.buffer) < size:
-            received = self.socket.recv(65_536)
-            if not received:
-                raise ConnectionError("closed")
-            self.buffer += received
-        taken, self.buffer = self.buffer[:size], self.buffer[size:]
-        return taken
-
-    def _frame(self) -> tuple[Any, bytes]:
-        size = int.from_bytes(self._bytes(8)[:4])
-        body = self._bytes(size - 8)
-        if not body:
-            return None, b""
-        value, length = self.codec.decode(body)
-        return value, body[length:]
 
 
 class Player:
@@ -212,7 +173,7 @@ class Player:
     def close(self) -> None:
         if self.connection.is_open:
             self.connection.close()
-        self.link.socket.close()
+        self.link.wire.close()
 
     def say(self, *words: Any) -> None:
         self.lines.append(_NOW.sub("NOW", " ".join(map(str, words))))

@@ -11,6 +11,7 @@ pytest.importorskip("proton")
 from proton import Described, int32, symbol, ulong
 
 from simulator.broker.commands import DeclareQueue
+from simulator.server.amqp.connection import AMQP_1_0, AMQP_1_0_SASL
 from simulator.server.amqp10.frames import (
     SASL,
     Accepted,
@@ -34,7 +35,6 @@ from simulator.server.amqp10.frames import (
 )
 from simulator.server.management.internal_channel import InternalChannel
 from tests.amqp10.session_transcripts import NodeClient, new_node
-from tests.amqp10.wire import AMQP_HEADER, SASL_HEADER
 
 EXAMPLES = 400
 _BYTES = (0, 1, 0x40, 0x41, 0x42, 0x43, 0x50, 0x52, 0x53, 0x70, 0xA0, 0xA1, 0xA3, 0xB0, 0xC0, 0xD0, 0xFF)
@@ -90,7 +90,7 @@ def conversation(codec: Codec) -> list[bytes]:
         (Close(), b""),
     ]
     login = frame(codec, 0, SaslInit(mechanism="PLAIN", initial_response=b"\0guest\0guest"), kind=SASL)
-    return [SASL_HEADER, login, AMQP_HEADER, *(frame(codec, 0, each, payload) for each, payload in performatives)]
+    return [AMQP_1_0_SASL, login, AMQP_1_0, *(frame(codec, 0, each, payload) for each, payload in performatives)]
 
 
 def spoil(random: Random, frames: list[bytes]) -> None:

@@ -61,11 +61,11 @@ def test_messages_that_differ_in_the_body_alone_share_what_was_read() -> None:
 
     codec = MessageCodec(dlx.release("4.3"), Codec())
     head = Codec().encode(Properties(subject="s"))
-    one, other = (codec.read(head + section(played.DATA, body)) for body in (b"one", b"other"))
+    (one, body), (other, other_body) = (codec.read(head + section(played.DATA, each)) for each in (b"one", b"other"))
 
     assert one.properties is other.properties
     assert one.amqp10 is other.amqp10
-    assert (one.body, other.body) == (b"one", b"other")
+    assert (body, other_body) == (b"one", b"other")
 
 
 def test_a_consumer_of_amqp_1_0_reads_its_history_from_annotations() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from typing import Any
 
+from simulator.server.amqp.connection import AMQP_1_0, AMQP_1_0_SASL
 from simulator.server.amqp10.frames import (
     HEADER,
     SASL,
@@ -19,7 +20,6 @@ from simulator.server.amqp10.frames import (
     frame,
 )
 
-AMQP_HEADER, SASL_HEADER = b"AMQP\0\1\0\0", b"AMQP\3\1\0\0"
 Frame = tuple[int, Any, bytes]
 
 
@@ -37,13 +37,13 @@ class WireClient:
 
     def open(self, vhost: str = "/", user: str = "guest", **fields: Any) -> Open:
         """Log in by PLAIN and open the connection; return the server's open."""
-        self.socket.sendall(SASL_HEADER)
+        self.socket.sendall(AMQP_1_0_SASL)
         self.take(8)
         self.receive()
         login = SaslInit(mechanism="PLAIN", initial_response=f"\0{user}\0{user}".encode())
         self.socket.sendall(frame(self.codec, 0, login, kind=SASL))
         self.receive()
-        self.socket.sendall(AMQP_HEADER)
+        self.socket.sendall(AMQP_1_0)
         self.take(8)
         self.send(Open(container_id="client", hostname=f"vhost:{vhost}", **fields))
         answer = self.receive()[1]

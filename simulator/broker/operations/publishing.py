@@ -155,7 +155,7 @@ def _check_delivery_mode(mode: Any, release: Release) -> None:
 
 def _check_user(channel: Channel, properties: Mapping[str, Any]) -> None:
     named, user = properties.get("user_id"), channel.connection.user
-    if named is not None and named != user.name and "impersonator" not in user.tags:
+    if named is not None and not user.may_send_as(named):
         raise amqp_errors.wrong_user_id(named, user.name)
 
 

@@ -86,6 +86,10 @@ class User(msgspec.Struct):
     topic_permissions: dict[tuple[str, str], tuple[str, str]] = msgspec.field(default_factory=dict)
     limits: dict[str, int] = msgspec.field(default_factory=dict)
 
+    def may_send_as(self, name: Any) -> bool:
+        """Return whether the user may publish with that property ``user_id``. Source: rabbit_access_control.erl."""
+        return bool(name == self.name) or "impersonator" in self.tags
+
 
 _HIBERNATES_AFTER_US = 1_000_000  # the first time; then a server takes longer, by chance
 _REMEMBERED = 12

@@ -56,7 +56,8 @@ from simulator.server.tls import TLS_RECORD
 
 _GREETED = (b"AMQP\0\0\x09\x01", b"AMQP\x01\x01\0\x09")  # 0-9-1, and 0-9, which is close enough
 _AMQP_0_8 = b"AMQP\x01\x01\x08\0"
-_EXTERNAL = "EXTERNAL"
+AMQP_1_0, AMQP_1_0_SASL = b"AMQP\0\1\0\0", b"AMQP\3\1\0\0"
+EXTERNAL = "EXTERNAL"
 CHANNEL_MAX = 2047
 FRAME_MAX = 131_072
 HEARTBEAT_S = 60
@@ -93,6 +94,7 @@ class Connection:
         state: ``pre_init``, ``starting``, ``tuning``, ``opening``, ``running`` or ``closed``.
         ending: how the driver has to end the connection: ``""`` (not), ``reset``, ``silent`` or ``done``.
         user, mechanism, client_properties, capabilities: as the client gave them.
+        container_id: ``None``, since only clients of AMQP 1.0 give one.
         channel_max, frame_max, heartbeat_s: as negotiated.
         patience_s: how long the server waits for the client's goodbye, in seconds.
         publishers_wait: whether a frame of content has the connection read no further.
@@ -122,6 +124,7 @@ class Connection:
         self.user = self.mechanism = ""
         self.client_properties: Mapping[str, Any] = {}
         self.capabilities: Mapping[str, Any] = {}
+        self.container_id: str | None = None
         self.channel_max = CHANNEL_MAX
         self.frame_max = settings.release.frame_max_min
         self.heartbeat_s = 0
@@ -130,7 +133,7 @@ class Connection:
         self._settings = settings
         self._authenticate = authenticate
         self._external = external
-        self._mechanisms = (*settings.release.sasl_mechanisms, *([_EXTERNAL] if external else ()))
+        self._mechanisms = (*settings.release.sasl_mechanisms, *([EXTERNAL] if external else ()))
         self._in_broker = False
         self._buffer = b""
         self._channels: dict[int, Channel] = {}
@@ -196,7 +199,7 @@ class Connection:
         if header[:4] == b"AMQP" and header[5:] == b"\1\0\0" and release.speaks_amqp_1_0:
             _log.warning("connection %s: the client speaks AMQP 1.0, which needs the extra amqp10", self.name)
         near_miss = header[:6] == b"AMQP\0\0" and header[6] >= 9
-        offer = b"AMQP\x03\x01\0\0" if release.speaks_amqp_1_0 and not near_miss else b"AMQP\0\0\x09\x01"
+        offer = AMQP_1_0_SASL if release.speaks_amqp_1_0 and not near_miss else b"AMQP\0\0\x09\x01"
         self._outbox.raw(offer)
         self.ending = RESET
 
@@ -273,23 +276,13 @@ class Connection:
         capabilities = self.client_properties.get("capabilities")
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
         self._outbox.told_of_cancels = self.capabilities.get("consumer_cancel_notify") is True
-        user = self._logged_in(mechanism, fields["response"])
+        user = logged_in(mechanism, fields["response"], self._settings.release, self._authenticate, self._external)
         if user is None:
             self._refuse_login(mechanism)
             return
         self.user, self.mechanism, self.state = user, mechanism, TUNING
         offer = {"channel_max": CHANNEL_MAX, "frame_max": FRAME_MAX, "heartbeat": HEARTBEAT_S}
         self._outbox.send(0, "connection.tune", offer)
-
-    def _logged_in(self, mechanism: str, response: bytes) -> str | None:
-        """Return the user; ``None`` if the login is refused. Raises ``ProtocolError`` as ``authenticate`` does."""
-        if mechanism == _EXTERNAL and self._external is not None:
-            return self._external()
-        found = credentials(mechanism, response, self._settings.release)
-        if found is None:
-            raise ProtocolError(amqp_errors.unreadable_response())
-        user, password = found
-        return user if self._authenticate(user, password) else None
 
     def _refuse_login(self, mechanism: str) -> None:
         if self.capabilities.get("authentication_failure_close") is True:
@@ -408,6 +401,26 @@ _METHODS: dict[tuple[str, str], Callable[[Connection, Mapping[str, Any]], Comman
 
 
 ANONYMOUS = ("guest", "guest")
+
+
+def logged_in(
+    mechanism: str,
+    response: bytes,
+    release: Release,
+    authenticate: Callable[[str, str | None], bool],
+    external: Callable[[], str | None] | None,
+) -> str | None:
+    """Return the user; ``None`` if the login is refused. ``authenticate`` and ``external`` are those of ``Connection``.
+
+    Raises ``ProtocolError`` for a response that cannot be read, and as ``authenticate`` does.
+    """
+    if mechanism == EXTERNAL and external is not None:
+        return external()
+    found = credentials(mechanism, response, release)
+    if found is None:
+        raise ProtocolError(amqp_errors.unreadable_response())
+    user, password = found
+    return user if authenticate(user, password) else None
 
 
 def credentials(mechanism: str, response: bytes, release: Release) -> tuple[str, str | None] | None:

@@ -39,7 +39,6 @@ SILENT_CLOSE_S = 3  # rabbit_reader.erl SILENT_CLOSE_DELAY
 WRITE_HIGH_BYTES, WRITE_LOW_BYTES = 1 << 20, 1 << 18  # unsent bytes at which deliveries pause, and resume
 BACKLOG_BYTES = 1 << 26  # unsent bytes at which the client is no longer read
 LOOKS_AT_SENDING = 10  # in the time that a client may take nothing
-AMQP_1_0_HEADERS = (b"AMQP\0\1\0\0", b"AMQP\3\1\0\0")  # without and with SASL
 _HEADER_BYTES = 8
 _BACKLOG = 1024  # connections that wait to be accepted
 _log = logging.getLogger(__name__)
@@ -48,13 +47,14 @@ _log = logging.getLogger(__name__)
 def client_maker(node: Node) -> Callable[[Secured | None], AmqpClient]:
     """Return what makes the protocol of each new client of a node; with what is known of its TLS, if it uses it."""
     broker = node.broker
+    speaks_amqp10 = broker.release.speaks_amqp_1_0 and is_installed("proton")
     settings = ServerSettings(
         release=broker.release,
         cluster_name=lambda: broker.cluster_name,
         message_max_bytes=broker.max_message_size,
         contents=DeliveryEncoder(broker.release),
         broker=broker,
-        amqp10_headers=AMQP_1_0_HEADERS if broker.release.speaks_amqp_1_0 and is_installed("proton") else (),
+        amqp10_headers=(protocol.AMQP_1_0, protocol.AMQP_1_0_SASL) if speaks_amqp10 else (),
     )
     numbers = count(1)
     return lambda secured: AmqpClient(node, settings, next(numbers), secured)
@@ -120,7 +120,7 @@ class AmqpClient(asyncio.Protocol):
     @property
     def container_id(self) -> str | None:
         """The container's name that a client of AMQP 1.0 gave; ``None`` for others."""
-        return getattr(self._connection, "container_id", None)
+        return self._connection.container_id
 
     @property
     def channel_max(self) -> int:
@@ -330,10 +330,11 @@ class AmqpClient(asyncio.Protocol):
     def alarm_changed(self, active: bool) -> None:
         """Read blocked publishers again when the alarm ends. When it begins, each is blocked as it next publishes."""
         self._connection.publishers_wait = active
-        self.flush()
-        if not active and "alarm" in self._unread_because:
+        blocked = not active and "alarm" in self._unread_because
+        if blocked:
             self._connection.unblock()
-            self.flush()
+        self.flush()
+        if blocked:
             self._read_again("alarm")
             self._loop.call_soon(self._go_on)
 

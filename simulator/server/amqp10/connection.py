@@ -14,8 +14,11 @@ from proton import symbol
 from simulator.broker.commands import CloseConnection, Command, OpenConnection
 from simulator.broker.replies import ChannelClosed, ConnectionClosed, Reply
 from simulator.server.amqp.connection import (
+    AMQP_1_0,
+    AMQP_1_0_SASL,
     CLOSED,
     DONE,
+    EXTERNAL,
     OPENING,
     PRE_INIT,
     RESET,
@@ -23,7 +26,7 @@ from simulator.server.amqp.connection import (
     SILENT,
     STARTING,
     ServerSettings,
-    credentials,
+    logged_in,
     server_properties,
 )
 from simulator.server.amqp.protocol_errors import ProtocolError
@@ -51,7 +54,6 @@ from simulator.server.amqp10.management import CHANNELS
 from simulator.server.amqp10.messages import MessageCodec
 from simulator.server.amqp10.session import Session
 
-AMQP_HEADER, SASL_HEADER = b"AMQP\0\1\0\0", b"AMQP\3\1\0\0"
 CHANNEL_MAX = 63  # session_max_per_connection - 1
 FRAME_MAX, FRAME_MAX_MIN = 131_072, 512
 IDLE_TIMEOUT_MS = 30_000  # half of rabbit.heartbeat
@@ -59,7 +61,6 @@ CLOSING_S = 30  # rabbit_amqp_reader.erl CLOSING_TIMEOUT
 CAPABILITIES = ("LINK_PAIR_V1_0", "ANONYMOUS-RELAY")
 SASL_OK, SASL_AUTH = 0, 1
 CONNECTION_FORCED = 320
-_EXTERNAL = "EXTERNAL"
 _WRONG_TYPES = (AttributeError, TypeError, ValueError)  # what Python raises for a field of another type
 
 
@@ -81,7 +82,8 @@ class Connection:
         self.name = name
         self.state = PRE_INIT
         self.ending = ""
-        self.user = self.mechanism = self.container_id = ""
+        self.user = self.mechanism = ""
+        self.container_id: str | None = ""
         self.client_properties: Mapping[str, Any] = {}
         self.channel_max = CHANNEL_MAX
         self.frame_max = FRAME_MAX
@@ -92,7 +94,7 @@ class Connection:
         self._settings = settings
         self._authenticate = authenticate
         self._external = external
-        self._mechanisms = (*settings.release.amqp10_sasl_mechanisms, *([_EXTERNAL] if external else ()))
+        self._mechanisms = (*settings.release.amqp10_sasl_mechanisms, *([EXTERNAL] if external else ()))
         self._client_frame_max: int | None = None
         self._codec = Codec()
         self._messages = MessageCodec(settings.release, self._codec)
@@ -156,15 +158,15 @@ class Connection:
             raise errors.framing(f"unexpected frame type {kind} in {mode} mode (expected {expected})")
 
     def _greet(self, header: bytes) -> None:
-        if header == SASL_HEADER and self.state == PRE_INIT:
+        if header == AMQP_1_0_SASL and self.state == PRE_INIT:
             self.state = STARTING
             self._waiting.append(header)
             self._send(0, SaslMechanisms(sasl_server_mechanisms=symbols(self._mechanisms)), kind=SASL)
-        elif header == AMQP_HEADER and self.state == STARTING:
+        elif header == AMQP_1_0 and self.state == STARTING:
             self.state = OPENING
             self._waiting.append(header)
         elif self.state == PRE_INIT:
-            self._waiting.append(SASL_HEADER)
+            self._waiting.append(AMQP_1_0_SASL)
             self.ending = RESET
         else:
             self.ending = SILENT
@@ -221,7 +223,8 @@ class Connection:
         if mechanism not in self._mechanisms:
             raise errors.no_mechanism(mechanism)
         try:
-            user = self._logged_in(mechanism, bytes(init.initial_response or b""))
+            response = bytes(init.initial_response or b"")
+            user = logged_in(mechanism, response, self._settings.release, self._authenticate, self._external)
         except ProtocolError:
             user = None
         self.mechanism = mechanism
@@ -231,12 +234,6 @@ class Connection:
         else:
             self._send(0, SaslOutcome(code=SASL_AUTH), kind=SASL)
             self.ending = SILENT
-
-    def _logged_in(self, mechanism: str, response: bytes) -> str | None:
-        if mechanism == _EXTERNAL and self._external is not None:
-            return self._external()
-        found = credentials(mechanism, response, self._settings.release)
-        return found[0] if found is not None and self._authenticate(*found) else None
 
     def _open(self, opened: Open) -> Command:
         if opened.container_id is None:

@@ -318,10 +318,15 @@ _OTHERS: tuple[type[Composite], ...] = (
 _COMPOSITES: dict[Any, type[Composite]] = {ulong(kind.CODE): kind for kind in (*_PERFORMATIVES, *_OTHERS)}
 
 
+def array(kind: int, elements: Iterable[Any]) -> Any:
+    """Return an array; ``kind`` is one of the types of Proton's ``Data``."""
+    undescribed: Any = UNDESCRIBED
+    return Array(undescribed, kind, *elements)
+
+
 def symbols(names: Iterable[str]) -> Any:
     """Return an array of symbols."""
-    undescribed: Any = UNDESCRIBED
-    return Array(undescribed, Data.SYMBOL, *map(symbol, names))
+    return array(Data.SYMBOL, map(symbol, names))
 
 
 def frame(codec: Codec, channel: int, performative: Composite, payload: bytes = b"", kind: int = AMQP) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import msgspec
-from proton import UNDESCRIBED, Array, Data, Described, uint, ulong
+from proton import Data, Described, uint, ulong
 
 from dlx.amqp_errors import Refusal, default_exchange, resource
 from dlx.declarations import check_type
@@ -37,7 +37,7 @@ from simulator.broker.commands import (
 )
 from simulator.broker.replies import ChannelClosed, Reply
 from simulator.server.amqp10.errors import SessionFault
-from simulator.server.amqp10.frames import Codec, Properties, UndecodableError
+from simulator.server.amqp10.frames import Codec, Properties, UndecodableError, array
 from simulator.server.amqp10.values import NoSuchValueError, erlang_term, field_value, value_of
 
 ADDRESS = "/management"
@@ -195,10 +195,9 @@ class Management:
 
     def _shown(self, queue: QueueState) -> dict[Any, Any]:
         definition, node = queue.definition, self._broker.node
-        undescribed: Any = UNDESCRIBED
         return {
             "leader": node,
-            "replicas": Array(undescribed, Data.STRING, node),
+            "replicas": array(Data.STRING, (node,)),
             "message_count": ulong(queue.messages_ready),
             "consumer_count": uint(len(queue.consumers)),
             "name": queue.name,

@@ -8,25 +8,24 @@ Source: mc_amqp.erl, mc_amqpl.erl convert_to, convert_from.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 from uuid import UUID
 
 import msgspec
-from proton import UNDESCRIBED, Array, Data, Described, char, symbol, timestamp, uint, ulong
+from proton import Data, Described, char, symbol, timestamp, uint, ulong
 
 from dlx.bounded_cache import BoundedCache
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH, X_OPT_DEATHS, Death
 from dlx.erlang_printing import Atom, printed
 from dlx.field_values import Binary, Long
 from dlx.message import Amqp10, Message, published_expiration
-from dlx.message_filters import plain
+from dlx.message_filters import URN_OF_UUID, is_application_property, plain
 from dlx.releases import Release
 from simulator.broker.replies import Delivered
 from simulator.server.amqp10.errors import SessionFault, bad_x_cc, unparsed
-from simulator.server.amqp10.frames import Codec, Header, Properties, UndecodableError
+from simulator.server.amqp10.frames import Codec, Header, Properties, UndecodableError, array
 from simulator.server.amqp10.values import (
     NoSuchValueError,
     erlang_term,
@@ -47,7 +46,6 @@ _SHORT_DATA, _LONG_DATA = b"\x00\x53\x75\xa0", b"\x00\x53\x75\xb0"
 _SHORT, _SHORTSTR_MAX = 256, 255
 _QUEUES = "/queues/"
 _URN = "urn:uuid:"
-_URN_OF_UUID = re.compile(r"urn:uuid:[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ENCODED = "x-amqp-1.0-"  # headers that bring a section along, as 3.13 wrote them
 _RECEIVED_TIME = "x-opt-rabbitmq-received-time"
 _CC = "x-cc"
@@ -55,19 +53,9 @@ _INTERNAL = frozenset({"x-routing-key", "x-exchange", X_DEATH, _CC, X_OPT_DEATHS
 
 
 class Sections(msgspec.Struct, frozen=True):
-    """What stands before the body of a message: as the broker takes it, and the properties ``to`` and ``subject``."""
+    """A message that a client sent, without its body: what the broker takes, and its ``to`` and ``subject``."""
 
     properties: Mapping[str, Any]
-    to: str | None
-    subject: str | None
-    amqp10: Amqp10
-
-
-class ReadMessage(msgspec.Struct, kw_only=True):
-    """A message that a client sent: what the broker takes, and the properties ``to`` and ``subject``."""
-
-    properties: Mapping[str, Any]
-    body: bytes
     to: str | None
     subject: str | None
     amqp10: Amqp10
@@ -87,8 +75,8 @@ class MessageCodec:
         self._read: BoundedCache[bytes, Sections] = BoundedCache()
         self._written: BoundedCache[Any, tuple[Message, bytes]] = BoundedCache()
 
-    def read(self, encoded: bytes) -> ReadMessage:
-        """Return a message that a client sent. Raises ``LinkFault``."""
+    def read(self, encoded: bytes) -> tuple[Sections, bytes]:
+        """Return a message that a client sent, and its body as the broker takes it. Raises ``LinkFault``."""
         try:
             start = self._body_start(encoded)
             head, content = encoded[:start], _only_data(encoded, start)
@@ -102,9 +90,7 @@ class MessageCodec:
                     self._read[head] = found
         except (UndecodableError, IndexError) as error:
             raise unparsed(str(error)) from None
-        return ReadMessage(
-            properties=found.properties, body=content, to=found.to, subject=found.subject, amqp10=found.amqp10
-        )
+        return found, content
 
     def _body_start(self, encoded: bytes) -> int:
         """Return where the body starts."""
@@ -443,9 +429,7 @@ def _own_headers(message: Message) -> Mapping[str, Any]:
 
 def _application_properties(message: Message) -> dict[str, Any]:
     return {
-        name: value_of(field)
-        for name, field in _own_headers(message).items()
-        if not name.startswith("x-") and not isinstance(field, (dict, list, tuple))
+        name: value_of(field) for name, field in _own_headers(message).items() if is_application_property(name, field)
     }
 
 
@@ -469,7 +453,7 @@ def _properties(message: Message, release: Release) -> Properties:
 def _id(text: str | None) -> str | UUID | None:
     if text is None or not text.startswith(_URN) or len(text) != len(_URN) + 36:
         return text
-    if _URN_OF_UUID.fullmatch(text) is None:
+    if URN_OF_UUID.fullmatch(text) is None:
         raise NoSuchValueError(f"no UUID: {text}")
     return UUID(text.removeprefix(_URN))
 
@@ -499,7 +483,7 @@ def _broker_annotations(message: Message) -> dict[Any, Any]:
             found |= {symbol(name): value for name, value in point.as_headers(names).items()}
     found |= {symbol(name): value_of(value) for name, value in (message.annotations or {}).items()}
     if message.deaths is not None:
-        found[symbol(X_OPT_DEATHS)] = _array(Data.MAP, map(_death, message.deaths))
+        found[symbol(X_OPT_DEATHS)] = array(Data.MAP, map(_death, message.deaths))
     return found
 
 
@@ -513,11 +497,6 @@ def _death(death: Death) -> dict[Any, Any]:
         "first-time": timestamp(death.time_s * 1_000),
         "last-time": timestamp(last_time_s * 1_000),
         "exchange": death.exchange,
-        "routing-keys": _array(Data.STRING, death.routing_keys),
+        "routing-keys": array(Data.STRING, death.routing_keys),
     }
     return {symbol(name): value for name, value in found.items()}
-
-
-def _array(kind: int, elements: Any) -> Any:
-    undescribed: Any = UNDESCRIBED
-    return Array(undescribed, kind, *elements)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -62,7 +62,7 @@ from simulator.server.amqp10.frames import (
     Transfer,
     symbols,
 )
-from simulator.server.amqp10.messages import MessageCodec, ReadMessage
+from simulator.server.amqp10.messages import MessageCodec, Sections
 from simulator.server.amqp10.values import erlang_term
 
 SENDER, RECEIVER = False, True
@@ -74,6 +74,7 @@ INCOMING_WINDOW = 400
 TRANSFER_BYTES = 64  # room for the performative in a frame of a delivery
 UINT_MAX = 2**32 - 1
 Send = Callable[..., None]
+_Terminus = TypeVar("_Terminus", Source, Target)
 
 
 class IncomingLink(msgspec.Struct, kw_only=True, eq=False):
@@ -90,7 +91,10 @@ class IncomingLink(msgspec.Struct, kw_only=True, eq=False):
 
 
 class OutgoingLink(msgspec.Struct, kw_only=True, eq=False):
-    """A link over which the client consumes a queue. ``attach`` is its answer, ``sent`` how many messages went out."""
+    """A link over which the client consumes a queue. ``attach`` is its answer, ``sent`` how many messages went out.
+
+    ``says_active``: whether the client is told which link of its queue is active, and ``is_active`` what it was told.
+    """
 
     handle: int
     queue: str
@@ -103,6 +107,7 @@ class OutgoingLink(msgspec.Struct, kw_only=True, eq=False):
     drain: bool = False
     echo: bool = False
     is_active: bool | None = None
+    says_active: bool = False
 
 
 class ManagementPair(msgspec.Struct, eq=False):
@@ -382,7 +387,7 @@ class Session:
             raise LinkFault("amqp:not-implemented", "Transactions not supported")
         if target.dynamic:
             addresses.dynamic_kind(target, self._release, settled=False)
-            target = yield from self._temporary_target(target, _number(attach.handle))
+            target = yield from self._temporary(target, _number(attach.handle))
         place = addresses.target_of(target, self._release)
         if place is not None:
             if place.declares is not None and place.declares not in self._vhost.queues:
@@ -413,20 +418,6 @@ class Session:
             )
         )
         self._send_flow(handle=link.handle, delivery_count=link.delivery_count, link_credit=link.credit)
-
-    def _temporary_target(self, target: Target, handle: int) -> Generator[Command, None, Target]:
-        """Declare the queue of a dynamic target, and return the target with its address."""
-        yield DeclareQueue(channel=self.id, exclusive=True)
-        self._temporary_queues[handle] = self._declared
-        return msgspec.structs.replace(
-            target,
-            address=f"/queues/{quote(self._declared, safe='')}",
-            durable=0,
-            expiry_policy="link-detach",
-            timeout=0,
-            dynamic_node_properties=addresses.NODE_PROPERTIES,
-            capabilities=symbols((addresses.TEMPORARY_QUEUE,)),
-        )
 
     def _check_exists(self, place: Place) -> None:
         """Check that queue and exchange are there and may be published to. Raises ``LinkFault``."""
@@ -508,7 +499,7 @@ class Session:
     def _publish(self, link: IncomingLink, transfer: Transfer, encoded: bytes) -> Iterator[Command]:
         delivery_id, settled = _number(transfer.delivery_id), bool(transfer.settled)
         try:
-            message = self._messages.read(encoded)
+            message, body = self._messages.read(encoded)
             place = self._place_of(link, message)
         except RoutingFault as fault:
             self._refuse_publish(link, transfer, fault)
@@ -524,13 +515,13 @@ class Session:
             place.exchange,
             message.subject or "" if place.routing_key is None else place.routing_key,
             message.properties,
-            message.body,
+            body,
             mandatory=True,
             amqp10=message.amqp10,
         )
         self._count_delivery(link)
 
-    def _place_of(self, link: IncomingLink, message: ReadMessage) -> Place:
+    def _place_of(self, link: IncomingLink, message: Sections) -> Place:
         """Return where a message goes. Raises ``RoutingFault`` and ``LinkFault``."""
         if link.target is None:
             place = addresses.place_of_message(message.to)
@@ -560,7 +551,7 @@ class Session:
 
     def _check_user(self, user_id: Any) -> None:
         user = self._settings.broker.connections[self.id[0]].user
-        if user_id != user.name and "impersonator" not in user.tags:
+        if not user.may_send_as(user_id):
             refusal = amqp_errors.wrong_user_id(user_id, user.name)
             raise LinkFault("amqp:unauthorized-access", refusal.explanation)
 
@@ -644,7 +635,7 @@ class Session:
             if kind == addresses.VOLATILE_QUEUE:
                 yield from self._attach_to_answers(attach, source)
                 return
-            source = yield from self._temporary(source)
+            source = yield from self._temporary(source, handle)
         place = addresses.source_of(source, self._release)
         if place.declares is not None and place.declares not in self._vhost.queues:
             yield DeclareQueue(channel=self.id, queue=place.declares, durable=bool(source.durable))
@@ -656,8 +647,6 @@ class Session:
             raise errors.locked(name, self._vhost.name)
         filters = read_filters(source.filter, self._release)
         is_stream = queue.definition.type == STREAM
-        if source.dynamic:
-            self._temporary_queues[handle] = name
         mode = source.distribution_mode
         if self._release.amqp10_link_capabilities:
             mode = "copy" if is_stream else "move"
@@ -670,17 +659,8 @@ class Session:
             type=queue.definition.type,
             settled=settled,
             delivery_count=self._first_delivery_count,
-            attach=Attach(
-                name=attach.name,
-                handle=handle,
-                role=SENDER,
-                snd_settle_mode=SETTLED if settled else UNSETTLED,
-                rcv_settle_mode=attach.rcv_settle_mode,
-                source=shown,
-                initial_delivery_count=self._first_delivery_count,
-                max_message_size=attach.max_message_size,
-                offered_capabilities=self._capabilities(queue),
-            ),
+            attach=self._answer(attach, shown, settled=settled, capabilities=self._capabilities(queue)),
+            says_active=queue.definition.type == QUORUM and self._release.amqp10_links_say_active,
         )
         yield Consume(
             channel=self.id,
@@ -695,50 +675,53 @@ class Session:
     def _attach_to_answers(self, attach: Attach, source: Source) -> Iterator[Command]:
         """Attach a link over which answers come: its address leads to nothing but the link."""
         handle = _number(attach.handle)
-        answer = self._answer(attach, source)
+        shown = msgspec.structs.replace(
+            source,
+            timeout=0,
+            dynamic_node_properties=addresses.NODE_PROPERTIES,
+            distribution_mode="move",
+            capabilities=self._node_capabilities(source, addresses.VOLATILE_QUEUE),
+        )
         self._outgoing[handle] = OutgoingLink(
             handle=handle,
             queue="",
             type=CLASSIC,
             settled=True,
             delivery_count=self._first_delivery_count,
-            attach=answer,
+            attach=self._answer(attach, shown, settled=True),
         )
         yield Consume(channel=self.id, queue=REPLY_TO, consumer_tag=str(handle), no_ack=True, credited=True)
 
-    def _answer(self, attach: Attach, source: Source) -> Attach:
-        shown = msgspec.structs.replace(
-            source,
-            timeout=0,
-            dynamic_node_properties=addresses.NODE_PROPERTIES,
-            distribution_mode="move",
-            capabilities=self._source_capabilities(addresses.VOLATILE_QUEUE),
-        )
+    def _answer(self, attach: Attach, source: Source, *, settled: bool, capabilities: Any = None) -> Attach:
+        """Return the attach that answers a link from a source."""
         return Attach(
             name=attach.name,
             handle=attach.handle,
             role=SENDER,
-            snd_settle_mode=SETTLED,
+            snd_settle_mode=SETTLED if settled else UNSETTLED,
             rcv_settle_mode=attach.rcv_settle_mode,
-            source=shown,
+            source=source,
             initial_delivery_count=self._first_delivery_count,
             max_message_size=attach.max_message_size,
+            offered_capabilities=capabilities,
         )
 
-    def _source_capabilities(self, kind: str) -> Any:
-        return None if self._release.amqp10_link_capabilities else symbols((kind,))
+    def _node_capabilities(self, terminus: Source | Target, kind: str) -> Any:
+        hidden = isinstance(terminus, Source) and self._release.amqp10_link_capabilities
+        return None if hidden else symbols((kind,))
 
-    def _temporary(self, source: Source) -> Generator[Command, None, Source]:
-        """Declare the queue of a dynamic source, and return the source with its address."""
+    def _temporary(self, terminus: _Terminus, handle: int) -> Generator[Command, None, _Terminus]:
+        """Declare the queue of a dynamic source or target, and return that with the queue's address."""
         yield DeclareQueue(channel=self.id, exclusive=True)
+        self._temporary_queues[handle] = self._declared
         return msgspec.structs.replace(
-            source,
+            terminus,
             address=f"/queues/{quote(self._declared, safe='')}",
             durable=0,
             expiry_policy="link-detach",
             timeout=0,
             dynamic_node_properties=addresses.NODE_PROPERTIES,
-            capabilities=self._source_capabilities(addresses.TEMPORARY_QUEUE),
+            capabilities=self._node_capabilities(terminus, addresses.TEMPORARY_QUEUE),
         )
 
     def _flow(self, flow: Flow, _payload: bytes) -> Iterator[Command]:
@@ -817,7 +800,7 @@ class Session:
         """Send the deliveries that the client's window has room for, and the flows behind them."""
         self._send_dispositions()
         for link in self._outgoing.values():
-            if not link.is_active:
+            if link.says_active and not link.is_active:
                 self._say_active(link)
         while self._pending:
             _, performative, encoded = self._pending[0]
@@ -923,7 +906,7 @@ class Session:
     def _activity(self, link: OutgoingLink) -> dict[Any, Any] | None:
         """Return how the link's place in a quorum queue has changed: whether it is active."""
         consumer = self._settings.broker.channels[self.id].consumers.get(str(link.handle))
-        if consumer is None or consumer.queue.definition.type != QUORUM or not self._release.amqp10_links_say_active:
+        if consumer is None or not link.says_active:
             return None
         queue = consumer.queue
         active = not queue.single_active or queue.active_single is consumer

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -32,6 +31,7 @@ from proton import (
 
 from dlx import field_values
 from dlx.deaths import seconds
+from dlx.erlang_printing import Atom
 from dlx.field_values import Float32, Long, Short, SignedByte, UnsignedByte, UnsignedInt, UnsignedShort, wire_type
 
 UTF8_BYTES_MAX = 4_096  # a longer text counts as binary: the server does not look
@@ -157,8 +157,6 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
 
 def erlang_term(value: Any) -> Any:
     """Return a value of AMQP 1.0 as the Erlang term that error texts print."""
-    from dlx.erlang_printing import Atom
-
     if value is None:
         return Atom("null")
     if isinstance(value, bool):
@@ -180,5 +178,5 @@ def erlang_term(value: Any) -> Any:
 _NAMES: dict[type, str] = {
     str: "utf8", symbol: "symbol", bytes: "binary", byte: "byte", ubyte: "ubyte", short: "short", ushort: "ushort",
     int32: "int", uint: "uint", int: "long", ulong: "ulong", float: "double", float32: "float", char: "char",
-    timestamp: "timestamp", UUID: "uuid", Decimal: "decimal", Described: "described",
+    timestamp: "timestamp", UUID: "uuid",
 }  # fmt: skip
