@@ -99,6 +99,14 @@ class ProtocolRows:
         meaning="A flow of a link of AMQP 1.0 from a quorum queue says whether it is active (rabbitmq:active).",
         evidence="4.0 and 4.3 live; rabbit_amqp_session.erl consumer_active_changed",
     )
+    amqp10_deliveries_time_out: bool = since(
+        "4.3", True, before=False,
+        meaning=(
+            "A quorum queue takes back what a client of AMQP 1.0 does not settle in time; the link stays, but gets"
+            " nothing until the client settles it."
+        ),
+        evidence="4.3 live, 4.0 to 4.2 by source: rabbit_amqp_session.erl handle_stashed_consumer_timeout",
+    )
     amqp10_spells_out_false: bool = since(
         "4.2", True, before=False,
         meaning="Transfers and flows of AMQP 1.0 say more, drain and echo where they are false, too.",

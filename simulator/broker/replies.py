@@ -79,6 +79,25 @@ class CreditState(Reply):
     available: int
 
 
+class ActivityChanged(Reply):
+    """A link of AMQP 1.0 has become the single active one of its queue, or is it no longer.
+
+    ``available``: how many messages are ready for it.
+    """
+
+    channel: ChannelId
+    consumer_tag: str
+    active: bool
+    available: int
+
+
+class DeliveriesReleased(Reply):
+    """Deliveries to a link of AMQP 1.0 went back to their queue, because they were not settled in time."""
+
+    channel: ChannelId
+    delivery_tags: tuple[int, ...]
+
+
 class Delivered(Reply):
     """``basic.deliver``. The properties to send: ``delivered_properties``.
 

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pika
-from proton import Array, Described, int32, symbol, ulong
+from proton import Array, Described, int32, symbol, uint, ulong
 
 from simulator.broker import Broker
 from simulator.broker.commands import (
@@ -73,6 +73,7 @@ OUTCOMES: dict[str, Any] = {
     "modified-annotations": Modified(message_annotations={symbol("x-opt-why"): "because", symbol("x-n"): 7}),
 }
 _GENERATED = re.compile(r"amq\.[\w.+/=-]+-[\w.+/=%-]{8,}|\d{13}")
+LATE = {symbol("rabbitmq:consumer-timeout"): uint(1_000)}
 QUIET_S = 0.25  # after which a real server has sent what it sends
 _INTERNAL = re.compile(r"description=.((?:Reader error|Unexpected frame|\w+)).*", re.DOTALL)
 Script = Callable[["Player"], None]
@@ -192,6 +193,11 @@ class Player:
         sections = [] if header is None else [encode(header)]
         sections += [encode(Properties(**properties))] if properties else []
         return b"".join([*sections, encode(Described(ulong(0x75), body))])
+
+    def wait(self, ms: int) -> None:
+        """Let time pass, and note what the server sends by itself."""
+        time.sleep(ms / 1_000)
+        self.listen()
 
     def settle(self, outcome: Any, first: int = 0, last: int | None = None, *, settled: bool = True) -> None:
         """Settle deliveries."""
@@ -620,6 +626,49 @@ def single_active(player: Player) -> None:
     player.detach(1)
 
 
+def late(name: str, kind: str, player: Player) -> None:
+    """Hold two messages for too long, settle one after the other, and take what came back."""
+    player.declare("q", kind)
+    player.sender("/queues/q")
+    for number in range(3):
+        player.publish(b"%d" % number, id=number, header=Header(durable=True))
+    player.receiver("/queues/q", credit=2, properties=LATE)
+    player.wait(1_500)
+    player.credit(1, 1, delivery_count=2)
+    player.settle(OUTCOMES[name], 0)
+    player.credit(1, 1, delivery_count=2)
+    player.settle(OUTCOMES[name], 1, settled=False)
+    player.note("and with more credit:")
+    player.credit(1, 2, delivery_count=2)
+
+
+def late_detached(kind: str, player: Player) -> None:
+    """Hold a message for too long, and leave it to the next."""
+    player.declare("q", kind)
+    player.sender("/queues/q")
+    player.publish(b"one", header=Header(durable=True))
+    player.receiver("/queues/q", credit=1, properties=LATE)
+    player.wait(1_500)
+    player.receiver("/queues/q", handle=2)
+    player.detach(1)
+    player.settle(Accepted(), 1)
+    player.detach(2)
+    player.receiver("/queues/q", handle=3)
+
+
+def late_single_active(name: str, player: Player) -> None:
+    """The single active consumer holds a message for too long: the other takes over."""
+    player.declare("q", "quorum", single_active_consumer=True)
+    player.sender("/queues/q")
+    player.publish(b"one", header=Header(durable=True))
+    player.receiver("/queues/q", handle=1, credit=1, properties=LATE)
+    player.receiver("/queues/q", handle=2, credit=1)
+    player.wait(1_500)
+    player.settle(OUTCOMES[name], 0)
+    player.credit(1, 1, delivery_count=1)
+    player.detach(2)
+
+
 SCRIPTS: dict[str, Script] = {
     **{
         f"outcome {name} {kind} {strategy}": partial(outcome, name, kind, strategy)
@@ -660,6 +709,12 @@ SCRIPTS: dict[str, Script] = {
     "dynamic temporary": partial(dynamic, "temporary-queue"),
     "dynamic volatile": partial(dynamic, "rabbitmq:volatile-queue"),
     "single active": single_active,
+    **{
+        f"late {name} {kind}": partial(late, name, kind)
+        for name, kind in (*((name, "quorum") for name in OUTCOMES), ("accepted", "classic"))
+    },
+    **{f"late detached {kind}": partial(late_detached, kind) for kind in TYPES},
+    **{f"late single active {name}": partial(late_single_active, name) for name in ("accepted", "released")},
     **{
         f"version 1 {name}": partial(version_1, address)
         for name, address in {
@@ -732,6 +787,10 @@ class NodePlayer(Player):
         self._node = node
         self.channel_of_node = InternalChannel(node, 2)
         self.channel_of_node.open("/", "guest")
+
+    def wait(self, ms: int) -> None:
+        self._node.advance(ms * 1_000)
+        self.listen()
 
     def declare(self, name: str, kind: str = "classic", **arguments: Any) -> None:
         given = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}

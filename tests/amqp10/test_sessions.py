@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("proton")
 
 import simulator
-from simulator.server.amqp10.frames import Attach, Flow, Source, Target
+from simulator.server.amqp10.frames import Accepted, Attach, Flow, Source, Target
 from tests.amqp10 import session_transcripts as transcripts
 from tests.amqp10.message_transcripts import call
 from tests.amqp10.wire import WireClient
@@ -36,6 +36,20 @@ def test_an_alarm_closes_the_windows_of_sessions() -> None:
     player.listen()
 
     assert [line.partition("incoming_window=uint(")[2].partition(")")[0] for line in player.seen] == ["0", "400"]
+
+
+def test_until_4_2_a_link_may_keep_a_delivery_for_as_long_as_it_likes() -> None:
+    player = transcripts.NodePlayer(transcripts.new_node("4.0"))
+    player.declare("q")
+    player.sender("/queues/q")
+    player.publish(b"one")
+    player.receiver("/queues/q")
+    sent = len(player.seen)
+    player.wait(3_600_000)
+
+    player.settle(Accepted(), settled=False)
+
+    assert player.seen[sent:] == ["Disposition(role=False, first=uint(0), settled=True, state=Accepted())"]
 
 
 def test_a_delivery_is_split_into_frames_that_the_client_can_read() -> None:

@@ -64,6 +64,7 @@ BESIDE: Mapping[str, str] = {
     "amqp10_first_ids": _CLIENTS,
     "amqp10_spells_out_false": _WORDS,
     "amqp10_links_say_active": _CLIENTS,
+    "amqp10_deliveries_time_out": _CONSUMED,
     "amqp10_dynamic_nodes": _CLIENTS,
     "amqp10_faults_of_links": _CLIENTS,
     "amqp10_addresses": _CLIENTS,

@@ -66,7 +66,7 @@ def settle(node: NodeState, command: Settle) -> None:
     settled = [(tag, channel.unacked.pop(tag)) for tag in command.delivery_tags if tag in channel.unacked]
     if command.annotations:
         for _, unacked in settled:
-            if unacked.queue.definition.type == QUORUM:
+            if unacked.queue.definition.type == QUORUM and not unacked.timed_out:
                 unacked.copy.message = annotated(unacked.copy.message, command.annotations)
     failed = "failed" if command.delivery_failed else "released"
     how, requeue = {
@@ -188,16 +188,18 @@ def _hear_again(node: NodeState, unacked: Unacked, how: str) -> None:
     """Bring back the consumer that went deaf, if this was the last late delivery that it had.
 
     What settles it for good brings its consumer back, and so does a return by one that waits to be the single
-    active one; another that returns it stays deaf.
+    active one; another that returns it stays deaf, a link of AMQP 1.0 until it grants credit.
     """
     consumer = unacked.consumer
     if consumer is None or how == LOST_CHANNEL:
         return
-    if consumer.queue.single_active or how in ("ack", "final nack", "final reject"):
-        consumer.timed_out -= 1
-        if not consumer.timed_out and not consumer.queue.deleted:
-            deliveries.unblock(consumer.queue, consumer.channel)
-            queues.settled(node, consumer.queue)
+    hears = consumer.queue.single_active or how == "ack" or how.startswith("final")
+    if not hears and consumer.credit is None:
+        return
+    consumer.timed_out -= 1
+    if hears and not consumer.timed_out and not consumer.queue.deleted:
+        deliveries.unblock(consumer.queue, consumer.channel)
+        queues.settled(node, consumer.queue)
 
 
 def _count_for_channel(channel: Channel, settled: list[Settled]) -> None:
@@ -280,7 +282,7 @@ def _settle_batch(node: NodeState, channel: Channel, batch: Batch, settling: Set
 def _change_single_active(node: NodeState, queue: QueueState, settling: Settling) -> bool:
     """Let the single active consumer make way where it has to now; whether its queue chooses one after it settled."""
     if settling.how == LOST_CHANNEL and deliveries.waits_for_cancelled(queue, node.release):
-        deliveries.choose_single_active(queue, node.release)
+        deliveries.choose_single_active(node, queue)
     chooses = not _leaves_single_active(queue, settling, node.release)
     if not chooses:
         deliveries.retire_single_active(queue)

@@ -7,7 +7,7 @@ A channel that has a late delivery (``deliveries`` says when that is) closes its
 error until 4.2. In 4.3 the delivery goes back to its quorum queue, and its consumer gets a
 cancellation but stays, deaf until it has acknowledged what timed out. It gets another whenever more
 of its deliveries time out. A client that cannot get one, because of basic.get or for want of the
-capability, loses its channel.
+capability, loses its channel. A link of AMQP 1.0 is told which deliveries were released, and is as deaf.
 
 Source: rabbit_reader.erl, rabbit_channel.erl terminate, evaluate_consumer_timeout (4.0.5),
 handle_queue_actions (4.3.5); rabbit_amqqueue_process.erl handle_ch_down; rabbit_fifo.erl
@@ -15,6 +15,9 @@ evaluate_consumer_timeout (4.3.5).
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
 
 from dlx import amqp_errors
 from simulator.broker.commands import (
@@ -28,8 +31,8 @@ from simulator.broker.commands import (
 )
 from simulator.broker.effects import DeliveryFailed, ShovelLost
 from simulator.broker.operations import acknowledgements, consumers, deliveries, limits, queue_lifecycle, queues
-from simulator.broker.replies import ChannelClosed, ConnectionClosed, ConsumerCancelled, Done
-from simulator.broker.state import Channel, Connection, Consumer, NodeState
+from simulator.broker.replies import ChannelClosed, ConnectionClosed, ConsumerCancelled, DeliveriesReleased, Done
+from simulator.broker.state import Channel, Connection, Consumer, NodeState, Unacked
 
 
 def open_connection(node: NodeState, command: OpenConnection) -> None:
@@ -185,21 +188,17 @@ def _take_back_late(node: NodeState, channel: Channel) -> None:
 
 def _take_back(node: NodeState, channel: Channel, batch: acknowledgements.Batch) -> None:
     """4.3: return the deliveries to their queue, and tell their consumers, or close the channel."""
-    closing = False
     queue, late = batch
-    told: set[Consumer] = set()
+    holders = (unacked.consumer for unacked in late)
+    told = Counter(each for each in holders if each is not None and _may_be_told(channel, each))
+    closing = told.total() < len(late)
     for unacked in late:
         unacked.timed_out = True
-        consumer = unacked.consumer
-        if consumer is None or consumer.tag not in channel.consumers or not deliveries.understands_cancel(consumer):
-            closing = True
-            continue
-        if consumer not in told:
-            told.add(consumer)
-            node.send(channel, ConsumerCancelled(channel.id, consumer.tag))
-        consumer.timed_out += 1
+    for consumer, count in told.items():
+        consumer.timed_out += count
         deliveries.set_aside(queue, consumer)
-        deliveries.step_down(queue, consumer, node.release)
+        deliveries.step_down(node, queue, consumer)
+    _tell_late(node, channel, late, told)
     deliveries.settle(node, queue, late)
     if closing:  # its consumers get nothing of what comes back
         node.send(channel, _closed(channel, -1))
@@ -208,6 +207,21 @@ def _take_back(node: NodeState, channel: Channel, batch: acknowledgements.Batch)
     queues.requeue(node, queue, [unacked.copy for unacked in late], "nack")
     if closing:
         lose_channel(node, channel)
+
+
+def _may_be_told(channel: Channel, consumer: Consumer) -> bool:
+    return consumer.tag in channel.consumers and deliveries.understands_cancel(consumer)
+
+
+def _tell_late(node: NodeState, channel: Channel, late: list[Unacked], told: Iterable[Consumer]) -> None:
+    """Tell each consumer once that it was cancelled, and links of AMQP 1.0 which deliveries they no longer have."""
+    released = {id(each) for each in late if each.consumer is not None and each.consumer.credit is not None}
+    if released:
+        tags = tuple(tag for tag, unacked in channel.unacked.items() if id(unacked) in released)
+        node.out.append(DeliveriesReleased(channel.id, tags))
+        return
+    for consumer in told:
+        node.send(channel, ConsumerCancelled(channel.id, consumer.tag))
 
 
 def _closed(channel: Channel, timeout: int) -> ChannelClosed:

@@ -54,7 +54,7 @@ def start(node: NodeState, queue: QueueState, consumer: Consumer) -> None:
     deliveries.subscribe(queue, consumer)
     if consumer.exclusive and queue.definition.type == CLASSIC:
         queue.exclusive_consumer = consumer
-    deliveries.offer_single_active_place(queue, consumer, node.release)
+    deliveries.offer_single_active_place(node, queue, consumer)
     if queue.definition.type == STREAM:
         stream_consumers.run(node, queue)
     else:
@@ -65,7 +65,8 @@ def _check_consume(node: NodeState, channel: Channel, queue: QueueState, command
     checked_first = node.release.global_qos_refused == "before the arguments"
     if checked_first:
         _check_global_qos(channel, queue)
-    check_consumer_arguments(queue.definition, command.arguments, vhost=queue.vhost.name, release=node.release)
+    if not command.credited:  # a queue ignores what it does not know of a link of AMQP 1.0
+        check_consumer_arguments(queue.definition, command.arguments, vhost=queue.vhost.name, release=node.release)
     alone = command.exclusive and (queue.consumers or queue.single_active)
     if queue.definition.type == CLASSIC and (queue.exclusive_consumer is not None or alone):
         raise amqp_errors.exclusive_consumer(queue.name, queue.vhost.name)
@@ -172,7 +173,7 @@ def withdraw(node: NodeState, consumer: Consumer) -> None:
     deliveries.unsubscribe(queue, consumer)
     if queue.active_single is consumer:
         queue.active_single = None
-        deliveries.choose_single_active(queue, node.release)
+        deliveries.choose_single_active(node, queue, returning=0 if consumer.credit is None else consumer.unacked)
 
 
 def unused(node: NodeState, queue: QueueState) -> None:

@@ -26,7 +26,7 @@ from dlx.topology import CLASSIC, QUORUM
 from simulator.broker.copies import Copy
 from simulator.broker.effects import DeliveryFailed
 from simulator.broker.operations import tracing
-from simulator.broker.replies import Delivered
+from simulator.broker.replies import ActivityChanged, Delivered
 from simulator.broker.state import Channel, Consumer, NodeState, QueueState, Unacked
 from simulator.events import Event
 from simulator.json_values import plain
@@ -160,10 +160,10 @@ def _with_credit(queue: QueueState, channel: Channel) -> list[Consumer]:
     return [consumer for consumer in queue.blocked if consumer.channel is channel and has_credit(consumer)]
 
 
-def offer_single_active_place(queue: QueueState, consumer: Consumer, release: Release) -> None:
+def offer_single_active_place(node: NodeState, queue: QueueState, consumer: Consumer) -> None:
     """Make a new consumer the single active one, if it is its turn."""
-    if not waits_for_cancelled(queue, release):
-        choose_single_active(queue, release)
+    if not waits_for_cancelled(queue, node.release):
+        choose_single_active(node, queue)
     elif queue.active_single is None and not queue.cancelled:
         queue.active_single = consumer  # although others may wait
 
@@ -173,36 +173,52 @@ def waits_for_cancelled(queue: QueueState, release: Release) -> bool:
     return queue.single_active and queue.definition.type == QUORUM and not release.quorum_single_active_beside_cancelled
 
 
-def choose_single_active(queue: QueueState, release: Release) -> None:
-    """Choose the queue's single active consumer.
+def choose_single_active(node: NodeState, queue: QueueState, *, returning: int = 0) -> None:
+    """Choose the queue's single active consumer, and tell links of AMQP 1.0 of a change.
+
+    ``returning``: how many messages are about to come back.
 
     The first to subscribe stays until it leaves. Quorum queues of later releases go by
     priority, then by room in the prefetch, then by age: the higher one takes over when the active
     one has nothing unacknowledged; until then that gets nothing more. They pass over consumers that
     went deaf: where all did, the next to subscribe becomes the active one.
 
-    Source: rabbit_fifo.erl activate_next_consumer, sort_waiting.
+    Source: rabbit_fifo.erl activate_next_consumer, sort_waiting, consumer_update_active_effects.
     """
     if not queue.single_active:
         return
-    by_priority = release.quorum_single_active_by_priority
-    if queue.definition.type != QUORUM or not by_priority:
-        line = queue.active if queue.definition.type != QUORUM else queue.consumers
-        if queue.active_single is None:
-            queue.active_single = next(iter(line), None)
-        return
     current = queue.active_single
+    queue.active_single = chosen = _single_active(queue, node.release)
+    if chosen is not current:
+        _say_active(node, chosen, queue.store.ready + returning)
+        _say_active(node, current, None)
+
+
+def _single_active(queue: QueueState, release: Release) -> Consumer | None:
+    current = queue.active_single
+    if queue.definition.type != QUORUM or not release.quorum_single_active_by_priority:
+        line = queue.active if queue.definition.type != QUORUM else queue.consumers
+        return current or next(iter(line), None)
     able = (each for each in queue.active if not each.timed_out and (each is current or not each.quiescing))
     best = min(able, key=_precedence, default=None)
     if current is not None and current.quiescing and not current.unacked:  # even if no consumer is left to take over
         current.quiescing = False
-        queue.active_single = best
-    elif current is None or best is None or current.priority >= best.priority:
-        queue.active_single = current or best
-    elif current.unacked:
+        return best
+    if current is None or best is None or current.priority >= best.priority:
+        return current or best
+    if current.unacked:
         current.quiescing = True
-    else:
-        queue.active_single = best
+        return current
+    return best
+
+
+def _say_active(node: NodeState, consumer: Consumer | None, available: int | None) -> None:
+    """Tell a link of AMQP 1.0 that it is the single active one of its quorum queue now, or (``None``) no longer."""
+    if consumer is None or consumer.credit is None or not node.release.amqp10_links_say_active:
+        return
+    if consumer.queue.definition.type == QUORUM and consumer in consumer.queue.consumers:
+        active = available is not None
+        node.out.append(ActivityChanged(consumer.channel.id, consumer.tag, active, available or 0))
 
 
 def _precedence(consumer: Consumer) -> tuple[int, int, int]:
@@ -218,14 +234,15 @@ def retire_single_active(queue: QueueState) -> None:
         queue.active_single = None
 
 
-def step_down(queue: QueueState, consumer: Consumer, release: Release) -> None:
+def step_down(node: NodeState, queue: QueueState, consumer: Consumer) -> None:
     """Have a single active consumer that went deaf make way for the next in line, if there is one.
 
     One that was making way already never has its turn again.
     """
     if queue.active_single is consumer:
         queue.active_single = None
-        choose_single_active(queue, release)
+        choose_single_active(node, queue, returning=consumer.timed_out)
+        _say_active(node, consumer, None)
 
 
 def understands_cancel(consumer: Consumer) -> bool:
@@ -375,7 +392,10 @@ def reconsider_timeouts(node: NodeState, queue: QueueState) -> None:
 
 
 def timeout_ms(release: Release, queue: QueueState, arguments: Mapping[str, Any]) -> int | None:
-    """Return how long deliveries to a consumer with these arguments may stay unacknowledged; ``None``: for ever."""
+    """Return how long deliveries to a consumer with these arguments may stay unacknowledged; ``None``: for ever.
+
+    Until 4.2 a link of AMQP 1.0 may keep its deliveries: ``timeout_of``.
+    """
     by = release.consumer_timeout_enforced_by
     if by == "nobody" or (by == "queue" and queue.definition.type != QUORUM):
         return None
@@ -414,4 +434,6 @@ def timeout_of(release: Release, unacked: Unacked) -> int | None:
     """Return the timeout in ms: a quorum queue keeps that of the subscription, a channel takes the queue's of now."""
     if release.consumer_timeout_enforced_by == "queue":
         return None if unacked.queue.deleted else unacked.timeout_ms
+    if unacked.consumer is not None and unacked.consumer.credit is not None and not release.amqp10_deliveries_time_out:
+        return None
     return timeout_ms(release, unacked.queue, {})

@@ -208,7 +208,7 @@ def settled(node: NodeState, queue: QueueState) -> None:
     if queue.definition.type == STREAM:
         return
     if queue.single_active and not deliveries.waits_for_cancelled(queue, node.release):
-        deliveries.choose_single_active(queue, node.release)
+        deliveries.choose_single_active(node, queue)
     if queue.store.ready and queue.consumers:
         if queue.definition.type == QUORUM:
             expire(node, queue)

@@ -607,13 +607,12 @@ class Session:
         text = f"queue '{queue}' exceeded maximum length"
         return Rejected(error=Error(condition="amqp:resource-limit-exceeded", description=text, info=info))
 
-    def _send_disposition(self, delivery_ids: list[int], outcome: Composite) -> None:
+    def _send_disposition(
+        self, delivery_ids: list[int], outcome: Composite, *, role: bool = RECEIVER, settled: bool = True
+    ) -> None:
         for first, last in _ranges(delivery_ids):
-            self._send(
-                Disposition(
-                    role=RECEIVER, first=first, last=None if last == first else last, settled=True, state=outcome
-                )
-            )
+            last_id = None if last == first else last
+            self._send(Disposition(role=role, first=first, last=last_id, settled=settled, state=outcome))
 
     def _send_dispositions(self) -> None:
         if self._accepted:
@@ -799,9 +798,6 @@ class Session:
     def send_what_waits(self) -> None:
         """Send the deliveries that the client's window has room for, and the flows behind them."""
         self._send_dispositions()
-        for link in self._outgoing.values():
-            if link.says_active and not link.is_active:
-                self._say_active(link)
         while self._pending:
             _, performative, encoded = self._pending[0]
             if isinstance(performative, Flow):
@@ -877,15 +873,19 @@ class Session:
         if link.drain or link.echo or changed:
             self._queue_flow(link, reply.available, changed)
 
-    def _say_active(self, link: OutgoingLink) -> None:
-        """Say by itself that the link is the single active one of its queue from now on."""
-        queue = self._vhost.queues.get(link.queue)
-        if queue is None or not queue.single_active or queue.active_single is None:
-            return
-        if queue.active_single is self._settings.broker.channels[self.id].consumers.get(str(link.handle)):
-            changed = self._activity(link)
-            if changed:
-                self._queue_flow(link, queue.messages_ready, changed)
+    def _say_active(self, reply: replies.ActivityChanged) -> None:
+        """Say whether the link is the single active one of its queue from now on."""
+        link = self._outgoing.get(int(reply.consumer_tag))
+        if link is not None and link.is_active != reply.active:
+            link.is_active = reply.active
+            self._queue_flow(link, reply.available, {symbol("rabbitmq:active"): reply.active})
+
+    def _say_released(self, reply: replies.DeliveriesReleased) -> None:
+        """Say which deliveries the client no longer has; it settles them as it likes. Source: AMQP 1.0, 2.6.12."""
+        self.send_what_waits()
+        released = set(reply.delivery_tags)
+        ids = [id for id, delivery in self._unsettled.items() if delivery.delivery_tag in released]
+        self._send_disposition(ids, Released(), role=SENDER, settled=False)
 
     def _queue_flow(self, link: OutgoingLink, available: int, changed: dict[Any, Any] | None) -> None:
         """Have a flow sent behind the deliveries that wait."""
@@ -967,6 +967,8 @@ _REPLIES: dict[type[Reply], Callable[[Session, Any], None]] = {
     replies.Confirmed: lambda session, reply: session._confirmed(reply.delivery_tag, None),
     replies.Refused: lambda session, reply: session._confirmed(reply.delivery_tag, session._refusal(reply.queue)),
     replies.ConsumerCancelled: Session._lose_source,
+    replies.ActivityChanged: Session._say_active,
+    replies.DeliveriesReleased: Session._say_released,
 }
 _OUTCOMES: dict[type[Any], Outcome] = {
     Accepted: "accepted",
