@@ -250,3 +250,8 @@ def imported_parameter(error: OperatorError, place: str, release: Release) -> Op
 def unusable_document(problem: str) -> OperatorError:
     """Refuse a document in which something has a wrong type; the words are this package's."""
     return OperatorError(problem)
+
+
+def no_amqp_1_0(release: str) -> OperatorError:
+    """Refuse an outcome of AMQP 1.0 on a release that does not speak it; the words are this package's."""
+    return OperatorError(f"RabbitMQ {release} speaks no AMQP 1.0 without a plugin; 4.0 and later do")

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from dlx.message import Message
+from dlx.operator_errors import no_amqp_1_0
 from dlx.releases import DEFAULT
 from dlx.topology import STREAM, Topology
 from simulator.bootstrap import DefinitionsSource, add_user, import_definitions
@@ -79,7 +80,7 @@ class Player:
     def do(self, step: AnyStep) -> None:
         """Do one step. One that finds nothing to do, such as one for a queue that is gone, does nothing.
 
-        Raises ``OperatorError`` for a policy that RabbitMQ refuses.
+        Raises ``OperatorError`` for a policy that RabbitMQ refuses, and for ``Modify`` until 3.13.
         """
         self.history.append(steps.checked(step))
         self.events = []
@@ -182,7 +183,7 @@ class Clients:
     def act(self, step: AnyStep) -> None:
         """Do a step once. A step that finds nothing to do does nothing.
 
-        Raises ``OperatorError`` for a policy that RabbitMQ refuses.
+        Raises ``OperatorError`` for a policy that RabbitMQ refuses, and for ``Modify`` until 3.13.
         """
         _ACTIONS[type(step)](self, step)
 
@@ -277,6 +278,17 @@ class Clients:
         command = amqp.Reject if step.method == "reject" else amqp.Nack
         self._settle(step, lambda channel, tag: command(channel, tag, requeue=True))
 
+    def _modify(self, step: steps.Modify) -> None:
+        release = self._broker.release
+        if not release.speaks_amqp_1_0:
+            raise no_amqp_1_0(release.name)
+        self._settle(
+            step,
+            lambda channel, tag: amqp.Settle(
+                channel, (tag,), "modified", step.delivery_failed, step.undeliverable_here, step.annotations
+            ),
+        )
+
     def _hold(self, step: steps.Hold) -> None:
         self._consumer(step, step.times)
 
@@ -310,6 +322,7 @@ _ACTIONS: dict[type, Callable[[Clients, Any], None]] = {
     steps.Ack: Clients._ack,
     steps.Reject: Clients._reject,
     steps.Requeue: Clients._requeue,
+    steps.Modify: Clients._modify,
     steps.Crash: Clients._crash,
     steps.Hold: Clients._hold,
     steps.Get: Clients._get,

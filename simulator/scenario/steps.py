@@ -109,6 +109,20 @@ class Requeue(_AtQueue, tag="requeue", frozen=True):
     method: Literal["reject", "nack"] = "reject"
 
 
+class Modify(_AtQueue, tag="modify", frozen=True):
+    """The queue's consumer, a client of AMQP 1.0, settles its oldest delivery as ``modified`` (from 4.0 on).
+
+    Attributes:
+        delivery_failed: whether the delivery counts as failed.
+        undeliverable_here: whether the message is dead-lettered as a rejected one is; otherwise it goes back.
+        annotations: what a quorum queue adds to its message annotations, which AMQP 0-9-1 sees as headers.
+    """
+
+    delivery_failed: bool = False
+    undeliverable_here: bool = False
+    annotations: Mapping[str, Any] = _NO_HEADERS
+
+
 class Crash(_AtQueue, tag="crash", frozen=True):
     """The connection of the queue's consumer dies while it has a delivery; afterwards the queue has no consumer."""
 
@@ -168,7 +182,9 @@ class Repeat(Step, tag="repeat", frozen=True):
             raise ValueError(f"repeated steps make {length([self]):,} actions; expected {TIMES_MAX:,} at most")
 
 
-AnyStep = Publish | Ack | Reject | Requeue | Crash | Hold | Get | Leave | Wait | SetPolicy | ClearPolicy | Repeat
+AnyStep = (
+    Publish | Ack | Reject | Requeue | Modify | Crash | Hold | Get | Leave | Wait | SetPolicy | ClearPolicy | Repeat
+)
 History = tuple[AnyStep, ...]
 Changed = TypeVar("Changed", bound=Step)
 
@@ -331,6 +347,8 @@ def _words(step: AnyStep) -> str:
             told = f"the consumer of '{step.queue}' rejects for good"
         case Requeue():
             told = f"the consumer of '{step.queue}' requeues by basic.{step.method}"
+        case Modify():
+            told = f"the consumer of '{step.queue}' settles as modified{_modified(step)}"
         case Crash():
             told = f"the consumer of '{step.queue}' crashes with its delivery"
         case Hold():
@@ -349,6 +367,13 @@ def _words(step: AnyStep) -> str:
             raise TypeError(f"not a step: {step!r}")
     times = getattr(step, "times", 1)
     return told + _where(step) + (f", {times:,} times" if times > 1 else "")
+
+
+def _modified(step: Modify) -> str:
+    told = ", delivery failed" * step.delivery_failed + ", undeliverable here" * step.undeliverable_here
+    if step.annotations:
+        told += f", annotations {canonical_json(msgspec.to_builtins(dict(step.annotations), enc_hook=plain))}"
+    return told
 
 
 def _where(step: Any) -> str:

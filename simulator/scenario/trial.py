@@ -40,6 +40,14 @@ class PublishFields(TypedDict, total=False):
     properties: Properties | Mapping[str, Any]
 
 
+class ModifyFields(TypedDict, total=False):
+    """The fields of ``steps.Modify`` that are its own."""
+
+    delivery_failed: bool
+    undeliverable_here: bool
+    annotations: Mapping[str, Any]
+
+
 class Trial(Player):
     """One run of a topology.
 
@@ -123,6 +131,13 @@ class Trial(Player):
     ) -> None:
         """Have the consumer of ``queue`` return its oldest delivery to the queue, by ``reject`` or ``nack``."""
         self._ask("requeue", queue=queue, times=times, method=method, vhost=vhost)
+
+    def modify(self, queue: str, times: int = 1, *, vhost: str = "/", **how: Unpack[ModifyFields]) -> None:
+        """Have the consumer of ``queue`` settle its oldest delivery as ``modified``, an outcome of AMQP 1.0.
+
+        ``how`` are the other fields of ``steps.Modify``. Raises ``OperatorError`` on a release before 4.0.
+        """
+        self._ask("modify", queue=queue, times=times, vhost=vhost, **how)
 
     def crash(self, queue: str, times: int = 1, *, vhost: str = "/") -> None:
         """Let the consumer of ``queue`` die with its delivery."""

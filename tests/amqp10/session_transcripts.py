@@ -75,7 +75,7 @@ OUTCOMES: dict[str, Any] = {
 _GENERATED = re.compile(r"amq\.[\w.+/=-]+-[\w.+/=%-]{8,}|\d{13}")
 LATE = {symbol("rabbitmq:consumer-timeout"): uint(1_000)}
 QUIET_S = 0.25  # after which a real server has sent what it sends
-_INTERNAL = re.compile(r"description=.((?:Reader error|Unexpected frame|\w+)).*", re.DOTALL)
+_INTERNAL = re.compile(r"description=.\{?((?:Reader error|Unexpected frame|\w+)).*", re.DOTALL)
 Script = Callable[["Player"], None]
 
 
@@ -291,6 +291,23 @@ def unsettled_disposition(kind: str, player: Player) -> None:
     player.settle(Accepted(), 1)
     player.settle(Accepted(), 77)
     player.settle(None, 3)
+
+
+def left_open(kind: str, player: Player) -> None:
+    """Settle by dispositions that do not say whether they are settled; once the session has ended, begin another."""
+    player.declare("q", kind)
+    player.sender("/queues/q")
+    for number in range(2):
+        player.publish(b"%d" % number, id=number)
+    player.receiver("/queues/q")
+    player.send(Disposition(role=True, first=7, state=Accepted()))
+    player.send(Begin(next_outgoing_id=0, incoming_window=1000, outgoing_window=1000))
+    player.seen_id = 0 if player.seen_id < 1000 else 2**32 - 4
+    player.receiver("/queues/q")
+    player.send(Disposition(role=True, first=0, state=Accepted()))
+    player.send(Begin(next_outgoing_id=0, incoming_window=1000, outgoing_window=1000))
+    player.seen_id -= 2
+    player.receiver("/queues/q")
 
 
 def settled_receiver(kind: str, player: Player) -> None:
@@ -679,6 +696,7 @@ SCRIPTS: dict[str, Script] = {
         f"{script.__name__} {kind}": partial(script, kind)
         for script in (
             unsettled_disposition,
+            left_open,
             settled_receiver,
             detached,
             ended,

@@ -7,7 +7,8 @@ import runpy
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pika
 import pytest
 
 import dlx
+import dlx.releases
 import simulator
 from examples.consumers import with_aio_pika, with_kombu, with_pika
 from examples.consumers.ladder import DELAYS_MS, PARKING, TRY_QUEUES, WAIT_QUEUES
@@ -26,6 +28,7 @@ from tests import real_servers
 RELEASES = real_servers.since("3.10")
 START_US = 1_790_000_000_000_000
 LOOKS_MAX = 2_000
+MODULES = ("with_pika", "with_aio_pika", "with_kombu", "with_rabbitmq_amqp")
 WAIT_S = 30
 ROOT = Path(__file__).parents[2]
 
@@ -103,11 +106,37 @@ def play_aio_pika(server: Server) -> None:
     asyncio.run(play())
 
 
-PLAYERS = {"pika": play_pika, "aio-pika": play_aio_pika, "kombu": play_kombu}
+def play_rabbitmq_amqp(server: Server) -> None:
+    """As a process of its own: this client cannot be stopped from another thread and be closed then."""
+    with command(server, "with_rabbitmq_amqp") as process:
+        wait_until(lambda: consumers(server) == len(TRY_QUEUES), process)
+        publish(server)
+        wait_until(lambda: is_over(server), process)
 
 
-@pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("client", PLAYERS)
+@contextmanager
+def command(server: Server, module: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The consumer that the command runs, until it is ended; prints what that printed."""
+    url = server.amqp_url.replace("://", "://guest:guest@")
+    arguments = [sys.executable, "-u", "-m", f"examples.consumers.{module}", url]
+    with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            print(process.communicate(timeout=WAIT_S)[0].decode(), end="")
+
+
+PLAYERS = {"pika": play_pika, "aio-pika": play_aio_pika, "kombu": play_kombu, "rabbitmq-amqp": play_rabbitmq_amqp}
+PLAYED = [
+    (client, release)
+    for client in PLAYERS
+    for release in RELEASES
+    if client != "rabbitmq-amqp" or dlx.releases.release(release).speaks_amqp_1_0
+]
+
+
+@pytest.mark.parametrize(("client", "release"), PLAYED)
 def test_a_broken_order_is_tried_four_times_and_parked(
     client: str, release: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,23 +162,18 @@ def test_a_broken_order_is_tried_four_times_and_parked(
     assert left == dict.fromkeys(left, 0)
 
 
-@pytest.mark.parametrize("module", ["with_pika", "with_aio_pika", "with_kombu"])
+@pytest.mark.parametrize("module", MODULES)
 def test_the_command_consumes(module: str) -> None:
     with simulator.serve("4.3", start_us=START_US) as server:
-        command = [sys.executable, "-m", f"examples.consumers.{module}", server.amqp_url]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        try:
+        with command(server, module) as process:
             wait_until(lambda: consumers(server) == len(TRY_QUEUES), process)
             publish(server)
             wait_until(lambda: is_over(server), process)
-        finally:
-            process.terminate()
-            process.communicate(timeout=WAIT_S)
         assert held(server, [PARKING]) == 1
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["amqp://localhost", "amqp://localhost"]])
-@pytest.mark.parametrize("module", ["with_pika", "with_aio_pika", "with_kombu"])
+@pytest.mark.parametrize("module", MODULES)
 def test_without_a_url_the_command_says_how_to_use_it(
     module: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,14 +21,14 @@ def test_the_documented_tests_do_what_is_shown(loaded: None, pytester: pytest.Py
     text = DOCUMENT.read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     tests = [block for block in blocks if any(fixture in block for fixture in FIXTURES)]
-    assert len(tests) == 8
+    assert len(tests) == 9
     queues = [{"name": "orders", "vhost": "shop", "durable": True, "arguments": {}}]
     definitions = {"vhosts": [{"name": "shop"}], "queues": queues}
     (pytester.path / "definitions.json").write_text(json.dumps(definitions))
     pytester.makepyfile(**{f"test_{number}": block for number, block in enumerate(tests)})  # each works alone
 
     result = pytester.runpytest("-p", "no:cacheprovider", "--tb=short")
-    result.assert_outcomes(passed=9, failed=1)
+    result.assert_outcomes(passed=10, failed=1)
     failed = SHOWN.findall(result.stdout.str())
     assert [TIME.sub("At", line) for line in failed] == [TIME.sub("At", line) for line in SHOWN.findall(text)]
 

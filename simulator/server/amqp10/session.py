@@ -820,6 +820,8 @@ class Session:
         found = [id for id in self._unsettled if 0 <= _difference(id, first) < count]
         tags = tuple(self._unsettled.pop(id).delivery_tag for id in found)
         yield self._settlement(tags, disposition.state)
+        if disposition.settled is None:
+            raise SessionFault("amqp:internal-error", "{case_clause,undefined}")  # the server does not know the default
         if not disposition.settled:
             self._send(msgspec.structs.replace(disposition, role=SENDER, settled=True))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from simulator.testing.fuzz.topology_under_test import OneTopology
 
 if TYPE_CHECKING:
+    from simulator.testing.brokers.amqp10_client import Amqp10Client
     from simulator.testing.brokers.client import ReceivedMessage
 
 
@@ -169,6 +170,8 @@ class Broker(Protocol):
 
     # PublishAndGet says what these do and raise.
 
+    @property
+    def amqp10(self) -> Amqp10Client: ...
     def empty(self) -> None: ...
 
     def publish(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dlx.nearest_names import suggestion
+from dlx.operator_errors import no_amqp_1_0
+from dlx.releases import release as release_of
 from dlx.topology import STREAM
 from simulator.clock import duration_us
 from simulator.extras import importing
@@ -14,6 +16,7 @@ from simulator.testing.brokers.broker_under_test import AwaitableClock
 from simulator.time_spans import span
 
 if TYPE_CHECKING:
+    from simulator.testing.brokers.amqp10_client import Amqp10Client
     from simulator.testing.brokers.client import Client, ReceivedMessage
 
 __tracebackhide__ = True  # pytest shows the line of the test instead
@@ -29,6 +32,7 @@ class PublishAndGet:
     """
 
     vhost: str
+    release: str
     amqp_url: str
     clock: AwaitableClock
     purged: int = 0
@@ -147,9 +151,10 @@ class PublishAndGet:
                 self.purged += self._client.purge(queue["name"])
 
     def disconnect(self) -> None:
-        """Close the connection of these methods; the next of them opens another."""
-        if "_client" in self.__dict__:
-            self._client.close()
+        """Close the connections of these methods; the next of them opens another."""
+        for name in ("_client", "amqp10"):
+            if name in self.__dict__:
+                self.__dict__[name].close()
 
     # What the two kinds of broker do differently
 
@@ -178,11 +183,28 @@ class PublishAndGet:
     # What both do
 
     @cached_property
+    def amqp10(self) -> Amqp10Client:
+        """A client of AMQP 1.0: ``amqp10.publish(...)``, and ``amqp10.get(queue)``, whose messages take any outcome.
+
+        Raises ``RuntimeError`` on a release that does not speak it.
+        """
+        if not release_of(self.release).speaks_amqp_1_0:
+            raise RuntimeError(no_amqp_1_0(self.release).text)
+        importing("amqp10")("proton")
+        from simulator.testing.brokers.amqp10_client import Amqp10Client
+
+        return Amqp10Client(self.amqp_url, self.vhost, self._check_is_there)
+
+    @cached_property
     def _client(self) -> Client:
         importing("testing")("pika")
         from simulator.testing.brokers.client import Client
 
         return Client(self.amqp_url)
+
+    def _check_is_there(self, kind: str, name: str) -> None:
+        if name not in self._names(kind):
+            raise self._unknown(kind, name)
 
     def _unknown(self, kind: str, name: str) -> LookupError:
         return LookupError(f"no {kind} {name!r}; {suggestion(name, self._names(kind))}")

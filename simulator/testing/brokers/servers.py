@@ -19,11 +19,13 @@ from simulator.capture.access import (
 )
 from simulator.capture.management_api import ManagementError
 
-__all__ = ["ManagementError", "NoSuchServerError", "Server", "ask", "call", "hidden"]
+__all__ = ["OWN_CONTAINER_ID", "ManagementError", "NoSuchServerError", "Server", "ask", "call", "hidden"]
 
 __tracebackhide__ = True  # pytest shows the line of the test instead
 
 MANAGEMENT_OFFSET = 10_000  # RabbitMQ's own habit: AMQP at 5672, management at 15672
+OWN_CONTAINER_ID = "dlx-test"
+"""Of the AMQP 1.0 client of a test itself: virtual time waits for no answer of it."""
 
 
 class NoSuchServerError(Exception):

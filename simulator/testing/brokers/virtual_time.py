@@ -17,6 +17,7 @@ from simulator.clock import duration_us
 from simulator.server.in_process import THREAD_NAME, Server
 from simulator.server.node import Node
 from simulator.testing.brokers.broker_under_test import AwaitableClock, seconds_of
+from simulator.testing.brokers.servers import OWN_CONTAINER_ID
 
 __tracebackhide__ = True  # pytest shows the line of the test instead
 
@@ -147,6 +148,9 @@ class VirtualClock(AwaitableClock):
         """Return what each connection owes that is waited for."""
         found: dict[Hashable, _Owed] = {}
         for channel in node.broker.channels.values():
+            client = node.connections.get(channel.connection.id)
+            if client is not None and client.container_id == OWN_CONTAINER_ID:
+                continue
             deliveries = [each for each in channel.unacked.values() if _is_expected(each, channel)]
             waited_for = [each for each in deliveries if self._given_up.get(each, -1) < within_s]
             if waited_for:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from dlx.nearest_names import suggestion
 from dlx.releases import RELEASES
 from dlx.releases.versions import known_release, numbers
 from dlx.topology import Topology
-from simulator.scenario.steps import Repeat, Wait
+from simulator.scenario.steps import Modify, Repeat, Wait
 from simulator.server.faults.fault import RaiseAlarm
 from simulator.testing.cases.file_format import CaseStep, Expect, Releases, SetFaults, Until
 
@@ -59,9 +59,22 @@ class GivenCase:
         return list(dict.fromkeys(asked))
 
     @property
+    def modified_queues(self) -> frozenset[str]:
+        """The queues whose consumers settle messages by an outcome that AMQP 0-9-1 has not."""
+        return frozenset(step.queue for step in _single(self.steps) if isinstance(step, Modify))
+
+    @property
     def raises_alarm(self) -> bool:
         """Whether it asks for an alarm, which stops every publisher of a server."""
         return RaiseAlarm.__struct_config__.tag in self.faults
+
+
+def _single(given: Iterable[CaseStep]) -> Iterator[CaseStep]:
+    for step in given:
+        if isinstance(step, Repeat):
+            yield from _single(step.steps)
+        else:
+            yield step
 
 
 def waited_ms(step: CaseStep) -> int:

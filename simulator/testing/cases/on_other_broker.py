@@ -118,9 +118,12 @@ class OverAmqpAlone:
         with (
             contextlib.closing(pika.BlockingConnection(amqp_parameters(self._url))) as connection,
             _declared(connection, case, self._url),
-            contextlib.closing(ServerStage(_AmqpAlone(self._url), list(case.topology.queues))) as stage,
+            contextlib.closing(self._stage(case)) as stage,
         ):
             yield stage
+
+    def _stage(self, case: GivenCase) -> ServerStage:
+        return ServerStage(_AmqpAlone(self._url), list(case.topology.queues), over_amqp10=case.modified_queues)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from threading import Condition
@@ -15,6 +15,7 @@ from urllib.parse import quote
 import pika
 
 from simulator.capture.connected import amqp_parameters
+from simulator.extras import check_installed
 from simulator.scenario import steps
 from simulator.scenario.player import published_properties
 from simulator.scenario.steps import AnyStep
@@ -122,8 +123,35 @@ POLICY_S = 0.3
 _NOT_FOUND = 404
 
 
-class _Consumer:
-    """The consumer of one queue, on a connection of its own."""
+class _Consumer(Protocol):
+    """The consumer of one queue, on a connection of its own.
+
+    Attributes:
+        prefetch: how many messages it may hold.
+        deliveries: those that it holds, the oldest first.
+    """
+
+    prefetch: int
+    deliveries: deque[Any]
+
+    def subscribe(self, prefetch: int) -> None:
+        """Subscribe, or subscribe again with a larger prefetch."""
+
+    def settle(self, step: Any) -> None:
+        """Settle the oldest delivery as the step says."""
+
+    def get(self) -> None:
+        """Take a message without subscribing."""
+
+    def hear(self, seconds: float = 0) -> None:
+        """Take what has come. Raises ``AMQPError`` if the server has closed the channel or the connection."""
+
+    def close(self) -> None:
+        """Close the connection, if the server has not done so."""
+
+
+class _PikaConsumer:
+    """A consumer that speaks AMQP 0-9-1."""
 
     def __init__(self, url: str, queue: str) -> None:
         self.connection = pika.BlockingConnection(amqp_parameters(url))
@@ -140,6 +168,30 @@ class _Consumer:
 
     def _deliver(self, _channel: Any, method: Any, _properties: Any, _body: bytes) -> None:
         self.deliveries.append(method.delivery_tag)
+
+    def settle(self, step: Any) -> None:
+        """Acknowledge, reject or requeue the oldest delivery."""
+        tag = self.deliveries.popleft()
+        match step:
+            case steps.Ack():
+                self.channel.basic_ack(tag)
+            case steps.Reject():
+                self.channel.basic_reject(tag, requeue=False)
+            case steps.Requeue(method="nack"):
+                self.channel.basic_nack(tag, requeue=True)
+            case _:
+                self.channel.basic_reject(tag, requeue=True)
+
+    def get(self) -> None:
+        """Take a message by ``basic.get``."""
+        method, _, _ = self.channel.basic_get(self.queue)
+        if method is not None:
+            self.deliveries.append(method.delivery_tag)
+
+    def close(self) -> None:
+        """Close the connection, if the server has not done so."""
+        if self.connection.is_open:
+            self.connection.close()
 
     def hear(self, seconds: float = 0) -> None:
         """Take what has come. Raises ``AMQPError`` if the server has closed the channel or the connection."""
@@ -159,12 +211,22 @@ class VhostUnderTest(Protocol):
 
 
 class ServerStage:
-    """A virtual host with the definitions of a case. The clients are those of ``simulator.scenario.player``."""
+    """A virtual host with the definitions of a case. The clients are those of ``simulator.scenario.player``.
+
+    Consumers of the queues ``over_amqp10`` speak AMQP 1.0.
+    """
 
     real = True
 
-    def __init__(self, broker: VhostUnderTest, queues: list[str], clock: TimeOnServer | None = None) -> None:
-        self._broker, self._queues = broker, queues
+    def __init__(
+        self,
+        broker: VhostUnderTest,
+        queues: list[str],
+        clock: TimeOnServer | None = None,
+        *,
+        over_amqp10: Collection[str] = (),
+    ) -> None:
+        self._broker, self._queues, self._over_amqp10 = broker, queues, over_amqp10
         self._clock = clock or RealTime()
         self._faults = FaultsOnServer(broker)
         self._consumers: dict[str, _Consumer] = {}
@@ -177,9 +239,10 @@ class ServerStage:
         """Clear the faults, and close the connections."""
         self._faults.clear()
         self._publisher.close()
-        for connection in (self._control, *(each.connection for each in self._consumers.values())):
-            if connection.is_open:
-                connection.close()
+        for consumer in self._consumers.values():
+            consumer.close()
+        if self._control.is_open:
+            self._control.close()
 
     @property
     def unroutable(self) -> int:
@@ -262,10 +325,18 @@ class ServerStage:
     def _consumer(self, queue: str, prefetch: int = 1) -> _Consumer:
         found = self._consumers.get(queue)
         if found is None:
-            found = self._consumers[queue] = _Consumer(self._broker.amqp_url, queue)
+            found = self._consumers[queue] = self._connected(queue)
         if found.prefetch < prefetch and not (found.deliveries and prefetch == 1):
             found.subscribe(prefetch)
         return found
+
+    def _connected(self, queue: str) -> _Consumer:
+        if queue not in self._over_amqp10:
+            return _PikaConsumer(self._broker.amqp_url, queue)
+        check_installed("amqp10")
+        from simulator.testing.brokers.amqp10_client import Amqp10Consumer
+
+        return Amqp10Consumer(self._broker.amqp_url, self._broker.vhost, queue)
 
     def _delivered(self, queue: str) -> _Consumer | None:
         """Return the consumer of a queue once it has a delivery; ``None`` if it gets none.
@@ -288,22 +359,12 @@ class ServerStage:
                 return consumer if consumer.deliveries else None
         return consumer
 
-    def _settle(self, queue: str, answer: Callable[[Any, int], None]) -> None:
-        with self._closed_by_faults(queue):
-            consumer = self._delivered(queue)
+    def _settle(self, step: steps.Ack | steps.Reject | steps.Requeue | steps.Modify) -> None:
+        with self._closed_by_faults(step.queue):
+            consumer = self._delivered(step.queue)
             if consumer is not None:
-                answer(consumer.channel, consumer.deliveries.popleft())
+                consumer.settle(step)
                 consumer.hear()
-
-    def _ack(self, step: steps.Ack) -> None:
-        self._settle(step.queue, lambda channel, tag: channel.basic_ack(tag))
-
-    def _reject(self, step: steps.Reject) -> None:
-        self._settle(step.queue, lambda channel, tag: channel.basic_reject(tag, requeue=False))
-
-    def _requeue(self, step: steps.Requeue) -> None:
-        by = step.method
-        self._settle(step.queue, lambda channel, tag: getattr(channel, f"basic_{by}")(tag, requeue=True))
 
     def _crash(self, step: steps.Crash) -> None:
         with self._closed_by_faults(step.queue):
@@ -312,8 +373,8 @@ class ServerStage:
 
     def _leave(self, step: steps.Leave | steps.Crash) -> None:
         consumer = self._consumers.pop(step.queue, None)
-        if consumer is not None and consumer.connection.is_open:
-            consumer.connection.close()
+        if consumer is not None:
+            consumer.close()
 
     def _hold(self, step: steps.Hold) -> None:
         with self._closed_by_faults(step.queue):
@@ -324,10 +385,7 @@ class ServerStage:
             with self._closed_by_faults(step.queue):
                 self._consumers[step.queue].hear(_POLL_S)
         with self._closed_by_faults(step.queue):
-            consumer = self._consumer(step.queue, 0)
-            method, _, _ = consumer.channel.basic_get(step.queue)
-            if method is not None:
-                consumer.deliveries.append(method.delivery_tag)
+            self._consumer(step.queue, 0).get()
 
     def _wait(self, step: steps.Wait) -> None:
         self._sleep(step.ms / 1_000)
@@ -382,9 +440,10 @@ class ServerStage:
 
 _ACTIONS: dict[type, Callable[[ServerStage, Any], None]] = {
     steps.Publish: ServerStage._publish,
-    steps.Ack: ServerStage._ack,
-    steps.Reject: ServerStage._reject,
-    steps.Requeue: ServerStage._requeue,
+    steps.Ack: ServerStage._settle,
+    steps.Reject: ServerStage._settle,
+    steps.Requeue: ServerStage._settle,
+    steps.Modify: ServerStage._settle,
     steps.Crash: ServerStage._crash,
     steps.Hold: ServerStage._hold,
     steps.Get: ServerStage._get,
@@ -440,8 +499,9 @@ class OnServer:
         clock = VirtualTime(self._server) if self._has_clock else RealTime()
         alone = case.raises_alarm or self._has_clock  # the clock is that of all cases
         with self._turns.turn(alone=alone), RunningServer(self._server).broker(None, topology) as broker:
+            queues, over_amqp10 = list(case.topology.queues), case.modified_queues
             try:
-                with contextlib.closing(ServerStage(broker, list(case.topology.queues), clock)) as stage:
+                with contextlib.closing(ServerStage(broker, queues, clock, over_amqp10=over_amqp10)) as stage:
                     yield stage
             except pika.exceptions.AMQPError as error:
                 why = str(error) or type(error).__name__

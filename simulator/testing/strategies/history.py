@@ -26,7 +26,7 @@ from simulator.testing.strategies.building_blocks import (
 from simulator.testing.strategies.message import x_deaths
 from simulator.testing.strategies.policy import exact_pattern
 
-KINDS = ("publish", "ack", "reject", "requeue", "crash", "hold", "get", "leave", "wait", "policy", "repeat")
+KINDS = ("publish", "ack", "reject", "requeue", "modify", "crash", "hold", "get", "leave", "wait", "policy", "repeat")
 """The kinds of steps that a history may have."""
 
 LADDER = Topology.of(
@@ -69,8 +69,9 @@ def histories(
 
     Args:
         topology: where they happen, as virtual host ``/``; by default a queue, and one in which messages wait.
-        kinds: the steps to draw from, some of ``publish``, ``ack``, ``reject``, ``requeue``, ``crash``, ``hold``,
-            ``get``, ``leave``, ``wait``, ``policy``, ``repeat``.
+        kinds: the steps to draw from, some of ``publish``, ``ack``, ``reject``, ``requeue``, ``modify``, ``crash``,
+            ``hold``, ``get``, ``leave``, ``wait``, ``policy``, ``repeat``. ``modify`` is an outcome of AMQP 1.0, and
+            drawn from 4.0 on.
         steps_max: steps, at most; those in a ``Repeat`` are counted once, with it.
         hostile: publish with made-up ``x-death`` headers, too.
         release: a release or its name, for the TTLs that are in force.
@@ -79,6 +80,10 @@ def histories(
     check_count("steps_max", steps_max)
     check_flags(hostile=hostile)
     chosen = checked_names("kinds", checked_choice("kinds", kinds, KINDS))
+    if not rules.speaks_amqp_1_0:
+        chosen = tuple(kind for kind in chosen if kind != "modify")
+        if not chosen:
+            raise ValueError(f"kinds: 'modify' is an outcome of AMQP 1.0, which RabbitMQ {rules.name} does not speak")
     check_topology(topology)
     return built(_possible, st.lists(_steps(topology, chosen, hostile, rules), max_size=steps_max))
 
@@ -93,6 +98,14 @@ def _steps(topology: Topology, kinds: tuple[str, ...], hostile: bool, release: R
         "reject": st.builds(steps.Reject, mortal_queue, times),
         "wait": st.sampled_from(_waits(topology, release)).map(steps.Wait),
         "requeue": st.builds(steps.Requeue, mortal_queue, times, method=st.sampled_from(("reject", "nack"))),
+        "modify": st.builds(
+            steps.Modify,
+            mortal_queue,
+            times,
+            delivery_failed=st.booleans(),
+            undeliverable_here=st.booleans(),
+            annotations=st.sampled_from(({}, {"x-opt-why": "because"})),
+        ),
         "crash": st.builds(steps.Crash, mortal_queue, times),
         "ack": st.builds(steps.Ack, any_queue, times),
         "hold": st.builds(steps.Hold, any_queue, times),
