@@ -51,7 +51,7 @@ class Client(Protocol):
         auth_mechanism: such as ``PLAIN``.
         user: the authenticated user, "" before.
         client_properties: as the client gave them.
-        container_id: of a client of AMQP 1.0; ``None`` for others.
+        container_id: of a client of AMQP 1.0, whose ``sessions()`` are described; ``None`` for others.
         channel_max, frame_max, heartbeat_s: as negotiated.
         received_bytes, received_packets, sent_bytes, sent_packets: counters.
         pending_bytes: bytes that wait to be sent.
@@ -86,6 +86,8 @@ class Client(Protocol):
 
     @property
     def container_id(self) -> str | None: ...
+
+    def sessions(self) -> list[dict[str, Any]] | None: ...
 
     @property
     def channel_max(self) -> int: ...

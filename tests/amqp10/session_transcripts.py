@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pika
 from proton import Array, Described, int32, symbol, uint, ulong
@@ -686,6 +686,41 @@ def late_single_active(name: str, player: Player) -> None:
     player.detach(2)
 
 
+def links(player: Player) -> None:
+    """Attach links of every kind, so that the management API has something to show."""
+    for name, kind in (("q", "classic"), ("qq", "quorum"), ("s", "stream")):
+        player.declare(name, kind)
+    player.sender("/queues/q")
+    player.sender(None, handle=3, target=Target())
+    player.sender("/exchanges/amq.topic/a.b", handle=4, snd_settle_mode=1)
+    player.publish(b"1")
+    player.publish(b"2", id=1)
+    player.receiver("/queues/q", credit=5)
+    player.receiver("/queues/qq", handle=2, credit=7, snd_settle_mode=1, max_message_size=1_000)
+    attach_management(player)
+    offset, properties = symbol("rabbitmq:stream-offset-spec"), symbol("amqp:properties-filter")
+    filters = {
+        offset: Described(offset, "first"),
+        properties: Described(properties, {symbol("subject"): "&p:a", symbol("group-sequence"): uint(7)}),
+    }
+    player.receiver(None, handle=8, credit=300, source=Source(address="/queues/s", filter=filters))
+
+
+def shown_sessions(player: Player, api: Callable[[str, str], Any]) -> list[dict[str, Any]]:
+    """Return what the management API shows of the sessions of a connection with many links."""
+    links(player)
+    player.client.send(Begin(next_outgoing_id=5, incoming_window=7, outgoing_window=9, handle_max=3), channel=1)
+    player.listen()
+    until = time.monotonic() + 20
+    while time.monotonic() < until:  # a server's statistics come every five seconds
+        for shown in api("GET", "connections"):
+            if shown.get("vhost") == player.vhost and shown.get("container_id"):
+                found: list[dict[str, Any]] = api("GET", f"connections/{quote(shown['name'])}/sessions")
+                return found
+        time.sleep(0.1)
+    raise AssertionError("the connection is not shown")
+
+
 SCRIPTS: dict[str, Script] = {
     **{
         f"outcome {name} {kind} {strategy}": partial(outcome, name, kind, strategy)
@@ -875,7 +910,19 @@ def record(server: LiveServer, names: list[str]) -> None:
     path.write_text(json.dumps(seen, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
+def record_links(server: LiveServer) -> None:
+    """Record what a real server shows of sessions and links."""
+    with fresh_vhost(server) as vhost:
+        port = urlsplit(server.amqp_url).port or 0
+        player = Player(WireClient(port), vhost, port, server)
+        shown = shown_sessions(player, server.api)
+        player.client.close()
+    (RECORDED / f"links-{server.release}.json").write_text(json.dumps(shown, indent=1) + "\n", "utf-8")
+
+
 if __name__ == "__main__":
     for each in given():
         if each.release in RELEASES:
             record(each, sys.argv[1:])
+        if each.release == "4.3" and not sys.argv[1:]:
+            record_links(each)

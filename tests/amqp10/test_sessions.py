@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+import json
+from urllib.error import HTTPError
+from urllib.parse import quote, urlsplit
 
 import pika
 import pytest
@@ -90,6 +92,35 @@ def test_the_management_api_lists_links_as_consumers_and_sessions_not_as_channel
     assert [channel["number"] for channel in shown["channels"]] == [1]  # that of AMQP 0-9-1
     containers = [(each.get("container_id"), each["channels"]) for each in shown["connections"]]
     assert ("client", 0) in containers
+
+
+def test_the_management_api_shows_sessions_and_links_as_a_real_server() -> None:
+    with simulator.serve("4.3", management_port=0) as server:
+        management = str(server.management_url)
+        port = urlsplit(server.amqp_url).port or 0
+        player = transcripts.Player(WireClient(port), "/", port)
+        found = transcripts.shown_sessions(player, lambda method, path: call(management, method, path))
+        with pika.BlockingConnection(pika.URLParameters(server.amqp_url)):
+            (other,) = (each for each in call(management, "GET", "connections") if "container_id" not in each)
+            with pytest.raises(HTTPError) as refused:
+                call(management, "GET", f"connections/{quote(other['name'])}/sessions")
+        player.client.close()
+
+    assert found == json.loads((transcripts.RECORDED / "links-4.3.json").read_text("utf-8"))
+    reason = {"error": "bad_request", "reason": "connection does not use AMQP 1.0"}
+    assert (refused.value.code, json.loads(refused.value.read())) == (400, reason)
+
+
+@pytest.mark.parametrize(("release", "fields"), [("4.1", set()), ("4.2", {"filter"})])
+def test_the_management_api_shows_fewer_fields_of_links_in_earlier_releases(release: str, fields: set[str]) -> None:
+    with simulator.serve(release, management_port=0) as server:
+        port = urlsplit(server.amqp_url).port or 0
+        player = transcripts.Player(WireClient(port), "/", port)
+        found = transcripts.shown_sessions(player, lambda method, path: call(str(server.management_url), method, path))
+        player.client.close()
+
+    (link, *_) = found[0]["outgoing_links"]
+    assert {"filter", "consumer_timeout"} & link.keys() == fields
 
 
 @pytest.mark.parametrize("release", transcripts.RELEASES)

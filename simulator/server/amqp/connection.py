@@ -142,6 +142,9 @@ class Connection:
         self._outbox = Outbox(settings.contents, self.frame_max, latin_1_errors=in_latin_1)
         self.take = self._outbox.take
 
+    def sessions(self) -> None:
+        """Have none: AMQP 0-9-1 knows channels alone."""
+
     # Bytes in, commands out
 
     def receive(self, data: bytes) -> Iterator[Command]:

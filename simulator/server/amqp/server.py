@@ -122,6 +122,10 @@ class AmqpClient(asyncio.Protocol):
         """The container's name that a client of AMQP 1.0 gave; ``None`` for others."""
         return self._connection.container_id
 
+    def sessions(self) -> list[dict[str, Any]] | None:
+        """What the management API shows of the sessions of AMQP 1.0; ``None`` for other clients."""
+        return self._connection.sessions()
+
     @property
     def channel_max(self) -> int:
         """As negotiated."""

@@ -103,6 +103,10 @@ class Connection:
         self._buffer = b""
         self._waiting: list[bytes] = []
 
+    def sessions(self) -> list[dict[str, Any]]:
+        """Return what the management API shows of the sessions."""
+        return [session.facts() for _, session in sorted(self._sessions.items())]
+
     @property
     def publishers_wait(self) -> bool:
         """Whether sessions take no messages, because of an alarm: their windows are closed."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
-from proton import Array, int32, symbol, uint
+from proton import Array, Described, int32, symbol, uint
 
 from dlx import amqp_errors
 from dlx.erlang_printing import Atom, printed
@@ -38,6 +38,7 @@ from simulator.broker.commands import (
     Settle,
 )
 from simulator.broker.replies import ChannelClosed, Delivered, Reply
+from simulator.json_values import plain
 from simulator.server.amqp.connection import ServerSettings
 from simulator.server.amqp10 import addresses, errors, management
 from simulator.server.amqp10.addresses import Place, RoutingFault
@@ -75,12 +76,15 @@ TRANSFER_BYTES = 64  # room for the performative in a frame of a delivery
 UINT_MAX = 2**32 - 1
 Send = Callable[..., None]
 _Terminus = TypeVar("_Terminus", Source, Target)
+_Link = TypeVar("_Link", "IncomingLink", "OutgoingLink")
 
 
 class IncomingLink(msgspec.Struct, kw_only=True, eq=False):
     """A link over which the client publishes. ``target`` is ``None`` where each message says where it goes."""
 
     handle: int
+    name: str | None
+    address: str | None
     target: Place | None
     settle_mode: int
     delivery_count: int
@@ -93,7 +97,8 @@ class IncomingLink(msgspec.Struct, kw_only=True, eq=False):
 class OutgoingLink(msgspec.Struct, kw_only=True, eq=False):
     """A link over which the client consumes a queue. ``attach`` is its answer, ``sent`` how many messages went out.
 
-    ``says_active``: whether the client is told which link of its queue is active, and ``is_active`` what it was told.
+    ``says_active``: whether the client is told which link of its queue is active, and ``is_active`` what it was told;
+    ``was_late``: whether it has ever kept a delivery for too long.
     """
 
     handle: int
@@ -108,6 +113,7 @@ class OutgoingLink(msgspec.Struct, kw_only=True, eq=False):
     echo: bool = False
     is_active: bool | None = None
     says_active: bool = False
+    was_late: bool = False
 
 
 class ManagementPair(msgspec.Struct, eq=False):
@@ -180,7 +186,7 @@ class Session:
         self._next_incoming_id = 0
         self._incoming_window = INCOMING_WINDOW
         self._next_outgoing_id, self._first_delivery_count = settings.release.amqp10_first_ids
-        self._remote_window = 0
+        self._remote_window = self._remote_outgoing_window = 0
         self._next_delivery_id = 0
         self._unsettled: dict[int, Unsettled] = {}
         self._next_publish = 1
@@ -201,6 +207,7 @@ class Session:
         self._begun = True
         self._next_incoming_id = _number(begin.next_outgoing_id)
         self._remote_window = _number(begin.incoming_window)
+        self._remote_outgoing_window = begin.outgoing_window or 0
         self._handle_max = min(HANDLE_MAX if begin.handle_max is None else begin.handle_max, HANDLE_MAX)
         self._incoming_window = 0 if self.window_closed else INCOMING_WINDOW
         yield OpenChannel(self.id)
@@ -398,6 +405,8 @@ class Session:
                 return
         link = IncomingLink(
             handle=_number(attach.handle),
+            name=attach.name,
+            address=target.address,
             target=place,
             settle_mode=MIXED if attach.snd_settle_mode is None else attach.snd_settle_mode,
             delivery_count=_number(attach.initial_delivery_count),
@@ -564,6 +573,7 @@ class Session:
         """Count a transfer against the window; return whether the window opens again."""
         self._next_incoming_id = _sum(self._next_incoming_id, 1)
         self._incoming_window -= 1
+        self._remote_outgoing_window -= 1
         tolerated = INCOMING_WINDOW if self.window_closed else 0
         if self._incoming_window < -tolerated:
             text = f"incoming window violation (tolerated excess tranfers: {tolerated})"
@@ -751,6 +761,7 @@ class Session:
             )
         self._remote_window = _difference(first, self._next_outgoing_id) + _addend(flow.incoming_window)
         self._next_incoming_id = _number(flow.next_outgoing_id)
+        self._remote_outgoing_window = flow.outgoing_window or 0
 
     def _credit_of(self, flow: Flow, sent: int) -> int:
         first = self._first_delivery_count if flow.delivery_count is None else int(flow.delivery_count)
@@ -887,6 +898,8 @@ class Session:
         self.send_what_waits()
         released = set(reply.delivery_tags)
         ids = [id for id, delivery in self._unsettled.items() if delivery.delivery_tag in released]
+        for link in {self._unsettled[id].handle for id in ids} & self._outgoing.keys():
+            self._outgoing[link].was_late = True
         self._send_disposition(ids, Released(), role=SENDER, settled=False)
 
     def _queue_flow(self, link: OutgoingLink, available: int, changed: dict[Any, Any] | None) -> None:
@@ -946,6 +959,60 @@ class Session:
         flow.next_outgoing_id = self._next_outgoing_id
         flow.outgoing_window = UINT_MAX
 
+    def facts(self) -> dict[str, Any]:
+        """Return what the management API shows of the session and its links. Source: rabbit_amqp_session.erl infos."""
+        shown = {
+            "channel_number": self.id[1],
+            "handle_max": self._handle_max,
+            "next_incoming_id": self._next_incoming_id,
+            "incoming_window": self._incoming_window,
+            "next_outgoing_id": self._next_outgoing_id,
+            "remote_incoming_window": self._remote_window,
+            "remote_outgoing_window": self._remote_outgoing_window,
+            "outgoing_unsettled_deliveries": len(self._unsettled),
+            "incoming_links": [
+                *(
+                    self._request_facts(name, pair)
+                    for name, pair in self._pairs.items()
+                    if pair.request_handle is not None
+                ),
+                *map(self._incoming_facts, _by_handle(self._incoming)),
+            ],
+            "outgoing_links": [
+                *(
+                    _response_facts(name, pair)
+                    for name, pair in self._pairs.items()
+                    if pair.response_handle is not None
+                ),
+                *map(_outgoing_facts, _by_handle(self._outgoing)),
+            ],
+        }
+        return {name: _native(value) for name, value in shown.items()}
+
+    def _request_facts(self, name: str, pair: ManagementPair) -> dict[str, Any]:
+        return {
+            "handle": pair.request_handle,
+            "link_name": name,
+            "snd_settle_mode": _SETTLE_MODES[SETTLED],
+            "target_address": management.ADDRESS,
+            "max_message_size": self._settings.message_max_bytes,
+            "delivery_count": pair.delivery_count,
+            "credit": pair.credit,
+            "unconfirmed_messages": 0,
+        }
+
+    def _incoming_facts(self, link: IncomingLink) -> dict[str, Any]:
+        return {
+            "handle": link.handle,
+            "link_name": link.name,
+            "snd_settle_mode": _SETTLE_MODES[link.settle_mode],
+            "target_address": link.address,
+            "max_message_size": self._settings.message_max_bytes,
+            "delivery_count": link.delivery_count,
+            "credit": link.credit,
+            "unconfirmed_messages": link.unconfirmed,
+        }
+
     @property
     def _vhost(self) -> VirtualHost:
         return self._settings.broker.connections[self.id[0]].vhost
@@ -979,6 +1046,67 @@ _OUTCOMES: dict[type[Any], Outcome] = {
     Modified: "modified",
 }
 _OUTCOME_NAMES = tuple(f"amqp:{name}:list" for name in ("accepted", "rejected", "released", "modified"))
+
+
+_SETTLE_MODES = ("unsettled", "settled", "mixed")
+UNLIMITED = "unlimited"
+
+
+def _by_handle(links: dict[int, _Link]) -> list[_Link]:
+    return [links[handle] for handle in sorted(links)]
+
+
+def _response_facts(name: str, pair: ManagementPair) -> dict[str, Any]:
+    return {
+        "handle": pair.response_handle,
+        "link_name": name,
+        "source_address": management.ADDRESS,
+        "queue_name": "",
+        "send_settled": True,
+        "max_message_size": UNLIMITED,
+        "filter": [],
+        "delivery_count": pair.response_count,
+        "credit": pair.response_credit,
+        "consumer_timeout": False,
+    }
+
+
+def _outgoing_facts(link: OutgoingLink) -> dict[str, Any]:
+    source = link.attach.source
+    return {
+        "handle": link.handle,
+        "link_name": link.attach.name,
+        "source_address": source.address,
+        "queue_name": link.queue,
+        "send_settled": link.settled,
+        "max_message_size": link.attach.max_message_size or UNLIMITED,
+        "filter": [
+            {"name": str(name), "descriptor": str(each.descriptor), "value": _plain_filter(each.value)}
+            for name, each in (source.filter or {}).items()
+            if isinstance(each, Described)
+        ],
+        "delivery_count": link.delivery_count,
+        "credit": link.credit,
+        "consumer_timeout": link.was_late,
+    }
+
+
+def _plain_filter(value: Any) -> Any:
+    """Return the value of a filter as JSON has it."""
+    if isinstance(value, dict):
+        return [{"key": str(key), "value": _plain_filter(each)} for key, each in value.items()]
+    if isinstance(value, list | Array):
+        return list(map(_plain_filter, value.elements if isinstance(value, Array) else value))
+    return plain(value)
+
+
+def _native(value: Any) -> Any:
+    """Return a value without the number types of Proton, which JSON does not take."""
+    if isinstance(value, dict):
+        return {name: _native(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return list(map(_native, value))
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _outcomes(source: Source) -> Any:

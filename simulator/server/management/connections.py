@@ -13,7 +13,7 @@ from typing import Any
 from simulator.broker import Channel, Connection, Consumer, QueueState
 from simulator.json_values import plain
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import HandlerCrash, object_not_found
+from simulator.server.management.http_errors import HandlerCrash, bad_request, object_not_found
 from simulator.server.management.management_releases import Api
 from simulator.server.management.message_stats import channel_stats
 from simulator.server.management.request import Request
@@ -150,6 +150,18 @@ def _one_channel(request: Request) -> Any:
     return facts | {"consumer_details": consumers, "deliveries": [], "publishes": []}
 
 
+def _sessions_of_connection(request: Request) -> Any:
+    """List the sessions of a connection. Source: rabbit_mgmt_wm_connection_sessions.erl."""
+    found = _found(request)
+    sessions = None if found is None else found[1].sessions()
+    if sessions is None:
+        raise bad_request("connection does not use AMQP 1.0")
+    for link in [link for session in sessions for link in session["outgoing_links"]]:
+        for field in _FIELDS_OF_LINKS - request.api.fields_of_links:
+            del link[field]
+    return listing.listed(sessions, request, ("channel_number",))
+
+
 # Consumers
 
 
@@ -163,6 +175,7 @@ def _consumers(request: Request) -> Any:
     return listing.listed(facts, request, ("consumer_tag",))
 
 
+_FIELDS_OF_LINKS = frozenset({"filter", "consumer_timeout"})
 _CONNECTION = access.owners(_owner)
 
 RESOURCES = (
@@ -170,6 +183,13 @@ RESOURCES = (
     Resource("/connections/:connection", _one, delete=_close, allow=_CONNECTION, exists=_exists),
     Resource("/connections/username/:user", _of_user, delete=_close_of_user, allow=access.administrators),
     Resource("/connections/:connection/channels", _channels_of_connection, allow=_CONNECTION),
+    Resource(
+        "/connections/:connection/sessions",
+        _sessions_of_connection,
+        allow=_CONNECTION,
+        exists=_exists,
+        offered=lambda api: api.sessions_endpoint,
+    ),
     Resource("/channels", _all_channels),
     Resource(
         "/channels/:channel",

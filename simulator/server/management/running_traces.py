@@ -102,6 +102,9 @@ class _Tap:
         self.connected_us = channel.node.clock.now_us()
         self._trace = trace
 
+    def sessions(self) -> None:
+        """Have none."""
+
     def reply(self, reply: Reply) -> None:
         """Take a reply of the broker: write down deliveries."""
         if isinstance(reply, Delivered):

@@ -207,6 +207,16 @@ class RequestRows:
         meaning="There is GET /api/version.",
         evidence="live",
     )
+    sessions_endpoint: bool = since(
+        "4.1", True, before=False,
+        meaning="There is GET /api/connections/NAME/sessions, for the sessions and links of AMQP 1.0.",
+        evidence="4.0 and 4.3 live; rabbit_mgmt_dispatcher.erl (4.1.0)",
+    )
+    fields_of_links: frozenset[str] = changed(
+        {"4.2": frozenset({"filter"}), "4.3": frozenset({"filter", "consumer_timeout"})}, before=_NONE,
+        meaning="What a session's outgoing links show besides the fields of 4.1.",
+        evidence="4.3 live; rabbit_amqp_session.erl info_outgoing_link (4.1.0, 4.2.0, 4.3.5)",
+    )
     aliveness_test_declares: bool = since(
         "4.1", False, before=True,
         meaning="aliveness-test declares the queue aliveness-test and leaves it there.",
