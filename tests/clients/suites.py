@@ -221,9 +221,7 @@ def pyrabbit2(run: Run) -> list[Outcome]:
 
 def amqplib(run: Run) -> list[Outcome]:
     source = cache.npm_source(AMQPLIB, ["buffer-more-ints@1.0.0", "claire@0.4.1"])
-    command = ["node", "--test", "--test-timeout=10000", "--test-reporter=junit"]
-    command += [f"--test-reporter-destination={run.report}", *([f"--test-name-pattern={run.only}"] if run.only else [])]
-    return run.outcomes(run(command, source), results.junit_xml)
+    return run.outcomes(run(_node_tests(run), source), results.junit_xml)
 
 
 GO_PACKAGES = (
@@ -319,6 +317,7 @@ def _java_tests(sources: Path) -> list[str]:
 ZAQARCLIENT = ("python-zaqarclient==4.7.0", *IN_THIS_TREE)
 IRON_MQ = ("iron-mq==0.9", *IN_THIS_TREE)
 NPM_IRON_MQ = ("iron_mq@0.9.3",)
+NPM_RHEA = ("rhea@3.0.5",)
 
 
 def zaqarclient(run: Run) -> list[Outcome]:
@@ -330,16 +329,29 @@ def iron_mq(run: Run) -> list[Outcome]:
 
 
 def npm_iron_mq(run: Run) -> list[Outcome]:
-    packages = cache.npm_packages("iron_mq", NPM_IRON_MQ)
-    command = ["node", "--test", "--test-timeout=10000", "--test-reporter=junit"]
-    command += [f"--test-reporter-destination={run.report}", *([f"--test-name-pattern={run.only}"] if run.only else [])]
-    ended = run([*command, HERE / "iron_mq.test.js"], packages, {"NODE_PATH": str(packages / "node_modules")})
+    return _node(run, "iron_mq", NPM_IRON_MQ)
+
+
+def rhea(run: Run) -> list[Outcome]:
+    return _node(run, "rhea", NPM_RHEA)
+
+
+def _node(run: Run, name: str, packages: Sequence[str]) -> list[Outcome]:
+    """Run the file of tests that lies here for a client of node."""
+    folder = cache.npm_packages(name, packages)
+    ended = run([*_node_tests(run), HERE / f"{name}.test.js"], folder, {"NODE_PATH": str(folder / "node_modules")})
     return run.outcomes(ended, results.junit_xml)
+
+
+def _node_tests(run: Run) -> list[str]:
+    command = ["node", "--test", "--test-timeout=10000", "--test-reporter=junit"]
+    chosen = [f"--test-name-pattern={run.only}"] if run.only else []
+    return [*command, f"--test-reporter-destination={run.report}", *chosen]
 
 
 SUITES: dict[str, Callable[[Run], list[Outcome]]] = {
     "py-amqp": py_amqp, "kombu": kombu, "pika": pika, "pika-tls": pika_tls, "aio-pika": aio_pika, "aiormq": aiormq,
-    "celery": celery, "pyrabbit2": pyrabbit2, "amqplib": amqplib, "go": go, "java": java,
+    "celery": celery, "pyrabbit2": pyrabbit2, "amqplib": amqplib, "rhea": rhea, "go": go, "java": java,
     "python-zaqarclient": zaqarclient, "iron-mq": iron_mq, "npm-iron_mq": npm_iron_mq,
 }  # fmt: skip
 SYSTEMS = {"python-zaqarclient": "zaqar", "iron-mq": "ironmq", "npm-iron_mq": "ironmq"}
