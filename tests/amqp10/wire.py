@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import Any
 
 from simulator.server.amqp.connection import AMQP_1_0, AMQP_1_0_SASL
@@ -26,9 +27,11 @@ Frame = tuple[int, Any, bytes]
 class WireClient:
     """One connection. ``codec`` encodes and decodes; frames come as channel, performative and payload."""
 
-    def __init__(self, port: int, timeout_s: float = 5) -> None:
+    def __init__(self, port: int, timeout_s: float = 5, tls: ssl.SSLContext | None = None) -> None:
         self.codec = Codec()
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self._buffer = b""
 
     def close(self) -> None:
@@ -37,18 +40,21 @@ class WireClient:
 
     def open(self, vhost: str = "/", user: str = "guest", **fields: Any) -> Open:
         """Log in by PLAIN and open the connection; return the server's open."""
-        self.socket.sendall(AMQP_1_0_SASL)
-        self.take(8)
-        self.receive()
-        login = SaslInit(mechanism="PLAIN", initial_response=f"\0{user}\0{user}".encode())
-        self.socket.sendall(frame(self.codec, 0, login, kind=SASL))
-        self.receive()
+        self.log_in(SaslInit(mechanism="PLAIN", initial_response=f"\0{user}\0{user}".encode()))
         self.socket.sendall(AMQP_1_0)
         self.take(8)
         self.send(Open(container_id="client", hostname=f"vhost:{vhost}", **fields))
         answer = self.receive()[1]
         assert isinstance(answer, Open), answer
         return answer
+
+    def log_in(self, login: SaslInit) -> tuple[Any, Any]:
+        """Log in; return the mechanisms that the server offers, and the outcome."""
+        self.socket.sendall(AMQP_1_0_SASL)
+        self.take(8)
+        _, offered, _ = self.receive()
+        self.socket.sendall(frame(self.codec, 0, login, kind=SASL))
+        return offered, self.receive()[1]
 
     def begin(self, channel: int = 0, window: int = 10_000) -> Begin:
         """Begin a session; return the server's begin."""

@@ -24,6 +24,7 @@ import pika
 import pytest
 
 import simulator
+from simulator.server.amqp.connection import AMQP_1_0
 from simulator.server.in_process import Server
 from simulator.server.tls import Tls, TlsError, cipher_parts, distinguished_name
 from tests.server.peer import ALL_CAPABILITIES, HELLO, message, method, names, read
@@ -212,6 +213,28 @@ def test_a_certificate_names_the_user(login_from: Any) -> None:
             connection.channel()
             (client,) = server.run(lambda node: list(node.connections.values()))
             assert (client.user, client.auth_mechanism) == (name, "EXTERNAL")
+
+
+def test_a_certificate_names_the_user_over_amqp_1_0() -> None:
+    pytest.importorskip("proton")
+    from simulator.server.amqp10.frames import Open, SaslInit
+    from tests.amqp10.wire import WireClient
+
+    with simulator.serve("4.3", tls=Tls(login_from="common_name"), users={"guest": "none"}) as server:
+        client = WireClient(urlsplit(server.amqps_url).port or 0, tls=context(server))
+        offered, outcome = client.log_in(SaslInit(mechanism="EXTERNAL"))
+        assert "EXTERNAL" in [str(each) for each in offered.sasl_server_mechanisms.elements]
+        assert outcome.code == 0
+        client.socket.sendall(AMQP_1_0)
+        client.take(8)
+        client.send(Open(container_id="client", hostname="vhost:/"))
+        assert isinstance(client.receive()[1], Open)
+        assert [each.user for each in server.run(lambda node: list(node.connections.values()))] == ["guest"]
+        client.close()
+
+        nobody = WireClient(urlsplit(server.amqps_url).port or 0, tls=context(server, certificate=False))
+        assert nobody.log_in(SaslInit(mechanism="EXTERNAL"))[1].code == 1
+        nobody.close()
 
 
 def test_a_user_who_is_unknown(server: Server, caplog: pytest.LogCaptureFixture) -> None:
