@@ -643,6 +643,61 @@ def single_active(player: Player) -> None:
     player.detach(1)
 
 
+def closed_window(kind: str, player: Player) -> None:
+    """Grant credit while the window for deliveries is closed, and open it by and by."""
+    player.declare("q", kind)
+    player.sender("/queues/q")
+    for number in range(4):
+        player.publish(b"%d" % number, id=number, header=Header(durable=True))
+    player.receiver("/queues/q", credit=None)
+    for window, credit in ((0, 4), (1, 3), (10, 0)):
+        player.send(
+            Flow(
+                next_incoming_id=player.seen_id, incoming_window=window, next_outgoing_id=4, outgoing_window=1000,
+                handle=1, delivery_count=4 - credit, link_credit=credit,
+            )
+        )  # fmt: skip
+
+
+def odd_dispositions(kind: str, player: Player) -> None:
+    """Settle from a higher to a lower id, across ids that are settled already, and twice."""
+    player.declare("q", kind)
+    player.sender("/queues/q")
+    for number in range(5):
+        player.publish(b"%d" % number, id=number, header=Header(durable=True))
+    player.receiver("/queues/q", credit=5)
+    player.settle(Accepted(), 3, 1, settled=False)
+    player.settle(Accepted(), 2, settled=False)
+    player.settle(Released(), 0, 4, settled=False)
+    player.settle(Rejected(), 0, 4, settled=False)
+
+
+def delivery_tags(name: str, player: Player) -> None:
+    """Take several messages of a classic queue with priorities, and return some."""
+    player.declare("q", max_priority=9)
+    player.sender("/queues/q")
+    for number, priority in enumerate((1, 5, 1, 5)):
+        player.publish(b"%d" % number, id=number, header=Header(durable=True, priority=priority))
+    settled = {"snd_settle_mode": 1} if name == "settled" else {}
+    player.receiver("/queues/q", credit=3, **settled)
+    player.settle(Released(), 0, 1)
+    player.credit(1, 9, delivery_count=3)
+
+
+def stream_outcome(name: str, player: Player) -> None:
+    """Settle what came from a stream: it stays there."""
+    player.declare("s", "stream")
+    player.sender("/queues/s")
+    for number in range(3):
+        player.publish(b"%d" % number, id=number)
+    offset = symbol("rabbitmq:stream-offset-spec")
+    first = Source(address="/queues/s", filter={offset: Described(offset, "first")})
+    player.receiver(None, source=first, credit=2)
+    player.settle(OUTCOMES[name], 0, 1, settled=False)
+    player.detach(1)
+    player.receiver(None, handle=2, source=first, credit=5)
+
+
 def late(name: str, kind: str, player: Player) -> None:
     """Hold two messages for too long, settle one after the other, and take what came back."""
     player.declare("q", kind)
@@ -766,6 +821,13 @@ SCRIPTS: dict[str, Script] = {
         f"late {name} {kind}": partial(late, name, kind)
         for name, kind in (*((name, "quorum") for name in OUTCOMES), ("accepted", "classic"))
     },
+    **{
+        f"{script.__name__} {kind}": partial(script, kind)
+        for script in (closed_window, odd_dispositions)
+        for kind in TYPES
+    },
+    **{f"delivery_tags {name}": partial(delivery_tags, name) for name in ("settled", "unsettled")},
+    **{f"stream_outcome {name}": partial(stream_outcome, name) for name in OUTCOMES},
     **{f"late detached {kind}": partial(late_detached, kind) for kind in TYPES},
     **{f"late single active {name}": partial(late_single_active, name) for name in ("accepted", "released")},
     **{

@@ -794,7 +794,8 @@ class Session:
     def _delivery_tag(self, link: OutgoingLink, reply: Delivered) -> bytes:
         """Return the tag by which the server's queue knows the delivery."""
         if link.type == STREAM:
-            return int((reply.added or {})["x-stream-offset"]).to_bytes(8)
+            offset = int((reply.added or {})["x-stream-offset"])
+            return offset.to_bytes(4 if offset <= UINT_MAX else 8)
         if link.type == CLASSIC:
             unacked = self._settings.broker.channels[self.id].unacked.get(reply.delivery_tag)
             return b"" if unacked is None else (unacked.copy.position & UINT_MAX).to_bytes(4)
@@ -828,6 +829,8 @@ class Session:
             return
         first = _number(disposition.first)
         count = 1 if disposition.last is None else _difference(int(disposition.last), first) + 1
+        if count < 1:
+            raise SessionFault("amqp:internal-error", "{case_clause,greater}")
         found = [id for id in self._unsettled if 0 <= _difference(id, first) < count]
         tags = tuple(self._unsettled.pop(id).delivery_tag for id in found)
         yield self._settlement(tags, disposition.state)
