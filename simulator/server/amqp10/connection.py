@@ -315,17 +315,25 @@ class Connection:
 
     def take(self) -> bytes:
         """Return all bytes that wait to be sent, and forget them."""
-        for session in self._sessions.values():
-            session.send_what_waits()
+        self._send_what_waits()
         data = b"".join(self._waiting)
         self._waiting.clear()
         return data
+
+    def _send_what_waits(self) -> None:
+        for session in self._sessions.values():
+            session.send_what_waits()
 
     def reply(self, reply: Reply) -> None:
         """Send a reply of the broker."""
         if type(reply) is ConnectionClosed:
             self._in_broker = False
-            self.close(reply.code, reply.text, reply.method)
+            self._send_what_waits()
+            if reply.silent:
+                self.ending = RESET
+                self.leave()
+            else:
+                self.close(reply.code, reply.text, reply.method)
             return
         number = reply.channel[1]  # type: ignore[attr-defined]
         session = self._sessions.get(number % CHANNELS)

@@ -940,7 +940,8 @@ class Session:
             self._send_detach(handle, LinkFault("amqp:resource-deleted", ""))
 
     def refused(self, reply: ChannelClosed) -> None:
-        """End the session, which the broker has closed."""
+        """End the session, which the broker has closed, behind what waits to be sent."""
+        self.send_what_waits()
         text = (reply.uncut or reply.text).partition(" - ")[2]
         self.fail(SessionFault(errors.condition_of(reply.code), text))
 
