@@ -329,6 +329,8 @@ class Consumer:
             if delivery.thrown is None:
                 if self.session.mode in ("auto", "dups_ok"):
                     self.acknowledge([delivery])
+            elif self.session.mode == "dups_ok" and not self.destination.is_queue:
+                self.delivered.remove(delivery)  # the client keeps nothing that it could deliver again
             elif self.session.mode not in ("transacted", "client"):
                 self.rollback()
 

@@ -21,6 +21,7 @@ from simulator.systems.activemq.settings import DEFAULT_STRATEGY, DestinationPol
 from simulator.systems.activemq.stores import HeldMessage, Store
 
 EXPIRED = "expired"
+_NOT_DURABLE = "a subscription that is not durable has no dead letters"
 POISON = "poison"
 
 
@@ -46,9 +47,15 @@ class DeadLetterMaker:
         self._audits: dict[tuple[int, Destination | None], Audit] = {}
 
     def expire(self, held: HeldMessage, store: Store) -> None:
-        """Let a message die whose time is up. The store no longer has it."""
+        """Let a message die whose time is up. The store no longer has it.
+
+        A subscription that is not durable has no dead letters.
+        """
         self._state.trace.add(Event.EXPIRED, held.message)
-        self.die(held, store, expiry_cause(held.message), EXPIRED)
+        if store.topic_subscriber and store.durable_key is None:
+            self._state.trace.add(Event.DROPPED, held.message, reason=EXPIRED, detail=_NOT_DURABLE)
+        else:
+            self.die(held, store, expiry_cause(held.message), EXPIRED)
         store.forget(held.message)
 
     def expire_at_arrival(self, message: Message) -> None:

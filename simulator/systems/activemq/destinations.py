@@ -175,12 +175,16 @@ class DestinationMap(msgspec.Struct, Generic[Value], frozen=True):
     def lookup(self, destination: Destination) -> Value | None:
         """Return the value of the exact name, else of the most special pattern, else the default.
 
-        Patterns that do not contain each other go by their text: ``P.*.X`` before ``P.A.*``.
+        Patterns that do not contain each other go by their text: ``P.*.X`` before ``P.A.*``. What a part of a
+        composite destination has counts only if it is for the whole text as well, as ``>`` is, and ``A.>`` for
+        ``A.x,B.y``.
 
         Raises ``UndefinedError`` where nothing says which of two values comes first: neither names its destination,
         or both name the same. ActiveMQ takes either, from run to run.
         """
         fitting = [entry for entry in self.entries if any(matches(entry.key, part) for part in parts(destination))]
+        if COMPOSITE in destination.name:
+            fitting = [entry for entry in fitting if matches(entry.key, destination)]
         best: DestinationEntry[Value] | None = None
         for entry in fitting:
             if best is None or _before(entry, best, destination):

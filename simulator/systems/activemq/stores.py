@@ -39,6 +39,12 @@ class HeldMessage(msgspec.Struct, eq=False):
     gone: bool = False
     acked: bool = False
 
+    def as_counted(self) -> Message:
+        """Return the message as selectors see it: delivered again as often as it was by now."""
+        if self.counter == self.message.redelivery_counter:
+            return self.message
+        return msgspec.structs.replace(self.message, redelivery_counter=self.counter)
+
 
 class Receiver(Protocol):
     """A consumer, as the broker sees it."""
@@ -241,7 +247,7 @@ def choose(store: Store, held: HeldMessage) -> Attached | None:
     One that a transaction has acknowledged gives its group to a consumer, which does not get it yet.
     """
     for attached in store.attached:
-        if not attached.window.full and _may_have(store, attached, held.message):
+        if not attached.window.full and _may_have(store, attached, held):
             _assign_group(store, attached, held.message)
             if held.acked:
                 continue
@@ -263,9 +269,11 @@ def _in_order(store: Store) -> None:
         store.attached.sort(key=lambda each: (-each.receiver.priority, each.groups))
 
 
-def _may_have(store: Store, attached: Attached, message: Message) -> bool:
-    if not takes(attached.receiver, message) or store.topic_subscriber:
-        return takes(attached.receiver, message)
+def _may_have(store: Store, attached: Attached, held: HeldMessage) -> bool:
+    message = held.message
+    taken = takes(attached.receiver, held.as_counted())
+    if not taken or store.topic_subscriber:
+        return taken
     if store.exclusive not in (None, attached):
         return False
     owner = store.groups.get(message.group or "")

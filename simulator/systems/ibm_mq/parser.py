@@ -42,6 +42,7 @@ from simulator.systems.ibm_mq.rules_table import (
 _RULE_READERS: Mapping[str, Reader] = {**PATTERN_READERS, **ACTION_READERS}
 KEYWORDS = tuple(sorted((*CONTROL_READERS, *_RULE_READERS)))
 """The keywords of a table."""
+_NAMES = ("APPLNAME", "DESTQ", "DESTQM", "FWDQ", "FWDQM", "INPUTQ", "INPUTQM", "REPLYQ", "REPLYQM", "USERID")
 _FORWARD_ONLY = ("FWDQ", "FWDQM", "HEADER")
 
 
@@ -69,7 +70,7 @@ def parse(text: str) -> ParsedTable:
     if reading.problems:
         raise RulesTableError(sorted(reading.problems, key=lambda problem: (problem.line, problem.column)))
     table = RulesTable(control=reading.control, rules=tuple(reading.rules))
-    warnings = (*long_lines(text), *lint(table, reading.rule_lines))
+    warnings = (*long_lines(text), *reading.warnings, *lint(table, reading.rule_lines))
     return ParsedTable(table, tuple(reading.rule_lines), warnings)
 
 
@@ -81,6 +82,7 @@ class _TableReader:
         self.rules: list[Rule] = []
         self.rule_lines: list[int] = []
         self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
         self._entries = 0
 
     def add(self, entry: LogicalLine | Problem) -> None:
@@ -129,10 +131,19 @@ class _TableReader:
                 values[pair.keyword] = readers[pair.keyword](pair)
             except ValueProblem as error:
                 self.problems.append(entry.problem(error.at, error.text, error.code))
+                continue
+            if _is_folded(pair):
+                text = f"{pair.keyword}({pair.value}) means {pair.value.upper()}: only quotes keep small letters"
+                self.warnings.append(entry.problem(pair.value_at, text))
         return values
 
 
 _CONTROL_FIELDS = {"INPUTQ": "inputq", "INPUTQM": "inputqm", "RETRYINT": "retryint_s", "WAIT": "wait_s"}
+
+
+def _is_folded(pair: KeywordValue) -> bool:
+    """Return whether the name counts as another one than is written: in upper case, since it is not quoted."""
+    return pair.keyword in _NAMES and not pair.quoted and pair.value[:1] != "&" and pair.value != pair.value.upper()
 
 
 def _misplaced(entry: LogicalLine, pair: KeywordValue, seen: set[str], readers: Mapping[str, Reader]) -> Problem | None:

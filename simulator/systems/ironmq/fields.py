@@ -48,6 +48,14 @@ def text(fields: Fields, name: str, path: str = "") -> str | None:
     return value
 
 
+def required_id(fields: Fields, name: str, path: str = "") -> str:
+    """Read an identifier that must be given: a string, or a number, as in the reference's own example."""
+    value = fields.get(name)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return required_text(fields, name, path)
+
+
 def required_text(fields: Fields, name: str, path: str = "") -> str:
     """Read a string that must be given and must not be empty."""
     value = text(fields, name, path)

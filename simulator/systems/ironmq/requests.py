@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from simulator.systems.ironmq.configuring import TIMEOUT_MAX_S, TIMEOUT_MIN_S
-from simulator.systems.ironmq.fields import Fields, an_object, flag, required_text, some, text, whole
+from simulator.systems.ironmq.fields import Fields, an_object, flag, required_id, required_text, some, text, whole
 from simulator.systems.ironmq.http_errors import bad_request
 
 BATCH_MAX = 100
@@ -133,7 +133,7 @@ def deletes(request: Fields) -> tuple[Delete, ...]:
         fields = an_object(item, f"ids[{index}]")
         found.append(
             Delete(
-                id=required_text(fields, "id", f"ids[{index}].id"),
+                id=required_id(fields, "id", f"ids[{index}].id"),
                 reservation_id=text(fields, "reservation_id", f"ids[{index}].reservation_id") or None,
             )
         )

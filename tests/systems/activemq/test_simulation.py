@@ -283,6 +283,57 @@ def test_a_browser_lets_die_what_a_consumer_has_when_it_expires() -> None:
         assert len(of(result, "expired")) == 2
 
 
+@pytest.mark.parametrize(
+    ("selector", "received"),
+    [
+        ("JMSRedelivered = FALSE", False),
+        ("JMSRedelivered = TRUE", True),
+        ("JMSXDeliveryCount > 1", True),
+        ("JMSXDeliveryCount = 1", False),
+    ],
+)
+def test_a_selector_sees_that_a_message_was_delivered_before(selector: str, received: bool) -> None:
+    """As ActiveMQ 5.17.2 was seen to do."""
+    taken = [*send("Q", "m"), *consumer("c", "Q"), do("receive"), {"do": "close", "connection": "c"}]
+    result = run(*taken, *consumer("d", "Q", consume={"selector": selector}), do("receive", "d"))
+    assert (result["outcomes"][-1]["received"] is not None) == received
+
+
+@pytest.mark.parametrize(
+    ("to", "policy_for", "received"),
+    [("Q,R", "R", 2), ("Q,R", ">", 1), ("Q.x,R.y", "Q.>", 1), ("R.y,Q.x", "Q.>", 2)],
+)
+def test_a_policy_for_a_part_of_a_composite_destination_is_not_for_its_consumer(
+    to: str, policy_for: str, received: int
+) -> None:
+    """As ActiveMQ 5.17.2 was seen to do: a policy counts if it is for the whole text as well."""
+    policies = [{"queue": policy_for, "maximumRedeliveries": 0}]
+    client = consumer("c", to, policy={"maximumRedeliveries": 1}, redelivery_policies=policies)
+    result = run(*client, *send(to.partition(",")[0], "m"), do("process"))
+    assert result["outcomes"][-1]["processed"] == received
+
+
+@pytest.mark.parametrize("subscription", [None, "s"])
+def test_what_expires_at_a_topic_has_a_dead_letter_only_of_a_durable_subscription(subscription: str | None) -> None:
+    """As ActiveMQ 5.17.2 was seen to do."""
+    durable = {} if subscription is None else {"client_id": "i", "consume": {"subscription": subscription}}
+    client = consumer("c", "topic://T", mode="auto", **durable)
+    result = run(*client, *send("topic://T", "m", ttl_ms=300), {"do": "wait", "ms": 700}, do("receive"))
+    assert bodies(result, DLQ) == ([] if subscription is None else ["m"])
+    assert len(of(result, "expired")) == 1
+
+
+def test_a_listener_that_throws_at_a_topic_with_dups_ok_is_not_given_the_message_again() -> None:
+    """As ActiveMQ 5.17.2 was seen to do: the subscription has it again when its client connects the next time."""
+    fails = {"subscription": "s", "listener": {"fails": "always"}}
+    first = consumer("c", "topic://T", mode="dups_ok", client_id="i", consume=fails)
+    again = consumer("d", "topic://T", client_id="i", consume={"subscription": "s"})
+    result = run(*first, *send("topic://T", "m"), {"do": "close", "connection": "c"}, *again, do("receive", "d"))
+    assert bodies(result, DLQ) == []
+    assert result["outcomes"][-1]["received"]["body"] == "m"
+    assert len(deliveries(result)) == 2
+
+
 def test_the_redelivery_plugin_brings_a_message_again_and_then_the_dead_letter() -> None:
     policy = {"queue": "Q", "maximumRedeliveries": 2, "useExponentialBackOff": True, "backOffMultiplier": 2}
     result = run(

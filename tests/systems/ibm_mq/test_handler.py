@@ -83,7 +83,7 @@ class TestRules:
 
     def test_a_table_without_catch_all_rule_is_warned_of(self) -> None:
         assert "line 1, column 1: no rule takes every message" in run("DESTQ(X) ACTION(DISCARD)")["warnings"][0]
-        assert run("ACTION(DISCARD)")["warnings"] == []
+        assert run("ACTION(IGNORE)")["warnings"] == []
 
 
 class TestPuts:
@@ -154,7 +154,7 @@ class TestPuts:
 
     def test_an_outage_of_a_queue_that_nothing_is_put_to_is_told(self) -> None:
         outages = [{"queue": "ORDRES", "result": FULL}, {"queue": "ORDERS", "from_s": 9, "result": FULL}]
-        trace = run("ACTION(RETRY)\nACTION(DISCARD)\n", outages=outages)
+        trace = run("ACTION(RETRY)\nACTION(IGNORE)\n", outages=outages)
         assert trace["warnings"] == ["outages[0].queue: nothing was put to ORDRES"]
 
     def test_the_same_failure_at_the_same_queue_is_not_reported(self) -> None:

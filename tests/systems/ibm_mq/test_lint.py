@@ -33,7 +33,7 @@ def warnings(text: str) -> list[str]:
         ("DESTQ(A) ACTION(IGNORE) RETRY(3)\n", "line 1, column 1: RETRY(3) cannot happen: IGNORE puts nothing"),
         ("DESTQ(A) ACTION(DISCARD) RETRY(2)\n", "line 1, column 1: RETRY(2) cannot happen: DISCARD always succeeds"),
         ("DESTQ(' ') ACTION(RETRY) RETRY(2)\n", "line 1, column 1: the put cannot succeed: "),
-        ("DESTQ(' ') ACTION(FWD) FWDQ(&DESTQ)\n", "line 1, column 1: the put cannot succeed: "),
+        ("DESTQ(' ') ACTION(FWD) FWDQ(&DESTQ) HEADER(NO)\n", "line 1, column 1: the put cannot succeed: "),
         (
             "INPUTQ(DLQ)\nDESTQ(A) ACTION(FWD) FWDQ(DLQ)\n",
             "line 2, column 1: the rule puts messages into DLQ, which the",

@@ -153,24 +153,54 @@ def test_every_name_is_known(keyword: str, family: str) -> None:
             ],
         ),
         (
-            "ACTION(DISCARD)\nDESTQ(ORDERS) ACTION(RETRY)\n",
+            "ACTION(IGNORE)\nDESTQ(ORDERS) ACTION(RETRY)\n",
             ["line 2, column 1: the rule is never reached; that of line 1 takes every message for good"],
         ),
         (
-            "MSGTYPE(MQMT_REQUEST) ACTION(FWD) FWDQ(&REPLYQ)\nACTION(DISCARD)\n",
+            "MSGTYPE(MQMT_REQUEST) ACTION(FWD) FWDQ(&REPLYQ) HEADER(NO)\nACTION(FWD) FWDQ(REST)\n",
             [
                 "line 1, column 1: FWDQ(&REPLYQ) fails where the reply queue is blank; "
                 "the pattern REPLYQ(?*) leaves that out"
             ],
         ),
         (
-            f"APPLNAME(ORDERS){' ' * 50}ACTION(DISCARD)\n* {'long' * 30}\nACTION(DISCARD){' ' * 70}\n",
+            f"APPLNAME(ORDERS){' ' * 50}ACTION(DISCARD)\n* {'long' * 30}\nACTION(IGNORE){' ' * 70}\n",
             ["line 1, column 73: the line has 81 characters; 72 are portable"],
         ),
-        ("DESTQ(ORDERS) ACTION(IGNORE)\nACTION(RETRY) RETRY(3)\nDESTQ(*) ACTION(DISCARD)\n", []),
-        ("REPLYQ(?*) ACTION(FWD) FWDQ(&REPLYQ)\nACTION(DISCARD)\n", []),
+        ("DESTQ(ORDERS) ACTION(IGNORE)\nACTION(RETRY) RETRY(3)\nDESTQ(*) ACTION(IGNORE)\n", []),
+        ("REPLYQ(?*) ACTION(FWD) FWDQ(&REPLYQ) HEADER(NO)\nACTION(FWD) FWDQ(REST)\n", []),
+        ("ACTION(DISCARD)\n", ["line 1, column 1: the rule discards every message that comes to it"]),
+        (
+            "DESTQ(orders) ACTION(FWD) FWDQ('parked')\nACTION(FWD) FWDQ(&destq) HEADER(NO)\n",
+            ["line 1, column 7: DESTQ(orders) means ORDERS: only quotes keep small letters"],
+        ),
+        (
+            "DESTQM(QM9) ACTION(FWD) FWDQ(&DESTQ) FWDQM(QM2)\nACTION(FWD) FWDQ(REST)\n",
+            [
+                "line 1, column 1: FWDQ(&DESTQ) hands the application a message with its MQDLH in front; "
+                "HEADER(NO) takes that off"
+            ],
+        ),
+        (
+            "FORMAT(MQDEAD) ACTION(DISCARD)\nACTION(FWD) FWDQ(REST)\n",
+            [
+                "line 1, column 1: FORMAT(MQDEAD) is for messages with two MQDLHs: FORMAT is that of the data behind "
+                "the MQDLH, and not of the message on the queue"
+            ],
+        ),
     ],
-    ids=["no catch-all", "never reached", "blank reply queue", "long line", "retry may be exhausted", "guarded"],
+    ids=[
+        "no catch-all",
+        "never reached",
+        "blank reply queue",
+        "long line",
+        "retry may be exhausted",
+        "guarded",
+        "discards all",
+        "folded",
+        "with MQDLH",
+        "twice dead",
+    ],
 )
 def test_warnings(text: str, warnings: list[str]) -> None:
     assert [str(warning) for warning in parse(text).warnings] == warnings

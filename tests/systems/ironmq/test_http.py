@@ -146,6 +146,14 @@ def test_several_messages_are_deleted_together_or_not_at_all(mq: Client) -> None
     assert mq.info("q")["size"] == 1
 
 
+def test_an_id_may_be_a_number(mq: Client) -> None:
+    """As in the reference's own example of a deletion."""
+    (message_id,) = mq.post("q", "a")
+    deletion = {"ids": [{"id": int(message_id)}]}
+    assert mq.call("DELETE", "/queues/q/messages", deletion) == Answer(200, {"msg": "Deleted"})
+    assert mq.call("DELETE", "/queues/q/messages", {"ids": [{"id": True}]}).status == 400
+
+
 def test_a_webhook_posts_the_body_as_it_is_and_creates_the_queue(mq: Client) -> None:
     answer = mq.call("POST", "/queues/hooks/webhook?oauth=token", b'{"any": "thing"}')
     assert (answer.status, answer.body["msg"]) == (201, "Messages put on queue.")
