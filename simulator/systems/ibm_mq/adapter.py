@@ -53,9 +53,11 @@ def _run(neutral: NeutralScenario) -> Ran:
         if queue != neutral.queue
         for message in messages
     }
+    events = [*_deaths(trace, left), *_expired_later(neutral, left)]
+    left = {name: each for name, each in left.items() if not _expires(neutral, name)}
     return Ran(
         scenario=scenario,
-        events=_deaths(trace, left),
+        events=events,
         attempts=[visit for visit in trace["visits"] if visit["action"] == "RETRY"],
         acknowledged=[message["message"] for message in trace["queues"].get(neutral.queue, ())],
         left=left,
@@ -75,6 +77,7 @@ def _scenario(neutral: NeutralScenario) -> dict[str, Any]:
             {
                 "name": message.name,
                 "time_s": message.at_ms / 1_000,
+                **({} if not message.time_to_live_ms else {"expiry_s": _expiry_s(message.time_to_live_ms)}),
                 "REASON": _FAILED,
                 "DESTQ": neutral.queue,
                 "body": message.body,
@@ -84,6 +87,33 @@ def _scenario(neutral: NeutralScenario) -> dict[str, Any]:
         "put_results": [],
         "until_s": neutral.until_ms / 1_000,
     }
+
+
+def _expiry_s(time_to_live_ms: int) -> float:
+    """Return the time in tenths of a second, as an MQMD has it, rounded up."""
+    return -(-time_to_live_ms // 100) / 10
+
+
+def _expires(neutral: NeutralScenario, name: str) -> bool:
+    """Return whether a message has expired in the end, wherever it is: nobody reads the dead letter queue."""
+    message = neutral.message(name)
+    ttl_ms = message.time_to_live_ms
+    return bool(ttl_ms) and message.at_ms + _expiry_s(ttl_ms or 0) * 1_000 <= neutral.until_ms
+
+
+def _expired_later(neutral: NeutralScenario, left: dict[str, Left]) -> list[dict[str, Any]]:
+    """Return the deaths of messages that expire behind the handler, in the queue that it put them to."""
+    return [
+        {
+            "event": Event.EXPIRED,
+            "time_ms": neutral.message(name).at_ms + _expiry_s(neutral.message(name).time_to_live_ms or 0) * 1_000,
+            "message": name,
+            "queue": where.queue,
+            "reason": "expired",
+        }
+        for name, where in left.items()
+        if _expires(neutral, name)
+    ]
 
 
 def _interval_s(neutral: NeutralScenario) -> int:
@@ -147,6 +177,8 @@ def _notes(neutral: NeutralScenario) -> list[str]:
     notes += note_rounded("retry_delay_ms", neutral.retry_delay_ms, _interval_s(neutral))
     if any(message.how != "reject" for message in neutral.messages):
         notes.append("crash, hold: a put fails one way only")
-    if any(message.time_to_live_ms for message in neutral.messages):
-        notes.append("time_to_live_ms: the handler ignores it")
+    for message in neutral.messages:
+        ttl_ms = message.time_to_live_ms
+        if ttl_ms and ttl_ms % 100:
+            notes.append(f"time_to_live_ms of {message.name}: {_expiry_s(ttl_ms)} s, and not {ttl_ms} ms")
     return notes

@@ -27,10 +27,11 @@ _PLACE = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
 
 
 class MessageSpec(Struct, forbid_unknown_fields=True, kw_only=True, rename=lambda name: _KEYWORDS.get(name, name)):
-    """A message: its fields by the names that they have in a rules table, and when it arrives."""
+    """A message: its fields by the names that they have in a rules table, when it arrives, and how long it lives."""
 
     name: str = ""
     time_s: Seconds = 0
+    expiry_s: Annotated[float, Meta(ge=0.1, le=99_999_999.9)] | None = None
     reason: Number = 0
     destq: str = ""
     destqm: str = ""

@@ -94,6 +94,8 @@ class _Simulation:
             message = read_message(spec, index)
             self._names.setdefault(message.identity, name)
             self._deadlines.set(_us(spec.time_s), partial(self._arrive, name, message))
+            if spec.expiry_s is not None:
+                self._deadlines.set(_us(spec.time_s + spec.expiry_s), partial(self._expire, name))
         for index, removal in enumerate(self._scenario.removals):
             if removal.message not in names:
                 problem = f"expected the name of a message, got {removal.message!r}"
@@ -148,6 +150,13 @@ class _Simulation:
         if queued is not None:
             self._queue.remove(queued.position)
             self._trace.taken(queued, self._now_us)
+
+    def _expire(self, name: str) -> None:
+        """Let the queue manager discard a message; one that was put to another queue is that queue's."""
+        queued = self._queue.find(name)
+        if queued is not None:
+            self._queue.remove(queued.position)
+            self._trace.expired(queued, self._now_us)
 
     def _visited(self, visit: HandlerVisit) -> None:
         self._count_step()

@@ -16,6 +16,7 @@ NO_HEADER = "AMQ8721"
 PUT_FAILED = "AMQ8722"
 STARTED, ENDED = "AMQ8708", "AMQ8709"
 _HANDLER = "handler"
+_DISCARDED = "the queue manager discards what has expired"
 
 
 def reason_name(code: int) -> str:
@@ -48,6 +49,11 @@ class Trace:
     def taken(self, queued: Queued, time_us: int) -> None:
         """Record that another application took a message from the dead-letter queue."""
         self._event(Event.ACKED, queued.name, time_us, self._queue, detail="taken by another application")
+
+    def expired(self, queued: Queued, time_us: int) -> None:
+        """Record that the queue manager discarded a message, because its time was over."""
+        self._event(Event.EXPIRED, queued.name, time_us, self._queue, reason="expired")
+        self._event(Event.DROPPED, queued.name, time_us, self._queue, reason="expired", detail=_DISCARDED)
 
     def operator(self, code: str, text: str, time_us: int) -> None:
         """Record a message to the operator."""

@@ -86,6 +86,18 @@ class TestRules:
         assert run("ACTION(IGNORE)")["warnings"] == []
 
 
+class TestExpiry:
+    def test_the_queue_manager_discards_what_has_expired(self) -> None:
+        table = "RETRYINT(10)\nDESTQ(ORDERS) ACTION(RETRY) RETRY(5)\nACTION(FWD) FWDQ(REST)\n"
+        late = {**order("late", time_s=1), "expiry_s": 25.5}
+        trace = run(table, late, order("early"), outages=[{"queue": "ORDERS", "result": FULL}], until_s=100)
+        assert [visit for visit in visits(trace) if "late" in visit] == [
+            "1 late 1 backed out", "10 late 1 backed out", "20 late 1 backed out"]  # fmt: skip
+        ends = [event for event in trace["events"] if event["message"] == "late"][-2:]
+        assert [(event["event"], event["time_ms"]) for event in ends] == [("expired", 26500), ("dropped", 26500)]
+        assert [name for name in trace["queues"].get("REST", []) if name["message"] == "late"] == []
+
+
 class TestPuts:
     @pytest.mark.parametrize(
         ("action", "put_to"),
