@@ -98,6 +98,13 @@ class DeliveriesReleased(Reply):
     delivery_tags: tuple[int, ...]
 
 
+class QueueGone(Reply):
+    """A queue was deleted to which a session of AMQP 1.0 has sent messages, or which it has consumed."""
+
+    channel: ChannelId
+    queue: str
+
+
 class Delivered(Reply):
     """``basic.deliver``. The properties to send: ``delivered_properties``.
 

@@ -122,6 +122,23 @@ class Modify(_AtQueue, tag="modify", frozen=True):
     undeliverable_here: bool = False
     annotations: Mapping[str, Any] = _NO_HEADERS
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_annotations(self.annotations)
+
+
+def check_annotations(annotations: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` for annotations of an outcome with which RabbitMQ ends the session of who settles, or gets.
+
+    Source: rabbit_amqp_session.erl settle_op_from_outcome, mc_util.erl infer_type.
+    """
+    for name, value in annotations.items():
+        if not (isinstance(name, str) and name.startswith("x-")):
+            raise ValueError(f"annotations: {name!r} does not begin with 'x-'; RabbitMQ ends the session for it")
+        if value is None or isinstance(value, float):
+            what = "it cannot be delivered: RabbitMQ closes the connection of each consumer that gets the message"
+            raise ValueError(f"annotations: {name} is {value!r}; {what}")
+
 
 class Crash(_AtQueue, tag="crash", frozen=True):
     """The connection of the queue's consumer dies while it has a delivery; afterwards the queue has no consumer."""

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pika
-from proton import Array, Described, int32, symbol, uint, ulong
+from proton import Array, Described, char, int32, symbol, timestamp, uint, ulong
 
 from simulator.broker import Broker
 from simulator.broker.commands import (
@@ -73,6 +73,7 @@ OUTCOMES: dict[str, Any] = {
     "modified-annotations": Modified(message_annotations={symbol("x-opt-why"): "because", symbol("x-n"): 7}),
 }
 _GENERATED = re.compile(r"amq\.[\w.+/=-]+-[\w.+/=%-]{8,}|\d{13}")
+UNTYPED: dict[str, Any] = {"char": char("a"), "timestamp": timestamp(1_000), "list": ["a", 1]}
 LATE = {symbol("rabbitmq:consumer-timeout"): uint(1_000)}
 QUIET_S = 0.25  # after which a real server has sent what it sends
 _INTERNAL = re.compile(r"description=.\{?((?:Reader error|Unexpected frame|\w+)).*", re.DOTALL)
@@ -698,6 +699,34 @@ def stream_outcome(name: str, player: Player) -> None:
     player.receiver(None, handle=2, source=first, credit=5)
 
 
+def deleted_target(name: str, kind: str, player: Player) -> None:
+    """Delete the queue of a link to publish over, which was used or not, and of one to consume; then publish."""
+    player.declare("q", kind)
+    player.sender("/queues/q")
+    player.sender("/exchanges/amq.default/q" if name == "beside" else "/exchanges/amq.topic/k", handle=3)
+    player.sender(None, handle=4, target=Target())
+    if name in ("used", "consumed"):
+        player.publish(b"one")
+    if name == "beside":
+        transfer = Transfer(handle=4, delivery_id=0, delivery_tag=b"0", settled=False)
+        player.send(transfer, player.message(b"one", to="/queues/q"))
+    if name in ("consumed", "only consumed"):
+        player.receiver("/queues/q", credit=0)
+    player.delete("q")
+    player.listen()
+    player.publish(b"two", id=1)
+
+
+def untyped(name: str, player: Player) -> None:
+    """Return a message with an annotation of a type that the server does not keep."""
+    player.declare("q", "quorum")
+    player.sender("/queues/q")
+    player.publish(b"one", header=Header(durable=True))
+    player.receiver("/queues/q", credit=1)
+    player.settle(Modified(message_annotations={symbol("x-opt-v"): UNTYPED[name]}), 0)
+    player.credit(1, 1, delivery_count=1)
+
+
 def late(name: str, kind: str, player: Player) -> None:
     """Hold two messages for too long, settle one after the other, and take what came back."""
     player.declare("q", kind)
@@ -826,6 +855,12 @@ SCRIPTS: dict[str, Script] = {
         for script in (closed_window, odd_dispositions)
         for kind in TYPES
     },
+    **{
+        f"deleted_target {name} {kind}": partial(deleted_target, name, kind)
+        for name in ("used", "unused", "beside", "consumed", "only consumed")
+        for kind in TYPES
+    },
+    **{f"untyped {name}": partial(untyped, name) for name in UNTYPED},
     **{f"delivery_tags {name}": partial(delivery_tags, name) for name in ("settled", "unsettled")},
     **{f"stream_outcome {name}": partial(stream_outcome, name) for name in OUTCOMES},
     **{f"late detached {kind}": partial(late_detached, kind) for kind in TYPES},

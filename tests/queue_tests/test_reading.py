@@ -69,6 +69,24 @@ def test_a_release_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "problem"),
     [
+        (
+            "- do: expect",
+            "- {do: modify, queue: orders, annotations: {foo: 1}}\n      - do: expect",
+            7,
+            "annotations: 'foo' does not begin with 'x-'; RabbitMQ ends the session for it",
+        ),
+        (
+            "- do: expect",
+            "- {do: modify, queue: orders, annotations: {x-opt-f: 1.5}}\n      - do: expect",
+            7,
+            "annotations: x-opt-f is 1.5; it cannot be delivered",
+        ),
+        (
+            "- do: expect",
+            "- {do: modify, queue: orders}\n      - {do: get, queue: orders}\n      - do: expect",
+            8,
+            "get: the case has 'modify' for this queue, and AMQP 1.0 has no basic.get",
+        ),
         ("routing_key", "routing_kay", 6, "unknown field 'routing_kay'; did you mean 'routing_key'?"),
         ("steps:", "stepps:", 5, "unknown field 'stepps'; did you mean 'steps'?"),
         ("do: publish", "do: publsh", 6, "do: no step 'publsh'; did you mean 'publish'?"),

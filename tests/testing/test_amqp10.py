@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("proton")
 
-from proton import Message
+import pika
+from proton import Message, ProtonException
 
 from dlx.releases import release as release_of
 from simulator.testing import Broker
@@ -110,6 +111,46 @@ def test_what_is_not_there_is_named_with_the_nearest(client: Amqp10Client) -> No
     with pytest.raises(TypeError, match="expected a message, or a body and fields, got both"):
         client.publish("", "orders", b"x", Message())
     assert client.get("orders") is None  # the client goes on after errors
+
+
+def test_what_is_held_is_all_that_it_keeps_of_a_queue(client: Amqp10Client, broker: Broker) -> None:
+    client.publish("", "orders", b"1")
+    get(client, "orders").accept()
+    assert client.get("orders") is None
+    with pika.BlockingConnection(pika.URLParameters(broker.amqp_url)) as connection:
+        channel = connection.channel()
+        assert channel.queue_declare("orders", passive=True).method.consumer_count == 0
+        channel.queue_delete("orders")
+    with pytest.raises(LookupError, match=r"^no queue 'orders'"):
+        client.get("orders")
+    declare(broker, "orders")
+    client.publish("", "orders", b"2")
+    assert get(client, "orders").body == b"2"
+
+
+def test_it_goes_on_after_a_message_that_the_broker_does_not_take(client: Amqp10Client) -> None:
+    client.publish("", "orders", b"1")
+    with pytest.raises(ProtonException, match=r"reserved|annotation"):
+        client.publish("", "orders", b"x", annotations={"foo": 1})
+    client.publish("", "orders", b"2")
+    assert [get(client, "orders").body for _ in range(2)] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("annotations", [{"foo": 1}, {"x-opt-f": 1.5}, {"x-opt-f": None}])
+def test_annotations_that_rabbitmq_fails_over_are_refused(client: Amqp10Client, annotations: dict[str, Any]) -> None:
+    client.publish("", "orders", b"x")
+    message = get(client, "orders")
+    with pytest.raises(ValueError, match=r"RabbitMQ (ends|closes)"):
+        message.modify(annotations=annotations)
+    message.accept()
+
+
+@pytest.mark.parametrize(
+    "given", [{"body": object()}, {"ttl": -1}, {"ttl": "5"}, {"annotations": ["x"]}, {"message": "z"}], ids=str
+)
+def test_what_is_no_message_is_refused(client: Amqp10Client, given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=r"expected|cannot hold"):
+        client.publish("", "orders", **given)
 
 
 def test_the_clock_does_not_wait_for_what_the_test_holds() -> None:

@@ -45,6 +45,8 @@ def consume(node: NodeState, command: Consume) -> None:
     if queue.cancelled and queue.definition.type == QUORUM and node.release.quorum_consumer_continues:
         _continue(queue, consumer)
     channel.consumers[consumer.tag] = consumer
+    if command.credited:
+        channel.queues_of_links[name] = None
     node.out.append(Consuming(channel.id, consumer.tag))
     start(node, queue, consumer)
 

@@ -181,6 +181,8 @@ def _distribute(
             failed = True  # the server comes to streams last
         elif queue is not None:
             reached = True
+            if message.amqp10 is not None:
+                channel.queues_of_links[name] = None
             queue.counters.publish += 1
             route.counters.publish_out += 1
             node.counters.routed += 1

@@ -9,7 +9,7 @@ from dlx.settings import Settings, effective_settings
 from dlx.topology import QUORUM, STREAM, Queue
 from simulator.broker.effects import Crashed
 from simulator.broker.operations import deliveries, exchanges, queues
-from simulator.broker.replies import ConsumerCancelled
+from simulator.broker.replies import ConsumerCancelled, QueueGone
 from simulator.broker.state import Connection, NodeState, QueueState, VirtualHost
 from simulator.broker.stores.classic import ClassicStore
 from simulator.broker.stores.quorum import QuorumStore
@@ -62,6 +62,10 @@ def delete(node: NodeState, queue: QueueState) -> None:
         queue.owner.exclusive_queues.pop(queue.name, None)
     exchanges.forget_queue(vhost, queue.name)
     _notify_consumers(node, queue)
+    for channel in node.channels.values():
+        if queue.name in channel.queues_of_links and channel.connection.vhost is vhost:
+            del channel.queues_of_links[queue.name]
+            node.out.append(QueueGone(channel.id, queue.name))
     node.counters.keep(queue.definition.type, queue.counters)
     if queue.definition.type != STREAM:
         queues.lose(node, queue, "the queue was deleted")

@@ -254,10 +254,19 @@ class MessageCodec:
         for key in modified or ():
             if not (isinstance(key, symbol) and key.startswith("x-")):
                 raise SessionFault("amqp:internal-error", "function_clause")
-        return {str(key): field_value(value) for key, value in (modified or {}).items()}
+        return {str(key): field_value(_untyped(value)) for key, value in (modified or {}).items()}
 
     def _section(self, code: int, value: Any) -> bytes:
         return self._codec.encode(Described(ulong(code), value))
+
+
+def _untyped(value: Any) -> Any:
+    """Return an annotation of an outcome as the server keeps it: some types it takes for a number or a text."""
+    if isinstance(value, char):
+        return ord(value)
+    if isinstance(value, timestamp):
+        return int(value)
+    return value.bytes.decode(errors="replace") if isinstance(value, UUID) else value
 
 
 # Sections

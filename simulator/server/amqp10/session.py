@@ -939,6 +939,15 @@ class Session:
             self._forget_deliveries(handle)
             self._send_detach(handle, LinkFault("amqp:resource-deleted", ""))
 
+    def _lose_target(self, reply: replies.QueueGone) -> None:
+        """Detach the links that send to a queue that is gone."""
+        gone = [
+            link for link in self._incoming.values() if link.target is not None and link.target.queue == reply.queue
+        ]
+        for link in gone:
+            del self._incoming[link.handle]
+            self._send_detach(link.handle, LinkFault("amqp:resource-deleted", ""))
+
     def refused(self, reply: ChannelClosed) -> None:
         """End the session, which the broker has closed, behind what waits to be sent."""
         self.send_what_waits()
@@ -1040,6 +1049,7 @@ _REPLIES: dict[type[Reply], Callable[[Session, Any], None]] = {
     replies.Confirmed: lambda session, reply: session._confirmed(reply.delivery_tag, None),
     replies.Refused: lambda session, reply: session._confirmed(reply.delivery_tag, session._refusal(reply.queue)),
     replies.ConsumerCancelled: Session._lose_source,
+    replies.QueueGone: Session._lose_target,
     replies.ActivityChanged: Session._say_active,
     replies.DeliveriesReleased: Session._say_released,
 }

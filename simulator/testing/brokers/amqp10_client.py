@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,8 +11,8 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from pika.exceptions import AMQPError
-from proton import Delivery, Message, ProtonException, Timeout, symbol
-from proton.utils import BlockingConnection
+from proton import Delivery, Endpoint, Message, ProtonException, SessionException, Timeout, symbol
+from proton.utils import BlockingConnection, LinkDetached
 
 from dlx.consumer import DeathHistory, death_history
 from dlx.nearest_names import suggestion
@@ -22,6 +23,8 @@ from simulator.testing.cases.stage import StepRefusedError
 __tracebackhide__ = True  # pytest shows the line of the test instead
 
 _ANSWER_S = 10
+_GONE = ("amqp:not-found", "amqp:resource-deleted")
+_NUMBERS = itertools.count(1)
 _MOMENT_S = 0.005
 _OUTCOMES_OF_STEPS = {
     steps.Ack: Delivery.ACCEPTED,
@@ -62,7 +65,7 @@ class Amqp10Message:
     body: Any
     message: Message = field(repr=False)
     _delivery: Any = field(repr=False, compare=False)
-    _flush: Callable[[], None] = field(repr=False, compare=False)
+    _receiver: Any = field(repr=False, compare=False)
 
     @property
     def annotations(self) -> Mapping[str, Any]:
@@ -104,7 +107,10 @@ class Amqp10Message:
             delivery_failed: whether the delivery counts as failed.
             undeliverable_here: whether it is dead-lettered, as a rejected message is.
             annotations: what a quorum queue adds to its message annotations, or replaces there.
+
+        Raises ``ValueError`` for annotations with which RabbitMQ ends the session, or later those of consumers.
         """
+        steps.check_annotations(annotations or {})
         _describe(self._delivery, delivery_failed, undeliverable_here, annotations or {})
         self._settle(Delivery.MODIFIED)
 
@@ -113,7 +119,8 @@ class Amqp10Message:
             raise RuntimeError("the message is settled already")
         self._delivery.update(outcome)
         self._delivery.settle()
-        self._flush()
+        with _named_errors():
+            self._receiver.close()  # when the broker answers, it has done what the outcome says
 
 
 class Amqp10Client:
@@ -128,8 +135,6 @@ class Amqp10Client:
     def __init__(self, amqp_url: str, vhost: str, check: Callable[[str, str], None]) -> None:
         self._amqp_url, self._vhost, self._check = amqp_url, vhost, check
         self._opened: Any = None
-        self._senders: dict[str, Any] = {}
-        self._receivers: dict[str, Any] = {}
 
     def publish(
         self, exchange: str, routing_key: str, body: Any = b"", message: Message | None = None, **fields: Any
@@ -152,14 +157,20 @@ class Amqp10Client:
         if message is not None and (fields or body):
             raise TypeError("expected a message, or a body and fields, got both")
         given = made_message(body, fields) if message is None else message
+        if not isinstance(given, Message):
+            raise TypeError(f"expected proton.Message as message, got {given!r}")
+        self._check("exchange" if exchange else "queue", exchange or routing_key)
         address = _address(exchange, routing_key)
-        if address not in self._senders:
-            self._check("exchange" if exchange else "queue", exchange or routing_key)
-            self._senders[address] = self._connection.create_sender(address)
-        delivery = self._senders[address].link.send(given)
-        self._wait(lambda: delivery.settled)
-        delivery.settle()
-        outcome = _OUTCOMES.get(delivery.remote_state, str(delivery.remote_state))
+        with self._careful():
+            sender = self._connection.create_sender(address, name=f"dlx-{next(_NUMBERS)}")
+            delivery = sender.link.send(given)
+            self._wait(sender.link, lambda: delivery.settled)
+            delivery.settle()
+            sender.close()
+        outcome = _OUTCOMES.get(delivery.remote_state)
+        if outcome is None:
+            self.close()
+            raise ConnectionError("the broker closed the connection instead of an answer")
         if outcome != "accepted":
             why = "" if delivery.remote.condition is None else f": {delivery.remote.condition.description}"
             raise NotAcceptedError(outcome, f"what was published to {address} was {outcome}{why}")
@@ -167,29 +178,41 @@ class Amqp10Client:
     def get(self, queue: str) -> Amqp10Message | None:
         """Take the next message of a queue; ``None`` if none is ready now.
 
-        What is not settled goes back to the queue at the end of the test. Raises ``LookupError`` if there is no such
-        queue; it names the nearest.
+        As long as the message is not settled, the queue has a consumer; what is not settled at the end of the test
+        goes back. Raises ``LookupError`` if there is no such queue; it names the nearest.
         """
-        if queue not in self._receivers:
-            self._check("queue", queue)
-            self._receivers[queue] = self._connection.create_receiver(_address("", queue), 0)
-        receiver = self._receivers[queue]
-        fetcher, link = receiver.fetcher, receiver.link
-        link.drain(1)
-        self._wait(lambda: fetcher.has_message or not link.credit)
-        if not fetcher.has_message:
-            return None
+        address = _address("", queue)
+        self._check("queue", queue)
+        with self._careful():
+            receiver = self._connection.create_receiver(address, 0, name=f"dlx-{next(_NUMBERS)}")
+            fetcher, link = receiver.fetcher, receiver.link
+            link.drain(1)
+            self._wait(link, lambda: fetcher.has_message or not link.credit)
+            if not fetcher.has_message:
+                receiver.close()
+                return None
         message, delivery = fetcher.incoming.popleft()
         body = bytes(message.body) if isinstance(message.body, memoryview) else message.body
-        return Amqp10Message(body, message, delivery, self._flush)
+        return Amqp10Message(body, message, delivery, receiver)
 
     def close(self) -> None:
         """Close the connection, if it is open; what was not settled goes back to its queue."""
         connection, self._opened = self._opened, None
-        self._senders.clear()
-        self._receivers.clear()
         if connection is not None:
-            connection.close()
+            with contextlib.suppress(ProtonException):
+                connection.close()
+
+    @contextlib.contextmanager
+    def _careful(self) -> Iterator[None]:
+        """Close the connection after an error that is not of one link alone."""
+        try:
+            with _named_errors():
+                yield
+        except LinkDetached:
+            raise
+        except ProtonException:
+            self.close()
+            raise
 
     @property
     def _connection(self) -> Any:
@@ -197,12 +220,12 @@ class Amqp10Client:
             self._opened = _connected(self._amqp_url, self._vhost)
         return self._opened
 
-    def _flush(self) -> None:
-        """Wait until the broker has read what was sent: what is settled has no answer."""
-        self._connection.create_sender(None).close()
-
-    def _wait(self, holds: Callable[[], Any]) -> None:
-        self._connection.wait(holds, msg="Waiting for the broker")
+    def _wait(self, link: Any, holds: Callable[[], Any]) -> None:
+        """Wait until something holds. Raises ``SessionException`` if the broker ends the session instead."""
+        session = link.session
+        self._connection.wait(lambda: holds() or session.state & Endpoint.REMOTE_CLOSED, msg="Waiting for the broker")
+        if session.state & Endpoint.REMOTE_CLOSED:
+            raise SessionException(f"the broker ended the session: {session.remote_condition}")
 
 
 class Amqp10Consumer:
@@ -234,8 +257,12 @@ class Amqp10Consumer:
         delivery, outcome = self.deliveries.popleft(), _OUTCOMES_OF_STEPS[type(step)]
         if isinstance(step, steps.Modify):
             _describe(delivery, step.delivery_failed, step.undeliverable_here, step.annotations)
+        elif isinstance(step, steps.Requeue) and step.method == "reject":  # it counts as a failed delivery
+            outcome = Delivery.MODIFIED
+            _describe(delivery, True, False, {})
         delivery.update(outcome)
         delivery.settle()
+        self.hear()  # Proton would send the credit before the outcome
         if self._receiver is not None:
             self._receiver.link.flow(1)
 
@@ -287,15 +314,32 @@ def _describe(delivery: Any, failed: bool, undeliverable: bool, annotations: Map
     local.annotations = {symbol(name): value for name, value in annotations.items()} or None
 
 
+@contextlib.contextmanager
+def _named_errors() -> Iterator[None]:
+    """Raise ``LookupError`` where a link is detached because its queue is gone."""
+    try:
+        yield
+    except LinkDetached as error:
+        if error.condition in _GONE:
+            raise LookupError(str(error)) from None
+        raise
+
+
 def made_message(body: Any, fields: Mapping[str, Any]) -> Message:
     """Return ``proton.Message``. Raises ``TypeError`` with the nearest name for a field that there is not."""
     for name in fields:
         if name not in _FIELDS:
             raise TypeError(f"a message of AMQP 1.0 has no field {name!r}; {suggestion(name, _FIELDS)}")
     given = dict(fields)
-    if "annotations" in given:
-        given["annotations"] = {symbol(name): value for name, value in given["annotations"].items()}
-    return Message(body=body, inferred=isinstance(body, bytes), **given)
+    if not isinstance(given.get("annotations") or {}, Mapping):
+        raise TypeError(f"expected annotations by their names, got {given['annotations']!r}")
+    given["annotations"] = {symbol(name): value for name, value in (given.get("annotations") or {}).items()} or None
+    try:
+        message = Message(body=body, inferred=isinstance(body, bytes), **given)
+        message.encode()
+    except Exception as error:  # Proton's library raises whatever it meets
+        raise TypeError(f"AMQP 1.0 cannot hold the message: {type(error).__name__}: {error}") from None
+    return message
 
 
 def _address(exchange: str, routing_key: str) -> str:

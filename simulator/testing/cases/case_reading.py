@@ -19,11 +19,11 @@ from dlx.topology import STREAM, Topology
 from simulator.bootstrap import completed_definitions
 from simulator.definitions import Definitions, DefinitionsError, importable
 from simulator.scenario.scenario_errors import located_unknown_names
-from simulator.scenario.steps import Step, Wait
+from simulator.scenario.steps import Get, Step, Wait
 from simulator.server.faults.fault import Fault, FaultError, read_fault
 from simulator.sources import definitions_from_file
 from simulator.testing.cases.file_format import FIELDS_AT, AnyFault, Case, CaseFile, CaseStep, Expect, SetFaults, Until
-from simulator.testing.cases.given_case import GivenCase, fits, milliseconds, waited_ms
+from simulator.testing.cases.given_case import GivenCase, fits, milliseconds, modified_queues, single_steps, waited_ms
 
 VHOST = "/"
 """The virtual host that steps name, or leave out: each case has one, whatever its export calls it."""
@@ -127,9 +127,12 @@ class _Reader:
         if not any(isinstance(step, Expect) for step in case.steps):
             raise self._error(place, f"the case {case.name!r} expects nothing; a step {{do: expect, ...}} says what")
         self._condition(case.releases, (*place, "releases"))
+        modified = modified_queues(case.steps)
         now = 0
         for index, step in enumerate(case.steps):
             here = (*place, "steps", index)
+            if any(isinstance(each, Get) and each.queue in modified for each in single_steps([step])):
+                raise self._error(here, "get: the case has 'modify' for this queue, and AMQP 1.0 has no basic.get")
             if isinstance(step, SetFaults):
                 self._check_faults(step, topology, (*here, "set"))
             if isinstance(step, Expect):

@@ -61,7 +61,7 @@ class GivenCase:
     @property
     def modified_queues(self) -> frozenset[str]:
         """The queues whose consumers settle messages by an outcome that AMQP 0-9-1 has not."""
-        return frozenset(step.queue for step in _single(self.steps) if isinstance(step, Modify))
+        return modified_queues(self.steps)
 
     @property
     def raises_alarm(self) -> bool:
@@ -69,10 +69,16 @@ class GivenCase:
         return RaiseAlarm.__struct_config__.tag in self.faults
 
 
-def _single(given: Iterable[CaseStep]) -> Iterator[CaseStep]:
+def modified_queues(given: Iterable[CaseStep]) -> frozenset[str]:
+    """Return the queues whose consumers speak AMQP 1.0: ``modified`` is an outcome that AMQP 0-9-1 has not."""
+    return frozenset(step.queue for step in single_steps(given) if isinstance(step, Modify))
+
+
+def single_steps(given: Iterable[CaseStep]) -> Iterator[CaseStep]:
+    """Yield the steps, and in place of repetitions what they repeat, once."""
     for step in given:
         if isinstance(step, Repeat):
-            yield from _single(step.steps)
+            yield from single_steps(step.steps)
         else:
             yield step
 

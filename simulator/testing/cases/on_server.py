@@ -271,10 +271,10 @@ class ServerStage:
         try:
             for _ in range(getattr(step, "times", 1) if not isinstance(step, steps.Hold) else 1):
                 _ACTIONS[type(step)](self, step)
+            if not isinstance(step, steps.Wait):
+                self._rest()
         except (pika.exceptions.AMQPError, ManagementError) as error:
             raise StepRefusedError(str(error)) from error
-        if not isinstance(step, steps.Wait):
-            self._rest()
 
     def set_faults(self, step: SetFaults) -> None:
         """Have faults strike, or none any more. Raises ``StepRefusedError``."""
