@@ -11,17 +11,20 @@ from tests.amqp10.random_histories import live, simulated
 from tests.live.servers import LiveServer
 
 SEEDS = range(100)
-QUIET_S = 0.05
+PATIENCE_S = (0.05, 0.5)  # how long a server is quiet that has sent what it sends; a busy one may be late
 
 
 def test_random_histories_come_out_as_on_the_server(live_server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     if live_server.release not in session_transcripts.RELEASES:
         pytest.skip("speaks no AMQP 1.0")
-    monkeypatch.setattr(session_transcripts, "QUIET_S", QUIET_S)
-    differing = [seed for seed in SEEDS if _differs(live_server, seed)]
+
+    def differs(seed: int) -> bool:
+        """Whether a history comes out otherwise, however patiently the server is heard."""
+        for quiet_s in PATIENCE_S:
+            monkeypatch.setattr(session_transcripts, "QUIET_S", quiet_s)
+            if live(live_server, seed) == simulated(live_server.release, seed):
+                return False
+        return True
+
+    differing = [seed for seed in SEEDS if differs(seed)]
     assert not differing, f"python -m tests.amqp10.random_histories --count 1 --seed {differing[0]} shows how"
-
-
-def _differs(server: LiveServer, seed: int) -> bool:
-    """Whether a history comes out otherwise, twice: a busy server may be late with a frame."""
-    return all(live(server, seed) != simulated(server.release, seed) for _ in range(2))
