@@ -163,6 +163,7 @@ def _policy(element: Element) -> DestinationPolicy:
         "maxAuditDepth": "max_audit_depth",
         "maxProducersToAudit": "max_producers_to_audit",
         "allConsumersExclusiveByDefault": "all_exclusive",
+        "maxPageSize": "max_page_size",
     }
     fields = {names[name]: value for name, value in given.items() if name in names}
     return msgspec.convert({**fields, "strategy": _strategy(holder) if holder else None}, DestinationPolicy)

@@ -41,7 +41,7 @@ class Broker:
     """
 
     def __init__(self, state: BrokerState) -> None:
-        self.settings, self._state = state.settings, state
+        self.settings, self.starving, self._state = state.settings, state.starving, state
         self._scheduler = Scheduler(self._state, self._arrive)
         self._dead_letters = DeadLetterMaker(self._state, self._scheduler, self._arrive)
         self._dispatching = Dispatching(self._state, self._dead_letters)

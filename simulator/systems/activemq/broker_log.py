@@ -29,7 +29,7 @@ from simulator.systems.activemq.dead_letter_strategies import (
     refusal,
     target,
 )
-from simulator.systems.activemq.destinations import Destination, UndefinedError, parse_destination, parts
+from simulator.systems.activemq.destinations import ADVISORY, Destination, UndefinedError, parse_destination, parts
 from simulator.systems.activemq.messages import Message
 from simulator.systems.activemq.plugins import Again, Lost, SendDeadLetter, Verdict, judge
 from simulator.systems.activemq.settings import DEFAULT_STRATEGY, BrokerSettings
@@ -50,7 +50,6 @@ _LIMIT = re.compile(
 )
 _EXPIRATION = re.compile(r"dlqDeliveryFailureCause=java\.lang\.Throwable: Message Expired\. Expiration:(\d+)")
 _LETTER = "dlqDeliveryFailureCause="
-_ADVISORY = "ActiveMQ.Advisory."
 _QUARTER_MS = 900_000
 _LATE_MS = 1_000
 """How much later a line may be than the event that it reports."""
@@ -113,7 +112,7 @@ def read_log(lines: Iterable[str]) -> Iterator[Logged | Passed | Unread]:
             yield Unread(number)
         if time_ms is None:
             continue
-        if found is None or _ADVISORY in found["destination"]:
+        if found is None or ADVISORY in found["destination"]:
             yield Passed(time_ms)
             continue
         original = None if found["original"] == "null" else parse_destination(found["original"])

@@ -40,6 +40,7 @@ class BrokerState:
         dead_letter_queues: where dead letters were sent since the broker started.
         sequences: the numbers of messages in the order in which they came into a store.
         dispatches: the numbers of their dispatches.
+        starving: of consumers that messages behind a page were for, in words.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class BrokerState:
         self.windows: dict[Receiver, Window] = {}
         self.dead_letter_queues: set[Destination] = set()
         self.sequences, self.dispatches = count(1), count(1)
+        self.starving: dict[str, None] = {}
 
     def queue(self, destination: Destination) -> Store:
         """Return the queue of that name; create it if it does not exist."""

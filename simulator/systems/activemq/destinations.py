@@ -21,6 +21,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 ANY_CHILD = "*"
 ANY_DESCENDANT = ">"
 SEPARATOR = "."
+ADVISORY = "ActiveMQ.Advisory."
+"""Begins the names of the topics in which a broker tells what happens."""
 COMPOSITE = ","
 
 

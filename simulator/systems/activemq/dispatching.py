@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from itertools import islice
 
 from simulator.systems.activemq.broker_state import BrokerState
 from simulator.systems.activemq.dead_letters import DeadLetterMaker
 from simulator.systems.activemq.messages import Message
-from simulator.systems.activemq.stores import HeldMessage, Receiver, Store, choose
+from simulator.systems.activemq.stores import HeldMessage, Receiver, Store, choose, takers
 
 
 class Dispatching:
@@ -38,11 +39,15 @@ class Dispatching:
             store.dispatching = False
 
     def _dispatch_one(self, store: Store) -> bool:
-        """Give out the first message for which a consumer has room. Return whether there was one."""
+        """Give out the first message for which a consumer has room. Return whether there was one.
+
+        Of the messages that wait in a queue, the broker looks at a page.
+        """
         if store.attached:
             self._read(store)
+        page = None if store.topic_subscriber else store.policy.max_page_size
         for waiting in (store.returned, store.waiting):
-            for held in waiting:
+            for held in islice(waiting, page if waiting is store.waiting else None):
                 attached = choose(store, held)
                 if attached is None:
                     if all(each.window.full for each in store.attached):
@@ -57,7 +62,15 @@ class Dispatching:
                 attached.window.given()
                 attached.receiver.dispatched(held, store)
                 return True
+        if page is not None and len(store.waiting) > page:
+            self._note_starving(store, page)
         return False
+
+    def _note_starving(self, store: Store, page: int) -> None:
+        """Note whom the last message would be for, if the broker looked at it."""
+        for receiver in takers(store, store.waiting[-1]):
+            what = f"none of the first {page} messages there is for it, and the broker looks at no more (maxPageSize)"
+            self._state.starving[f"the consumer '{receiver.name}' gets nothing from {store.destination}: {what}"] = None
 
     def _read(self, store: Store) -> None:
         """Read a queue for its consumers; what has expired dies now, also behind what they have room for."""

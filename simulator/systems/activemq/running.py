@@ -14,7 +14,7 @@ from simulator.systems.activemq import activemq_scenario as form
 from simulator.systems.activemq.broker import Broker
 from simulator.systems.activemq.broker_state import Action, BrokerState
 from simulator.systems.activemq.client import Connection, Consumer, Delivery, Listener, Session, World
-from simulator.systems.activemq.destinations import Destination, DestinationMap, UndefinedError, parts
+from simulator.systems.activemq.destinations import ADVISORY, Destination, DestinationMap, UndefinedError, parts
 from simulator.systems.activemq.messages import SCHEDULED_DELAY, Message, without_expiration
 from simulator.systems.activemq.profiles import PROFILES
 from simulator.systems.activemq.selectors import UnknownSelectionError
@@ -63,7 +63,7 @@ class Run:
             "outcomes": self._outcomes,
             "exceptions": self._trace.exceptions,
             "queues": self._contents(),
-            "warnings": [*self._broker.settings.not_simulated, *self._warnings],
+            "warnings": [*self._broker.settings.not_simulated, *self._warnings, *self._broker.starving],
         }
 
     def _run(self, step: form.Step, where: str) -> None:
@@ -176,6 +176,8 @@ class Run:
             raise ScenarioError(f"{where}.subscription", f"the broker refuses it: {NO_DURABLE_CONSUMERS}")
         number = sum(len(each.consumers) for each in connection.sessions) + 1
         options = form.consumer_options(step.destination, f"{where}.destination")
+        if any(part.name.startswith(ADVISORY) for part in parts(destination)):
+            self._warnings[f"{where}: advisory messages are not simulated: '{step.consumer}' gets none"] = None
         self._consumers[step.consumer] = Consumer(
             session,
             step.consumer,

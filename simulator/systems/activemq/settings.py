@@ -26,6 +26,7 @@ class DestinationPolicy(msgspec.Struct, frozen=True, kw_only=True):
         max_audit_depth: the same of a durable subscription.
         max_producers_to_audit: how many producers either remembers.
         all_exclusive: whether one consumer of a queue gets all messages, until it goes away.
+        max_page_size: how many waiting messages of a queue the broker looks at for its consumers.
     """
 
     strategy: Strategy | None = None
@@ -35,6 +36,7 @@ class DestinationPolicy(msgspec.Struct, frozen=True, kw_only=True):
     max_audit_depth: int = 10_000
     max_producers_to_audit: int = 64
     all_exclusive: bool = False
+    max_page_size: int = 200
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):

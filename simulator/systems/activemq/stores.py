@@ -259,6 +259,11 @@ def choose(store: Store, held: HeldMessage) -> Attached | None:
     return None
 
 
+def takers(store: Store, held: HeldMessage) -> list[Receiver]:
+    """Return the consumers that have room for a message, and may have it."""
+    return [each.receiver for each in store.attached if not each.window.full and _may_have(store, each, held)]
+
+
 def _is_exclusive(store: Store, attached: Attached) -> bool:
     return not store.topic_subscriber and (attached.receiver.exclusive or store.policy.all_exclusive)
 

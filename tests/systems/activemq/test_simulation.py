@@ -313,6 +313,40 @@ def test_a_policy_for_a_part_of_a_composite_destination_is_not_for_its_consumer(
     assert result["outcomes"][-1]["processed"] == received
 
 
+PAGE = (
+    '<beans><broker xmlns="http://activemq.apache.org/schema/core"><destinationPolicy><policyMap><policyEntries>{}'
+    "</policyEntries></policyMap></destinationPolicy></broker></beans>"
+)
+
+
+@pytest.mark.parametrize(
+    ("unwanted", "page", "received"), [(199, 200, True), (200, 200, False), (10, 10, False), (9, 10, True)]
+)
+def test_a_consumer_with_a_selector_starves_behind_a_page(unwanted: int, page: int, received: bool) -> None:
+    """As ActiveMQ 5.17.2 was seen to do."""
+    broker = {"activemq_xml": PAGE.format(f'<policyEntry queue=">" maxPageSize="{page}"/>')} if page != 200 else {}
+    sent = [*send("Q", *["x"] * unwanted, properties={"n": 1}), *send("Q", "wanted", properties={"n": 2})]
+    result = run(*sent, *consumer("c", "Q", consume={"selector": "n = 2"}), do("receive"), broker=broker)
+    assert (result["outcomes"][-1]["received"] is not None) == received
+    assert ["maxPageSize" in each for each in result["warnings"]] == [True] * (not received)
+
+
+def test_a_message_of_no_group_waits_behind_a_page_of_a_busy_group() -> None:
+    """As ActiveMQ 5.17.2 was seen to do."""
+    broker = {"activemq_xml": PAGE.format('<policyEntry queue=">" maxPageSize="5"/>')}
+    clients = [*consumer("c", "Q", prefetch=1), *consumer("d", "Q", prefetch=1)]
+    group = send("Q", *(f"g{number}" for number in range(12)), properties={"JMSXGroupID": "g"})
+    result = run(
+        *clients, *group, *send("Q", "free"), do("receive"), do("receive", "d", timeout_ms=1000), broker=broker
+    )
+    assert [outcome["received"] and outcome["received"]["body"] for outcome in result["outcomes"]] == ["g0", None]
+
+
+def test_a_consumer_of_advisory_messages_is_warned() -> None:
+    result = run(*consumer("a", "topic://ActiveMQ.Advisory.MessageDLQd.Queue.Q"))
+    assert result["warnings"] == ["steps[2]: advisory messages are not simulated: 'a' gets none"]
+
+
 @pytest.mark.parametrize("subscription", [None, "s"])
 def test_what_expires_at_a_topic_has_a_dead_letter_only_of_a_durable_subscription(subscription: str | None) -> None:
     """As ActiveMQ 5.17.2 was seen to do."""
