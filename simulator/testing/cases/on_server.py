@@ -419,11 +419,18 @@ class ServerStage:
         return found
 
     def messages(self, queue: str) -> list[FoundMessage]:
-        """Take the ready messages out of a queue; no fault strikes who looks."""
+        """Take the ready messages out of a queue; no fault strikes who looks.
+
+        Raises ``StepRefusedError`` where the server lets nobody, as with a quorum queue of a single active consumer.
+        """
         self._faults.clear(alarms=False)
         found: list[FoundMessage] = []
         while True:
-            method, properties, _ = self._counting.basic_get(queue, auto_ack=True)
+            try:
+                method, properties, _ = self._counting.basic_get(queue, auto_ack=True)
+            except pika.exceptions.ChannelClosedByBroker as error:
+                self._counting = self._control.channel()
+                raise StepRefusedError(error.reply_text) from error
             if method is None:
                 return found
             named = {name: value for name, value in vars(properties).items() if value is not None}

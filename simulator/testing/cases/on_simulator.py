@@ -98,6 +98,9 @@ class SimulatedStage(Player):
     def messages(self, queue: str) -> list[FoundMessage]:
         """Return the ready messages of a queue, as a consumer gets them who takes them from a copy of the broker."""
         copy = Broker.restore(self.broker.snapshot())
+        looked_at = copy.queue(queue, _VHOST)
+        if looked_at is not None:
+            looked_at.single_active = False  # a quorum queue would let nobody look
         channel = (_LOOKING, 1)
         copy.handle(amqp.OpenConnection(_LOOKING, _VHOST, USER), self.now_us)
         copy.handle(amqp.OpenChannel(channel), self.now_us)

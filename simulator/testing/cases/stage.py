@@ -69,7 +69,10 @@ class Stage(Protocol):
         """Return how many messages are ready in each queue that there is."""
 
     def messages(self, queue: str) -> list[FoundMessage]:
-        """Return the ready messages of a queue. On a server they are taken out: nothing may come after it."""
+        """Return the ready messages of a queue. On a server they are taken out: nothing may come after it.
+
+        Raises ``StepRefusedError`` where a server lets nobody take them.
+        """
 
     def losses(self) -> list[FoundLoss]:
         """Return the copies that were lost so far; unroutable and refused publishes do not count."""
