@@ -119,7 +119,7 @@ def _as_json(outcome: SystemOutcome) -> dict[str, Any]:
 
 
 def _show(console: Console, outcomes: Sequence[SystemOutcome]) -> None:
-    show(console, ("message", "system", "attempts", "delays", "end", "died"), _fates(outcomes))
+    show(console, ("message", "system", "first", "attempts", "delays", "end", "died"), _fates(outcomes))
     carried = list(_carried(outcomes))
     if carried:
         console.print()
@@ -133,12 +133,14 @@ def _show(console: Console, outcomes: Sequence[SystemOutcome]) -> None:
 def _fates(outcomes: Sequence[SystemOutcome]) -> Iterator[Sequence[str | Text]]:
     every = [fate for outcome in outcomes for fate in outcome.messages]
     delay = column_of_times(ms for fate in every for ms in fate.delays_ms)
-    death = column_of_times(fate.died_ms for fate in every if fate.died_ms is not None)
+    moments = (ms for fate in every for ms in (*fate.attempts_ms[:1], fate.died_ms) if ms is not None)
+    moment = column_of_times(moments)
     for fates in zip(*(outcome.messages for outcome in outcomes), strict=True):
         for outcome, fate in zip(outcomes, fates, strict=True):
             end = Text(fate.end, "bold red" if fate.outcome is Outcome.LOST else "")
-            told = _delays(fate, delay), end, _death(fate, death)
-            yield fate.message, _name(outcome), str(len(fate.attempts_ms)), *told
+            told = _delays(fate, delay), end, _death(fate, moment)
+            begins = together(moment(fate.attempts_ms[0])) if fate.attempts_ms else "–"
+            yield fate.message, _name(outcome), begins, str(len(fate.attempts_ms)), *told
 
 
 def _carried(outcomes: Sequence[SystemOutcome]) -> Iterator[Sequence[str | Text]]:
