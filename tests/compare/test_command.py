@@ -35,8 +35,8 @@ def written(folder: Path, document: Any) -> Path:
 def test_only_the_systems_that_are_asked_for(path: Path, capsys: Capture) -> None:
     assert main(["compare", str(path), "--systems", "ironmq, rabbitmq:3.10"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split()[:5] == ["poison", "ironmq", "v3", "3", "2"]
-    assert lines[2].split()[:3] == ["rabbitmq", "3.10", "3"]
+    assert lines[1].split()[:7] == ["poison", "ironmq", "v3", "0", "s", "3", "2"]
+    assert lines[2].split()[:5] == ["rabbitmq", "3.10", "0", "s", "3"]
 
 
 def test_json_has_the_scenario_that_was_run(path: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -54,9 +54,8 @@ def test_json_has_the_scenario_that_was_run(path: Path, tmp_path: Path, capsys: 
 def test_what_is_lost_is_in_the_table(tmp_path: Path, capsys: Capture) -> None:
     path = written(tmp_path, POISON | {"dead_letter_queue": None})
     assert main(["compare", str(path), "--systems", "rabbitmq"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split() == [
-        *("poison", "rabbitmq", "4.3", "3", "2", "×", "0", "s", "lost", "orders,", "0", "s:", "delivery_limit")
-    ]
+    row = "poison rabbitmq 4.3 0 s 3 2 × 0 s lost orders, 0 s: delivery_limit"
+    assert capsys.readouterr().out.splitlines()[1].split() == row.split()
 
 
 def test_long_times_are_told_in_large_units(tmp_path: Path, capsys: Capture) -> None:
