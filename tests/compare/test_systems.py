@@ -263,8 +263,8 @@ def test_every_message_comes_to_one_end_that_its_scenario_has(
     gone = sum(each.queue is None for each in found.messages)
     put = 0
     if found.system == "ibm_mq":  # its trace ends where the handler puts a message: what then is the comparison's
-        there = [
-            each.outcome is Outcome.ACKNOWLEDGED or (each.died_in or "") == (dead or " ") for each in found.messages
-        ]
-        put = sum(there)
+        ends = (
+            each.outcome is Outcome.ACKNOWLEDGED or (bool(dead) and each.died_in == dead) for each in found.messages
+        )
+        put = sum(ends)
     assert remaining == len(named) - gone + put

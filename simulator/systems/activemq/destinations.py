@@ -184,9 +184,11 @@ class DestinationMap(msgspec.Struct, Generic[Value], frozen=True):
         Raises ``UndefinedError`` where nothing says which of two values comes first: neither names its destination,
         or both name the same. ActiveMQ takes either, from run to run.
         """
-        fitting = [entry for entry in self.entries if any(matches(entry.key, part) for part in parts(destination))]
-        if COMPOSITE in destination.name:
-            fitting = [entry for entry in fitting if matches(entry.key, destination)]
+        fitting = [
+            entry
+            for entry in self.entries
+            if matches(entry.key, destination) and any(matches(entry.key, part) for part in parts(destination))
+        ]
         best: DestinationEntry[Value] | None = None
         for entry in fitting:
             if best is None or _before(entry, best, destination):

@@ -100,9 +100,9 @@ def whole_seconds(ms: int, least: int = 0, most: int | None = None) -> int:
     return seconds if most is None else min(seconds, most)
 
 
-def note_rounded(field: str, ms: int, seconds: int) -> list[str]:
+def note_rounded(field: str, ms: int, seconds: float) -> list[str]:
     """Return a note if the seconds differ from the milliseconds of the scenario."""
-    return [] if ms == seconds * 1_000 else [f"{field}: {seconds} s, and not {ms} ms"]
+    return [] if ms == round(seconds * 1_000) else [f"{field}: {seconds} s, and not {ms} ms"]
 
 
 # Reading one

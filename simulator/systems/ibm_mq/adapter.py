@@ -7,6 +7,7 @@ the queue they were for. An attempt is a put to that queue; one that fails is a 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -53,8 +54,10 @@ def _run(neutral: NeutralScenario) -> Ran:
         if queue != neutral.queue
         for message in messages
     }
-    events = [*_deaths(trace, left), *_expired_later(neutral, left)]
-    left = {name: each for name, each in left.items() if not _expires(neutral, name)}
+    expired = list(_expired_later(neutral, left))
+    events = [*_deaths(trace, left), *expired]
+    for event in expired:
+        del left[event["message"]]
     return Ran(
         scenario=scenario,
         events=events,
@@ -77,7 +80,9 @@ def _scenario(neutral: NeutralScenario) -> dict[str, Any]:
             {
                 "name": message.name,
                 "time_s": message.at_ms / 1_000,
-                **({} if not message.time_to_live_ms else {"expiry_s": _expiry_s(message.time_to_live_ms)}),
+                **(
+                    {} if message.time_to_live_ms is None else {"expiry_s": _expiry_ms(message.time_to_live_ms) / 1_000}
+                ),
                 "REASON": _FAILED,
                 "DESTQ": neutral.queue,
                 "body": message.body,
@@ -89,31 +94,26 @@ def _scenario(neutral: NeutralScenario) -> dict[str, Any]:
     }
 
 
-def _expiry_s(time_to_live_ms: int) -> float:
-    """Return the time in tenths of a second, as an MQMD has it, rounded up."""
-    return -(-time_to_live_ms // 100) / 10
+def _expiry_ms(time_to_live_ms: int) -> int:
+    """Return the time rounded up to tenths of a second, which an MQMD counts in."""
+    return -(-time_to_live_ms // 100) * 100
 
 
-def _expires(neutral: NeutralScenario, name: str) -> bool:
-    """Return whether a message has expired in the end, wherever it is: nobody reads the dead letter queue."""
-    message = neutral.message(name)
-    ttl_ms = message.time_to_live_ms
-    return bool(ttl_ms) and message.at_ms + _expiry_s(ttl_ms or 0) * 1_000 <= neutral.until_ms
-
-
-def _expired_later(neutral: NeutralScenario, left: dict[str, Left]) -> list[dict[str, Any]]:
-    """Return the deaths of messages that expire behind the handler, in the queue that it put them to."""
-    return [
-        {
-            "event": Event.EXPIRED,
-            "time_ms": neutral.message(name).at_ms + _expiry_s(neutral.message(name).time_to_live_ms or 0) * 1_000,
-            "message": name,
-            "queue": where.queue,
-            "reason": "expired",
-        }
-        for name, where in left.items()
-        if _expires(neutral, name)
-    ]
+def _expired_later(neutral: NeutralScenario, left: dict[str, Left]) -> Iterator[dict[str, Any]]:
+    """Yield the deaths of messages that expire behind the handler, where it put them: nobody reads dead letters."""
+    for name, where in left.items():
+        message = neutral.message(name)
+        if message.time_to_live_ms is None:
+            continue
+        time_ms = message.at_ms + _expiry_ms(message.time_to_live_ms)
+        if time_ms <= neutral.until_ms:
+            yield {
+                "event": Event.EXPIRED,
+                "time_ms": time_ms,
+                "message": name,
+                "queue": where.queue,
+                "reason": "expired",
+            }
 
 
 def _interval_s(neutral: NeutralScenario) -> int:
@@ -179,6 +179,6 @@ def _notes(neutral: NeutralScenario) -> list[str]:
         notes.append("crash, hold: a put fails one way only")
     for message in neutral.messages:
         ttl_ms = message.time_to_live_ms
-        if ttl_ms and ttl_ms % 100:
-            notes.append(f"time_to_live_ms of {message.name}: {_expiry_s(ttl_ms)} s, and not {ttl_ms} ms")
+        if ttl_ms is not None:
+            notes += note_rounded(f"time_to_live_ms of {message.name}", ttl_ms, _expiry_ms(ttl_ms) / 1_000)
     return notes

@@ -72,7 +72,7 @@ def pattern_text(pair: KeywordValue, length: int) -> str:
             raise _needs_quotes(pair, bare.end())
     elif not pair.value.isprintable():
         raise ValueProblem(pair.value_at, f"{pair.keyword} holds a character that cannot be printed")
-    text = _folded(pair).rstrip(" ")
+    text = folded(pair).rstrip(" ")
     characters = len(text) - text.count("*")
     if characters > length:
         raise ValueProblem(
@@ -93,7 +93,7 @@ def _needs_quotes(pair: KeywordValue, at: int) -> ValueProblem:
 
 def pattern_number(pair: KeywordValue, families: tuple[str, ...]) -> int | None:
     """Read a number or the name of one; ``None`` for ``*``."""
-    text = _folded(pair)
+    text = folded(pair)
     if text == ANY:
         return None
     allowed = f"0 to {NUMBER_MAX}, a name that begins with {' or '.join(families)}, * as the whole value"
@@ -128,7 +128,7 @@ def _number(pair: KeywordValue, least: int, allowed: str, meant: str = "") -> in
 
 def wait_s(pair: KeywordValue) -> int | None:
     """Read WAIT: ``None`` for YES, 0 for NO, else seconds."""
-    text = _folded(pair)
+    text = folded(pair)
     if text in ("YES", "NO"):
         return None if text == "YES" else 0
     return _number(pair, 0, f"YES, NO, 0 to {NUMBER_MAX}")
@@ -136,7 +136,7 @@ def wait_s(pair: KeywordValue) -> int | None:
 
 def word(pair: KeywordValue, words: tuple[str, ...]) -> str:
     """Read one of a few words."""
-    text = _folded(pair)
+    text = folded(pair)
     if text not in words:
         problem = f"{pair.keyword} is {pair.value!r}; {did_you_mean(text, words)}allowed: {', '.join(words)}"
         raise ValueProblem(pair.value_at, problem)
@@ -145,7 +145,7 @@ def word(pair: KeywordValue, words: tuple[str, ...]) -> str:
 
 def name(pair: KeywordValue, kind: str, *, symbols: tuple[str, ...] = (), blank: bool = True) -> str:
     """Read the name of a queue or queue manager, one of the symbols, or the empty text where a blank is allowed."""
-    text = _folded(pair).rstrip(" ")
+    text = folded(pair).rstrip(" ")
     if text in symbols or (blank and not text):
         return text
     if not _NAME.fullmatch(text):
@@ -157,7 +157,7 @@ def name(pair: KeywordValue, kind: str, *, symbols: tuple[str, ...] = (), blank:
     return text
 
 
-def _folded(pair: KeywordValue) -> str:
+def folded(pair: KeywordValue) -> str:
     """Return the value as it counts: without quotes, and in upper case unless it was quoted."""
     return pair.value if pair.quoted else pair.value.upper()
 

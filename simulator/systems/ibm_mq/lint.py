@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from simulator.systems.ibm_mq.handling import text_fits
+from simulator.systems.ibm_mq.mqdlh import FORMAT_DEAD
 from simulator.systems.ibm_mq.rules_table import (
     ANY,
     DEST_Q,
@@ -23,7 +24,6 @@ from simulator.systems.ibm_mq.rules_table import (
 
 USUAL_INPUTQ = "SYSTEM.DEAD.LETTER.QUEUE"
 _FOR_GOOD = (Action.IGNORE, Action.DISCARD)
-_DEAD_LETTER_FORMAT = "MQDEAD"
 
 
 def lint(table: RulesTable, rule_lines: Sequence[int]) -> Iterator[Problem]:
@@ -50,9 +50,9 @@ def _doubts(rule: Rule, control: Control) -> Iterator[str]:
         yield f"FWDQ({REPLY_Q}) fails where the reply queue is blank; the pattern REPLYQ(?*) leaves that out"
     if rule.fwdq in (DEST_Q, REPLY_Q) and rule.header:
         yield f"FWDQ({rule.fwdq}) hands the application a message with its MQDLH in front; HEADER(NO) takes that off"
-    if rule.pattern.format == _DEAD_LETTER_FORMAT:
+    if rule.pattern.format == FORMAT_DEAD:
         what = "FORMAT is that of the data behind the MQDLH, and not of the message on the queue"
-        yield f"FORMAT({_DEAD_LETTER_FORMAT}) is for messages with two MQDLHs: {what}"
+        yield f"FORMAT({FORMAT_DEAD}) is for messages with two MQDLHs: {what}"
     if rule.is_catch_all and rule.action == Action.DISCARD:
         yield "the rule discards every message that comes to it"
     if rule.retry > 1 and rule.action in _FOR_GOOD:

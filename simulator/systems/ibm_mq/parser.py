@@ -21,6 +21,7 @@ from simulator.systems.ibm_mq.keyword_values import (
     PATTERN_READERS,
     Reader,
     ValueProblem,
+    folded,
 )
 from simulator.systems.ibm_mq.lint import lint
 from simulator.systems.ibm_mq.rules_table import (
@@ -133,7 +134,7 @@ class _TableReader:
                 self.problems.append(entry.problem(error.at, error.text, error.code))
                 continue
             if _is_folded(pair):
-                text = f"{pair.keyword}({pair.value}) means {pair.value.upper()}: only quotes keep small letters"
+                text = f"{pair.keyword}({pair.value}) means {folded(pair)}: only quotes keep small letters"
                 self.warnings.append(entry.problem(pair.value_at, text))
         return values
 
@@ -143,7 +144,7 @@ _CONTROL_FIELDS = {"INPUTQ": "inputq", "INPUTQM": "inputqm", "RETRYINT": "retryi
 
 def _is_folded(pair: KeywordValue) -> bool:
     """Return whether the name counts as another one than is written: in upper case, since it is not quoted."""
-    return pair.keyword in _NAMES and not pair.quoted and pair.value[:1] != "&" and pair.value != pair.value.upper()
+    return pair.keyword in _NAMES and pair.value[:1] != "&" and pair.value != folded(pair)
 
 
 def _misplaced(entry: LogicalLine, pair: KeywordValue, seen: set[str], readers: Mapping[str, Reader]) -> Problem | None:
