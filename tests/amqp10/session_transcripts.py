@@ -188,6 +188,13 @@ class Player:
             self.message(body, header=header),
         )
 
+    def fill(self, queue: str, kind: str, messages: int, header: Header | None = None) -> None:
+        """Declare a queue, attach a link to it, and publish some messages, whose bodies are their numbers."""
+        self.declare(queue, kind)
+        self.sender(f"/queues/{queue}")
+        for number in range(messages):
+            self.publish(b"%d" % number, id=number, header=header)
+
     def message(self, body: bytes, *, header: Header | None = None, **properties: Any) -> bytes:
         """Return a message."""
         encode = self.client.codec.encode
@@ -282,10 +289,7 @@ def outcome(name: str, kind: str, strategy: str, player: Player) -> None:
 
 def unsettled_disposition(kind: str, player: Player) -> None:
     """Settle by a disposition that is not settled, a range, one twice and one that does not exist."""
-    player.declare("q", kind)
-    player.sender("/queues/q")
-    for number in range(4):
-        player.publish(b"%d" % number, id=number)
+    player.fill("q", kind, 4)
     player.receiver("/queues/q")
     player.settle(Accepted(), 0, settled=False)
     player.settle(Released(), 1, 2, settled=False)
@@ -296,10 +300,7 @@ def unsettled_disposition(kind: str, player: Player) -> None:
 
 def left_open(kind: str, player: Player) -> None:
     """Settle by dispositions that do not say whether they are settled; once the session has ended, begin another."""
-    player.declare("q", kind)
-    player.sender("/queues/q")
-    for number in range(2):
-        player.publish(b"%d" % number, id=number)
+    player.fill("q", kind, 2)
     player.receiver("/queues/q")
     player.send(Disposition(role=True, first=7, state=Accepted()))
     player.send(Begin(next_outgoing_id=0, incoming_window=1000, outgoing_window=1000))
@@ -323,10 +324,7 @@ def settled_receiver(kind: str, player: Player) -> None:
 
 def detached(kind: str, player: Player) -> None:
     """Detach with unsettled deliveries, which another link gets."""
-    player.declare("q", kind)
-    player.sender("/queues/q")
-    for number in range(3):
-        player.publish(b"%d" % number, id=number)
+    player.fill("q", kind, 3)
     player.receiver("/queues/q", credit=2)
     player.detach(1)
     player.receiver("/queues/q", handle=2)
@@ -346,10 +344,7 @@ def ended(kind: str, player: Player) -> None:
 
 def credits(kind: str, player: Player) -> None:
     """Grant, lower and drain credit, and ask for an echo."""
-    player.declare("q", kind)
-    player.sender("/queues/q")
-    for number in range(5):
-        player.publish(b"%d" % number, id=number)
+    player.fill("q", kind, 5)
     player.receiver("/queues/q", credit=2)
     player.credit(1, 0, delivery_count=(player.seen_id and None), echo=True)
     player.credit(1, 9, drain=True)
@@ -646,10 +641,7 @@ def single_active(player: Player) -> None:
 
 def closed_window(kind: str, player: Player) -> None:
     """Grant credit while the window for deliveries is closed, and open it by and by."""
-    player.declare("q", kind)
-    player.sender("/queues/q")
-    for number in range(4):
-        player.publish(b"%d" % number, id=number, header=Header(durable=True))
+    player.fill("q", kind, 4, header=Header(durable=True))
     player.receiver("/queues/q", credit=None)
     for window, credit in ((0, 4), (1, 3), (10, 0)):
         player.send(
@@ -662,10 +654,7 @@ def closed_window(kind: str, player: Player) -> None:
 
 def odd_dispositions(kind: str, player: Player) -> None:
     """Settle from a higher to a lower id, across ids that are settled already, and twice."""
-    player.declare("q", kind)
-    player.sender("/queues/q")
-    for number in range(5):
-        player.publish(b"%d" % number, id=number, header=Header(durable=True))
+    player.fill("q", kind, 5, header=Header(durable=True))
     player.receiver("/queues/q", credit=5)
     player.settle(Accepted(), 3, 1, settled=False)
     player.settle(Accepted(), 2, settled=False)
@@ -687,10 +676,7 @@ def delivery_tags(name: str, player: Player) -> None:
 
 def stream_outcome(name: str, player: Player) -> None:
     """Settle what came from a stream: it stays there."""
-    player.declare("s", "stream")
-    player.sender("/queues/s")
-    for number in range(3):
-        player.publish(b"%d" % number, id=number)
+    player.fill("s", "stream", 3)
     offset = symbol("rabbitmq:stream-offset-spec")
     first = Source(address="/queues/s", filter={offset: Described(offset, "first")})
     player.receiver(None, source=first, credit=2)
@@ -729,10 +715,7 @@ def untyped(name: str, player: Player) -> None:
 
 def late(name: str, kind: str, player: Player) -> None:
     """Hold two messages for too long, settle one after the other, and take what came back."""
-    player.declare("q", kind)
-    player.sender("/queues/q")
-    for number in range(3):
-        player.publish(b"%d" % number, id=number, header=Header(durable=True))
+    player.fill("q", kind, 3, header=Header(durable=True))
     player.receiver("/queues/q", credit=2, properties=LATE)
     player.wait(1_500)
     player.credit(1, 1, delivery_count=2)
