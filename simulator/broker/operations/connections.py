@@ -7,7 +7,8 @@ A channel that has a late delivery (``deliveries`` says when that is) closes its
 error until 4.2. In 4.3 the delivery goes back to its quorum queue, and its consumer gets a
 cancellation but stays, deaf until it has acknowledged what timed out. It gets another whenever more
 of its deliveries time out. A client that cannot get one, because of basic.get or for want of the
-capability, loses its channel. A link of AMQP 1.0 is told which deliveries were released, and is as deaf.
+capability, loses its channel. A link of AMQP 1.0 is not cancelled: it is told which deliveries were
+released, and gets nothing until the client has settled them.
 
 Source: rabbit_reader.erl, rabbit_channel.erl terminate, evaluate_consumer_timeout (4.0.5),
 handle_queue_actions (4.3.5); rabbit_amqqueue_process.erl handle_ch_down; rabbit_fifo.erl
