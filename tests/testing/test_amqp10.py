@@ -146,7 +146,7 @@ def test_annotations_that_rabbitmq_fails_over_are_refused(client: Amqp10Client, 
 
 
 @pytest.mark.parametrize(
-    "given", [{"body": object()}, {"ttl": -1}, {"ttl": "5"}, {"annotations": ["x"]}, {"message": "z"}], ids=str
+    "given", [{"body": object()}, {"ttl": -1}, {"ttl": "5"}, {"annotations": ["x"]}, {"message": "z"}]
 )
 def test_what_is_no_message_is_refused(client: Amqp10Client, given: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=r"expected|cannot hold"):
