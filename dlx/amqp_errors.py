@@ -539,8 +539,8 @@ def shovel_of_amqp_1_0() -> Refusal:
     return Refusal(541, "shovels of AMQP 1.0 are not simulated")
 
 
-def shovel_to_another_server(address: str) -> Refusal:
-    return Refusal(541, f"{address}: a shovel of a simulated node reaches that node alone")
+def shovel_to_another_server(address: str, peer: str) -> Refusal:
+    return Refusal(541, f"{address}: no peer of this simulated node; dlx serve --peer {peer} lets shovels reach it")
 
 
 def shovel_login_refused(user: str, address: str) -> Refusal:

@@ -9,15 +9,16 @@ Source: rabbit_shovel_parameters.erl, rabbit_amqp091_shovel.erl, rabbit_local_sh
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from dlx.argument_values import wrong_values
 from dlx.consumer_arguments import CHECKS as CONSUMED
 from dlx.declarations import CHECKS as DECLARED
 from dlx.declarations import queue_arguments
 from dlx.erlang_printing import Atom, json_term, printed
+from dlx.field_values import Long
 from dlx.operator_errors import OperatorError, invalid_parameter, unforeseen_case
 from dlx.parameter_validation import Member, is_integer, is_number, said, wrong_members, wrong_number
 from dlx.releases import Release
@@ -38,6 +39,7 @@ _TEXT_PROPERTIES = (
     "content_type", "content_encoding", "correlation_id", "reply_to", "expiration", "message_id", "type", "user_id",
     "app_id", "cluster_id",
 )  # fmt: skip
+_PORTS = {"amqp": 5672, "amqps": 5671}
 _PORT = re.compile(r"(?:\[[^]]*\]|[^:]*):(.*)")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER_PROPERTIES = ("delivery_mode", "priority", "timestamp")
@@ -45,17 +47,29 @@ MayEnter = Callable[[str], str | None]
 """Returns the name of the user who may not enter a virtual host; ``None`` for one who may."""
 
 
+def server_at(host: str, port: int) -> str:
+    """Return a server as ``HOST:PORT``, which is the same for all names of this machine."""
+    return f"{'localhost' if host in LOCAL_HOSTS else host.lower()}:{port}"
+
+
 class ShovelUri(NamedTuple):
     """The address of a server; without a ``host`` it is the node itself.
 
-    ``shown`` is the text without the password. ``user`` is ``None`` where the text names none.
+    ``url`` is the text, and ``shown`` the text without the password. ``user`` is ``None`` where the text names none.
     """
 
+    url: str
     host: str
+    port: int
     vhost: str
     user: str | None
     password: str
     shown: str
+
+    @property
+    def server(self) -> str:
+        """The server, as ``HOST:PORT``."""
+        return server_at(self.host, self.port)
 
 
 class ShovelDefinition(NamedTuple):
@@ -93,6 +107,10 @@ class ShovelDefinition(NamedTuple):
     local: bool
     value: Mapping[str, Any]
 
+    def reaches(self, servers: Collection[str]) -> bool:
+        """Return whether its source or its destination is one of these servers, given as ``HOST:PORT``."""
+        return self.source.server in servers or self.destination.server in servers
+
 
 def read_shovel(value: Mapping[str, Any]) -> ShovelDefinition:
     """Return what a parameter that is right says."""
@@ -123,7 +141,60 @@ def _uri(given: str | list[str]) -> ShovelUri:
     vhost = unquote(parts.path[1:]) if parts.path else "/"
     user = None if parts.username is None else unquote(parts.username)
     shown = text.replace(f"//{parts.netloc}", f"//{parts.netloc.rpartition('@')[2]}", 1)
-    return ShovelUri(parts.hostname or "", vhost, user, unquote(parts.password or ""), shown)
+    return ShovelUri(text, parts.hostname or "", _port(parts), vhost, user, unquote(parts.password or ""), shown)
+
+
+def _port(parts: SplitResult) -> int:
+    """Return the port of an address; the usual one where it has none, or what cannot be one."""
+    try:
+        given = parts.port
+    except ValueError:
+        given = None
+    return given or _PORTS.get(parts.scheme, _PORTS["amqp"])
+
+
+def published_properties(
+    definition: ShovelDefinition, delivered: Mapping[str, Any], name: str, vhost: str, cluster: str, now_us: int
+) -> dict[str, Any]:
+    """Return the properties with which a shovel publishes a message that it got with the properties ``delivered``.
+
+    Args:
+        definition: what the shovel does.
+        delivered: the properties, ``headers`` among them.
+        name: the shovel's.
+        vhost: the virtual host of its parameter.
+        cluster: the name of the cluster that it runs in.
+        now_us: when, microseconds since 1970.
+    """
+    value, properties = definition.value, dict(delivered)
+    properties |= value.get("dest-publish-properties", value.get("publish-properties", {}))
+    added: dict[str, Any] = {}
+    if value.get("dest-add-forward-headers", value.get("add-forward-headers", False)):
+        named = {"shovelled-by": cluster, "shovel-type": "dynamic", "shovel-name": name, "shovel-vhost": vhost}
+        before = (properties.get("headers") or {}).get("x-shovelled", [])
+        added["x-shovelled"] = [
+            {**named, **_ways(definition)},
+            *before,
+        ]
+    if value.get("dest-add-timestamp-header", value.get("add-timestamp-header", False)):
+        added["x-shovelled-timestamp"] = Long(now_us // 1_000_000)
+    if added:
+        properties["headers"] = {**(properties.get("headers") or {}), **added}
+    return properties
+
+
+def _ways(definition: ShovelDefinition) -> dict[str, str]:
+    """Return where a shovel takes messages from and where they go to, as the header ``x-shovelled`` says it."""
+    named = {
+        "src-exchange": definition.exchange,
+        "src-exchange-key": definition.value.get("src-exchange-key"),
+        "src-queue": definition.queue,
+        "dest-exchange": definition.to_exchange,
+        "dest-exchange-key": definition.value.get("dest-exchange-key"),
+        "dest-queue": definition.to_queue,
+    }
+    addresses = {"src-uri": definition.source.shown, "dest-uri": definition.destination.shown}
+    return addresses | {name: each for name, each in named.items() if each}
 
 
 def check_shovel(name: str, value: Any, release: Release, may_enter: MayEnter) -> None:

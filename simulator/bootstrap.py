@@ -37,6 +37,7 @@ def start_broker(
     users: Mapping[str, str] | None = None,
     node: str = "rabbit@localhost",
     plugins: Iterable[str] = (),
+    peers: Iterable[str] = (),
     now_us: int | None = None,
     strict_import: bool = False,
     not_imported: Callable[[NotImported], object] | None = None,
@@ -51,6 +52,7 @@ def start_broker(
         node: the node's name.
         plugins: the plugins that are enabled (``dlx.server_plugins.PLUGINS``). So are those without which the server
             could not have the exchanges and shovels of the definitions, unless these are imported strictly.
+        peers: the other servers that shovels reach, as ``HOST:PORT``.
         now_us: the time at which it starts, microseconds since 1970.
         strict_import: whether definitions are imported as by that server; else the broker has all that they have.
         not_imported: told what an import of the definitions would not take, though the broker may have it.
@@ -65,7 +67,7 @@ def start_broker(
         definitions = _read(definitions)
         if not strict_import:
             enabled |= _plugins_of(definitions)
-    broker = Broker(release, node=node, plugins=enabled)
+    broker = Broker(release, node=node, plugins=enabled, peers=frozenset(peers))
     now_us = time.time_ns() // 1000 if now_us is None else now_us
     if definitions is not None:
         import_definitions(broker, definitions, now_us, strict=strict_import, not_imported=not_imported)

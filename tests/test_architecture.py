@@ -50,7 +50,7 @@ BELOW: dict[str, set[str]] = {
     "systems.ibm_mq": {"scenario", "systems.compare"},
     "systems.ironmq": {"scenario", "systems.compare"},
     "systems.zaqar": {"scenario", "systems", "systems.compare"},
-    "server": {"bootstrap", "broker", "message_history", "message_location", "pictures"},
+    "server": {"bootstrap", "broker", "capture", "message_history", "message_location", "pictures"},
     "analysis": {"bootstrap", "broker", "message_history", "message_location", "pictures", "scenario"},
     "capture": set(),
     "redrive": {"capture", "analysis", "scenario", "server"},

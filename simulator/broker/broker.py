@@ -51,6 +51,8 @@ class Broker:
         watch: the events about messages to report; unwatched ones cost nothing.
         node: the node's name.
         plugins: the plugins that are enabled, by RabbitMQ's names (``dlx.server_plugins``).
+        peers: the other servers that shovels reach, as ``HOST:PORT``. Who drives the broker moves the messages of these
+            shovels and reports on them (``ReportShovel``).
         observer: takes each event as it comes, with the message as it was then, whatever ``watch`` says.
             It must not raise: the step that it interrupts would be left half done.
     """
@@ -62,10 +64,11 @@ class Broker:
         watch: Iterable[Event] = (),
         node: str = "rabbit@localhost",
         plugins: frozenset[str] = frozenset(),
+        peers: frozenset[str] = frozenset(),
         observer: Observer | None = None,
     ) -> None:
         rules = release(of) if isinstance(of, str) else of
-        self.state = NodeState(rules, node, rules.max_message_size, plugins)
+        self.state = NodeState(rules, node, rules.max_message_size, plugins, peers)
         self.watch(watch)
         self.observe(observer)
         self._begin()
@@ -279,8 +282,7 @@ class Broker:
     @property
     def cluster_name(self) -> str:
         """The name of the cluster: the node's, unless an operator gave it one."""
-        name: str = self.state.global_parameters.get("cluster_name", self.state.name)
-        return name
+        return self.state.cluster_name
 
     def queue(self, name: str, vhost: str) -> QueueState | None:
         """Return one queue, or ``None`` if it does not exist."""

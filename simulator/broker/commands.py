@@ -436,6 +436,20 @@ class ClearShovel(Command):
     restart: bool = False
 
 
+class ReportShovel(Command):
+    """What has become of a shovel that the driver of the broker runs, because one end of it is another server.
+
+    ``forwarded`` counts the messages since it started; with ``left`` 0 it has done what it was to do.
+    """
+
+    vhost: str
+    name: str
+    state: Literal["starting", "running", "terminated"]
+    reason: str = ""
+    forwarded: int = 0
+    left: int | None = None
+
+
 class SetGlobalParameter(Command):
     name: str
     value: Any

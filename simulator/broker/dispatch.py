@@ -115,6 +115,7 @@ OPERATIONS: dict[type, Callable[[NodeState, Any], Steps | None]] = {
     commands.ClearUserLimit: limits.clear_user_limit,
     commands.SetParameter: administration.set_parameter,
     commands.ClearShovel: administration.clear_shovel,
+    commands.ReportShovel: administration.report_shovel,
     commands.SetGlobalParameter: administration.set_global_parameter,
     commands.ClearGlobalParameter: administration.clear_global_parameter,
     commands.SetTracing: administration.set_tracing,

@@ -317,7 +317,7 @@ _PICKLE = b"\x80"  # what versions 1 and 2 began with
 
 # Names are for good: another name, like another field, makes another version.
 KINDS = (
-    RecordKind.keeping("node", NodeState, but=("release", "observer", "watched")),
+    RecordKind.keeping("node", NodeState, but=("release", "peers", "observer", "watched")),
     RecordKind.keeping("virtual host", VirtualHost, but=("bound_to", "topology", "known_flow")),
     RecordKind.keeping("shovel", Shovel),
     RecordKind.keeping("user", User),
@@ -485,7 +485,7 @@ def _difference(found: dict[str, tuple[str, ...]]) -> str:
 
 def _complete(state: NodeState, rules: Release, decoder: Decoder, in_force: dict[QueueState, list[Policy]]) -> None:
     """Make the fields that are not kept."""
-    state.release, state.observer, state.watched = rules, None, state.reported
+    state.release, state.peers, state.observer, state.watched = rules, frozenset(), None, state.reported
     for vhost in decoder.made(VirtualHost):
         generation, vhost.topology = vhost.generation, Topology()
         vhost.show_policies()

@@ -17,6 +17,7 @@ from click.core import ParameterSource
 
 from dlx.releases import DEFAULT
 from dlx.server_plugins import PLUGINS, enabled_plugins, named_plugins
+from dlx.shovels import server_at
 from simulator.bootstrap import import_definitions, item_place, start_broker
 from simulator.broker import Broker
 from simulator.broker.replies import NotImported
@@ -64,6 +65,14 @@ def _plugins(value: str | tuple[str, ...]) -> tuple[str, ...]:
     except (OSError, ValueError) as error:
         where = f"{path}: " if path.is_file() else ""
         raise click.BadParameter(f"{where}{error}") from error
+
+
+def _peer(value: str) -> str:
+    """Read ``HOST:PORT``."""
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) <= 65535 or "/" in host or "@" in host:
+        raise click.BadParameter(f"{value} is not a server: write HOST:PORT, such as 127.0.0.1:5673")
+    return server_at(host.strip("[]"), int(port))
 
 
 _PORT = click.IntRange(0, 65535)
@@ -123,6 +132,15 @@ _ZAQARS = ("redis", "spec", "mongodb", "swift")
     metavar="NAME,…|FILE",
     help=f"Plugins to enable: {', '.join(PLUGINS)}, or a server's file enabled_plugins."
     " Those that the definitions need are enabled anyway. No released version of the delayed exchange starts on 4.3.",
+)
+@click.option(
+    "--peer",
+    "peers",
+    type=_peer,
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Another server that shovels may reach, by its AMQP port; repeatable."
+    " [default: none: shovels touch no other server]",
 )
 @click.option(
     "--clock",
@@ -200,6 +218,7 @@ def serve(
     definitions: Path | None,
     strict_import: bool,
     plugins: tuple[str, ...],
+    peers: tuple[str, ...],
     clock: str,
     users: tuple[tuple[str, str], ...],
     memory_limit: int,
@@ -219,8 +238,10 @@ def serve(
         return
     _refuse_foreign(ctx)
     tls = _tls(ctx, tls_only=tls_only, **tls_options)
+    if peers and tls_only:
+        raise click.UsageError("--peer: shovels reach this server by its port without TLS, so leave out --tls-only")
     try:
-        start = partial(start_broker, users=dict(users), plugins=plugins, now_us=time.now_us())
+        start = partial(start_broker, users=dict(users), plugins=plugins, peers=peers, now_us=time.now_us())
         broker = _broker(start, release, definitions, strict=strict_import)
         _note_plugins(broker)
     except DefinitionsError as error:

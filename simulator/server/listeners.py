@@ -16,6 +16,8 @@ from simulator.server.tls import Handshakes, Tls
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from simulator.server.shovels_to_peers import ShovelsToPeers
+
 _STOP_S = 2
 
 
@@ -39,6 +41,7 @@ class Listeners:
         self._handshakes: list[Handshakes] = []
         self._serving: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
+        self._shovels: ShovelsToPeers | None = None
 
     @classmethod
     async def start(
@@ -68,6 +71,10 @@ class Listeners:
 
                 listeners.metrics_url = f"{await listeners._serve(Metrics(node), metrics_port)}metrics"
                 node.metrics_port = _port(listeners.metrics_url)
+            if node.broker.state.peers and listeners.amqp_url is not None:
+                from simulator.server.shovels_to_peers import ShovelsToPeers  # with pika, which few servers need
+
+                listeners._shovels = ShovelsToPeers(node, listeners.amqp_url)
         except BaseException:
             await listeners.stop()
             raise
@@ -131,6 +138,8 @@ class Listeners:
 
     async def stop(self) -> None:
         """Stop listening, and drop all clients."""
+        if self._shovels is not None:
+            await self._shovels.stop()
         for server in self._amqp:
             server.close()
         self._node.stop()

@@ -27,6 +27,7 @@ from simulator.broker.commands import (
     ClearShovel,
     DeleteVhost,
     ProtectVhost,
+    ReportShovel,
     ResetCounters,
     SetGlobalParameter,
     SetParameter,
@@ -226,6 +227,14 @@ def clear_shovel(node: NodeState, command: ClearShovel) -> None:
         shovels.restart(node, vhost, command.name)
     else:
         shovels.clear_shovel(node, vhost, command.name)
+
+
+def report_shovel(node: NodeState, command: ReportShovel) -> None:
+    """Note what has become of a shovel that reaches another server; nothing, if it is gone."""
+    vhost = node.vhosts.get(command.vhost)
+    shovel = None if vhost is None else vhost.shovels.get(command.name)
+    if shovel is not None:
+        shovels.report(node, shovel, command)
 
 
 def keep(node: NodeState, vhost: VirtualHost, component: str, name: str, value: Any, user: str | None = None) -> None:

@@ -6,7 +6,8 @@ snapshots have it, time decides when it connects again, and everything that play
 Deliveries come to it as effects, in the order in which other processes hear of each other.
 
 It moves a message in no time. A message that its destination refuses comes back to the source after ``REFUSED_US``: a
-server's shovel goes round as fast as the machine lets it. Other servers are not reached.
+server's shovel goes round as fast as the machine lets it. A shovel with an end at one of the node's peers is moved by
+who drives the broker (``simulator.server.shovels_to_peers``), which reports on it; other servers are not reached.
 
 Source: rabbit_shovel_worker.erl, rabbit_amqp091_shovel.erl, rabbit_local_shovel.erl; live servers of 3.8, 3.10, 4.0 and
 4.3 with the plugin.
@@ -21,9 +22,8 @@ import msgspec
 
 from dlx import amqp_errors, passwords
 from dlx.amqp_errors import Refusal
-from dlx.field_values import Long
 from dlx.message import Message
-from dlx.shovels import LOCAL_HOSTS, ShovelDefinition, ShovelUri, check_shovel
+from dlx.shovels import LOCAL_HOSTS, ShovelDefinition, ShovelUri, check_shovel, published_properties
 from simulator.broker.commands import (
     Ack,
     BindQueue,
@@ -34,6 +34,7 @@ from simulator.broker.commands import (
     OpenChannel,
     Publish,
     Qos,
+    ReportShovel,
     SelectConfirms,
 )
 from simulator.broker.effects import Shovelled, ShovelLost
@@ -88,6 +89,24 @@ def clear_all(node: NodeState, vhost: VirtualHost) -> None:
         clear_shovel(node, vhost, name)
 
 
+def report(node: NodeState, shovel: Shovel, told: ReportShovel) -> None:
+    """Note what has become of a shovel between the node and a peer. The last message ends it."""
+    if told.left == 0:
+        _end(node, shovel)
+        return
+    if shovel.state != told.state:
+        shovel.since_us = node.now_us
+    shovel.state, shovel.reason, shovel.forwarded, shovel.left = told.state, told.reason, told.forwarded, told.left
+
+
+def _check_reached(node: NodeState, shovel: Shovel, uri: ShovelUri) -> None:
+    """Raise ``Refusal`` for an address that is neither the node's nor a peer's, or not of AMQP 0-9-1."""
+    if "amqp10" in (shovel.value.get("src-protocol"), shovel.value.get("dest-protocol")):
+        raise amqp_errors.shovel_of_amqp_1_0()
+    if uri.host not in LOCAL_HOSTS and uri.host != node.name.rpartition("@")[2] and uri.server not in node.peers:
+        raise amqp_errors.shovel_to_another_server(uri.shown, uri.server)
+
+
 def _is_there(node: NodeState, shovel: Shovel) -> bool:
     vhost = node.vhosts.get(shovel.vhost)
     return vhost is not None and vhost.shovels.get(shovel.name) is shovel
@@ -124,6 +143,10 @@ def _start(node: NodeState, shovel: Shovel) -> None:
     definition = shovel.definition
     shovel.starts_us, shovel.forwarded = None, 0
     try:
+        for uri in (definition.source, definition.destination):
+            _check_reached(node, shovel, uri)
+        if definition.reaches(node.peers):
+            return
         shovel.destination = _connect(node, shovel, "destination", definition.destination)
         _prepare_destination(node, shovel, definition)
         shovel.source = _connect(node, shovel, "source", definition.source)
@@ -155,10 +178,6 @@ def _terminate(node: NodeState, shovel: Shovel, reason: str) -> None:
 
 def _connect(node: NodeState, shovel: Shovel, side: str, uri: ShovelUri) -> Channel:
     """Open a connection with one channel. Raises ``Refusal``."""
-    if "amqp10" in (shovel.value.get("src-protocol"), shovel.value.get("dest-protocol")):
-        raise amqp_errors.shovel_of_amqp_1_0()
-    if uri.host not in LOCAL_HOSTS and uri.host != node.name.rpartition("@")[2]:
-        raise amqp_errors.shovel_to_another_server(uri.shown)
     vhost, user = node.vhosts.get(uri.vhost), _user(node, uri)
     if vhost is None:
         raise amqp_errors.no_vhost(uri.vhost)
@@ -348,38 +367,8 @@ def _forward(
 def _properties(
     node: NodeState, shovel: Shovel, definition: ShovelDefinition, delivered: Delivered
 ) -> Mapping[str, Any]:
-    value = definition.value
     properties = delivered_properties(delivered.message, node.release, delivered.added)
-    properties |= value.get("dest-publish-properties", value.get("publish-properties", {}))
-    added: dict[str, Any] = {}
-    if value.get("dest-add-forward-headers", value.get("add-forward-headers", False)):
-        before = (properties.get("headers") or {}).get("x-shovelled", [])
-        added["x-shovelled"] = [_forwarded(node, shovel, definition), *before]
-    if value.get("dest-add-timestamp-header", value.get("add-timestamp-header", False)):
-        added["x-shovelled-timestamp"] = Long(node.now_us // 1_000_000)
-    if added:
-        properties["headers"] = {**(properties.get("headers") or {}), **added}
-    return properties
-
-
-def _forwarded(node: NodeState, shovel: Shovel, definition: ShovelDefinition) -> dict[str, Any]:
-    named = {
-        "src-exchange": definition.exchange,
-        "src-exchange-key": definition.value.get("src-exchange-key"),
-        "src-queue": definition.queue,
-        "dest-exchange": definition.to_exchange,
-        "dest-exchange-key": definition.value.get("dest-exchange-key"),
-        "dest-queue": definition.to_queue,
-    }
-    return {
-        "shovelled-by": node.global_parameters.get("cluster_name", node.name),
-        "shovel-type": "dynamic",
-        "shovel-name": shovel.name,
-        "shovel-vhost": shovel.vhost,
-        "src-uri": definition.source.shown,
-        "dest-uri": definition.destination.shown,
-        **{name: each for name, each in named.items() if each},
-    }
+    return published_properties(definition, properties, shovel.name, shovel.vhost, node.cluster_name, node.now_us)
 
 
 def _addressed(definition: ShovelDefinition, message: Message) -> Message:

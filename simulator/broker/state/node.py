@@ -96,7 +96,8 @@ class NodeState:
     be due; ``out`` is what ``handle`` will return. ``plugins`` are enabled, by RabbitMQ's names.
     ``watched`` are the events with a listener, ``reported`` those that go to ``out``. ``until_us`` is how far the
     driver lets time go; ``overruns`` counts the instants in a row that had too much
-    to do, ``resting`` says that the rest waits for its deadline. ``channel_tick_us`` is how often channels look whether
+    to do, ``resting`` says that the rest waits for its deadline. ``peers`` are the other servers that shovels reach,
+    as ``HOST:PORT``. ``channel_tick_us`` is how often channels look whether
     a delivery is late, where they do (``channel_tick_interval``).
     """
 
@@ -104,6 +105,7 @@ class NodeState:
     name: str
     max_message_size: int
     plugins: frozenset[str] = frozenset()
+    peers: frozenset[str] = frozenset()
     now_us: int = 0
     channel_tick_us: int = 60_000_000
     vhosts: dict[str, VirtualHost] = field(default_factory=dict)
@@ -130,6 +132,12 @@ class NodeState:
     last_serial: int = 0
     last_name: int = 0
     random: random.Random = field(default_factory=lambda: random.Random(0))
+
+    @property
+    def cluster_name(self) -> str:
+        """The name of the cluster: the node's own, unless an operator has set one."""
+        name: str = self.global_parameters.get("cluster_name", self.name)
+        return name
 
     @property
     def exchange_types(self) -> frozenset[str]:
