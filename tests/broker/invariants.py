@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from dlx.message import Message
+from dlx.message import Message, payload_size
 from dlx.routing import REPLY_TO, routed
 from dlx.settings import DROP_HEAD
 from dlx.topology import CLASSIC, QUORUM, STREAM
@@ -157,7 +157,7 @@ def _check_consumers(queue: QueueState, broker: Broker) -> None:
 
 def _check_deliveries(queue: QueueState, waiting: list[Unacked]) -> None:
     assert queue.unacked == len(waiting)
-    assert queue.unacked_bytes == sum(len(unacked.copy.body) for unacked in waiting)
+    assert queue.unacked_bytes == sum(payload_size(each.copy.message, each.copy.body) for each in waiting)
     assert queue.unacked_gets == sum(unacked.consumer is None for unacked in waiting)
     by_consumer: Counter[Consumer | None] = Counter(unacked.consumer for unacked in waiting)
     for consumer in (*queue.consumers, *queue.cancelled):
