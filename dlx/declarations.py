@@ -129,10 +129,10 @@ def declared_queue(
 
     ``default_queue_type`` is the virtual host's, ``limit_reached`` its limit of queues where that leaves no room;
     ``server_named`` says that the server made up the name.
-    An exclusive queue is not durable, whatever was asked. Raises ``Refusal``.
+    ``durable`` is whether it will be: by AMQP 0-9-1 an exclusive queue never is. Raises ``Refusal``.
     """
     default_queue_type = default_queue_type if default_queue_type in release.queue_types else None
-    arguments = augmented_arguments(arguments, default_queue_type, release, durable and not exclusive, auto_delete)
+    arguments = augmented_arguments(arguments, default_queue_type, release, durable, auto_delete)
     if server_named:
         check_server_named(arguments, release)
     elif name.startswith("amq."):
@@ -144,7 +144,7 @@ def declared_queue(
     queue = Queue(
         name=name,
         type=kind,
-        durable=durable and not exclusive,
+        durable=durable,
         auto_delete=auto_delete,
         exclusive=exclusive,
         arguments=arguments,
@@ -201,8 +201,7 @@ def augmented_arguments(
 ) -> Arguments:
     """Return the arguments with which the release keeps a queue: from 4.0 they always name its type.
 
-    ``durable`` is false for an exclusive queue. A default type that does not fit these properties gives way
-    to classic.
+    ``durable`` is whether it will be. A default type that does not fit these properties gives way to classic.
     """
     adds = release.queue_type_argument
     if _TYPE in arguments or adds == "as declared":
@@ -360,13 +359,14 @@ def check_queue_equivalence(
 ) -> None:
     """Raise ``Refusal`` where a declaration does not describe the queue that exists.
 
-    The caller knows which connection owns an exclusive queue, and checks that first.
+    ``durable`` is whether the queue would be: by AMQP 0-9-1 an exclusive one never is. The caller knows which
+    connection owns an exclusive queue, and checks that first.
     """
     if existing.exclusive != exclusive:
         raise locked_queue(existing.name, vhost)
-    arguments = augmented_arguments(arguments, default_queue_type, release, durable and not exclusive, auto_delete)
+    arguments = augmented_arguments(arguments, default_queue_type, release, durable, auto_delete)
     named = resource("queue", existing.name, vhost)
-    check_same("durable", existing.durable, durable and not exclusive, named)
+    check_same("durable", existing.durable, durable, named)
     check_same("auto_delete", existing.auto_delete, auto_delete, named)
     keys: tuple[str, ...] = tuple(key for key, _ in CHECKS)
     if release.arguments_checked_by_type:

@@ -112,15 +112,24 @@ class UnbindExchange(Command):
 
 
 class DeclareQueue(Command, kw_only=True):
-    """An empty name asks the broker for one."""
+    """An empty name asks the broker for one.
+
+    An exclusive queue is not durable, unless ``durable_if_exclusive``: AMQP 0-9-1 leaves it out, AMQP 1.0 does not.
+    """
 
     channel: ChannelId
     queue: str = ""
     passive: bool = False
     durable: bool = False
     exclusive: bool = False
+    durable_if_exclusive: bool = False
     auto_delete: bool = False
     arguments: Mapping[str, Any] = _NOTHING
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether the queue will be durable."""
+        return self.durable and (self.durable_if_exclusive or not self.exclusive)
 
 
 class BindQueue(Command):

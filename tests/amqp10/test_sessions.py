@@ -26,8 +26,6 @@ KNOWN = {
         (release, "delivery_tags unsettled"): "a classic queue with priorities numbers its messages by priority"
         for release in transcripts.RELEASES
     },
-    ("4.0", "management exclusive"): "an exclusive queue that is declared durable is shown as durable",
-    ("4.3", "management exclusive"): "an exclusive queue that is declared durable is shown as durable",
 }
 """Scripts in which the simulator differs, with how."""
 

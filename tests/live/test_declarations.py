@@ -116,7 +116,7 @@ class Asking:
     def _declare_queue(self, random: Random) -> Case:
         fields = draws.queue(random)
         name = random.choice((*(f"q{random.randrange(10**6)}",) * 12, "", "ä", "amq.mine", "n" * 200))
-        asked = dict(fields, vhost=self._vhost, release=self._release)
+        asked = self._asked(fields)
 
         def declare() -> None:
             declared = declarations.declared_queue(name or "amq.gen-made-up", server_named=not name, **asked)
@@ -136,15 +136,19 @@ class Asking:
         return self._again(existing, draws.queue_again(random, existing))
 
     def _again(self, existing: Queue, fields: dict[str, Any]) -> Case:
-        asked = dict(fields, vhost=self._vhost, release=self._release)
+        asked = self._asked(fields)
         ours = _ours(lambda: declarations.check_queue_equivalence(existing, **asked))
         theirs = self._theirs(lambda channel: channel.queue_declare(existing.name, **fields))
         return Case(("queue.declare again", existing, fields), ours, theirs)
 
+    def _asked(self, fields: dict[str, Any]) -> dict[str, Any]:
+        durable = fields["durable"] and not fields.get("exclusive")
+        return dict(fields, durable=durable, vhost=self._vhost, release=self._release)
+
     def _declare_exchange(self, random: Random) -> Case:
         fields = draws.exchange(random)
         name = random.choice((f"x{random.randrange(10**6)}",) * 8 + ("", "ä", "amq.mine"))
-        asked = dict(fields, vhost=self._vhost, release=self._release)
+        asked = self._asked(fields)
 
         def declare() -> None:
             if name in self._exchanges:
@@ -161,7 +165,7 @@ class Asking:
             return self._declare_exchange(random)
         existing = self._exchanges[random.choice(sorted(self._exchanges))]
         fields = draws.exchange_again(random, existing)
-        asked = dict(fields, vhost=self._vhost, release=self._release)
+        asked = self._asked(fields)
         ours = _ours(lambda: declarations.check_exchange_equivalence(existing, **asked))
         theirs = self._theirs(lambda channel: _declare_exchange(channel, existing.name, fields))
         return Case(("exchange.declare again", existing, fields), ours, theirs)

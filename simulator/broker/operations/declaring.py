@@ -132,7 +132,7 @@ def _declare_queue(node: NodeState, channel: Channel, command: DeclareQueue, nam
     vhost = channel.connection.vhost
     asked: dict[str, Any] = {
         "vhost": vhost.name,
-        "durable": command.durable and not command.exclusive,
+        "durable": command.is_durable,
         "auto_delete": command.auto_delete,
         "exclusive": command.exclusive,
         "arguments": command.arguments,
@@ -165,9 +165,8 @@ def _declare_queue(node: NodeState, channel: Channel, command: DeclareQueue, nam
 
 
 def _augmented(node: NodeState, vhost: VirtualHost, command: DeclareQueue) -> Arguments:
-    durable = command.durable and not command.exclusive
     return declarations.augmented_arguments(
-        command.arguments, vhost.default_queue_type, node.release, durable, command.auto_delete
+        command.arguments, vhost.default_queue_type, node.release, command.is_durable, command.auto_delete
     )
 
 

@@ -175,6 +175,7 @@ class Management:
             queue=name,
             durable=wanted.get("durable", True),
             exclusive=wanted.get("exclusive", False),
+            durable_if_exclusive=True,
             auto_delete=wanted.get("auto_delete", False),
             arguments=wanted.get("arguments", {}),
         )
