@@ -166,6 +166,16 @@ def annotated(message: Message, annotations: Mapping[str, Any]) -> Message:
     return msgspec.structs.replace(message, annotations={**(message.annotations or {}), **annotations})
 
 
+def can_be_sent(message: Message, *, as_amqp10: bool) -> bool:
+    """Return whether a server can send the message to a client, by AMQP 1.0 or 0-9-1; else the client's connection ends.
+
+    By AMQP 1.0 it fails over a number with a fraction and over null, where a consumer added one as an annotation.
+    """
+    if as_amqp10:
+        return not any(value is None or isinstance(value, float) for value in (message.annotations or {}).values())
+    return message.writable
+
+
 def sender_selected_keys(headers: Headers | None, name: str) -> tuple[str, ...]:
     """Return the keys in a CC or BCC header; elements that are not strings are ignored."""
     if headers is None or name not in headers:

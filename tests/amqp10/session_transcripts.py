@@ -73,7 +73,10 @@ OUTCOMES: dict[str, Any] = {
     "modified-annotations": Modified(message_annotations={symbol("x-opt-why"): "because", symbol("x-n"): 7}),
 }
 _GENERATED = re.compile(r"amq\.[\w.+/=-]+-[\w.+/=%-]{8,}|\d{13}")
-UNTYPED: dict[str, Any] = {"char": char("a"), "timestamp": timestamp(1_000), "list": ["a", 1]}
+UNTYPED: dict[str, Any] = {
+    **{"char": char("a"), "timestamp": timestamp(1_000), "list": ["a", 1]},
+    **{"double": 1.5, "null": None},
+}
 LATE = {symbol("rabbitmq:consumer-timeout"): uint(1_000)}
 QUIET_S = 0.25  # after which a real server has sent what it sends
 _INTERNAL = re.compile(r"description=.\{?((?:Reader error|Unexpected frame|\w+)).*", re.DOTALL)

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dlx.delivery_counts import Counts, count_headers
-from dlx.message import Message, payload_size
+from dlx.message import Message, can_be_sent, payload_size
 from dlx.releases import Release
 from dlx.topology import CLASSIC, QUORUM
 from simulator.broker.copies import Copy
@@ -295,9 +295,10 @@ def deliver(node: NodeState, consumer: Consumer, copy: Copy) -> None:
 
 def can_write(node: NodeState, channel: Channel, message: Message, *, as_amqp10: bool = False) -> bool:
     """Return whether the message can be sent to a client; otherwise its connection ends when the step is done."""
-    if not message.writable and not as_amqp10:
+    can = can_be_sent(message, as_amqp10=as_amqp10)
+    if not can:
         node.agenda.append(DeliveryFailed(channel.connection.vhost.name, channel.id))
-    return message.writable or as_amqp10
+    return can
 
 
 def handed_out(

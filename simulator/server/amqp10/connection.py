@@ -299,7 +299,7 @@ class Connection:
 
     def close(self, code: int, text: str, method: str = "") -> Command | None:
         """Send close for a reply code of AMQP 0-9-1. Return as ``leave`` does."""
-        reason = text.partition(" - ")[2]
+        reason = text.partition(" - ")[2] or "Session error"
         if code == CONNECTION_FORCED:
             return self.fail(ConnectionFault("amqp:internal-error", f'Connection forced: "{reason}"'))
         return self.fail(ConnectionFault(errors.condition_of(code), reason))

@@ -862,9 +862,9 @@ class Session:
     # Replies in, frames out
 
     def reply(self, reply: Reply) -> None:
-        """Send a reply of the broker."""
+        """Send a reply of the broker, unless the session failed over a message: its connection closes then."""
         answer = _REPLIES.get(type(reply))
-        if answer is not None:
+        if answer is not None and self.id in self._settings.broker.channels:
             answer(self, reply)
 
     def _attached(self, reply: replies.Consuming) -> None:
