@@ -167,7 +167,7 @@ def annotated(message: Message, annotations: Mapping[str, Any]) -> Message:
 
 
 def can_be_sent(message: Message, *, as_amqp10: bool) -> bool:
-    """Return whether a server can send the message to a client, by AMQP 1.0 or 0-9-1; else the client's connection ends.
+    """Return whether a server can send the message to a client; otherwise the client's connection ends.
 
     By AMQP 1.0 it fails over a number with a fraction and over null, where a consumer added one as an annotation.
     """

@@ -76,6 +76,27 @@ def test_a_delivery_is_split_into_frames_that_the_client_can_read() -> None:
     assert {transfer.delivery_id for _, transfer, _ in found} == {0}
 
 
+def test_a_delivery_that_was_not_sent_when_its_link_ended_has_no_id() -> None:
+    player = transcripts.NodePlayer(transcripts.new_node("4.3"))
+    client = player.client
+
+    def credit(handle: int, window: int) -> None:
+        numbers = {"next_incoming_id": 0, "next_outgoing_id": 1, "outgoing_window": 100}
+        client.send(Flow(incoming_window=window, handle=handle, link_credit=5, **numbers))
+
+    player.declare("q")
+    player.sender("/queues/q")
+    player.publish(b"one")
+    player.receiver("/queues/q", handle=1, credit=None)
+    credit(1, window=0)
+    player.detach(1)
+    player.receiver("/queues/q", handle=2, credit=None)
+    credit(2, window=100)
+    player.listen()
+    (transfer,) = (line for line in player.seen if line.startswith("Transfer("))
+    assert transfer.startswith("Transfer(handle=uint(2), delivery_id=uint(0),")
+
+
 def test_the_management_api_lists_links_as_consumers_and_sessions_not_as_channels() -> None:
     with simulator.serve("4.3", management_port=0) as server:
         client = WireClient(urlsplit(server.amqp_url).port or 0)

@@ -141,6 +141,19 @@ class Unsettled(msgspec.Struct):
     delivery_tag: int
 
 
+class WaitingDelivery(msgspec.Struct):
+    """A delivery to the client that waits to be sent, or what is left of one. It gets its id when its first part goes.
+
+    ``parts`` are what goes into each frame, and whether more follows; ``delivery_tag`` is the broker's, of a delivery
+    that the client is to settle.
+    """
+
+    handle: int
+    transfer: Transfer
+    parts: deque[tuple[bytes, bool]]
+    delivery_tag: int | None = None
+
+
 class Unconfirmed(msgspec.Struct):
     """A delivery from the client that the broker has not confirmed."""
 
@@ -192,7 +205,7 @@ class Session:
         self._next_publish = 1
         self._unconfirmed: dict[int, Unconfirmed] = {}
         self._accepted: list[int] = []
-        self._pending: deque[tuple[int, Transfer | Flow, bytes]] = deque()
+        self._pending: deque[WaitingDelivery | Flow] = deque()
 
     # Frames in, commands out
 
@@ -351,16 +364,10 @@ class Session:
                 f"insufficient credit ({pair.response_credit}) for management link from RabbitMQ to client",
             )
         response = yield from self.management.answer(payload)
-        delivery_id, self._next_delivery_id = self._next_delivery_id, self._next_delivery_id + 1
         transfer = Transfer(
-            handle=pair.response_handle,
-            delivery_id=delivery_id,
-            delivery_tag=b"",
-            message_format=0,
-            settled=True,
-            more=self._false,
+            handle=pair.response_handle, delivery_tag=b"", message_format=0, settled=True, more=self._false
         )
-        self._pending.append((pair.response_handle, transfer, response))
+        self._pending.append(WaitingDelivery(pair.response_handle, transfer, deque([(response, False)])))
         pair.response_credit -= 1
         pair.response_count = _sum(pair.response_count, 1)
         pair.delivery_count = _sum(pair.delivery_count, 1)
@@ -771,22 +778,16 @@ class Session:
         link = self._outgoing.get(int(reply.consumer_tag))
         if link is None:
             return
-        delivery_id, self._next_delivery_id = self._next_delivery_id, _sum(self._next_delivery_id, 1)
-        if not link.settled:
-            self._unsettled[delivery_id] = Unsettled(link.handle, reply.delivery_tag)
         encoded = self._messages.write(reply)
-        tag = self._delivery_tag(link, reply)
         transfer = Transfer(
             handle=link.handle,
-            delivery_id=delivery_id,
-            delivery_tag=tag,
+            delivery_tag=self._delivery_tag(link, reply),
             message_format=0,
             settled=link.settled,
             more=self._false,
         )
-        for part, more in self._parts(encoded):
-            each = msgspec.structs.replace(transfer, more=True) if more else transfer
-            self._pending.append((link.handle, each, part))
+        tag = None if link.settled else reply.delivery_tag
+        self._pending.append(WaitingDelivery(link.handle, transfer, deque(self._parts(encoded)), tag))
         link.sent += 1
         link.delivery_count = _sum(link.delivery_count, 1)
         link.credit = max(0, link.credit - 1)
@@ -811,16 +812,28 @@ class Session:
         """Send the deliveries that the client's window has room for, and the flows behind them."""
         self._send_dispositions()
         while self._pending:
-            _, performative, encoded = self._pending[0]
-            if isinstance(performative, Flow):
-                self._fill_flow(performative)
-            elif self._remote_window <= 0:
+            waiting = self._pending[0]
+            if isinstance(waiting, Flow):
+                self._fill_flow(waiting)
+                self._send(waiting)
+            elif not self._send_parts(waiting):
                 return
-            else:
-                self._next_outgoing_id = _sum(self._next_outgoing_id, 1)
-                self._remote_window -= 1
             self._pending.popleft()
-            self._send(performative, encoded)
+
+    def _send_parts(self, waiting: WaitingDelivery) -> bool:
+        """Send what the client's window has room for of a delivery; return whether that was the rest of it."""
+        transfer = waiting.transfer
+        while waiting.parts and self._remote_window > 0:
+            if transfer.delivery_id is None:
+                transfer.delivery_id = self._next_delivery_id
+                self._next_delivery_id = _sum(self._next_delivery_id, 1)
+                if waiting.delivery_tag is not None:
+                    self._unsettled[transfer.delivery_id] = Unsettled(waiting.handle, waiting.delivery_tag)
+            self._next_outgoing_id = _sum(self._next_outgoing_id, 1)
+            self._remote_window -= 1
+            part, more = waiting.parts.popleft()
+            self._send(msgspec.structs.replace(transfer, more=True) if more else transfer, part)
+        return not waiting.parts
 
     def _disposition(self, disposition: Disposition, _payload: bytes) -> Iterator[Command]:
         if disposition.role == SENDER:
@@ -857,7 +870,7 @@ class Session:
 
     def _forget_deliveries(self, handle: int) -> None:
         self._unsettled = {id: held for id, held in self._unsettled.items() if held.handle != handle}
-        self._pending = deque(each for each in self._pending if each[0] != handle)
+        self._pending = deque(each for each in self._pending if each.handle != handle)
 
     # Replies in, frames out
 
@@ -919,7 +932,7 @@ class Session:
             properties=changed,
         )
         link.drain = link.echo = False
-        self._pending.append((link.handle, flow, b""))
+        self._pending.append(flow)
 
     def _activity(self, link: OutgoingLink) -> dict[Any, Any] | None:
         """Return how the link's place in a quorum queue has changed: whether it is active."""
