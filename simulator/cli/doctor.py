@@ -247,7 +247,9 @@ def _diagnosed(server: ServerAddress, on_server: QueueOnServer, sample: int | No
         why_next=then.why,
         next_command=commands.about_queue(then.command, then.options, ports) if then.command else "",
         lint_command=commands.lint(),
-        did=[note for note in looked.notes if note not in on_server.unseen] if looked is not None and messages else [],
+        did=[note for note in looked.notes if note not in on_server.unseen]
+        if looked is not None and messages
+        else [why_not.cost] * bool(why_not.cost),
         sees_all=sees_all,
         unchecked=(
             *(looked.unchecked if looked is not None else (_UNREAD,)),
@@ -263,6 +265,7 @@ def _sampled(server: ServerAddress, on_server: QueueOnServer, sample: int | None
     """Read some messages; return ``None`` and what to do instead where that may kill one, or is refused."""
     from simulator.redrive.diagnosis import SAMPLE, NextStep, counts_reads, sample_of
     from simulator.redrive.how_to_peek import how_to_peek
+    from simulator.redrive.peek import UnreadableMessage
 
     way: Way = "management" if server.amqp_url is None else "consume"
     how = how_to_peek(on_server.settings, way, consumers=on_server.consumers)
@@ -282,7 +285,8 @@ def _sampled(server: ServerAddress, on_server: QueueOnServer, sample: int | None
     try:
         return look_into(server, on_server, way, wanted), NextStep("")
     except (DataError, Unavailable) as error:
-        return None, NextStep(f"Nothing was read; dlx inspect would say the same: {error.message}.")
+        cost = error.__cause__.cost if isinstance(error.__cause__, UnreadableMessage) else ""
+        return None, NextStep(f"Nothing was read; dlx inspect would say the same: {error.message}.", cost=cost)
 
 
 # What people see

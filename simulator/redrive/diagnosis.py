@@ -275,11 +275,13 @@ class NextStep(msgspec.Struct, frozen=True):
         why: in sentences.
         command: of ``dlx``; empty where there is none to run.
         options: of that command, behind the URL and the queue.
+        cost: what it did to the queue to find that out, in a sentence.
     """
 
     why: str
     command: str = ""
     options: tuple[str, ...] = ()
+    cost: str = ""
 
 
 def next_step(planned: Sequence[Planned], planner: RedrivePlanner, length: Length) -> NextStep:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ import msgspec
 from pika import BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.channel import Channel
+from pika.exceptions import ConnectionClosedByBroker
 
 from dlx.topology import QUORUM, STREAM
 from simulator.capture import CaptureUnavailable, Observation
@@ -32,9 +34,30 @@ WINDOW = 10_000
 GET_MAX = 100_000
 """How many messages the management API is asked for where nothing else is said: it makes one answer of them."""
 _POLL_S = 0.1
+_INTERNAL_ERROR, _SERVER_ERROR = 541, 500  # of AMQP, and of HTTP
 
 OnRow = Callable[[int, int], None]
 """Gets how many messages have been read, of how many."""
+
+
+class UnreadableMessage(CaptureUnavailable):
+    """Raised for a queue with a message that the server fails over when it hands it to a client of AMQP 0-9-1.
+
+    ``cost`` says what reading has done, in a sentence.
+    """
+
+    def __init__(self, server: str, peek: PeekPlan) -> None:
+        limit = peek.settings.delivery_limit
+        self.cost = "the messages that were read went back to the queue"
+        if peek.settings.queue.type == QUORUM:
+            self.cost += ", and that counts as a failed delivery of each"
+            self.cost += "" if limit is None else f": after {limit:,}, messages die"
+        super().__init__(
+            server,
+            f"'{peek.settings.queue.name}' has a message that the server fails to send by AMQP 0-9-1 (541), probably"
+            " one that came by AMQP 1.0 with a value such as a UUID, which AMQP 0-9-1 does not have. Take it out with a"
+            f" client of AMQP 1.0; {self.cost}",
+        )
 
 
 class PeekResult(msgspec.Struct, frozen=True):
@@ -80,8 +103,9 @@ def peek(
 
     Raises:
         CaptureUnavailable: no connection, it was lost, or the broker refuses.
+        UnreadableMessage: the broker fails over a message.
     """
-    with exact_values(), connected(url, vhost) as (connection, name):
+    with exact_values(), connected(url, vhost) as (connection, name), _naming_the_unreadable(name, peek):
         look = _Look(connection, peek)
         ready = look.ready()
         rows: list[Observation] = []
@@ -113,6 +137,7 @@ def peek_by_management(url: str, vhost: str, peek: PeekPlan, *, limit: int | Non
 
     Raises:
         CaptureUnavailable: no answer, or the API refuses.
+        UnreadableMessage: the broker fails over a message.
     """
     queue = peek.settings.queue.name
     path = f"queues/{quote(vhost, safe='')}/{quote(queue, safe='')}"
@@ -123,12 +148,24 @@ def peek_by_management(url: str, vhost: str, peek: PeekPlan, *, limit: int | Non
         asked = {"count": count, "ackmode": "ack_requeue_true", "encoding": "auto"}
         got = call(url, f"{path}/get", method="POST", body=asked)
     except ManagementError as error:
+        if error.status == _SERVER_ERROR:
+            raise UnreadableMessage(name, peek) from error
         raise CaptureUnavailable(name, str(error)) from error
     except OSError as error:
         raise CaptureUnavailable(name, f"no answer: {getattr(error, 'reason', error)}") from error
     rows = [placed(_row_of_json(queue, each), name, vhost, line) for line, each in enumerate(got, 1)]
     behind = bool(rows) and ready > len(rows) and _is(peek.came_back, rows[-1])
     return PeekResult(rows, max(ready, len(rows)), sum(peek.kills(waiting(row).deaths) for row in rows), behind=behind)
+
+
+@contextmanager
+def _naming_the_unreadable(name: str, peek: PeekPlan) -> Iterator[None]:
+    try:
+        yield
+    except ConnectionClosedByBroker as error:
+        if error.reply_code != _INTERNAL_ERROR:
+            raise
+        raise UnreadableMessage(name, peek) from error
 
 
 class _Look:
