@@ -174,7 +174,7 @@ def _data(spec: MessageSpec, numbers: Mapping[str, int], where: str) -> bytes:
     )
     try:
         written = write_mqdlh(header, encoding=spec.encoding, coded_char_set_id=spec.coded_char_set_id)
-        return written + spec.body.encode(codec)
+        return written + codec.encode(spec.body)[0]
     except MqdlhError as error:
         raise ScenarioError(where, str(error)) from None
     except UnicodeEncodeError:
