@@ -4,7 +4,7 @@ A line whose last non-blank is ``+`` goes on with the first non-blank of the nex
 one with ``-`` with its first column. Blank lines and comments (``*`` in column 1) do not
 count, even between a line and its continuation. Each character keeps its place.
 
-A tab counts as a blank, with a warning: IBM's documentation speaks of blanks alone, and does not say what becomes of it.
+A tab counts as a blank, with a warning: IBM's documentation speaks of blanks alone, and does not mention tabs.
 """
 
 from __future__ import annotations

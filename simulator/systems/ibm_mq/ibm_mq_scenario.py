@@ -16,6 +16,7 @@ from simulator.systems.ibm_mq.keyword_values import FAMILIES, LENGTHS, meant
 from simulator.systems.ibm_mq.mqdlh import FORMAT_DEAD, LITTLE_ENDIAN, DeadMessage, Mqdlh, MqdlhError, write_mqdlh
 from simulator.systems.ibm_mq.parser import ParsedTable, parse
 from simulator.systems.ibm_mq.rules_table import RulesTableError
+from simulator.systems.ibm_mq.unloaded_queue import UnloadedQueueError, read_unloaded
 
 Number = Annotated[int, Meta(ge=0, le=999_999_999)] | str
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
@@ -72,10 +73,10 @@ class Removal(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Scenario(Struct, forbid_unknown_fields=True, kw_only=True):
-    """A rules table, messages, and how their puts end."""
+    """A rules table, messages, and how their puts end; ``messages`` may be the text of a file of ``dmpmqmsg``."""
 
     rules_table: str | list[str]
-    messages: list[MessageSpec]
+    messages: list[MessageSpec] | str
     put_results: list[Number] = []
     outages: list[Outage] = []
     removals: list[Removal] = []
@@ -105,6 +106,48 @@ def read_table(scenario: Scenario) -> ParsedTable:
         return parse(text if isinstance(text, str) else "\n".join(text))
     except RulesTableError as error:
         raise ScenarioError("rules_table", str(error)) from None
+
+
+class Arrival(Struct, frozen=True):
+    """A message that arrives on the dead-letter queue.
+
+    Attributes:
+        name: what the scenario calls it.
+        time_s: when it arrives, in seconds.
+        expiry_s: what is left of its Expiry then; ``None``: it lives for ever.
+        message: its MQMD and data.
+    """
+
+    name: str
+    time_s: float
+    expiry_s: float | None
+    message: DeadMessage
+
+
+def read_arrivals(scenario: Scenario) -> list[Arrival]:
+    """Return the messages, in the order of the scenario. Raises ``ScenarioError``; no two have one name."""
+    if isinstance(scenario.messages, str):
+        return _unloaded(scenario.messages)
+    names: set[str] = set()
+    found = []
+    for index, spec in enumerate(scenario.messages):
+        name = spec.name or f"message {index + 1}"
+        if name in names:
+            raise ScenarioError(f"messages[{index}].name", f"expected a name of its own, got {name!r} again")
+        names.add(name)
+        found.append(Arrival(name, spec.time_s, spec.expiry_s, read_message(spec, index)))
+    return found
+
+
+def _unloaded(text: str) -> list[Arrival]:
+    """Return the messages of an unloaded queue, which are there from the start."""
+    try:
+        messages = read_unloaded(text)
+    except UnloadedQueueError as error:
+        raise ScenarioError("messages", str(error)) from None
+    return [
+        Arrival(f"message {number}", 0, each.expiry_s, each.message) for number, each in enumerate(messages, start=1)
+    ]
 
 
 def read_message(spec: MessageSpec, index: int) -> DeadMessage:

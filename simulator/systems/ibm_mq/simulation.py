@@ -17,7 +17,7 @@ from simulator.systems.ibm_mq.handling import Put
 from simulator.systems.ibm_mq.ibm_mq_scenario import (
     Outage,
     Scenario,
-    read_message,
+    read_arrivals,
     read_result,
     read_scenario,
     read_table,
@@ -49,6 +49,7 @@ class _Simulation:
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self._parsed = read_table(scenario)
+        self._arrivals = read_arrivals(scenario)
         self._place = input_queue(
             self._parsed.table.control,
             scenario.arguments,
@@ -64,7 +65,7 @@ class _Simulation:
         self._delivered: dict[str, list[dict[str, Any]]] = {}
         self._until_us = None if scenario.until_s is None else _us(scenario.until_s)
         self._now_us = self._steps = 0
-        self._steps_max = max(STEPS_MAX, STEPS_PER_MESSAGE_MAX * len(scenario.messages))
+        self._steps_max = max(STEPS_MAX, STEPS_PER_MESSAGE_MAX * len(self._arrivals))
         self._deadlines = Deadlines[Callable[[], None]]()
         self._names: dict[tuple[str, str], str] = {}
         self._plan()
@@ -85,17 +86,12 @@ class _Simulation:
         return self._told()
 
     def _plan(self) -> None:
-        names = set()
-        for index, spec in enumerate(self._scenario.messages):
-            name = spec.name or f"message {index + 1}"
-            if name in names:
-                raise ScenarioError(f"messages[{index}].name", f"expected a name of its own, got {name!r} again")
-            names.add(name)
-            message = read_message(spec, index)
-            self._names.setdefault(message.identity, name)
-            self._deadlines.set(_us(spec.time_s), partial(self._arrive, name, message))
-            if spec.expiry_s is not None:
-                self._deadlines.set(_us(spec.time_s + spec.expiry_s), partial(self._expire, name))
+        for arrival in self._arrivals:
+            self._names.setdefault(arrival.message.identity, arrival.name)
+            self._deadlines.set(_us(arrival.time_s), partial(self._arrive, arrival.name, arrival.message))
+            if arrival.expiry_s is not None:
+                self._deadlines.set(_us(arrival.time_s + arrival.expiry_s), partial(self._expire, arrival.name))
+        names = {arrival.name for arrival in self._arrivals}
         for index, removal in enumerate(self._scenario.removals):
             if removal.message not in names:
                 problem = f"expected the name of a message, got {removal.message!r}"
@@ -187,6 +183,11 @@ class _Simulation:
             if outage.queue not in put_to:
                 yield f"outages[{index}].queue: nothing was put to {outage.queue}"
 
+    def _unloaded(self) -> Iterator[str]:
+        if isinstance(self._scenario.messages, str):
+            number = len(self._arrivals)
+            yield f"messages: {number} of a file of dmpmqmsg, read by its documentation; no queue manager was asked"
+
     def _is_input(self, put: Put) -> bool:
         return put.queue == self._place[0] and put.queue_manager in ("", self._place[1])
 
@@ -205,7 +206,7 @@ class _Simulation:
             "events": self._trace.told(),
             "visits": self._trace.visits,
             "operator_messages": self._trace.operator_messages,
-            "warnings": [*map(str, self._parsed.warnings), *self._idle_outages()],
+            "warnings": [*map(str, self._parsed.warnings), *self._idle_outages(), *self._unloaded()],
             "handler": {
                 "input_queue": self._place[0],
                 "queue_manager": self._place[1],
