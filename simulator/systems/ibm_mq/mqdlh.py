@@ -183,6 +183,20 @@ def header_of(message: DeadMessage) -> Mqdlh:
     return read_mqdlh(message.data, encoding=message.encoding, coded_char_set_id=message.coded_char_set_id)
 
 
+def with_header(message: DeadMessage, *, reason: int, queue: str, queue_manager: str) -> DeadMessage:
+    """Return a message as it stands on a dead-letter queue: behind an MQDLH that says why, and where it was."""
+    header = Mqdlh(
+        reason=reason,
+        dest_q_name=queue,
+        dest_q_mgr_name=queue_manager,
+        encoding=message.encoding,
+        coded_char_set_id=message.coded_char_set_id,
+        format=message.format,
+    )
+    data = write_mqdlh(header, encoding=message.encoding, coded_char_set_id=message.coded_char_set_id)
+    return msgspec.structs.replace(message, data=data + message.data, format=FORMAT_DEAD)
+
+
 def without_header(message: DeadMessage, header: Mqdlh) -> DeadMessage:
     """Return the message as it was sent: without MQDLH, and with the MQMD fields that the MQDLH kept."""
     return msgspec.structs.replace(
