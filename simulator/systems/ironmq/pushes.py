@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -108,7 +107,12 @@ class Pushing:
             "source_msg_id": source_id,
             "body": body,
             "subscribers": [
-                {"name": each.name, "url": each.url, "code": code, "msg": _phrase(code)}
+                {
+                    "name": each.name,
+                    "url": each.url,
+                    "code": code,
+                    "msg": f"the endpoint answered {code}" if code else "no connection",
+                }
                 for each in subscribers
                 for code in [self._status(each).code]
             ],
@@ -131,12 +135,3 @@ def _shown(subscriber: Subscriber, status: _Status, retries: int) -> dict[str, A
         at = datetime.fromtimestamp(status.last_us // _SECOND_US, UTC)
         shown["last_try_at"] = at.strftime("%Y-%m-%dT%H:%M:%SZ")
     return shown
-
-
-def _phrase(code: int) -> str:
-    if code == NO_CONNECTION:
-        return "no connection"
-    try:
-        return HTTPStatus(code).phrase
-    except ValueError:
-        return ""

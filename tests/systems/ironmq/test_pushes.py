@@ -87,7 +87,7 @@ def test_what_cannot_be_pushed_is_told_to_the_error_queue() -> None:
     (error,) = trace["queues"]["errors"]["messages"]
     assert (error["message"], trace["queues"]["errors"]["settings"]["type"]) == ("error of m", "pull")
     told = json.loads(error["body"])
-    assert told["subscribers"] == [{**B, "code": 500, "msg": "Internal Server Error"}]
+    assert told["subscribers"] == [{**B, "code": 500, "msg": "the endpoint answered 500"}]
     assert (told["body"], told["source_msg_id"]) == ("sup", trace["answers"][0]["body"]["ids"][0])
     lost = played({"http://a/": 0, "http://b/": 404}, "unicast", retries=0)
     assert events(lost)[-2:] == [
