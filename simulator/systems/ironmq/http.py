@@ -3,7 +3,9 @@
 Below ``/3/projects/{project}`` it is IronMQ. Added for tests:
 
 * ``GET /clock``, and ``POST /clock/advance`` with ``{"hours": 1, "minutes": 1, "seconds": 1}``;
-* ``PUT`` and ``DELETE /out_of_reach/{project}/{queue}``: the replicas of a queue go offline, and come back.
+* ``PUT`` and ``DELETE /out_of_reach/{project}/{queue}``: the replicas of a queue go offline, and come back;
+* ``PUT /endpoints/{project}`` with ``{"url": "http://...", "answers": [500, 200]}``: what the endpoint of a subscriber
+  answers.
 
 Source: API reference.
 """
@@ -50,6 +52,7 @@ ROUTES: tuple[tuple[str, str, Operation], ...] = (
     ("POST", _QUEUE + "/reservations", operations.reserve),
     ("GET", _MESSAGE, operations.get),
     ("DELETE", _MESSAGE, operations.delete),
+    ("GET", _MESSAGE + "/subscribers", operations.push_statuses),
     ("POST", _MESSAGE + "/touch", operations.touch),
     ("POST", _MESSAGE + "/release", operations.release),
 )
@@ -177,6 +180,13 @@ async def _no_such_call(request: Request, error: Exception) -> Response:
 # What IronMQ has not
 
 
+class _Endpoint(msgspec.Struct, forbid_unknown_fields=True):
+    """What the endpoint of a subscriber answers: statuses of HTTP, in order."""
+
+    url: str
+    answers: int | list[int]
+
+
 def _simulation(service: Service) -> list[Route]:
     async def clock(request: Request) -> Response:
         service.look()
@@ -196,7 +206,17 @@ def _simulation(service: Service) -> list[Route]:
         service.look()
         return _json({"msg": "In reach" if is_reachable else "Out of reach"})
 
+    async def endpoint(request: Request) -> Response:
+        told = await _body(request)
+        try:
+            wanted = msgspec.convert(told, _Endpoint)
+            service.project(request.path_params["project"]).endpoints.tell(wanted.url, wanted.answers)
+        except ValueError as error:  # also those of msgspec
+            raise bad_request(str(error)) from error
+        return _json({"msg": "Endpoint set"})
+
     return [
+        Route("/endpoints/{project}", endpoint, methods=["PUT"]),
         Route("/clock", clock, methods=["GET"]),
         Route("/clock/advance", advance, methods=["POST"]),
         Route("/out_of_reach/{project}/{queue}", reach, methods=["PUT", "DELETE"]),

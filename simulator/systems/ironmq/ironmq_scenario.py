@@ -133,6 +133,12 @@ class Delete(Step, tag="delete"):
     reservation: Which = "last"
 
 
+class PushStatuses(Step, tag="push_statuses"):
+    """Look at what the subscribers of a push queue answered to a message."""
+
+    message: Name
+
+
 class OutOfReach(Step, tag="out_of_reach"):
     """Take all replicas of the queue offline."""
 
@@ -142,7 +148,20 @@ class InReach(Step, tag="in_reach"):
 
 
 AnyStep = (
-    Create | Update | Remove | Post | Reserve | Peek | Clear | Get | Touch | Release | Delete | OutOfReach | InReach
+    Create
+    | Update
+    | Remove
+    | Post
+    | Reserve
+    | Peek
+    | Clear
+    | Get
+    | PushStatuses
+    | Touch
+    | Release
+    | Delete
+    | OutOfReach
+    | InReach
 )
 
 
@@ -152,6 +171,7 @@ class Scenario(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     Attributes:
         queues: the settings of the queues there are from the start, by name.
         steps: what the application does; steps of one time in the order written.
+        endpoints: what those of subscribers answer: statuses of HTTP by URL, in order; 0 for no connection.
         project: the project's id.
         seed: of the reservation ids.
         end_s: when to look at what is left; by default at the last step.
@@ -159,6 +179,7 @@ class Scenario(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     queues: dict[Name, Annotated[Any, Meta(extra_json_schema=_NAMES)]] = {}
     steps: list[AnyStep] = []
+    endpoints: dict[Name, int | list[int]] = {}
     project: Name = "project"
     seed: int = 0
     end_s: Seconds = 0

@@ -118,6 +118,11 @@ def peek(project: Project, call: Call) -> Answer:
     return 200, {"messages": [_shown(message) for message in project.peek(call.queue, n, call.now_us)]}
 
 
+def push_statuses(project: Project, call: Call) -> Answer:
+    """Show what the subscribers of a push queue answered to a message."""
+    return 200, {"subscribers": project.statuses(call.queue, call.message, call.now_us)}
+
+
 def touch(project: Project, call: Call) -> Answer:
     """Extend a reservation."""
     reservation_id = project.touch(call.queue, call.message, requests.touch(call.request), call.now_us)

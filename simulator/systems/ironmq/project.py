@@ -9,7 +9,10 @@ The reference leaves these points open; here they are decided:
 * a delayed message joins the end of its queue when its delay is over, a released one the front;
 * a message expires whether it is reserved or not, and an expired message is not a dead letter;
 * a dead letter joins the end of the dead letter queue, which is created again if it was deleted;
-* a queue out of reach answers no request.
+* a queue out of reach answers no request;
+* a message is pushed ``retries`` times more often than once, and is gone once it was accepted or given up; its statuses
+  stay as long as the queue;
+* unicast tries the subscribers in their order.
 """
 
 from __future__ import annotations
@@ -17,15 +20,17 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 from itertools import count
+from typing import Any
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED
 from simulator.events import Event, Happened
 from simulator.systems.ironmq import http_errors
 from simulator.systems.ironmq.configuring import configured
 from simulator.systems.ironmq.message import Message, counted, dead_letter, is_dead, posted
+from simulator.systems.ironmq.pushes import Endpoints, Pushing
 from simulator.systems.ironmq.queues import Queue, QueuedMessage, Then, Timers
 from simulator.systems.ironmq.requests import Delete, Post, Release, Reserve, Touch
-from simulator.systems.ironmq.settings import DeadLetterSettings, Settings
+from simulator.systems.ironmq.settings import DeadLetterSettings, Push, Settings, Subscriber
 
 RESERVED_COUNT = "reserved_count"
 """Adds to each event the message's count after it."""
@@ -44,11 +49,15 @@ class Project:
     Attributes:
         name: as given.
         queues: by name.
+        endpoints: those of subscribers.
+        sources: for the messages of error queues, the id of the message that could not be pushed.
     """
 
     def __init__(self, name: str, *, seed: int = 0, tell: Callable[[Happened], None] | None = None) -> None:
         self.name = name
         self.queues: dict[str, Queue] = {}
+        self.endpoints = Endpoints()
+        self.sources: dict[str, str] = {}
         self._random = random.Random(seed)
         self._hear = tell
         self._uids = count(1)
@@ -61,6 +70,8 @@ class Project:
         for due in self._timers.ended(now_us):
             if due.then == Then.EXPIRE:
                 self._expire(due.queue, due.stored, due.time_us)
+            elif due.then == Then.PUSH:
+                self._push(due.queue, due.stored, due.time_us)
             else:
                 self._return(due.queue, due.stored, due.time_us, at_front=due.then == Then.TO_FRONT)
 
@@ -77,6 +88,8 @@ class Project:
         if stored.reservation_id is not None:
             self._tell(Event.REQUEUED, queue, stored, time_us, detail="its reservation timed out")
         queue.offer(stored, at_front=at_front)
+        if stored.message.id not in queue.pushing:
+            self._push(queue, stored, time_us)
 
     # Queues
 
@@ -160,6 +173,7 @@ class Project:
             self._timers.start(now_us + delay_s * _US, Then.TO_END, queue, stored)
         else:
             queue.offer(stored, at_front=False)
+            self._push(queue, stored, now_us)
 
     def reserve(self, name: str, request: Reserve, now_us: int) -> list[QueuedMessage]:
         """Reserve the next messages. Those that are dead go to the dead letter queue, and others take their place."""
@@ -205,6 +219,54 @@ class Project:
             return
         self._tell(Event.DEAD_LETTERED, queue, stored, now_us, DELIVERY_LIMIT, f"to '{target.name}'")
         self._put(target, QueuedMessage(stored.uid, dead_letter(stored.message, target.settings, now_us)), now_us)
+
+    # Push queues
+
+    def statuses(self, name: str, message_id: str, now_us: int) -> list[dict[str, Any]]:
+        """Return how it stands between a message and each subscriber, also of one that was pushed and has gone."""
+        queue = self.queue(name, now_us)
+        if queue.settings.push is None:
+            raise http_errors.bad_request("a pull queue has no subscribers")
+        if message_id not in queue.messages and message_id not in queue.pushing:
+            raise http_errors.message_not_found()
+        return queue.pushing.get(message_id, Pushing()).shown(queue.settings.push)
+
+    def _push(self, queue: Queue, stored: QueuedMessage, now_us: int) -> None:
+        """Push a message of a push queue to its subscribers, and let it go once all is done."""
+        push, kind = queue.settings.push, queue.settings.type
+        if push is None:
+            return
+        pushing = queue.pushing.setdefault(stored.message.id, Pushing())
+        for subscriber, code in pushing.round(kind, push, self.endpoints, now_us):
+            self._tell(Event.DELIVERED, queue, stored, now_us, detail=f"pushed to {subscriber.name}: {code}")
+        failed = pushing.failed(kind, push)
+        if not failed:
+            self._acknowledge(queue, stored, now_us)
+        elif pushing.may_go_on(failed, push):
+            self._timers.start(now_us + push.retries_delay_s * _US, Then.PUSH, queue, stored)
+        else:
+            self._give_up(queue, stored, push, failed, now_us)
+
+    def _give_up(self, queue: Queue, stored: QueuedMessage, push: Push, failed: list[Subscriber], now_us: int) -> None:
+        """Remove a message whose retries are over, and tell the error queue; it begins as a pull queue."""
+        queue.remove(stored)
+        limit = f"retries is {push.retries}: {', '.join(each.name for each in failed)}"
+        self._tell(Event.LIMIT_DROPPED, queue, stored, now_us, DELIVERY_LIMIT, limit)
+        if push.error_queue and push.error_queue not in self.queues:
+            self._create(push.error_queue, Settings())
+        target = self.queues.get(push.error_queue)
+        if target is None or not target.is_reachable:
+            why = f"error queue '{target.name}' is out of reach" if target else "the queue has no error queue"
+            self._tell(Event.DROPPED, queue, stored, now_us, DELIVERY_LIMIT, why)
+            return
+        self._tell(Event.DEAD_LETTERED, queue, stored, now_us, DELIVERY_LIMIT, f"to '{target.name}'")
+        message_id = str(_FIRST_ID + next(self._uids))
+        self.sources[message_id] = stored.message.id
+        told = queue.pushing[stored.message.id].error(stored.message.id, stored.message.body, failed)
+        error = QueuedMessage(stored.uid, posted(message_id, told, target.settings, now_us))
+        # A push queue that is an error queue waits before it pushes: two that name each other would never end.
+        again = target.settings.push
+        self._put(target, error, now_us, delay_s=again.retries_delay_s if again else 0)
 
     def message(self, name: str, message_id: str, now_us: int) -> Message:
         """Return a message by its id, whoever has it reserved."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from simulator.deadlines import Deadline, Deadlines
 from simulator.systems.ironmq.message import Message
+from simulator.systems.ironmq.pushes import Pushing
 from simulator.systems.ironmq.settings import Settings
 
 
@@ -44,6 +45,7 @@ class Queue:
         available: those that can be reserved, the next one first.
         total_messages: how many have ever come to it.
         is_reachable: whether any of its replicas is online.
+        pushing: what a push queue has pushed of the messages that have ever come to it, by id.
     """
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -53,6 +55,7 @@ class Queue:
         self.available: OrderedDict[str, QueuedMessage] = OrderedDict()
         self.total_messages = 0
         self.is_reachable = True
+        self.pushing: dict[str, Pushing] = {}
 
     def holds(self, stored: QueuedMessage) -> bool:
         """Return whether this very copy is on the queue."""
@@ -85,6 +88,10 @@ class Then(IntEnum):
     EXPIRE = 0
     TO_FRONT = 1
     TO_END = 2
+    PUSH = 3
+
+
+_AVAILABLE = (Then.TO_FRONT, Then.TO_END)
 
 
 class Ended(NamedTuple):
@@ -106,7 +113,7 @@ class Timers:
     def start(self, time_us: int, then: Then, queue: Queue, stored: QueuedMessage) -> None:
         """Start a timer; one that makes the message available replaces the one before."""
         number = next(self._numbers)
-        if then != Then.EXPIRE:
+        if then in _AVAILABLE:
             stored.timer = number
         # Messages that go to the front at one moment go there last first, which keeps their order.
         rank = (then, -number if then == Then.TO_FRONT else number)
@@ -127,4 +134,4 @@ class Timers:
 
 def _counts(deadline: Deadline[Then]) -> bool:
     _, _, then, (queue, stored, number) = deadline
-    return bool(queue.holds(stored) and (then == Then.EXPIRE or number == stored.timer))
+    return bool(queue.holds(stored) and (then not in _AVAILABLE or number == stored.timer))

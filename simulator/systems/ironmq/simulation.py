@@ -26,6 +26,7 @@ _OPERATIONS: dict[type[form.Step], Operation] = {
     form.Peek: operations.peek,
     form.Clear: operations.clear,
     form.Get: operations.get,
+    form.PushStatuses: operations.push_statuses,
     form.Touch: operations.touch,
     form.Release: operations.release,
     form.Delete: operations.delete,
@@ -61,6 +62,11 @@ class _Run:
 
     def trace(self) -> dict[str, Any]:
         """Run the scenario to its end."""
+        for url, answers in self._scenario.endpoints.items():
+            try:
+                self._project.endpoints.tell(url, answers)
+            except ValueError as error:
+                raise ScenarioError(f"endpoints.{url}", str(error)) from error
         for name, settings in self._scenario.queues.items():
             try:
                 self._project.configure(name, settings, 0)
@@ -71,6 +77,8 @@ class _Run:
             self._do(index, step)
         self._project.settle(max(self._now_us, _us(self._scenario.end_s)))
         names = {message_id: name for name, message_id in self._ids.items()}
+        for message_id, source_id in self._project.sources.items():
+            names[message_id] = f"error of {names[source_id]}"
         return {
             "system": "ironmq",
             "events": [_event(event, names[event.message]) for event in self._events],
@@ -165,7 +173,7 @@ class _Run:
 
 
 _WITH_RESERVATION = (form.Touch, form.Release, form.Delete)
-_OF_A_MESSAGE = (form.Get, *_WITH_RESERVATION)
+_OF_A_MESSAGE = (form.Get, form.PushStatuses, *_WITH_RESERVATION)
 
 
 def _us(seconds: float) -> int:

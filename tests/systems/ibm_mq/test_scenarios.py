@@ -21,13 +21,13 @@ SCENARIO: dict[str, Any] = {"rules_table": "ACTION(RETRY) RETRY(2)\n", "messages
 @pytest.mark.parametrize(
     ("change", "where", "problem"),
     [
-        ({"rules_table": None}, "rules_table", "Expected `str | array`, got `null`"),
+        ({"rules_table": None}, "rules_table", "expected a rules table, or queues with consumers in queues"),
         ({"rules_table": "ACTION(FWD)"}, "rules_table", "line 1, column 1: ACTION(FWD) needs FWDQ"),
         ({"rules_table": ["WAIT(NO)", "RETRY(1)"]}, "rules_table", "line 2, column 1: the rule has no ACTION"),
         (
             {"rule_table": ""},
             "",
-            "unknown field `rule_table`; did you mean rules_table? expected rules_table, messages, put_",
+            "unknown field `rule_table`; did you mean rules_table? expected rules_table, messages, queues, put_",
         ),
         (
             {"messages": [{**MESSAGE, "DESTQUEUE": "X"}]},
@@ -107,9 +107,14 @@ def test_the_trace_is_plain_json_in_the_vocabulary_of_events() -> None:
 
 def test_the_example_of_the_document_runs_and_gives_what_it_shows() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
-    scenario, shown = re.findall(r"^```json\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    scenario, shown, consumed = re.findall(r"^```json\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     trace = simulate(json.loads(scenario))
     assert {"visits": trace["visits"], "handler": trace["handler"]} == json.loads(shown)
+    left = simulate(json.loads(consumed))["queues"]
+    assert {queue: [each["message"] for each in messages] for queue, messages in left.items() if messages} == {
+        "ORDERS.BACKOUT": ["poison"],
+        "PARKED": ["bill"],
+    }
 
 
 def test_the_table_of_the_document_names_every_field() -> None:

@@ -43,7 +43,7 @@ def test_every_step_and_field_is_in_the_document() -> None:
     with pytest.raises(ScenarioError) as wrong:
         simulate({"steps": [step("dance")]})
     doings = wrong.value.problem.rpartition("expected one of ")[2].split(", ")
-    assert len(doings) == 13
+    assert len(doings) == 14
     assert [doing for doing in doings if f"`{doing}`" not in text] == []
 
 
