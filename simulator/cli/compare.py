@@ -124,6 +124,10 @@ def _show(console: Console, outcomes: Sequence[SystemOutcome]) -> None:
     if carried:
         console.print()
         show(console, ("dead letter", "system", "carries"), carried)
+    limits = dict.fromkeys((outcome.system, outcome.limit) for outcome in outcomes if outcome.limit)
+    if limits:
+        console.print()
+        show(console, ("the limit lives in", ""), limits)
     notes = [(_name(outcome), note) for outcome in outcomes for note in outcome.notes]
     if notes:
         console.print()

@@ -11,6 +11,7 @@ from simulator.systems.compare.neutral_scenario import NeutralScenario
 from simulator.systems.compare.outcome import Left, Ran, deliveries
 
 VERSIONS = ("5.17.2", "5.18", "document")
+LIMIT = "each client: maximumRedeliveries of its redelivery policy; with the redeliveryPlugin, the broker as well"
 _KIND = "queue://"
 
 

@@ -22,6 +22,7 @@ class Adapter(Protocol):
 
     Attributes:
         VERSIONS: the releases or profiles, the default first.
+        LIMIT: where the limit of deliveries lives, in words; an adapter may leave it out.
     """
 
     VERSIONS: Sequence[str]
@@ -81,9 +82,16 @@ def _adapter(system: str) -> Adapter:
 
 
 def _outcome(neutral: NeutralScenario, system: str, version: str) -> SystemOutcome:
-    ran = _adapter(system).run(neutral, version)
+    adapter = _adapter(system)
+    ran = adapter.run(neutral, version)
     messages = fates(neutral, ran)
     way = path(ran.events, {fate.message: fate.outcome for fate in messages})
     return SystemOutcome(
-        system=system, version=version, messages=messages, notes=ran.notes, path=way, scenario=ran.scenario
+        system=system,
+        version=version,
+        messages=messages,
+        notes=ran.notes,
+        path=way,
+        scenario=ran.scenario,
+        limit=getattr(adapter, "LIMIT", ""),
     )

@@ -114,6 +114,7 @@ class SystemOutcome(msgspec.Struct, frozen=True, kw_only=True):
         notes: where the system could not do what the scenario says.
         path: from where to where messages went, and how often.
         scenario: what was run: a scenario for ``dlx simulate``.
+        limit: where the limit of deliveries lives, in words; empty where the system's adapter does not say.
     """
 
     system: str
@@ -122,6 +123,7 @@ class SystemOutcome(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
     path: list[Leg]
     scenario: dict[str, Any]
+    limit: str = ""
 
     @property
     def lost(self) -> list[str]:

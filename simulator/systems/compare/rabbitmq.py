@@ -22,6 +22,7 @@ from simulator.systems.compare.neutral_scenario import Message, NeutralScenario
 from simulator.systems.compare.outcome import Left, Ran, deliveries
 
 VERSIONS = (DEFAULT, *(name for name in all_releases() if name != DEFAULT))
+LIMIT = "the queue: its delivery-limit, an argument or a policy (quorum queues only)"
 _TELLING = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "x-acquired-count")
 _BY_DEFAULT_EXCHANGE = {"x-dead-letter-exchange": ""}
 

@@ -20,6 +20,9 @@ from simulator.systems.ibm_mq.mqdlh import read_mqdlh
 from simulator.systems.ibm_mq.trace import reason_name
 
 VERSIONS = ("runmqdlq",)
+LIMIT = (
+    "the queue's BOTHRESH, which each application has to read and follow; for the handler, RETRY of a rule in its table"
+)
 INPUT_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
 _FAILED, _PUT = "MQRC_Q_FULL", "OK"
 

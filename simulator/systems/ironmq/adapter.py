@@ -11,6 +11,7 @@ from simulator.systems.compare.outcome import Left, Ran, deliveries
 from simulator.systems.ironmq import simulate
 
 VERSIONS = ("v3",)
+LIMIT = "the queue: max_reservations of its dead_letter; of a push queue, its retries"
 # Message timeout and delay, seconds.
 _TIMEOUT_LEAST_S, _TIMEOUT_MOST_S = 30, 86_400
 _DELAY_MOST_S = 604_800

@@ -11,6 +11,7 @@ from simulator.systems.compare.outcome import Left, Ran, deliveries
 from simulator.systems.zaqar import simulate
 
 VERSIONS = ("redis", "mongodb", "swift", "spec")
+LIMIT = "the queue: _max_claim_count in its metadata"
 # Claims and messages, seconds.
 _CLAIM_LEAST_S, _CLAIM_MOST_S = 60, 43_200
 _MESSAGE_LEAST_S, _MESSAGE_MOST_S = 60, 1_209_600
