@@ -1,0 +1,106 @@
+"""Builds the queue definitions and the rules table of IBM MQ that come closest to a topology of RabbitMQ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from simulator.systems.compare.nearest import Answer, Moved, WorkQueue, replaced
+from simulator.systems.ibm_mq.keyword_values import NAME_LENGTH
+
+NAME = "IBM MQ"
+NAME_MAX: int | None = NAME_LENGTH
+SETS_TIME_TO_LIVE = "publisher"
+PLAYS = ("rejected every time", "returned every time")
+ASSUMED = (
+    "applications of IBM MQ get messages under syncpoint, read BOTHRESH and BOQNAME of their queue, compare the first"
+    " with the MQMD's BackoutCount, and put a message that was backed out as often to the second",
+    "the queue manager names SYSTEM.DEAD.LETTER.QUEUE as its dead-letter queue, and the handler runs with rules.tab",
+)
+_CAPPED = "CAPEXPRY caps the expiry on a queue, publishers set MQMD.Expiry"
+WHY: Mapping[str, str] = {
+    "rejected": "MQ has no reject: an application backs out, and moves a message itself that reached BOTHRESH",
+    "rejected every time": "BackoutCount counts, and the application has to compare it with BOTHRESH; nothing waits"
+    " between two attempts",
+    "returned every time": "BackoutCount counts, and the application has to compare it with BOTHRESH",
+    "delays": "nothing waits between two attempts of an application",
+    "expires": f"the queue manager discards an expired message, with a report if that was asked for; {_CAPPED}",
+}
+ANSWERS: Mapping[str, Answer] = {
+    "expires": Answer("lost", "the queue manager discards a message that expired: no dead letter", WHY["expires"]),
+    "consumer dies": Answer(
+        "changes", "the message is backed out: its BackoutCount counts, as if the application had done it"
+    ),
+    "held": Answer("changes", "the queue manager takes no message from an application that stays connected"),
+    "rejected": Answer("changes", "an application backs out as often as BOTHRESH says, and then moves the message"),
+    "wait queue": Answer(
+        "cannot be had",
+        "nothing waits between two attempts of an application; RETRYINT is the handler's, for messages on the"
+        " dead-letter queue",
+    ),
+    "length limit": Answer(
+        "changes",
+        "MAXDEPTH limits the queue: the put fails with MQRC_Q_FULL (2053), and what a channel brings goes to the"
+        " dead-letter queue, where the rules table has it tried again",
+        "the newest message is turned away; RabbitMQ's default drops the oldest",
+    ),
+    "exchange": Answer("changes", "applications name the queue, or publish to a topic with an administrative object"),
+    "fanout": Answer("changes", "a topic with a subscription for each queue copies messages; none is built here"),
+    "unroutable": Answer(
+        "changes", "the application is told: MQOPEN of a queue that is not there fails (2085)", "RabbitMQ drops it"
+    ),
+    "length in bytes": Answer("cannot be had", "MAXFSIZE limits a queue's file, and puts fail beyond it"),
+    "single active consumer": Answer(
+        "changes", "NOSHARE and DEFSOPT(EXCL): a second application cannot open the queue"
+    ),
+    "priorities": Answer("changes", "there are 10 priorities (MQMD.Priority), and MSGDLVSQ(PRIORITY) is the default"),
+    "queue expires": Answer("cannot be had", "a queue stays until it is deleted"),
+    "stream": Answer("cannot be had", "no queue keeps messages for a reader from any offset"),
+    "carries": Answer(
+        "changes",
+        "a message that its application moved has its BackoutCount, unless the put resets it; what the queue manager"
+        " put to the dead-letter queue has an MQDLH with the reason and the queue",
+        "consumers that read x-death have to read these",
+    ),
+}
+_DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
+_REST = "MOVED.REALLY.DEAD"
+_DEPTH_MAX = 999_999_999
+
+
+def allowed(name: str) -> str:
+    """Return the name with letters, digits, dots, slashes, underscores and percent signs."""
+    return replaced(name, r"[^A-Za-z0-9./_%]", "_") or "_"
+
+
+def own(queue: WorkQueue, moved: Moved) -> None:
+    """Return nothing: the adapter has queues of its own."""
+
+
+def files(moved: Moved) -> dict[str, str]:
+    """Return the commands for ``runmqsc``, and the rules table for ``runmqdlq``."""
+    return {
+        "queues.mqsc": "\n".join(_commands(moved)) + "\n",
+        "rules.tab": "\n".join(_rules(moved)) + "\n",
+    }
+
+
+def _commands(moved: Moved) -> Iterator[str]:
+    yield f"DEFINE QLOCAL('{_REST}') DEFPSIST(YES) REPLACE"
+    for at in moved.others:
+        yield f"DEFINE QLOCAL('{moved.names[at]}') DEFPSIST(YES) REPLACE"
+    for queue in moved.queues:
+        dead = moved.named(queue.dead_at)
+        limit = f" BOTHRESH({queue.attempts_max}) BOQNAME('{dead}')" if dead and queue.attempts_max else ""
+        depth = "" if queue.max_length is None else f" MAXDEPTH({min(queue.max_length, _DEPTH_MAX)})"
+        shared = " NOSHARE DEFSOPT(EXCL)" if queue.single_active else ""
+        yield f"DEFINE QLOCAL('{moved.names[queue.at]}') DEFPSIST(YES){limit}{depth}{shared} REPLACE"
+
+
+def _rules(moved: Moved) -> Iterator[str]:
+    yield f"INPUTQ('{_DEAD_LETTER_QUEUE}') RETRYINT(30) WAIT(YES)"
+    for queue in moved.queues:
+        name, dead = moved.names[queue.at], moved.named(queue.dead_at)
+        yield f"DESTQ('{name}') REASON(MQRC_Q_FULL) ACTION(RETRY) RETRY(5)"
+        if dead is not None:
+            yield f"DESTQ('{name}') ACTION(FWD) FWDQ('{dead}') HEADER(YES)"
+    yield f"ACTION(FWD) FWDQ('{_REST}') HEADER(YES)"
