@@ -28,10 +28,10 @@ WHY: Mapping[str, str] = {
     " serves rejects and returns",
     "rejected every time": "the redelivery policy counts rollbacks, and goes by the delays that stand in it",
     "returned every time": "a rollback is all that JMS has, and one limit serves rejects and returns",
-    "delays": "one redelivery policy serves rejects, returns and their delays: a first delay, and then one that stays or"
+    "delays": "one redelivery policy serves rejects, returns and their delays: a first delay, then one that stays or"
     " grows by a factor",
-    "consumer dies": "the client counts deliveries, not the broker: a message whose consumer died is delivered to the"
-    " next one, until a count that its client compares with the policy is over the limit",
+    "consumer dies": "a client, not the broker, compares the count of deliveries with its policy before it hands a"
+    " message out; one that the redeliveryPlugin has sent again it does not compare",
     "expires": "a queue has no time to live: each publisher sets JMSExpiration, and the broker looks for expired"
     " messages every 30 s (expireMessagesPeriod)",
     "full": "a queue has no limit on the number of messages; memoryLimit counts bytes and holds up publishers",
