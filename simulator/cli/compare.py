@@ -126,14 +126,15 @@ def compare(
     code 0: nothing differs; 1: something does.
     """
     if to is not None:
-        if systems or picture:
+        if systems is not None or picture:
             raise click.UsageError("--systems and --picture are for a scenario; --to moves a topology")
         return answer_move(source, over, before, to, write, as_json=as_json)
     if before or write or over:
         raise click.UsageError("--from, --write and --over are for the move of a topology; name the system by --to")
     if not isinstance(source, Path):
         raise click.UsageError("a scenario is a file; to move a topology, name the system by --to")
-    _compare(source, systems or ",".join(ADAPTERS.built_in), picture, as_json=as_json)
+    names = ",".join(ADAPTERS.built_in) if systems is None else systems
+    _compare(source, names, picture, as_json=as_json)
     return 0
 
 
@@ -175,6 +176,10 @@ def _show(console: Console, outcomes: Sequence[SystemOutcome]) -> None:
     if carried:
         console.print()
         show(console, ("dead letter", "system", "carries"), carried)
+    shown = list(_seen(outcomes))
+    if shown:
+        console.print()
+        show(console, ("last delivery", "system", "shows"), shown)
     limits = dict.fromkeys((outcome.system, outcome.limit) for outcome in outcomes if outcome.limit)
     if limits:
         console.print()
@@ -202,8 +207,18 @@ def _carried(outcomes: Sequence[SystemOutcome]) -> Iterator[Sequence[str | Text]
     for fates in zip(*(outcome.messages for outcome in outcomes), strict=True):
         for outcome, fate in zip(outcomes, fates, strict=True):
             if fate.outcome is Outcome.DEAD_LETTERED:
-                fields = [f"{name}: {_shown(value)}" for name, value in fate.carries.items() if value != ""]
-                yield fate.message, _name(outcome), "\n".join(fields) or "nothing"
+                yield fate.message, _name(outcome), _fields(fate.carries)
+
+
+def _seen(outcomes: Sequence[SystemOutcome]) -> Iterator[Sequence[str | Text]]:
+    for fates in zip(*(outcome.messages for outcome in outcomes), strict=True):
+        for outcome, fate in zip(outcomes, fates, strict=True):
+            if len(fate.attempts_ms) > 1:
+                yield fate.message, _name(outcome), _fields(fate.shows)
+
+
+def _fields(told: Mapping[str, Any]) -> str:
+    return "\n".join(f"{name}: {_shown(value)}" for name, value in told.items() if value != "") or "nothing"
 
 
 def _name(outcome: SystemOutcome) -> str:
@@ -227,7 +242,7 @@ def _death(fate: MessageOutcome, time: Callable[[float], str]) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(each, dict) and "reason" in each for each in value):
         return ", ".join(f"{each['queue']} {each['reason']} ×{each['count']}" for each in value)
-    return _shortened(str(value))
+    return _shortened(str(value).lower() if isinstance(value, bool) else str(value))
 
 
 def _shortened(text: str) -> str:

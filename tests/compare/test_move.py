@@ -83,6 +83,7 @@ def test_the_systems_take_the_files_without_a_complaint(name: str, tmp_path: Pat
         simulate_ironmq({"queues": queues})
     else:
         parsed = parse_rules_table(files["rules.tab"])
+        assert parsed.warnings == ()
         assert list(lint_rules_table(parsed.table, parsed.rule_lines)) == []
         assert all(line.startswith("DEFINE QLOCAL('") for line in files["queues.mqsc"].splitlines())
 

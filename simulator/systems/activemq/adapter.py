@@ -38,7 +38,12 @@ def run(neutral: NeutralScenario, version: str, own: Mapping[str, Any] | None = 
             for left in messages
         },
         notes=[*_notes(neutral), *notes],
+        shows={event["message"]: _shown(event) for event in deliveries(events)},
     )
+
+
+def _shown(event: Mapping[str, Any]) -> dict[str, Any]:
+    return {"JMSRedelivered": event["redelivered"], "JMSXDeliveryCount": event["delivery_count"]}
 
 
 def _name(queue: str) -> str:

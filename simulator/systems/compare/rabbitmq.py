@@ -13,6 +13,9 @@ from typing import Any
 
 import msgspec
 
+from dlx.death_headers import delivered_headers
+from dlx.delivery_counts import Counts, count_headers
+from dlx.field_values import plain
 from dlx.releases import DEFAULT, Release, all_releases, release_and_remark
 from dlx.settings import expires_messages
 from dlx.topology import QUORUM
@@ -80,6 +83,7 @@ def run(neutral: NeutralScenario, version: str, own: Played | None = None) -> Ra
             for left in messages
         },
         notes=[*([remark] if remark else []), *(_notes(neutral, rules) if own is None else ()), *notes],
+        shows=side.shows,
     )
 
 
@@ -160,11 +164,13 @@ class _Side:
 
     Attributes:
         names: the messages by the broker's numbers for them.
+        shows: the headers of each message's last delivery that tell of those before.
     """
 
     def __init__(self, neutral: NeutralScenario, release: str, played: Played) -> None:
         self.player = Player(played.definitions, release=release)
         self.names: dict[int, str] = {}
+        self.shows: dict[str, dict[str, Any]] = {}
         self._neutral, self._played = neutral, played
         self._to_publish = deque(neutral.published())
         self._delivered: deque[int] = deque()
@@ -232,3 +238,11 @@ class _Side:
                 assert happened.queue is not None
                 self._queue_of[self.names[happened.uid]] = happened.queue
                 self._delivered.append(happened.uid)
+                self.shows[self.names[happened.uid]] = self._shown(happened.uid)
+
+    def _shown(self, uid: int) -> dict[str, Any]:
+        release = self.player.broker.release
+        queue, copy = next((queue, copy) for queue, copy in self.player.copies() if copy.uid == uid)
+        counts = count_headers(Counts(copy.acquired, copy.failed), release) if queue.definition.type == QUORUM else {}
+        headers = msgspec.to_builtins(delivered_headers(copy.message, release, counts) or {}, enc_hook=plain)
+        return _telling(headers)

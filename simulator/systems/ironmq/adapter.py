@@ -33,6 +33,7 @@ def run(neutral: NeutralScenario, version: str, own: Mapping[str, Mapping[str, A
             for message in queue["messages"]
         },
         notes=[*_notes(neutral, side), *notes],
+        shows={event["message"]: {"reserved_count": event["reserved_count"]} for event in deliveries(trace["events"])},
     )
 
 
