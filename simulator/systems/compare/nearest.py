@@ -16,6 +16,14 @@ EFFECTS: tuple[Effect, ...] = ("lost", "cannot be had", "changes", "kept")
 """What a move does to what RabbitMQ does, the worst first."""
 
 
+LimitedBy = Literal["delivery-limit", "ladder", "loop", "consumer", "nothing"]
+"""What ends the attempts of a message.
+
+A setting of the queue; the last queue of a ladder; nothing in a loop, where the message comes back; a consumer that
+rejects the message into a dead-letter queue; nothing, where it has no such queue.
+"""
+
+
 class WorkQueue(msgspec.Struct, frozen=True, kw_only=True):
     """A queue that consumers read, and what its topology does with messages that fail there.
 
@@ -24,7 +32,7 @@ class WorkQueue(msgspec.Struct, frozen=True, kw_only=True):
         type: classic or quorum.
         dead_letter_queue: where a message is in the end that its consumers reject every time; ``None``: nowhere.
         attempts_max: how often a message is delivered before it is dead; ``None``: no limit.
-        limited_by: what sets that, in words.
+        limited_by: what sets that.
         delays_ms: how long a rejected message waits before its second delivery, its third, and so on; the last one
             holds for the others. Empty: it does not wait.
         time_to_live_ms: of the queue.
@@ -39,7 +47,7 @@ class WorkQueue(msgspec.Struct, frozen=True, kw_only=True):
     type: str = "classic"
     dead_letter_queue: str | None = None
     attempts_max: int | None = 1
-    limited_by: str = ""
+    limited_by: LimitedBy = "nothing"
     delays_ms: tuple[int, ...] = ()
     time_to_live_ms: int | None = None
     expired_to: str | None = None

@@ -208,10 +208,14 @@ class Moving:
         """Return what was taken to be so."""
         queues = [each.queue for each in self._topology.queues]
         found = [*self._nearest.ASSUMED]
-        rejecting = [each for each in queues if each.limited_by == "the consumer, which rejects"]
-        if rejecting:
-            names = _called([ObjectName("queue", *each.at) for each in rejecting])
-            found.append(f"consumers of {names} reject what they fail on: nothing limits how often they may return it")
+        said = {
+            "consumer": "reject what they fail on: nothing limits how often they may return it",
+            "loop": "count attempts themselves: a message that they reject comes back without end",
+        }
+        for limited_by, what in said.items():
+            concerned = [ObjectName("queue", *each.at) for each in queues if each.limited_by == limited_by]
+            if concerned:
+                found.append(f"consumers of {_called(concerned)} {what}")
         if self._topology.waiting:
             found.append(f"nobody reads {_called(self._topology.waiting)}")
         if any(each.consumer_timeout_ms is None for each in queues):

@@ -66,7 +66,7 @@ HISTORIES = (
 def is_told_by(history: History, queue: WorkQueue) -> bool:
     """Tell whether a history can show something of a queue that no other does."""
     if history.name == "rejected every time":
-        return queue.limited_by in ("the queues of the ladder", "nothing: the message comes back")
+        return queue.limited_by in ("ladder", "loop")
     if history.name == "full":
         return queue.max_length is not None
     return True

@@ -218,15 +218,15 @@ def _limit(settings: Settings, tries: _Tries) -> dict[str, Any]:
     """Return how often a message is delivered, what says so, and the pauses between."""
     delays_ms = tuple(tries.delays_ms)
     if tries.loops:
-        return {"attempts_max": None, "limited_by": "nothing: the message comes back", "delays_ms": delays_ms}
+        return {"attempts_max": None, "limited_by": "loop", "delays_ms": delays_ms}
     if delays_ms:
-        return {"attempts_max": len(tries.queues), "limited_by": "the queues of the ladder", "delays_ms": delays_ms}
+        return {"attempts_max": len(tries.queues), "limited_by": "ladder", "delays_ms": delays_ms}
     limit = settings.delivery_limit
     if settings.queue.type == QUORUM and limit is not None:
-        by = f"delivery-limit {limit} by {settings.values['delivery-limit'].origin}"
-        return {"attempts_max": limit + 1, "limited_by": by, "delays_ms": tuple(_delayed_retries(settings))}
+        delays_ms = tuple(_delayed_retries(settings))
+        return {"attempts_max": limit + 1, "limited_by": "delivery-limit", "delays_ms": delays_ms}
     if settings.dead_letters:
-        return {"attempts_max": 1, "limited_by": "the consumer, which rejects"}
+        return {"attempts_max": 1, "limited_by": "consumer"}
     return {"attempts_max": None, "limited_by": "nothing"}
 
 
