@@ -46,18 +46,22 @@ def simulate(context: click.Context, system: str, scenario_path: Path | None, as
     """Run a scenario in virtual time, and print what happened to each message and what is left.
 
     SCENARIO.json differs by SYSTEM; the document of each system describes it, and --schema prints its form for
-    editors and validators. A rules table of IBM MQ and an activemq.xml may be files beside it: {"file": NAME}.
+    editors and validators. An activemq.xml, and a rules table and an unloaded queue of IBM MQ, may be files beside
+    it: {"file": NAME}.
     """
     if schema:
         _print_schema(system)
         return
     if scenario_path is None:
         raise click.MissingParameter(ctx=context, param_hint="'SCENARIO.json'", param_type="argument")
+    scenario = read_object(scenario_path)
     try:
         with stand_ins_noted():
-            trace = run(system, with_files(system, read_object(scenario_path), scenario_path))
+            trace = run(system, with_files(system, scenario, scenario_path))
     except ScenarioError as error:
-        raise DataError(f"{scenario_path}: {in_our_words(str(error))}") from error
+        file = _file_at(scenario, error.where)
+        told = in_our_words(error.problem if file else str(error))
+        raise DataError(f"{scenario_path}: {f'{error.where}.file: {file}: ' if file else ''}{told}") from error
     if as_json:
         print_json(trace)
     else:
@@ -137,7 +141,7 @@ def _words(value: Any) -> str:
 # Where each system may name a file.
 _PLACES: Mapping[str, Sequence[Sequence[str]]] = {
     "activemq": (("broker", "activemq_xml"),),
-    "ibm_mq": (("rules_table",),),
+    "ibm_mq": (("rules_table",), ("messages",)),
 }
 
 
@@ -155,6 +159,14 @@ def with_files(system: str, scenario: dict[str, Any], beside: Path) -> dict[str,
     for place in _PLACES.get(system, ()):
         scenario = _filled(scenario, place, beside, ".".join(place))
     return scenario
+
+
+def _file_at(scenario: Mapping[str, Any], where: str) -> Path | None:
+    """Return the name of the file that stands at a place of the scenario; ``None`` where none does."""
+    value: Any = scenario
+    for name in where.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return Path(value["file"]) if isinstance(value, dict) and set(value) == {"file"} else None
 
 
 def _filled(value: Any, place: Sequence[str], beside: Path, where: str) -> Any:

@@ -74,7 +74,9 @@ def test_a_column_of_times_has_one_unit(tmp_path: Path, capsys: Capture) -> None
 
 def test_at_80_columns_no_word_is_broken(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(["compare", str(written(tmp_path, {**POISON, "queue": "orders-of-the-shop"}))]) == 0
+    systems = ",".join(("rabbitmq", "activemq", "zaqar", "ironmq", "ibm_mq", "ibm_mq:runmqdlq"))
+    path = written(tmp_path, {**POISON, "queue": "orders-of-the-shop"})
+    assert main(["compare", str(path), "--systems", systems]) == 0
     out = capsys.readouterr().out
     words = set(out.split())
     assert {"SYSTEM.DEAD.LETTER.QUEUE,", "dead-lettered", "delivery_limit", "MQRC_Q_FULL", "activemq"} <= words
@@ -120,15 +122,16 @@ def test_where_dlx_itself_stopped_the_consumer_a_sentence_says_so(path: Path, ca
 
 
 def test_json_has_the_path_of_the_messages(path: Path, capsys: Capture) -> None:
-    assert main(["compare", str(path), "--systems", "rabbitmq,ibm_mq", "--json"]) == 0
-    rabbitmq, ibm_mq = json.loads(capsys.readouterr().out)
+    assert main(["compare", str(path), "--systems", "rabbitmq,ibm_mq,ibm_mq:runmqdlq", "--json"]) == 0
+    rabbitmq, ibm_mq, handler = json.loads(capsys.readouterr().out)
     legs = [(leg["source"], leg["target"], leg["kind"], leg["why"], leg["times"]) for leg in rabbitmq["path"]]
     assert legs == [
         ("published", "orders", "way", "", 1),
         ("orders", "orders", "again", "", 3),
         ("orders", "dead", "dead letter", "delivery_limit", 1),
     ]
-    assert [leg["target"] for leg in ibm_mq["path"]] == ["SYSTEM.DEAD.LETTER.QUEUE"] * 2 + ["dead"]
+    assert [leg["target"] for leg in ibm_mq["path"]] == ["orders", "orders", "dead"]
+    assert [leg["target"] for leg in handler["path"]] == ["SYSTEM.DEAD.LETTER.QUEUE"] * 2 + ["dead"]
 
 
 @pytest.mark.parametrize(("suffix", "begin"), [(".svg", "<svg"), (".mmd", "flowchart"), (".dot", "digraph")])
@@ -139,7 +142,7 @@ def test_a_picture_has_the_path_under_each_system(
     assert main(["compare", str(path), "--picture", str(picture)]) == 0
     text = picture.read_text(encoding="utf-8")
     assert begin in text
-    assert all(name in text for name in ("rabbitmq 4.3", "zaqar redis", "orders", "SYSTEM.DEAD.LETTER.QUEUE", "again"))
+    assert all(name in text for name in ("rabbitmq 4.3", "ibm_mq jms", "orders", "backout_threshold", "again"))
     assert "poison" in capsys.readouterr().out
 
 

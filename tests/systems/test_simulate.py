@@ -164,6 +164,19 @@ def test_a_rules_table_may_be_a_file_beside_the_scenario(capsys: pytest.CaptureF
     assert (status, 'rules_table: expected a text, or {"file": NAME}' in err) == (65, True)
 
 
+def test_an_unloaded_queue_may_be_a_file_beside_the_scenario(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "DLQ.msg").write_text("* DMPMQMSG Version:9.4\n\nA FMT MQSTR   \nX 00\n")
+    scenario = {"rules_table": "ACTION(DISCARD)", "messages": {"file": "DLQ.msg"}}
+    status, out, _ = run(capsys, tmp_path, "ibm_mq", scenario, "--json")
+    assert (status, json.loads(out)["queues"]) == (0, {"SYSTEM.DEAD.LETTER.QUEUE": [{"message": "message 1"}]})
+    (tmp_path / "DLQ.msg").write_text("* DMPMQMSG Version:9.4\n\nA FRM MQSTR   \nX 00\n")
+    status, _, err = run(capsys, tmp_path, "ibm_mq", scenario)
+    assert status == 65
+    assert "scenario.json: messages.file: DLQ.msg: line 3: no field 'FRM MQSTR'; " in err
+
+
 def test_an_activemq_xml_may_be_a_file_beside_the_scenario(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     scenario = json.loads(re.search("```json\n(.*?)```", ACTIVEMQ.read_text(encoding="utf-8"), re.DOTALL)[1])  # type: ignore[index]
     (tmp_path / "activemq.xml").write_text(XML)
@@ -179,7 +192,11 @@ def test_an_activemq_xml_may_be_a_file_beside_the_scenario(capsys: pytest.Captur
         ("zaqar", {}, "the field steps is missing"),
         ("zaqar", {"steps": [{"do": "post", "queue": "", "messages": []}]}, "of at least 1 character"),
         ("ironmq", {"steps": [{"do": "clear", "queue": "a", "at_s": "1"}]}, "expected a number, got a string"),
-        ("ibm_mq", {"rules_table": "ACTION(RETRY)", "messages": 1}, "messages: expected a list, got a whole number"),
+        (
+            "ibm_mq",
+            {"rules_table": "ACTION(RETRY)", "messages": 1},
+            "messages: expected a string or a list, got a whole number",
+        ),
     ],
 )
 def test_a_value_of_a_wrong_type_is_told_in_our_words(

@@ -1,15 +1,21 @@
-"""Character sets by their numbers at IBM (CCSIDs), and Python's codecs for them.
+"""Character sets by their numbers at IBM (CCSIDs), and codecs for them.
 
-Most CCSIDs are code pages that Python calls by the same number; the table has those that
-it calls by another name, and the reasons why others cannot be read.
+Most CCSIDs are code pages that Python calls by the same number; a table has those that it calls by another name, and
+the reasons why others cannot be read. ``ebcdic.toml`` has the EBCDIC of countries and of z/OS UNIX. 1141 to 1149 are
+these, and 500, with the euro in the place of the currency sign.
 
-Source: IBM MQ's documentation of code page conversion, and of CodedCharSetId in MQMD.
+Source: IBM MQ's documentation of code page conversion, and of CodedCharSetId in MQMD; IBM's code pages.
 """
 
 from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import msgspec
 
 LATIN_1, UTF_8 = 819, 1208
 
@@ -48,14 +54,13 @@ _CODECS: Mapping[int, str] = {
     878: "koi8-r",
     1168: "koi8-u",
 }
-_EBCDIC = "Python has no codec for this EBCDIC; 37 and 500 agree with it in the characters of names of queues"
+_EURO = dict(zip(range(1141, 1150), (273, 277, 278, 280, 284, 285, 297, 500, 871), strict=True))
+"""What each CCSID with a euro is without."""
 _NO_CODEC: Mapping[int, str] = {
     0: "MQCCSI_Q_MGR means the character set of the queue manager; give its number",
     -1: "MQCCSI_EMBEDDED says that the data names its character set; an MQDLH has a character set of its own",
     -2: "MQCCSI_INHERIT means the character set of the structure before it, the queue manager's for an MQMD; "
     "give its number",
-    **dict.fromkeys((277, 278, 280, 284, 285, 297, 871, 1047), _EBCDIC),
-    **dict.fromkeys(range(1141, 1150), _EBCDIC),
 }
 
 
@@ -63,13 +68,58 @@ class UnknownCharacterSetError(ValueError):
     """A CCSID for which Python has no codec; the text says why, and what would do."""
 
 
-def codec_of(coded_char_set_id: int) -> str:
-    """Return Python's name of a character set. Raises ``UnknownCharacterSetError``."""
-    name = _CODECS.get(coded_char_set_id, f"cp{coded_char_set_id:03}")
+def codec_of(coded_char_set_id: int) -> codecs.CodecInfo:
+    """Return the codec of a character set. Raises ``UnknownCharacterSetError``."""
+    characters = _ebcdic(coded_char_set_id)
+    if characters is not None:
+        return _codec(f"CCSID {coded_char_set_id}", characters)
     try:
-        return codecs.lookup(name).name
+        return codecs.lookup(_CODECS.get(coded_char_set_id, f"cp{coded_char_set_id:03}"))
     except LookupError:
         why = _NO_CODEC.get(coded_char_set_id)
     if why is None:
         why = f"no codec for it; there are codecs for {LATIN_1} (Latin-1), {UTF_8} (UTF-8), 37 and 500 (EBCDIC)"
     raise UnknownCharacterSetError(f"CCSID {coded_char_set_id}: {why}")
+
+
+class _Difference(msgspec.Struct, frozen=True):
+    """The bytes, as hexadecimal digits, that mean other characters than in CCSID 500."""
+
+    bytes: str
+    characters: str
+
+
+@cache
+def _differences() -> dict[str, _Difference]:
+    table = resources.files(__package__).joinpath("ebcdic.toml").read_bytes()
+    return msgspec.toml.decode(table, type=dict[str, _Difference])
+
+
+def _ebcdic(coded_char_set_id: int) -> str | None:
+    """Return what the 256 bytes of an EBCDIC mean; ``None`` for one that Python has, or that is none."""
+    if coded_char_set_id in _EURO:
+        base = _EURO[coded_char_set_id]
+        return (_ebcdic(base) or _basic()).replace("¤", "€")
+    difference = _differences().get(str(coded_char_set_id))
+    if difference is None:
+        return None
+    characters = [*_basic()]
+    for byte, character in zip(bytes.fromhex(difference.bytes), difference.characters, strict=True):
+        characters[byte] = character
+    return "".join(characters)
+
+
+def _basic() -> str:
+    return bytes(range(256)).decode("cp500")
+
+
+def _codec(name: str, characters: str) -> codecs.CodecInfo:
+    table = codecs.charmap_build(characters)
+
+    def encode(text: str, errors: str = "strict") -> tuple[bytes, int]:
+        return codecs.charmap_encode(text, errors, table)
+
+    def decode(data: Any, errors: str = "strict") -> tuple[str, int]:
+        return codecs.charmap_decode(data, errors, characters)
+
+    return codecs.CodecInfo(encode, decode, name=name)

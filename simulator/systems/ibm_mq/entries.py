@@ -3,6 +3,8 @@
 A line whose last non-blank is ``+`` goes on with the first non-blank of the next line,
 one with ``-`` with its first column. Blank lines and comments (``*`` in column 1) do not
 count, even between a line and its continuation. Each character keeps its place.
+
+A tab counts as a blank, with a warning: IBM's documentation speaks of blanks alone, and does not mention tabs.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from dlx.nearest_names import nearest
 from simulator.systems.ibm_mq.rules_table import Problem
 
 LENGTH_MAX = 72
+BLANKS = " \t"
 
 
 class LogicalLine(msgspec.Struct, frozen=True):
@@ -33,7 +36,7 @@ def logical_lines(text: str) -> Iterator[LogicalLine | Problem]:
     """Yield the entries from the top down. A continuation that nothing follows is a ``Problem``, the last."""
     joined, places, mark = "", [], ""
     for number, line in significant_lines(text):
-        start = len(line) - len(line.lstrip(" ")) if mark == "+" else 0
+        start = len(line) - len(line.lstrip(BLANKS)) if mark == "+" else 0
         mark = line[-1] if line[-1] in "+-" else ""
         piece = line[start : len(line) - len(mark)]
         joined += piece
@@ -52,16 +55,25 @@ def long_lines(text: str) -> Iterator[Problem]:
             yield Problem(number, LENGTH_MAX + 1, f"the line has {len(line)} characters; {LENGTH_MAX} are portable")
 
 
+def first_tab(text: str) -> Iterator[Problem]:
+    """Yield a warning for the first tab of a table."""
+    for number, line in significant_lines(text):
+        if "\t" in line:
+            what = "a tab counts as a blank here; the documentation speaks of blanks alone, and no handler was asked"
+            yield Problem(number, line.index("\t") + 1, what)
+            return
+
+
 def significant_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines that are neither blank nor comments, numbered from 1, without trailing blanks."""
     for number, line in enumerate(text.split("\n"), 1):
-        kept = line.removesuffix("\r").rstrip(" ")
+        kept = line.removesuffix("\r").rstrip(BLANKS)
         if kept and not kept.startswith("*"):
             yield number, kept
 
 
-_BLANKS = re.compile(r" *")
-_SEPARATORS = re.compile(r"[ ,]*")
+_BLANKS = re.compile(r"[ \t]*")
+_SEPARATORS = re.compile(r"[ \t,]*")
 _KEYWORD = re.compile(r"[A-Za-z]+")
 # Possessive: the first half of a doubled quote never ends the value.
 _QUOTED = re.compile(r"'((?:[^']|'')*+)'")
@@ -148,7 +160,7 @@ def _value(line: LogicalLine, at: int, keyword: str, keywords: tuple[str, ...]) 
         value, end = quoted.group(1).replace("''", "'"), quoted.end()
     else:
         end = _skip(_BARE, line.text, at)
-        value, quoted = line.text[at:end].rstrip(" "), None
+        value, quoted = line.text[at:end].rstrip(BLANKS), None
         _check_closed(line, at, value, end, keyword, keywords)
     if not value and not quoted and not line.text.startswith(")", end):
         raise _unexpected(line, end, f"a value of {keyword}")
@@ -160,9 +172,9 @@ def _value(line: LogicalLine, at: int, keyword: str, keywords: tuple[str, ...]) 
 
 def _check_closed(line: LogicalLine, at: int, value: str, end: int, keyword: str, keywords: tuple[str, ...]) -> None:
     """Raise ``SyntaxProblem`` where the value runs on into the next pair: the ) is missing in front of that."""
-    *own, last = value.rsplit(" ", 1)
+    *own, last = re.split(r"[ \t](?=[^ \t]*$)", value)
     if line.text.startswith("(", end) and last.upper() in keywords:
-        behind = at + len(own[0].rstrip(" ")) if own else at
+        behind = at + len(own[0].rstrip(BLANKS)) if own else at
         problem = f"expected ) after the value of {keyword}, in front of {last.upper()}"
         raise SyntaxProblem(line.problem(behind, problem))
 

@@ -9,6 +9,7 @@ Source: IBM MQ's documentation of MQDLH and of machine encodings.
 from __future__ import annotations
 
 import struct
+from codecs import CodecInfo
 
 import msgspec
 
@@ -68,7 +69,7 @@ def read_mqdlh(data: bytes, *, encoding: int, coded_char_set_id: int) -> Mqdlh:
     struc_id, version, reason, queue, manager, body_encoding, ccsid, form, type_, name, date, time = struct.unpack_from(
         order + _LAYOUT, data
     )
-    if struc_id != STRUC_ID.encode(codec):
+    if struc_id != codec.encode(STRUC_ID)[0]:
         raise MqdlhError(f"StrucId at offset 0: expected {STRUC_ID!r} in CCSID {coded_char_set_id}, got {struc_id!r}")
     if version != VERSION:
         raise MqdlhError(f"Version at offset 4: expected {VERSION} in encoding {encoding}, got {version}")
@@ -95,7 +96,7 @@ def write_mqdlh(header: Mqdlh, *, encoding: int, coded_char_set_id: int) -> byte
     try:
         return struct.pack(
             order + _LAYOUT,
-            STRUC_ID.encode(codec),
+            codec.encode(STRUC_ID)[0],
             VERSION,
             header.reason,
             _padded(header.dest_q_name, 48, codec, "DestQName"),
@@ -119,28 +120,28 @@ def _order(encoding: int) -> str:
     return ">" if integers == _NORMAL else "<"
 
 
-def _codec(coded_char_set_id: int) -> str:
+def _codec(coded_char_set_id: int) -> CodecInfo:
     try:
         return codec_of(coded_char_set_id)
     except UnknownCharacterSetError as error:
         raise MqdlhError(str(error)) from error
 
 
-def _text(data: bytes, codec: str, field: str) -> str:
+def _text(data: bytes, codec: CodecInfo, field: str) -> str:
     try:
-        return data.decode(codec).rstrip(" \0")
+        return codec.decode(data)[0].rstrip(" \0")
     except UnicodeDecodeError:
-        raise MqdlhError(f"{field}: expected text in {codec}, got {data!r}") from None
+        raise MqdlhError(f"{field}: expected text in {codec.name}, got {data!r}") from None
 
 
-def _padded(text: str, length: int, codec: str, field: str) -> bytes:
+def _padded(text: str, length: int, codec: CodecInfo, field: str) -> bytes:
     try:
-        data = text.encode(codec)
+        data = codec.encode(text)[0]
     except UnicodeEncodeError:
-        raise MqdlhError(f"{field}: expected text that {codec} can hold, got {text!r}") from None
+        raise MqdlhError(f"{field}: expected text that {codec.name} can hold, got {text!r}") from None
     if len(data) > length:
         raise MqdlhError(f"{field}: expected at most {length} bytes, got {len(data)}")
-    return data + " ".encode(codec) * (length - len(data))
+    return data + codec.encode(" ")[0] * (length - len(data))
 
 
 class DeadMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,6 +181,20 @@ class DeadMessage(msgspec.Struct, frozen=True, kw_only=True):
 def header_of(message: DeadMessage) -> Mqdlh:
     """Read the MQDLH of a message. Raises ``MqdlhError`` if the data does not begin with one."""
     return read_mqdlh(message.data, encoding=message.encoding, coded_char_set_id=message.coded_char_set_id)
+
+
+def with_header(message: DeadMessage, *, reason: int, queue: str, queue_manager: str) -> DeadMessage:
+    """Return a message as it stands on a dead-letter queue: behind an MQDLH that says why, and where it was."""
+    header = Mqdlh(
+        reason=reason,
+        dest_q_name=queue,
+        dest_q_mgr_name=queue_manager,
+        encoding=message.encoding,
+        coded_char_set_id=message.coded_char_set_id,
+        format=message.format,
+    )
+    data = write_mqdlh(header, encoding=message.encoding, coded_char_set_id=message.coded_char_set_id)
+    return msgspec.structs.replace(message, data=data + message.data, format=FORMAT_DEAD)
 
 
 def without_header(message: DeadMessage, header: Mqdlh) -> DeadMessage:

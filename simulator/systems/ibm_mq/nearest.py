@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from simulator.systems.compare.nearest import Answer, Moved, WorkQueue, replaced
 from simulator.systems.ibm_mq.keyword_values import NAME_LENGTH
@@ -10,28 +11,25 @@ from simulator.systems.ibm_mq.keyword_values import NAME_LENGTH
 NAME = "IBM MQ"
 NAME_MAX: int | None = NAME_LENGTH
 SETS_TIME_TO_LIVE = "publisher"
-PLAYS = ("rejected every time", "returned every time")
+VERSIONS = ("jms",)
+PLAYS = ("rejected", "rejected every time", "returned every time", "consumer dies", "held")
 ASSUMED = (
-    "applications of IBM MQ get messages under syncpoint, read BOTHRESH and BOQNAME of their queue, compare the first"
-    " with the MQMD's BackoutCount, and put a message that was backed out as often to the second",
+    "applications of IBM MQ use the IBM MQ classes for JMS in transacted sessions, which compare the BackoutCount of a"
+    " message with BOTHRESH and move it to BOQNAME; another application has to do that itself",
     "the queue manager names SYSTEM.DEAD.LETTER.QUEUE as its dead-letter queue, and the handler runs with rules.tab",
 )
 _CAPPED = "CAPEXPRY caps the expiry on a queue, publishers set MQMD.Expiry"
 WHY: Mapping[str, str] = {
-    "rejected": "MQ has no reject: an application backs out, and moves a message itself that reached BOTHRESH",
-    "rejected every time": "BackoutCount counts, and the application has to compare it with BOTHRESH; nothing waits"
-    " between two attempts",
-    "returned every time": "BackoutCount counts, and the application has to compare it with BOTHRESH",
+    "rejected": "MQ has no reject: every backout counts towards BOTHRESH, and the message is the next one again",
+    "rejected every time": "BackoutCount counts all backouts, and nothing waits between two attempts",
+    "returned every time": "BackoutCount counts all backouts, towards one threshold for rejects and returns",
     "delays": "nothing waits between two attempts of an application",
+    "consumer dies": "the unit of work is backed out, and that counts as any other backout",
+    "held": "a unit of work lasts as long as its connection",
     "expires": f"the queue manager discards an expired message, with a report if that was asked for; {_CAPPED}",
 }
 ANSWERS: Mapping[str, Answer] = {
     "expires": Answer("lost", "the queue manager discards a message that expired: no dead letter", WHY["expires"]),
-    "consumer dies": Answer(
-        "changes", "the message is backed out: its BackoutCount counts, as if the application had done it"
-    ),
-    "held": Answer("changes", "the queue manager takes no message from an application that stays connected"),
-    "rejected": Answer("changes", "an application backs out as often as BOTHRESH says, and then moves the message"),
     "wait queue": Answer(
         "cannot be had",
         "nothing waits between two attempts of an application; RETRYINT is the handler's, for messages on the"
@@ -57,8 +55,8 @@ ANSWERS: Mapping[str, Answer] = {
     "stream": Answer("cannot be had", "no queue keeps messages for a reader from any offset"),
     "carries": Answer(
         "changes",
-        "a message that its application moved has its BackoutCount, unless the put resets it; what the queue manager"
-        " put to the dead-letter queue has an MQDLH with the reason and the queue",
+        "a message that was moved to BOQNAME says nothing of its death, and its BackoutCount begins again; what the"
+        " queue manager put to the dead-letter queue has an MQDLH with the reason and the queue",
         "consumers that read x-death have to read these",
     ),
 }
@@ -72,8 +70,9 @@ def allowed(name: str) -> str:
     return replaced(name, r"[^A-Za-z0-9./_%]", "_") or "_"
 
 
-def own(queue: WorkQueue, moved: Moved) -> None:
-    """Return nothing: the adapter has queues of its own."""
+def own(queue: WorkQueue, moved: Moved) -> dict[str, Any]:
+    """Return the attributes of the queue that are about messages which are backed out."""
+    return _backouts(queue, moved.named(queue.dead_at))
 
 
 def files(moved: Moved) -> dict[str, str]:
@@ -84,13 +83,18 @@ def files(moved: Moved) -> dict[str, str]:
     }
 
 
+def _backouts(queue: WorkQueue, dead: str | None) -> dict[str, Any]:
+    return {"BOTHRESH": queue.attempts_max, "BOQNAME": dead} if dead and queue.attempts_max else {}
+
+
 def _commands(moved: Moved) -> Iterator[str]:
     yield f"DEFINE QLOCAL('{_REST}') DEFPSIST(YES) REPLACE"
     for at in moved.others:
         yield f"DEFINE QLOCAL('{moved.names[at]}') DEFPSIST(YES) REPLACE"
     for queue in moved.queues:
         dead = moved.named(queue.dead_at)
-        limit = f" BOTHRESH({queue.attempts_max}) BOQNAME('{dead}')" if dead and queue.attempts_max else ""
+        backouts = _backouts(queue, dead)
+        limit = f" BOTHRESH({backouts['BOTHRESH']}) BOQNAME('{dead}')" if backouts else ""
         depth = "" if queue.max_length is None else f" MAXDEPTH({min(queue.max_length, _DEPTH_MAX)})"
         shared = " NOSHARE DEFSOPT(EXCL)" if queue.single_active else ""
         yield f"DEFINE QLOCAL('{moved.names[queue.at]}') DEFPSIST(YES){limit}{depth}{shared} REPLACE"

@@ -14,7 +14,16 @@ from typing import Any
 
 import msgspec
 
-from simulator.systems.ibm_mq.entries import KeywordValue, LogicalLine, SyntaxProblem, logical_lines, long_lines, pairs
+from simulator.systems.ibm_mq.entries import (
+    BLANKS,
+    KeywordValue,
+    LogicalLine,
+    SyntaxProblem,
+    first_tab,
+    logical_lines,
+    long_lines,
+    pairs,
+)
 from simulator.systems.ibm_mq.keyword_values import (
     ACTION_READERS,
     CONTROL_READERS,
@@ -71,7 +80,7 @@ def parse(text: str) -> ParsedTable:
     if reading.problems:
         raise RulesTableError(sorted(reading.problems, key=lambda problem: (problem.line, problem.column)))
     table = RulesTable(control=reading.control, rules=tuple(reading.rules))
-    warnings = (*long_lines(text), *reading.warnings, *lint(table, reading.rule_lines))
+    warnings = (*long_lines(text), *first_tab(text), *reading.warnings, *lint(table, reading.rule_lines))
     return ParsedTable(table, tuple(reading.rule_lines), warnings)
 
 
@@ -92,7 +101,7 @@ class _TableReader:
         if isinstance(entry, Problem):
             self.problems.append(entry)
             return
-        start = len(entry.text) - len(entry.text.lstrip(" "))
+        start = len(entry.text) - len(entry.text.lstrip(BLANKS))
         try:
             found = pairs(entry, KEYWORDS)
         except SyntaxProblem as error:

@@ -12,17 +12,20 @@ from typing import Any
 
 from simulator.deadlines import Deadlines
 from simulator.scenario.scenario_errors import ScenarioError
+from simulator.systems.ibm_mq.consumer import ENDLESS, Consumer
 from simulator.systems.ibm_mq.handler import OK, Handler, HandlerVisit
 from simulator.systems.ibm_mq.handling import Put
 from simulator.systems.ibm_mq.ibm_mq_scenario import (
+    ConsumedQueue,
     Outage,
     Scenario,
-    read_message,
+    read_arrivals,
     read_result,
     read_scenario,
+    read_sent,
     read_table,
 )
-from simulator.systems.ibm_mq.mqdlh import DeadMessage
+from simulator.systems.ibm_mq.mqdlh import DeadMessage, with_header
 from simulator.systems.ibm_mq.queue import DeadLetterQueue, Queued
 from simulator.systems.ibm_mq.rules_table import Control
 from simulator.systems.ibm_mq.trace import ENDED, STARTED, Trace, put_message
@@ -49,14 +52,15 @@ class _Simulation:
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self._parsed = read_table(scenario)
+        self._arrivals = read_arrivals(scenario)
         self._place = input_queue(
-            self._parsed.table.control,
+            Control() if self._parsed is None else self._parsed.table.control,
             scenario.arguments,
             dead_letter_queue=scenario.dead_letter_queue,
             queue_manager=scenario.queue_manager,
         )
         self._queue = DeadLetterQueue(by_priority=scenario.delivery_sequence == "PRIORITY")
-        self._trace = Trace(self._place[0], self._parsed.rule_lines)
+        self._trace = Trace(self._place[0], () if self._parsed is None else self._parsed.rule_lines)
         self._results = deque(
             read_result(value, f"put_results[{index}]") for index, value in enumerate(scenario.put_results)
         )
@@ -64,9 +68,10 @@ class _Simulation:
         self._delivered: dict[str, list[dict[str, Any]]] = {}
         self._until_us = None if scenario.until_s is None else _us(scenario.until_s)
         self._now_us = self._steps = 0
-        self._steps_max = max(STEPS_MAX, STEPS_PER_MESSAGE_MAX * len(scenario.messages))
+        self._steps_max = max(STEPS_MAX, STEPS_PER_MESSAGE_MAX * self._messages())
         self._deadlines = Deadlines[Callable[[], None]]()
         self._names: dict[tuple[str, str], str] = {}
+        self._consumers = {queue.name: self._consumer(queue) for queue in scenario.queues}
         self._plan()
         self._handler: Handler | None = None
 
@@ -85,17 +90,13 @@ class _Simulation:
         return self._told()
 
     def _plan(self) -> None:
-        names = set()
-        for index, spec in enumerate(self._scenario.messages):
-            name = spec.name or f"message {index + 1}"
-            if name in names:
-                raise ScenarioError(f"messages[{index}].name", f"expected a name of its own, got {name!r} again")
-            names.add(name)
-            message = read_message(spec, index)
-            self._names.setdefault(message.identity, name)
-            self._deadlines.set(_us(spec.time_s), partial(self._arrive, name, message))
-            if spec.expiry_s is not None:
-                self._deadlines.set(_us(spec.time_s + spec.expiry_s), partial(self._expire, name))
+        for arrival in self._arrivals:
+            self._names.setdefault(arrival.message.identity, arrival.name)
+            self._deadlines.set(_us(arrival.time_s), partial(self._arrive, arrival.name, arrival.message))
+            if arrival.expiry_s is not None:
+                self._deadlines.set(_us(arrival.time_s + arrival.expiry_s), partial(self._expire, arrival.name))
+        names = {arrival.name for arrival in self._arrivals}
+        self._plan_queues({*names})
         for index, removal in enumerate(self._scenario.removals):
             if removal.message not in names:
                 problem = f"expected the name of a message, got {removal.message!r}"
@@ -103,6 +104,64 @@ class _Simulation:
             self._deadlines.set(_us(removal.time_s), partial(self._remove, removal.message))
         for time_s in self._scenario.restarts_s:
             self._deadlines.set(_us(time_s), self._start)
+
+    def _messages(self) -> int:
+        return len(self._arrivals) + sum(len(queue.messages) for queue in self._scenario.queues)
+
+    def _consumer(self, queue: ConsumedQueue) -> Consumer:
+        return Consumer(
+            queue,
+            by_priority=self._scenario.delivery_sequence == "PRIORITY",
+            survives=queue.hardenbo or self._scenario.platform != "z/OS",
+            trace=self._trace,
+            plan=self._deadlines.set,
+            put=self._requeue,
+            bury=partial(self._bury, queue.name),
+        )
+
+    def _plan_queues(self, names: set[str]) -> None:
+        """Plan what happens to queues with consumers; ``names`` are those of messages that there are already."""
+        for at, queue in enumerate(self._scenario.queues):
+            if queue.name in [other.name for other in self._scenario.queues[:at]]:
+                raise ScenarioError(f"queues[{at}].name", f"expected a name of its own, got {queue.name!r} again")
+            consumer = self._consumers[queue.name]
+            for index, sent in enumerate(queue.messages):
+                where = f"queues[{at}].messages[{index}]"
+                name = sent.name or f"{queue.name} {index + 1}"
+                if name in names:
+                    raise ScenarioError(f"{where}.name", f"expected a name of its own, got {name!r} again")
+                names.add(name)
+                message = read_sent(sent, name, where)
+                self._names.setdefault(message.identity, name)
+                time_us = _us(sent.time_s)
+                self._deadlines.set(time_us, partial(consumer.send, name, sent, message, time_us))
+                if sent.expiry_s is not None:
+                    end_us = _us(sent.time_s + sent.expiry_s)
+                    self._deadlines.set(end_us, partial(consumer.expire, name, end_us))
+                    self._deadlines.set(end_us, partial(self._expire, name))
+            for time_s in self._scenario.queue_manager_restarts_s:
+                self._deadlines.set(_us(time_s), partial(consumer.restart, _us(time_s)))
+
+    def _requeue(self, queue: str, queued: Queued, time_us: int) -> int:
+        """Put a message to a backout queue."""
+        reason = self._failure(queue, "", time_us)
+        if reason == OK and queue in self._consumers:
+            self._deadlines.set(time_us, partial(self._consumers[queue].arrive, queued.name, queued.message, time_us))
+        elif reason == OK:
+            put = Put(queue=queue, queue_manager="", message=queued.message, with_header=False, user=None)
+            self._delivered.setdefault(queue, []).append(put_message(queued.name, put))
+        return reason
+
+    def _bury(self, queue: str, queued: Queued, reason: int) -> None:
+        """Put a message of a queue to the queue manager's dead-letter queue, behind a header that says why."""
+        manager, target = self._scenario.queue_manager, self._scenario.dead_letter_queue
+        message = with_header(queued.message, reason=reason, queue=queue, queue_manager=manager)
+        if target == self._place[0]:
+            self._arrive(queued.name, message)
+            return
+        put = Put(queue=target, queue_manager="", message=message, with_header=True, user=None)
+        self._trace.dead_lettered(queued.name, reason, self._now_us, target)
+        self._delivered.setdefault(target, []).append(put_message(queued.name, put))
 
     def _next_us(self) -> int | None:
         """Return when something happens next; ``None`` if nothing will."""
@@ -119,6 +178,8 @@ class _Simulation:
             act()
 
     def _start(self) -> None:
+        if self._parsed is None:
+            return
         self._trace.operator(STARTED, f"the handler starts to process {self._place[0]}", self._now_us)
         self._handler = Handler(
             self._parsed,
@@ -156,13 +217,16 @@ class _Simulation:
         queued = self._queue.find(name)
         if queued is not None:
             self._queue.remove(queued.position)
-            self._trace.expired(queued, self._now_us)
+            self._trace.expired(queued, self._now_us, self._place[0])
 
     def _visited(self, visit: HandlerVisit) -> None:
         self._count_step()
         self._trace.visited(visit)
         if visit.put is not None and visit.result == OK and not self._is_input(visit.put):
             remote = visit.put.queue_manager not in ("", self._place[1])
+            if not remote and visit.put.queue in self._consumers:
+                self._consumers[visit.put.queue].arrive(visit.queued.name, visit.put.message, visit.time_us)
+                return
             where = f"{visit.put.queue}@{visit.put.queue_manager}" if remote else visit.put.queue
             self._delivered.setdefault(where, []).append(put_message(visit.queued.name, visit.put))
 
@@ -176,13 +240,17 @@ class _Simulation:
         """Decide how a put ends: as listed, then by the outages; a blank queue is unknown."""
         if self._results:
             return self._results.popleft()
-        if not put.queue:
+        return self._failure(put.queue, put.queue_manager, time_us)
+
+    def _failure(self, queue: str, queue_manager: str, time_us: int) -> int:
+        if not queue:
             return UNKNOWN_OBJECT_NAME
-        return next((result for outage, result in self._outages if _is_out(outage, put, time_us)), OK)
+        return next((result for outage, result in self._outages if _is_out(outage, queue, queue_manager, time_us)), OK)
 
     def _idle_outages(self) -> Iterator[str]:
         """Yield a warning for each outage of a queue without puts, which may be misspelt."""
         put_to = {visit["put_to"][0] for visit in self._trace.visits if visit.get("put_to")}
+        put_to |= {queue.boqname for queue in self._scenario.queues}
         for index, (outage, _) in enumerate(self._outages):
             if outage.queue not in put_to:
                 yield f"outages[{index}].queue: nothing was put to {outage.queue}"
@@ -205,19 +273,35 @@ class _Simulation:
             "events": self._trace.told(),
             "visits": self._trace.visits,
             "operator_messages": self._trace.operator_messages,
-            "warnings": [*map(str, self._parsed.warnings), *self._idle_outages()],
+            "warnings": [*self._warnings()],
             "handler": {
                 "input_queue": self._place[0],
                 "queue_manager": self._place[1],
                 "state": "ended" if ended else "waiting",
                 "time_ms": self._now_us // 1000,
                 "remembers": {self._names[identity]: count for identity, count in visits.items()},
-            },
+            }
+            if handler is not None
+            else None,
             "queues": {
+                **{name: consumer.left() for name, consumer in self._consumers.items()},
                 self._place[0]: [{"message": queued.name} for queued in self._queue],
                 **self._delivered,
             },
         }
+
+    def _warnings(self) -> Iterator[str]:
+        yield from map(str, () if self._parsed is None else self._parsed.warnings)
+        yield from self._idle_outages()
+        if isinstance(self._scenario.messages, str):
+            number = len(self._arrivals)
+            yield f"messages: {number} of a file of dmpmqmsg, read by its documentation; no queue manager was asked"
+        for index, queue in enumerate(self._scenario.queues):
+            consumer = self._consumers[queue.name]
+            if consumer.endless is not None:
+                why = "BOTHRESH is 0" if queue.bothresh == 0 else "nobody moves it"
+                told = f"the consumer was stopped after it got {consumer.endless} {ENDLESS} times"
+                yield f"queues[{index}]: {told}: {why}, and the queue manager itself moves nothing"
 
 
 def _outage(outage: Outage, where: str) -> tuple[Outage, int]:
@@ -227,10 +311,10 @@ def _outage(outage: Outage, where: str) -> tuple[Outage, int]:
     return outage, read_result(outage.result, f"{where}.result")
 
 
-def _is_out(outage: Outage, put: Put, time_us: int) -> bool:
+def _is_out(outage: Outage, queue: str, queue_manager: str, time_us: int) -> bool:
     return (
-        put.queue == outage.queue
-        and outage.queue_manager in (None, put.queue_manager)
+        queue == outage.queue
+        and outage.queue_manager in (None, queue_manager)
         and _us(outage.from_s) <= time_us
         and (outage.until_s is None or time_us < _us(outage.until_s))
     )

@@ -44,16 +44,20 @@ class Trace:
             reason = reason_name(header_of(queued.message).reason)
         except MqdlhError:
             reason = None
-        self._event(Event.DEAD_LETTERED, queued.name, time_us, self._queue, reason=reason)
+        self.record(Event.DEAD_LETTERED, queued.name, time_us, self._queue, reason=reason)
+
+    def dead_lettered(self, name: str, reason: int, time_us: int, queue: str) -> None:
+        """Record that a message was put on a dead-letter queue that no handler reads."""
+        self.record(Event.DEAD_LETTERED, name, time_us, queue, reason=reason_name(reason))
 
     def taken(self, queued: Queued, time_us: int) -> None:
         """Record that another application took a message from the dead-letter queue."""
-        self._event(Event.ACKED, queued.name, time_us, self._queue, detail="taken by another application")
+        self.record(Event.ACKED, queued.name, time_us, self._queue, detail="taken by another application")
 
-    def expired(self, queued: Queued, time_us: int) -> None:
+    def expired(self, queued: Queued, time_us: int, queue: str) -> None:
         """Record that the queue manager discarded a message, because its time was over."""
-        self._event(Event.EXPIRED, queued.name, time_us, self._queue, reason="expired")
-        self._event(Event.DROPPED, queued.name, time_us, self._queue, reason="expired", detail=_DISCARDED)
+        self.record(Event.EXPIRED, queued.name, time_us, queue, reason="expired")
+        self.record(Event.DROPPED, queued.name, time_us, queue, reason="expired", detail=_DISCARDED)
 
     def operator(self, code: str, text: str, time_us: int) -> None:
         """Record a message to the operator."""
@@ -63,7 +67,7 @@ class Trace:
         """Record that the handler visited a message."""
         self._tell_operator(visit)
         if visit.outcome == VisitOutcome.NOT_HANDLED:
-            self._event(Event.HELD, visit.queued.name, visit.time_us, self._queue, detail=visit.problem)
+            self.record(Event.HELD, visit.queued.name, visit.time_us, self._queue, detail=visit.problem)
             return
         self.visits.append(self._visit(visit))
         self._visit_events(visit)
@@ -80,18 +84,18 @@ class Trace:
     def _visit_events(self, visit: HandlerVisit) -> None:
         name, time_us = visit.queued.name, visit.time_us
         if visit.outcome == VisitOutcome.IGNORED:
-            self._event(Event.HELD, name, time_us, self._queue, detail=self._rule(visit))
+            self.record(Event.HELD, name, time_us, self._queue, detail=self._rule(visit))
             return
-        self._event(Event.DELIVERED, name, time_us, self._queue, detail=self._rule(visit))
+        self.record(Event.DELIVERED, name, time_us, self._queue, detail=self._rule(visit))
         if visit.outcome == VisitOutcome.BACKED_OUT:
-            self._event(Event.REQUEUED, name, time_us, self._queue, reason=reason_name(visit.result))
+            self.record(Event.REQUEUED, name, time_us, self._queue, reason=reason_name(visit.result))
         elif visit.put is None:
-            self._event(Event.DROPPED, name, time_us, self._queue, detail=str(Action.DISCARD))
+            self.record(Event.DROPPED, name, time_us, self._queue, detail=str(Action.DISCARD))
         else:
             detail = "with MQDLH" if visit.put.with_header else "without MQDLH"
             more = {"queue_manager": visit.put.queue_manager}
-            self._event(Event.ROUTED, name, time_us, visit.put.queue, detail=detail, more=more)
-            self._event(Event.ACKED, name, time_us, self._queue)
+            self.record(Event.ROUTED, name, time_us, visit.put.queue, detail=detail, more=more)
+            self.record(Event.ACKED, name, time_us, self._queue)
 
     def _rule(self, visit: HandlerVisit) -> str:
         if visit.chosen is None:
@@ -114,7 +118,8 @@ class Trace:
         told["outcome"] = str(visit.outcome)
         return told
 
-    def _event(self, event: Event, message: str, time_us: int, queue: str, **more: Any) -> None:
+    def record(self, event: Event, message: str, time_us: int, queue: str, **more: Any) -> None:
+        """Record that something happened to a message."""
         self.events.append(Happened(event=event, time_us=time_us, message=message, queue=queue, **more))
 
     def told(self) -> list[dict[str, Any]]:

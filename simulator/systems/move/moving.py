@@ -123,6 +123,8 @@ def move(definitions: Definitions, release: str, to: str, *, played: Callable[[]
     if system not in NEAREST:
         raise ValueError(f"no system {system!r} to move to; expected one of {', '.join(NEAREST)}")
     system, version = named(to)
+    if version not in (versions := getattr(importlib.import_module(NEAREST[system]), "VERSIONS", (version,))):
+        raise ValueError(f"{version} has no consumers to move to; expected {' or '.join(versions)}")
     rules, remark = release_and_remark(release)
     nearest = cast(NearestSystem, importlib.import_module(NEAREST[system]))
     snapshot = Snapshot(definitions, rules)

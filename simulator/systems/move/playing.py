@@ -27,6 +27,8 @@ FULL = 20
 """Longer queues are played as shorter ones."""
 _SWEEP_MS = 35_000
 _POLLS = 600
+_STOPPED = 100
+"""A system that plays the consumer itself stops it after so many deliveries."""
 _STEPS_MS = (1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000)
 _LEAST_MS = 300_000
 _ACK_TIMEOUT_MS = 1_800_000
@@ -242,7 +244,7 @@ class Plays:
             deliveries=len(times),
             gaps_ms=tuple(after - before for before, after in pairwise(times)),
             ends=tuple(sorted(Counter(self._end(each, names) for each in found).items())),
-            endless=len(times) >= ENDLESS * neutral.attempts_max,
+            endless=len(times) >= ENDLESS * neutral.attempts_max or len(times) >= _STOPPED > neutral.attempts_max,
             at_ms=max(died) if died and not neutral.consumed and self._history.name == "expires" else None,
         )
 

@@ -109,7 +109,7 @@ def list_all(call: Call) -> ZaqarAnswer:
     queues = [_listed(call.request.path, name, found, bool(detailed)) for name, found in page]
     answer: dict[str, Any] = {"queues": queues, "links": []}
     if queues:
-        link["marker"] = queues[-1]["name"]
+        link["marker"] = queues[-1]["name"] or marker or ""  # an empty name is none, and the page comes again
         answer["links"] = [{"rel": "next", "href": call.request.path + query_text(link)}]
     total = len(call.store.queues(call.project, None, 1 << 62)) if counted else 0
     return ZaqarAnswer(200, answer | ({"count": total} if total else {}))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from urllib.parse import urljoin
 
 import msgspec
 
@@ -137,7 +138,10 @@ class Zaqar:
             raise _no_method(request.method, handlers)
         names.pop("topic", None)
         call = Call(store=self.store, request=request, project=project, client=client, now_us=now_us, **names)
-        return handlers[request.method](call)
+        answer = handlers[request.method](call)
+        if answer.location is None:
+            return answer
+        return msgspec.structs.replace(answer, location=urljoin("/", answer.location))  # . and .. are resolved there
 
 
 def _route(request: Request) -> tuple[Handlers, dict[str, str]]:

@@ -50,6 +50,17 @@ def test_what_is_likely_a_mistake(text: str, warning: str) -> None:
     assert found.startswith(warning)
 
 
+def test_a_tab_counts_as_a_blank_and_one_is_told() -> None:
+    blanks = parse("REASON ( 1 ) ACTION(RETRY) +\n RETRY(2) \n \n" + LAST)
+    tabs = parse("REASON\t(\t1\t)\tACTION(RETRY)\t+\n\tRETRY(2)\t\n\t\n" + LAST)
+    assert tabs.table == blanks.table
+    assert [str(each) for each in tabs.warnings] == [
+        "line 1, column 7: a tab counts as a blank here; the documentation speaks of blanks alone, "
+        "and no handler was asked"
+    ]
+    assert warnings("*\ta comment\n" + LAST) == []
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -403,4 +403,25 @@ CASES: dict[str, list[Asked]] = {
         Asked("GET", "//v2/queues"),
         Asked("OPTIONS", "//v2/queues"),
     ],
+    "names of dots": [
+        *[
+            one
+            for name in (".", "..", "...", "%2E", "%2e%2E", "a..", "x.y")
+            for one in (
+                Asked("PUT", f"/v2/queues/{name}"),
+                _posted("1", name),
+                Asked("POST", f"/v2/queues/{name}/claims", '{"ttl": 60, "grace": 60}'),
+                Asked("GET", f"/v2/queues/{name}/messages?echo=true&include_claimed=true"),
+            )
+        ],
+        *[
+            Asked("GET", f"/v2/queues{query}")
+            for query in (
+                *("", "?limit=1", "?limit=1&marker=.", "?marker=-", "?marker=a%20b%2F%26", "?limit=2&with_count=true"),
+                *("?marker=..&detailed=true", "?limit=1&name=%2E", "?limit=6", "?marker=%C3%A9"),
+            )
+        ],
+        Asked("PUT", "/v2/queues/../queues/jobs"),
+        Asked("GET", "/v2/queues/./jobs"),
+    ],
 }
