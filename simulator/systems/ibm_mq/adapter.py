@@ -36,9 +36,9 @@ def run(neutral: NeutralScenario, version: str, own: Mapping[str, Any] | None = 
     ran = _consumed(allowed, own) if version == "jms" else _handled(allowed)
     if allowed == neutral:
         return ran
-    own = {allowed.queue: neutral.queue, allowed.dead_letter_queue: neutral.dead_letter_queue}
-    ran.left = {name: Left(own.get(left.queue) or left.queue, left.carries) for name, left in ran.left.items()}
-    ran.notes += [f"queue: IBM MQ allows no dash in a name; {new} for {old}" for new, old in own.items() if new != old]
+    asked = {allowed.queue: neutral.queue, allowed.dead_letter_queue: neutral.dead_letter_queue}
+    ran.left = {name: Left(asked.get(left.queue) or left.queue, left.carries) for name, left in ran.left.items()}
+    ran.notes += [f"queue: IBM MQ allows no dash in a name; {new} for {old}" for new, old in asked.items() if new != old]
     return ran
 
 
