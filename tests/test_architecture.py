@@ -50,6 +50,7 @@ BELOW: dict[str, set[str]] = {
     "systems.ibm_mq": {"scenario", "systems.compare"},
     "systems.ironmq": {"scenario", "systems.compare"},
     "systems.zaqar": {"scenario", "systems", "systems.compare"},
+    "systems.move": {"analysis", "scenario", "systems.compare"},
     "server": {"bootstrap", "broker", "capture", "message_history", "message_location", "pictures"},
     "analysis": {"bootstrap", "broker", "message_history", "message_location", "pictures", "scenario"},
     "capture": set(),
@@ -59,10 +60,10 @@ BELOW: dict[str, set[str]] = {
     "whatif": {"bootstrap", "broker", "capture", "message_history", "analysis", "replay"},
     "spark_sources": {"capture", "replay"},
 }
-BELOW["record"] = {*BELOW} - {"systems.compare", "replay", "spark_sources", "whatif", "redrive"}
+BELOW["record"] = {*BELOW} - {"systems.compare", "systems.move", "replay", "spark_sources", "whatif", "redrive"}
 BELOW["lint_reports"] = {"analysis", "record", "scenario"}
 # The harness and the command line stand above all others, and the command line above the harness.
-BELOW["testing"] = {*BELOW} - {"systems.compare", "replay", "spark_sources", "whatif"}
+BELOW["testing"] = {*BELOW} - {"systems.compare", "systems.move", "replay", "spark_sources", "whatif"}
 BELOW["cli"] = {*BELOW}
 BELOW = {room: below | TOOLS | {"dlx"} for room, below in BELOW.items()}
 # The tools know the rules, and each other.

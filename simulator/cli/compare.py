@@ -12,7 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from simulator.cli.command_parts import DataError, example, print_json
-from simulator.cli.options import SCENARIO, read_object
+from simulator.cli.given_source import Source, source_argument
+from simulator.cli.moves import answer_move
+from simulator.cli.options import read_object
 from simulator.cli.progress import progress
 from simulator.cli.tables import column_of_times, show, together
 from simulator.events import Event, Outcome
@@ -57,14 +59,35 @@ def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bo
         context.exit()
 
 
-@click.command(epilog=example("dlx compare scenario.json --systems rabbitmq:3.10,rabbitmq:4.3,zaqar"))
-@click.argument("scenario_path", metavar="SCENARIO.json", type=SCENARIO)
+@click.command(
+    epilog=example(
+        "dlx compare scenario.json --systems rabbitmq:3.10,rabbitmq:4.3,zaqar",
+        "dlx compare --from rabbitmq definitions.json --to activemq --write moved",
+    )
+)
+@source_argument
 @click.option(
     "--systems",
-    default=",".join(ADAPTERS.built_in),
-    show_default=True,
     metavar="NAMES",
-    help="Systems to compare, separated by commas. A colon adds a release or profile: rabbitmq:3.10, zaqar:mongodb.",
+    help="Systems to compare, separated by commas. A colon adds a release or profile: rabbitmq:3.10, zaqar:mongodb."
+    f" [default: {','.join(ADAPTERS.built_in)}]",
+)
+@click.option(
+    "--to",
+    metavar="SYSTEM",
+    help="Move the topology in SOURCE to activemq, zaqar, ironmq or ibm_mq; a colon adds a version or profile.",
+)
+@click.option(
+    "--from",
+    "before",
+    metavar="rabbitmq[:RELEASE]",
+    help="What the topology is of. [default: RabbitMQ, of the release that exported it, or else the newest]",
+)
+@click.option(
+    "--write",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write the files of the other system into DIR, and do not print them.",
 )
 @click.option(
     "--picture",
@@ -81,13 +104,42 @@ def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bo
     expose_value=False,
     help="Print the JSON Schema of a scenario, and end.",
 )
-def compare(scenario_path: Path, systems: str, as_json: bool, picture: Path | None) -> None:
-    """Run one scenario under several messaging systems in virtual time, and compare the outcomes.
+def compare(
+    source: Source,
+    over: Source | None,
+    systems: str | None,
+    to: str | None,
+    before: str | None,
+    write: Path | None,
+    as_json: bool,
+    picture: Path | None,
+) -> int:
+    """Run one scenario under several messaging systems in virtual time, or move a topology to another system.
 
-    SCENARIO.json describes a queue, its dead-letter queue, how often and after which delays
+    SOURCE is a scenario in JSON: it describes a queue, its dead-letter queue, how often and after which delays
     the queue redelivers, and messages whose deliveries fail. docs/how-to/compare.md explains how
     each system carries it out.
+
+    With --to, SOURCE is a topology of RabbitMQ: a definitions file, a file or folder of YAML or JSON that describes
+    one, `-` for standard input, or the management URL of a running server. dlx builds the nearest topology of the
+    other system, plays the same histories on both, and says queue by queue what is lost, changes and stays. Exit
+    code 0: nothing differs; 1: something does.
     """
+    if to is not None:
+        if systems is not None or picture:
+            raise click.UsageError("--systems and --picture are for a scenario; --to moves a topology")
+        return answer_move(source, over, before, to, write, as_json=as_json)
+    if before or write or over:
+        raise click.UsageError("--from, --write and --over are for the move of a topology; name the system by --to")
+    if not isinstance(source, Path):
+        raise click.UsageError("a scenario is a file; to move a topology, name the system by --to")
+    names = ",".join(ADAPTERS.built_in) if systems is None else systems
+    _compare(source, names, picture, as_json=as_json)
+    return 0
+
+
+def _compare(scenario_path: Path, systems: str, picture: Path | None, *, as_json: bool) -> None:
+    """Run the scenario, and show what came of it."""
     if picture is not None and picture.suffix not in PICTURES:
         raise click.BadParameter(
             f"{picture}: expected a name that ends with {_listed(PICTURES)}", param_hint="--picture"
@@ -124,6 +176,14 @@ def _show(console: Console, outcomes: Sequence[SystemOutcome]) -> None:
     if carried:
         console.print()
         show(console, ("dead letter", "system", "carries"), carried)
+    shown = list(_seen(outcomes))
+    if shown:
+        console.print()
+        show(console, ("last delivery", "system", "shows"), shown)
+    limits = dict.fromkeys((outcome.system, outcome.limit) for outcome in outcomes if outcome.limit)
+    if limits:
+        console.print()
+        show(console, ("the limit lives in", ""), limits)
     notes = [(_name(outcome), note) for outcome in outcomes for note in outcome.notes]
     if notes:
         console.print()
@@ -147,8 +207,18 @@ def _carried(outcomes: Sequence[SystemOutcome]) -> Iterator[Sequence[str | Text]
     for fates in zip(*(outcome.messages for outcome in outcomes), strict=True):
         for outcome, fate in zip(outcomes, fates, strict=True):
             if fate.outcome is Outcome.DEAD_LETTERED:
-                fields = [f"{name}: {_shown(value)}" for name, value in fate.carries.items() if value != ""]
-                yield fate.message, _name(outcome), "\n".join(fields) or "nothing"
+                yield fate.message, _name(outcome), _fields(fate.carries)
+
+
+def _seen(outcomes: Sequence[SystemOutcome]) -> Iterator[Sequence[str | Text]]:
+    for fates in zip(*(outcome.messages for outcome in outcomes), strict=True):
+        for outcome, fate in zip(outcomes, fates, strict=True):
+            if len(fate.attempts_ms) > 1:
+                yield fate.message, _name(outcome), _fields(fate.shows)
+
+
+def _fields(told: Mapping[str, Any]) -> str:
+    return "\n".join(f"{name}: {_shown(value)}" for name, value in told.items() if value != "") or "nothing"
 
 
 def _name(outcome: SystemOutcome) -> str:
@@ -172,7 +242,7 @@ def _death(fate: MessageOutcome, time: Callable[[float], str]) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(each, dict) and "reason" in each for each in value):
         return ", ".join(f"{each['queue']} {each['reason']} ×{each['count']}" for each in value)
-    return _shortened(str(value))
+    return _shortened(str(value).lower() if isinstance(value, bool) else str(value))
 
 
 def _shortened(text: str) -> str:

@@ -37,6 +37,15 @@ def test_the_table_is_what_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: C
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == table.splitlines()
 
 
+def test_the_move_is_what_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "110")
+    shown = re.search(r"^```text\n\$ dlx (compare --from .*?)\n(.*?)\n```$", DOCUMENT, re.DOTALL | re.MULTILINE)
+    assert shown is not None
+    assert main(shown[1].split()) == 1
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == shown[2].splitlines()
+
+
 def test_the_python_prints_what_is_shown() -> None:
     shown = re.search(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", DOCUMENT, re.DOTALL | re.MULTILINE)
     assert shown is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 from simulator.systems.activemq import simulate
@@ -11,12 +12,16 @@ from simulator.systems.compare.neutral_scenario import NeutralScenario
 from simulator.systems.compare.outcome import Left, Ran, deliveries
 
 VERSIONS = ("5.17.2", "5.18", "document")
+LIMIT = "each client: maximumRedeliveries of its redelivery policy; with the redeliveryPlugin, the broker as well"
 _KIND = "queue://"
 
 
-def run(neutral: NeutralScenario, version: str) -> Ran:
-    """Run the scenario under a profile."""
-    side = _Side(neutral, version)
+def run(neutral: NeutralScenario, version: str, own: Mapping[str, Any] | None = None) -> Ran:
+    """Run the scenario under a profile.
+
+    ``own`` has the parts ``broker`` and ``redelivery_policy`` of a scenario for ActiveMQ.
+    """
+    side = _Side(neutral, version, own or _nearest(neutral))
     acknowledged, notes = consume(neutral, side)
     side.finish()
     scenario = side.scenario(side.steps)
@@ -33,7 +38,12 @@ def run(neutral: NeutralScenario, version: str) -> Ran:
             for left in messages
         },
         notes=[*_notes(neutral), *notes],
+        shows={event["message"]: _shown(event) for event in deliveries(events)},
     )
+
+
+def _shown(event: Mapping[str, Any]) -> dict[str, Any]:
+    return {"JMSRedelivered": event["redelivered"], "JMSXDeliveryCount": event["delivery_count"]}
 
 
 def _name(queue: str) -> str:
@@ -43,6 +53,21 @@ def _name(queue: str) -> str:
 def _telling(message: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a dead letter that tell of its death."""
     return {"originalDestination": message["originalDestination"], **message["properties"]}
+
+
+def _nearest(neutral: NeutralScenario) -> Mapping[str, Any]:
+    """Return the broker and the clients' redelivery policy that come closest to the scenario."""
+    strategy: dict[str, Any] = {"strategy": "discarding"}
+    if neutral.dead_letter_queue is not None:
+        strategy = {"strategy": "shared", "deadLetterQueue": neutral.dead_letter_queue}
+    return {
+        "broker": {"policies": [{"queue": neutral.queue, "deadLetterStrategy": strategy}]},
+        "redelivery_policy": {
+            "maximumRedeliveries": neutral.attempts_max - 1,
+            "initialRedeliveryDelay": neutral.retry_delay_ms,
+            "redeliveryDelay": neutral.retry_delay_ms,
+        },
+    }
 
 
 def _notes(neutral: NeutralScenario) -> list[str]:
@@ -57,21 +82,18 @@ def _notes(neutral: NeutralScenario) -> list[str]:
 class _Side:
     """The broker, the publisher and the consumer, as steps of a scenario that grows."""
 
-    def __init__(self, neutral: NeutralScenario, profile: str) -> None:
+    def __init__(self, neutral: NeutralScenario, profile: str, configured: Mapping[str, Any]) -> None:
         self.steps: list[dict[str, Any]] = []
-        self._neutral, self._profile = neutral, profile
+        self._neutral, self._profile, self._configured = neutral, profile, configured
         self._now_ms = self._connections = 0
         self._to_send = deque(neutral.published())
         self._hangs = False
-        self._connect()
+        if neutral.consumed:
+            self._connect()
 
     def scenario(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the scenario with these steps."""
-        strategy: dict[str, Any] = {"strategy": "discarding"}
-        if self._neutral.dead_letter_queue is not None:
-            strategy = {"strategy": "shared", "deadLetterQueue": self._neutral.dead_letter_queue}
-        policy = {"queue": self._neutral.queue, "deadLetterStrategy": strategy}
-        return {"profile": self._profile, "broker": {"policies": [policy]}, "steps": steps}
+        return {"profile": self._profile, "broker": self._configured["broker"], "steps": steps}
 
     def take(self) -> str | None:
         while not self._hangs:
@@ -124,12 +146,7 @@ class _Side:
 
     def _connect(self) -> None:
         self._connections += 1
-        delay_ms = self._neutral.retry_delay_ms
-        policy = {
-            "maximumRedeliveries": self._neutral.attempts_max - 1,
-            "initialRedeliveryDelay": delay_ms,
-            "redeliveryDelay": delay_ms,
-        }
+        policy = self._configured["redelivery_policy"]
         self.steps += [
             {"do": "connect", "connection": self._connection, "prefetch": 1, "redelivery_policy": policy},
             {

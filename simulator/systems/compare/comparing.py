@@ -22,12 +22,17 @@ class Adapter(Protocol):
 
     Attributes:
         VERSIONS: the releases or profiles, the default first.
+        LIMIT: where the limit of deliveries lives, in words; an adapter may leave it out.
     """
 
     VERSIONS: Sequence[str]
 
     def run(self, neutral: NeutralScenario, version: str) -> Ran:
-        """Run the scenario under one of ``VERSIONS``, or another that ``check_version`` allows, in virtual time."""
+        """Run the scenario under one of ``VERSIONS``, or another that ``check_version`` allows, in virtual time.
+
+        The built-in ones take a third argument, ``own``: what the system is configured with, in its own form, in
+        place of what comes closest to the scenario.
+        """
 
 
 ADAPTERS = Registry(
@@ -57,15 +62,16 @@ def compare(neutral: NeutralScenario, systems: Sequence[str]) -> list[SystemOutc
         ValueError: there is no such system or version; nothing has been run then.
         dlx.plugins.PluginError: another distribution adds the system, and it cannot be loaded.
     """
-    chosen = [_chosen(system) for system in systems]
+    chosen = [named(system) for system in systems]
     return [_outcome(neutral, system, version) for system, version in chosen]
 
 
-def _chosen(text: str) -> tuple[str, str]:
+def named(text: str) -> tuple[str, str]:
+    """Return a system and its version by ``zaqar:mongodb``. Raises ``ValueError`` if there is none."""
     system, _, version = text.partition(":")
     if system not in ADAPTERS:
         raise ValueError(f"no system {system!r}; expected some of {', '.join(ADAPTERS)}")
-    adapter = _adapter(system)
+    adapter = load(system)
     versions = adapter.VERSIONS
     if version and version not in versions:
         check = getattr(adapter, "check_version", None)
@@ -75,15 +81,23 @@ def _chosen(text: str) -> tuple[str, str]:
     return system, version or versions[0]
 
 
-def _adapter(system: str) -> Adapter:
+def load(system: str) -> Adapter:
+    """Return a system's adapter. Raises ``dlx.plugins.PluginError``."""
     adapter: Adapter = ADAPTERS.load(system)
     return adapter
 
 
 def _outcome(neutral: NeutralScenario, system: str, version: str) -> SystemOutcome:
-    ran = _adapter(system).run(neutral, version)
+    adapter = load(system)
+    ran = adapter.run(neutral, version)
     messages = fates(neutral, ran)
     way = path(ran.events, {fate.message: fate.outcome for fate in messages})
     return SystemOutcome(
-        system=system, version=version, messages=messages, notes=ran.notes, path=way, scenario=ran.scenario
+        system=system,
+        version=version,
+        messages=messages,
+        notes=ran.notes,
+        path=way,
+        scenario=ran.scenario,
+        limit=getattr(adapter, "LIMIT", ""),
     )

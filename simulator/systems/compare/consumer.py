@@ -40,6 +40,8 @@ def consume(neutral: NeutralScenario, side: ConsumedSystem) -> tuple[set[str], l
     """Take and settle messages until the scenario ends. Return those that were acknowledged, and notes."""
     attempts: Counter[str] = Counter()
     acknowledged: set[str] = set()
+    if not neutral.consumed:
+        return acknowledged, []
     while (name := side.take()) is not None:
         attempts[name] += 1
         message = neutral.message(name)

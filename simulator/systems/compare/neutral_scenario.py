@@ -61,6 +61,7 @@ class NeutralScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         retry_delay_ms: how long it is to wait before it is delivered again.
         ack_timeout_ms: how long a consumer is to keep a message that it does not settle.
         poll_ms: how often a consumer asks a system that does not push.
+        consumed: whether the queue has a consumer; without one messages wait there.
     """
 
     messages: Annotated[list[Message], Meta(min_length=1, max_length=20)]
@@ -71,6 +72,7 @@ class NeutralScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     retry_delay_ms: Milliseconds = 0
     ack_timeout_ms: Positive = 60_000
     poll_ms: Positive = 1_000
+    consumed: bool = True
 
     def message(self, name: str) -> Message:
         """Return the message of that name."""

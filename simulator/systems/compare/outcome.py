@@ -82,6 +82,7 @@ class MessageOutcome(msgspec.Struct, frozen=True, kw_only=True):
         died_in, died_ms: the queue that it died in, and when; ``None`` where it did not.
         reason: why it died, in the words of the system, or the event of its death.
         carries: the fields of the dead letter that tell of its death, by the system's names.
+        shows: the fields of its last delivery that tell of those before.
     """
 
     message: str
@@ -92,6 +93,7 @@ class MessageOutcome(msgspec.Struct, frozen=True, kw_only=True):
     died_ms: float | None = None
     reason: str | None = None
     carries: dict[str, Any] = {}
+    shows: dict[str, Any] = {}
 
     @property
     def end(self) -> str:
@@ -114,6 +116,7 @@ class SystemOutcome(msgspec.Struct, frozen=True, kw_only=True):
         notes: where the system could not do what the scenario says.
         path: from where to where messages went, and how often.
         scenario: what was run: a scenario for ``dlx simulate``.
+        limit: where the limit of deliveries lives, in words; empty where the system's adapter does not say.
     """
 
     system: str
@@ -122,6 +125,7 @@ class SystemOutcome(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
     path: list[Leg]
     scenario: dict[str, Any]
+    limit: str = ""
 
     @property
     def lost(self) -> list[str]:
@@ -146,6 +150,7 @@ class Ran(msgspec.Struct, kw_only=True):
         acknowledged: the messages that a consumer was done with.
         left: what is in queues in the end, by message.
         notes: where the system could not do what the scenario says.
+        shows: the fields of each message's last delivery that tell of those before.
     """
 
     scenario: dict[str, Any]
@@ -154,6 +159,7 @@ class Ran(msgspec.Struct, kw_only=True):
     acknowledged: Collection[str]
     left: dict[str, Left]
     notes: list[str]
+    shows: Mapping[str, dict[str, Any]] = {}
 
 
 def deliveries(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -174,6 +180,7 @@ def _fate(neutral: NeutralScenario, ran: Ran, name: str) -> MessageOutcome:
         attempts_ms=[event["time_ms"] for event in ran.attempts if event["message"] == name],
         outcome=outcome,
         queue=left.queue if left else None,
+        shows=ran.shows.get(name, {}),
     )
     deaths = [event for event in ran.events if event["message"] == name and event["event"] in _DEATHS]
     if outcome not in (Outcome.DEAD_LETTERED, Outcome.LOST) or not deaths:

@@ -8,8 +8,14 @@ the queue of its next attempt.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from dlx.death_headers import delivered_headers
+from dlx.delivery_counts import Counts, count_headers
+from dlx.field_values import plain
 from dlx.releases import DEFAULT, Release, all_releases, release_and_remark
 from dlx.settings import expires_messages
 from dlx.topology import QUORUM
@@ -22,6 +28,7 @@ from simulator.systems.compare.neutral_scenario import Message, NeutralScenario
 from simulator.systems.compare.outcome import Left, Ran, deliveries
 
 VERSIONS = (DEFAULT, *(name for name in all_releases() if name != DEFAULT))
+LIMIT = "the queue: its delivery-limit, an argument or a policy (quorum queues only)"
 _TELLING = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "x-acquired-count")
 _BY_DEFAULT_EXCHANGE = {"x-dead-letter-exchange": ""}
 
@@ -31,16 +38,36 @@ def check_version(version: str) -> None:
     release_and_remark(version)
 
 
-def run(neutral: NeutralScenario, version: str) -> Ran:
+class Played(msgspec.Struct, frozen=True, kw_only=True):
+    """The topology that a scenario is played on.
+
+    Attributes:
+        definitions: an export.
+        consumed: the queues with consumers, of the virtual host.
+        rejects: whether a consumer that gives a message back rejects it without requeue.
+        publish: how a message comes into the queue of the scenario.
+    """
+
+    definitions: Mapping[str, Any]
+    consumed: tuple[str, ...]
+    rejects: bool
+    publish: steps.Publish
+
+    @property
+    def vhost(self) -> str:
+        """The virtual host in which all of it happens."""
+        return self.publish.vhost
+
+
+def run(neutral: NeutralScenario, version: str, own: Played | None = None) -> Ran:
     """Run the scenario under a release, given by name or version; a note says which version stands in for another."""
     rules, remark = release_and_remark(version)
-    queues = _queues(neutral, rules)
-    side = _Side(neutral, rules.name, queues)
+    side = _Side(neutral, rules.name, own or _nearest(neutral, rules))
     acknowledged, notes = consume(neutral, side)
     side.finish()
     scenario = {
         "release": rules.name,
-        "definitions": _definitions(queues),
+        "definitions": side.player.definitions,
         "steps": steps.to_builtins(side.player.history),
     }
     trace = simulate(scenario)
@@ -55,7 +82,8 @@ def run(neutral: NeutralScenario, version: str) -> Ran:
             for queue, messages in trace["queues"].items()
             for left in messages
         },
-        notes=[*([remark] if remark else []), *_notes(neutral, rules), *notes],
+        notes=[*([remark] if remark else []), *(_notes(neutral, rules) if own is None else ()), *notes],
+        shows=side.shows,
     )
 
 
@@ -75,8 +103,19 @@ def _notes(neutral: NeutralScenario, rules: Release) -> list[str]:
     return notes
 
 
+def _nearest(neutral: NeutralScenario, rules: Release) -> Played:
+    """Return the topology that comes closest to the scenario; the quorum queues are those with consumers."""
+    queues = _queues(neutral, rules)
+    return Played(
+        definitions=_definitions(queues),
+        consumed=tuple(name for name, arguments in queues.items() if arguments["x-queue-type"] == QUORUM),
+        rejects=f"{neutral.queue}.wait.1" in queues,
+        publish=steps.Publish("", neutral.queue),
+    )
+
+
 def _queues(neutral: NeutralScenario, rules: Release) -> dict[str, dict[str, Any]]:
-    """Return the arguments of each queue by its name; the quorum queues are those with consumers."""
+    """Return the arguments of each queue by its name."""
     queues: dict[str, dict[str, Any]] = {}
     if neutral.dead_letter_queue is not None:
         queues[neutral.dead_letter_queue] = {"x-queue-type": "classic"}
@@ -125,14 +164,14 @@ class _Side:
 
     Attributes:
         names: the messages by the broker's numbers for them.
+        shows: the headers of each message's last delivery that tell of those before.
     """
 
-    def __init__(self, neutral: NeutralScenario, release: str, queues: dict[str, dict[str, Any]]) -> None:
-        self.player = Player(_definitions(queues), release=release)
+    def __init__(self, neutral: NeutralScenario, release: str, played: Played) -> None:
+        self.player = Player(played.definitions, release=release)
         self.names: dict[int, str] = {}
-        self._neutral = neutral
-        self._is_ladder = f"{neutral.queue}.wait.1" in queues
-        self._consumed = [name for name, arguments in queues.items() if arguments["x-queue-type"] == "quorum"]
+        self.shows: dict[str, dict[str, Any]] = {}
+        self._neutral, self._played = neutral, played
         self._to_publish = deque(neutral.published())
         self._delivered: deque[int] = deque()
         self._queue_of: dict[str, str] = {}
@@ -140,22 +179,22 @@ class _Side:
 
     def take(self) -> str | None:
         while not self._delivered:
-            for queue in self._consumed:
-                if not self.player.has_consumer(queue):
-                    self._do(steps.Hold(queue))
+            for queue in self._played.consumed:
+                if not self.player.has_consumer(queue, self._played.vhost):
+                    self._do(steps.Hold(queue, vhost=self._played.vhost))
             if not self._delivered and not self._pass_time():
                 return None
         return self.names[self._delivered.popleft()]
 
     def acknowledge(self, name: str) -> None:
-        self._do(steps.Ack(self._queue_of[name]))
+        self._do(steps.Ack(self._queue_of[name], vhost=self._played.vhost))
 
     def reject(self, name: str) -> None:
-        reject = steps.Reject if self._is_ladder else steps.Requeue
-        self._do(reject(self._queue_of[name]))
+        reject = steps.Reject if self._played.rejects else steps.Requeue
+        self._do(reject(self._queue_of[name], vhost=self._played.vhost))
 
     def crash(self, name: str) -> None:
-        self._do(steps.Crash(self._queue_of[name]))
+        self._do(steps.Crash(self._queue_of[name], vhost=self._played.vhost))
 
     def hold(self, name: str) -> None:
         """Do nothing: the broker closes the consumer's channel when its time is over."""
@@ -183,12 +222,12 @@ class _Side:
         self._do(steps.Wait(-(-ahead_us // 1_000)))
 
     def _publish(self, message: Message) -> None:
-        self._do(
-            steps.Publish(
-                "", self._neutral.queue, expiration_ms=message.time_to_live_ms, body_bytes=len(message.body.encode())
-            ),
-            message.name,
+        step = msgspec.structs.replace(
+            self._played.publish,
+            expiration_ms=message.time_to_live_ms,
+            body_bytes=len(message.body.encode()),
         )
+        self._do(step, message.name)
 
     def _do(self, step: steps.AnyStep, publishing: str = "") -> None:
         self.player.do(step)
@@ -199,3 +238,11 @@ class _Side:
                 assert happened.queue is not None
                 self._queue_of[self.names[happened.uid]] = happened.queue
                 self._delivered.append(happened.uid)
+                self.shows[self.names[happened.uid]] = self._shown(happened.uid)
+
+    def _shown(self, uid: int) -> dict[str, Any]:
+        release = self.player.broker.release
+        queue, copy = next((queue, copy) for queue, copy in self.player.copies() if copy.uid == uid)
+        counts = count_headers(Counts(copy.acquired, copy.failed), release) if queue.definition.type == QUORUM else {}
+        headers = msgspec.to_builtins(delivered_headers(copy.message, release, counts) or {}, enc_hook=plain)
+        return _telling(headers)

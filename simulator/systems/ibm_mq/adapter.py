@@ -8,6 +8,7 @@ put to the queue they were for. An attempt is a put to that queue; one that fail
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -20,21 +21,24 @@ from simulator.systems.ibm_mq.mqdlh import read_mqdlh
 from simulator.systems.ibm_mq.trace import reason_name
 
 VERSIONS = ("jms", "runmqdlq")
+LIMIT = "the queue's BOTHRESH, which the IBM MQ classes for JMS, or the application, have to read and follow"
 INPUT_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
 _FAILED, _PUT = "MQRC_Q_FULL", "OK"
 _HOW = {"reject": "backout", "crash": "crash", "hold": "hold"}
 
 
-def run(neutral: NeutralScenario, version: str) -> Ran:
-    """Run the scenario with a consumer (``jms``) or with the handler (``runmqdlq``)."""
+def run(neutral: NeutralScenario, version: str, own: Mapping[str, Any] | None = None) -> Ran:
+    """Run the scenario with a consumer (``jms``) or with the handler (``runmqdlq``).
+
+    ``own``: the attributes BOTHRESH and BOQNAME of the consumer's queue.
+    """
     allowed = _allowed(neutral)
-    play = _consumed if version == "jms" else _handled
-    ran = play(allowed)
+    ran = _consumed(allowed, own) if version == "jms" else _handled(allowed)
     if allowed == neutral:
         return ran
-    own = {allowed.queue: neutral.queue, allowed.dead_letter_queue: neutral.dead_letter_queue}
-    ran.left = {name: Left(own.get(left.queue) or left.queue, left.carries) for name, left in ran.left.items()}
-    ran.notes += [f"queue: IBM MQ allows no dash in a name; {new} for {old}" for new, old in own.items() if new != old]
+    asked = {allowed.queue: neutral.queue, allowed.dead_letter_queue: neutral.dead_letter_queue}
+    ran.left = {name: Left(asked.get(left.queue) or left.queue, left.carries) for name, left in ran.left.items()}
+    ran.notes += [f"queue: IBM MQ allows no dash in a name; {new} for {old}" for new, old in asked.items() if new != old]
     return ran
 
 
@@ -50,8 +54,8 @@ def _allowed(neutral: NeutralScenario) -> NeutralScenario:
 # A queue with a consumer
 
 
-def _consumed(neutral: NeutralScenario) -> Ran:
-    scenario = _with_consumer(neutral)
+def _consumed(neutral: NeutralScenario, own: Mapping[str, Any] | None) -> Ran:
+    scenario = _with_consumer(neutral, own)
     trace = simulate(scenario)
     left = {
         message["message"]: Left(queue, _telling(message))
@@ -66,17 +70,18 @@ def _consumed(neutral: NeutralScenario) -> Ran:
         acknowledged=[event["message"] for event in events if event["event"] == Event.ACKED],
         left=left,
         notes=[*_notes_on_consumer(neutral), *trace["warnings"]],
+        shows={event["message"]: {"BackoutCount": event["backout_count"]} for event in deliveries(events)},
     )
 
 
-def _with_consumer(neutral: NeutralScenario) -> dict[str, Any]:
+def _with_consumer(neutral: NeutralScenario, own: Mapping[str, Any] | None) -> dict[str, Any]:
     dead = neutral.dead_letter_queue
+    nearest: dict[str, Any] = {"BOTHRESH": neutral.attempts_max} | ({} if dead is None else {"BOQNAME": dead})
     return {
         "queues": [
             {
                 "name": neutral.queue,
-                "BOTHRESH": neutral.attempts_max,
-                **({} if dead is None else {"BOQNAME": dead}),
+                **(nearest if own is None else own),
                 "messages": [
                     {
                         "name": message.name,
@@ -84,7 +89,7 @@ def _with_consumer(neutral: NeutralScenario) -> dict[str, Any]:
                         "fails": message.fails,
                         "how": _HOW[message.how],
                         **_expiry(message),
-                        **({"discard": True} if dead is None else {}),
+                        **({"discard": True} if dead is None and own is None else {}),
                         "body": message.body,
                     }
                     for message in neutral.published()

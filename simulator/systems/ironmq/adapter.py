@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simulator.systems.compare.consumer import PollingSide, consume
@@ -11,14 +11,15 @@ from simulator.systems.compare.outcome import Left, Ran, deliveries
 from simulator.systems.ironmq import simulate
 
 VERSIONS = ("v3",)
+LIMIT = "the queue: max_reservations of its dead_letter; of a push queue, its retries"
 # Message timeout and delay, seconds.
 _TIMEOUT_LEAST_S, _TIMEOUT_MOST_S = 30, 86_400
 _DELAY_MOST_S = 604_800
 
 
-def run(neutral: NeutralScenario, version: str) -> Ran:
-    """Run the scenario. There is one version."""
-    side = _Side(neutral)
+def run(neutral: NeutralScenario, version: str, own: Mapping[str, Mapping[str, Any]] | None = None) -> Ran:
+    """Run the scenario. There is one version. ``own``: settings of queues by name."""
+    side = _Side(neutral, own)
     acknowledged, notes = consume(neutral, side)
     trace = side.simulated(side.steps)
     return Ran(
@@ -32,6 +33,7 @@ def run(neutral: NeutralScenario, version: str) -> Ran:
             for message in queue["messages"]
         },
         notes=[*_notes(neutral, side), *notes],
+        shows={event["message"]: {"reserved_count": event["reserved_count"]} for event in deliveries(trace["events"])},
     )
 
 
@@ -51,8 +53,9 @@ def _notes(neutral: NeutralScenario, side: _Side) -> list[str]:
 
 
 class _Side(PollingSide):
-    def __init__(self, neutral: NeutralScenario) -> None:
+    def __init__(self, neutral: NeutralScenario, own: Mapping[str, Mapping[str, Any]] | None) -> None:
         super().__init__(neutral)
+        self._own = own
         self.timeout_s = whole_seconds(neutral.ack_timeout_ms, _TIMEOUT_LEAST_S, _TIMEOUT_MOST_S)
         self.delay_s = whole_seconds(neutral.retry_delay_ms, most=_DELAY_MOST_S)
         self.steps += [
@@ -62,6 +65,10 @@ class _Side(PollingSide):
 
     def scenario(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the scenario with these steps."""
+        queues = self._nearest() if self._own is None else self._own
+        return {"queues": queues, "steps": steps, "end_s": self.neutral.until_ms / 1_000}
+
+    def _nearest(self) -> Mapping[str, Mapping[str, Any]]:
         neutral = self.neutral
         queues: dict[str, dict[str, Any]] = {neutral.queue: {"message_timeout": self.timeout_s}}
         if neutral.dead_letter_queue is not None:
@@ -70,7 +77,7 @@ class _Side(PollingSide):
                 "queue_name": neutral.dead_letter_queue,
                 "max_reservations": neutral.attempts_max,
             }
-        return {"queues": queues, "steps": steps, "end_s": neutral.until_ms / 1_000}
+        return queues
 
     def simulated(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
         return simulate(self.scenario(steps))

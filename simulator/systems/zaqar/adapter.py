@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simulator.systems.compare.consumer import PollingSide, consume
@@ -11,15 +11,20 @@ from simulator.systems.compare.outcome import Left, Ran, deliveries
 from simulator.systems.zaqar import simulate
 
 VERSIONS = ("redis", "mongodb", "swift", "spec")
+LIMIT = "the queue: _max_claim_count in its metadata"
 # Claims and messages, seconds.
 _CLAIM_LEAST_S, _CLAIM_MOST_S = 60, 43_200
 _MESSAGE_LEAST_S, _MESSAGE_MOST_S = 60, 1_209_600
 _TELLING = ("claim_count", "ttl")
 
 
-def run(neutral: NeutralScenario, version: str) -> Ran:
-    """Run the scenario under a profile."""
-    side = _Side(neutral, version)
+Queues = Mapping[str, Mapping[str, Any]]
+"""Metadata by name, those of dead-letter queues first."""
+
+
+def run(neutral: NeutralScenario, version: str, own: Queues | None = None) -> Ran:
+    """Run the scenario under a profile, with the queues ``own`` if they are given."""
+    side = _Side(neutral, version, own)
     acknowledged, notes = consume(neutral, side)
     trace = side.simulated(side.steps)
     return Ran(
@@ -60,32 +65,38 @@ def _life_s(time_to_live_ms: int | None) -> int:
     return whole_seconds(time_to_live_ms, _MESSAGE_LEAST_S, _MESSAGE_MOST_S)
 
 
-def _posted(message: Message) -> dict[str, Any]:
-    return {"id": message.name, "body": message.body, "ttl": _life_s(message.time_to_live_ms)}
+def _nearest(neutral: NeutralScenario) -> Queues:
+    if neutral.dead_letter_queue is None:
+        return {neutral.queue: {}}
+    dead_letters = {"_max_claim_count": neutral.attempts_max, "_dead_letter_queue": neutral.dead_letter_queue}
+    return {neutral.dead_letter_queue: {}, neutral.queue: dead_letters}
+
+
+def _posted(message: Message, *, lives_as_the_queue_says: bool) -> dict[str, Any]:
+    posted = {"id": message.name, "body": message.body}
+    if message.time_to_live_ms is None and lives_as_the_queue_says:
+        return posted
+    return {**posted, "ttl": _life_s(message.time_to_live_ms)}
 
 
 class _Side(PollingSide):
-    def __init__(self, neutral: NeutralScenario, profile: str) -> None:
+    def __init__(self, neutral: NeutralScenario, profile: str, own: Queues | None) -> None:
         super().__init__(neutral)
-        self._profile = profile
+        self._profile, self._queues = profile, own or _nearest(neutral)
         self.claim_s = whole_seconds(neutral.ack_timeout_ms, _CLAIM_LEAST_S, _CLAIM_MOST_S)
 
         self._posts = [
-            self._step("post", message.at_ms, messages=[_posted(message)]) for message in neutral.published()
+            self._step("post", message.at_ms, messages=[_posted(message, lives_as_the_queue_says=own is not None)])
+            for message in neutral.published()
         ]
 
     def scenario(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the scenario with these steps, and the posts in between."""
-        neutral = self.neutral
-        queues: dict[str, dict[str, Any]] = {neutral.queue: {}}
-        if neutral.dead_letter_queue is not None:
-            dead_letters = {"_max_claim_count": neutral.attempts_max, "_dead_letter_queue": neutral.dead_letter_queue}
-            queues = {neutral.dead_letter_queue: {}, neutral.queue: dead_letters}
         return {
             "profile": self._profile,
-            "queues": queues,
+            "queues": self._queues,
             "steps": sorted([*self._posts, *steps], key=lambda step: step["at_s"]),
-            "until_s": neutral.until_ms / 1_000,
+            "until_s": self.neutral.until_ms / 1_000,
         }
 
     def simulated(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
