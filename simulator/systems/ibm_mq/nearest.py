@@ -57,8 +57,8 @@ ANSWERS: Mapping[str, Answer] = {
     "stream": Answer("cannot be had", "no queue keeps messages for a reader from any offset"),
     "carries": Answer(
         "changes",
-        "a message that its application moved has its BackoutCount, unless the put resets it; what the queue manager"
-        " put to the dead-letter queue has an MQDLH with the reason and the queue",
+        "a message that was moved to BOQNAME says nothing of its death, and its BackoutCount begins again; what the"
+        " queue manager put to the dead-letter queue has an MQDLH with the reason and the queue",
         "consumers that read x-death have to read these",
     ),
 }
