@@ -75,7 +75,7 @@ def test_the_systems_take_the_files_without_a_complaint(name: str, tmp_path: Pat
     assert "---" not in out
     if case.to == "activemq":
         linted = lint_activemq_xml(files["activemq.xml"])
-        # Clients with the default policy would redeliver beside the plugin: the comments in the file say that they must not.
+        # With the default policy clients redeliver beside the plugin: comments in the file say that they must not.
         assert [each for each in linted.findings if "default policy" not in each.text] == []
         assert linted.not_simulated == ()
     elif case.to == "zaqar":
