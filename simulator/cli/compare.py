@@ -65,7 +65,7 @@ class _ScenarioOrSource(GivenSource):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the ``Source``. Fails with a usage error."""
-        if ctx is not None and ctx.params.get("to"):
+        if ctx is not None and isinstance(ctx.params.get("to"), str):
             return super().convert(value, param, ctx)
         return SCENARIO.convert(value, param, ctx)
 
