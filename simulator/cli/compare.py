@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from simulator.cli.command_parts import DataError, example, print_json
-from simulator.cli.given_source import Source, source_argument
+from simulator.cli.given_source import GivenSource, Source, source_argument
 from simulator.cli.moves import answer_move
-from simulator.cli.options import read_object
+from simulator.cli.options import SCENARIO, read_object
 from simulator.cli.progress import progress
 from simulator.cli.tables import column_of_times, show, together
 from simulator.events import Event, Outcome
@@ -59,13 +60,23 @@ def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bo
         context.exit()
 
 
+class _ScenarioOrSource(GivenSource):
+    """A file with a scenario, or with ``--to``, which is read first, a topology."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the ``Source``. Fails with a usage error."""
+        if ctx is not None and isinstance(ctx.params.get("to"), str):
+            return super().convert(value, param, ctx)
+        return SCENARIO.convert(value, param, ctx)
+
+
 @click.command(
     epilog=example(
         "dlx compare scenario.json --systems rabbitmq:3.10,rabbitmq:4.3,zaqar",
         "dlx compare --from rabbitmq definitions.json --to activemq --write moved",
     )
 )
-@source_argument
+@partial(source_argument, kind=_ScenarioOrSource())
 @click.option(
     "--systems",
     metavar="NAMES",
@@ -74,6 +85,7 @@ def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bo
 )
 @click.option(
     "--to",
+    is_eager=True,
     metavar="SYSTEM",
     help="Move the topology in SOURCE to activemq, zaqar, ironmq or ibm_mq; a colon adds a version or profile.",
 )

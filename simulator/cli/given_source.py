@@ -89,9 +89,13 @@ class GivenSource(click.Path):
         return StandardInput() if value == "-" else super().convert(value, param, ctx)
 
 
-def source_argument(command: Function) -> Function:
-    """Give the command the argument SOURCE, as ``source``, and the option ``--over``, as ``over``."""
-    one = click.argument("source", metavar="SOURCE", type=GivenSource(), required=False, callback=_or_default)
+def source_argument(command: Function, kind: GivenSource | None = None) -> Function:
+    """Give the command the argument SOURCE, as ``source``, and the option ``--over``, as ``over``.
+
+    ``kind``: what SOURCE may be, if it is not what every command takes.
+    """
+    given = kind or GivenSource()
+    one = click.argument("source", metavar="SOURCE", type=given, required=False, callback=_or_default)
     return one(_of_servers(command))
 
 
