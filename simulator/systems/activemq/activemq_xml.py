@@ -164,6 +164,8 @@ def _policy(element: Element) -> DestinationPolicy:
         "maxProducersToAudit": "max_producers_to_audit",
         "allConsumersExclusiveByDefault": "all_exclusive",
         "maxPageSize": "max_page_size",
+        "maxExpirePageSize": "max_expire_page_size",
+        "maxBrowsePageSize": "max_browse_page_size",
     }
     fields = {names[name]: value for name, value in given.items() if name in names}
     return msgspec.convert({**fields, "strategy": _strategy(holder) if holder else None}, DestinationPolicy)

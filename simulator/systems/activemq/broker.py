@@ -41,11 +41,11 @@ class Broker:
     """
 
     def __init__(self, state: BrokerState) -> None:
-        self.settings, self.starving, self._state = state.settings, state.starving, state
+        self.settings, self.behind_pages, self._state = state.settings, state.behind_pages, state
         self._scheduler = Scheduler(self._state, self._arrive)
         self._dead_letters = DeadLetterMaker(self._state, self._scheduler, self._arrive)
         self._dispatching = Dispatching(self._state, self._dead_letters)
-        self._expiry = Expiry(self._state, self._dead_letters)
+        self._expiry = Expiry(self._state, self._dispatching, self._dead_letters)
         self._arrivals = Arrivals(self._state, self._dispatching, self._expiry)
         self.acknowledgements = Acknowledgements(self._state, self._dispatching, self._dead_letters, self._arrivals)
 
@@ -92,8 +92,15 @@ class Broker:
 
     def pull(self, receiver: Receiver, wanted: int) -> None:
         """Let a consumer of prefetch 0 have that many messages."""
-        self._state.windows[receiver].extension = wanted
-        self._dispatching.room(receiver)
+        window = self._state.windows[receiver]
+        asked = wanted > 0 and window.extension != wanted
+        window.extension = wanted
+        if asked:
+            self._dispatching.room(receiver, turns=1)
+
+    def got_nothing(self, receiver: Receiver) -> None:
+        """Record that a consumer waited in vain."""
+        self._dispatching.note_waiting(receiver)
 
     def detach(self, receivers: Sequence[Receiver], last_delivered: int | None) -> None:
         """Detach consumers that go away together; what they did not acknowledge goes back, and may be counted.
@@ -122,8 +129,8 @@ class Broker:
             if leaving and store.topic_subscriber and store.durable_key is None:
                 self._state.subscriptions.remove(store)
             elif leaving:
+                self._dispatching.give_back(store, turns=len(leaving))
                 self._expiry.plan(store, returned)
-                self._dispatching.dispatch(store)
         self._end_transactions()
 
     def _end_transactions(self) -> None:
@@ -133,16 +140,11 @@ class Broker:
             for held in held_back:
                 held.acked = False
             if held_back:
-                self._dispatching.dispatch(store)
+                self._dispatching.dispatch(store, turns=len(held_back))
 
     def browse(self, destination: Destination) -> list[HeldMessage]:
-        """Look at a queue, which is when the broker finds what has expired in it.
-
-        What a transaction has acknowledged is not shown.
-        """
-        store = self._state.queue(destination)
-        self._expiry.sweep_all(store)
-        return [held for held in store.held if not held.acked]
+        """Look at a queue as a browser does, which is when the broker finds what has expired in it."""
+        return self._dispatching.browse(self._state.queue(destination))
 
     def retry(self, destination: Destination) -> int | None:
         """Send dead letters back to where they came from; the audit there forgets them. Return how many there were.

@@ -18,7 +18,7 @@ from simulator.systems.activemq.messages import Message, sent_by_scheduler
 from simulator.systems.activemq.profiles import Profile
 from simulator.systems.activemq.selectors import Selector
 from simulator.systems.activemq.settings import BrokerSettings, DestinationPolicy
-from simulator.systems.activemq.stores import Attached, Receiver, Store, Window, join
+from simulator.systems.activemq.stores import Attached, Receiver, Store, Unread, Window, join
 from simulator.systems.activemq.trace import Trace
 
 Action = Callable[[], None]
@@ -40,7 +40,7 @@ class BrokerState:
         dead_letter_queues: where dead letters were sent since the broker started.
         sequences: the numbers of messages in the order in which they came into a store.
         dispatches: the numbers of their dispatches.
-        starving: of consumers that messages behind a page were for, in words.
+        behind_pages: what the broker did not look at behind a page, and whom it is for, in words.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class BrokerState:
         self.windows: dict[Receiver, Window] = {}
         self.dead_letter_queues: set[Destination] = set()
         self.sequences, self.dispatches = count(1), count(1)
-        self.starving: dict[str, None] = {}
+        self.behind_pages: dict[str, None] = {}
 
     def queue(self, destination: Destination) -> Store:
         """Return the queue of that name; create it if it does not exist."""
@@ -95,11 +95,10 @@ class BrokerState:
         store.audit = Audit(depth, policy.max_producers_to_audit) if audited else None
         held = store.held
         store.returned.clear()
-        store.waiting, store.unread, store.reads_persistent = deque(), held, True  # no consumer has read a queue yet
-        if store.topic_subscriber:
-            store.waiting, store.unread = deque(held), []
-        store.looked_ms = store.created_ms
+        store.waiting, store.unread = deque(held if store.topic_subscriber else ()), Unread()
         for each in held:
+            if not store.topic_subscriber:
+                store.unread.add(each)
             each.counter = each.message.redelivery_counter
             if store.audit is not None:
                 store.audit.is_duplicate(each.message)

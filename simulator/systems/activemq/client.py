@@ -268,7 +268,10 @@ class Consumer:
 
     def give_up(self) -> None:
         """End a receive that got nothing: a consumer of prefetch 0 no longer asks for a message."""
-        if self.prefetch == 0 and not self.closed:
+        if self.closed:
+            return
+        self.world.broker.got_nothing(self)
+        if self.prefetch == 0:
             self.world.broker.pull(self, 0)
 
     def _next(self) -> Delivery | None:
@@ -342,7 +345,10 @@ class Consumer:
         self.delivered = [each for each in self.delivered if id(each) not in done]
         if self.session.mode != "individual":
             self.untold = max(self.untold - len(deliveries), 0)
-        self.world.broker.acknowledgements.acknowledge(self, [each.held for each in deliveries])
+        transacted = self.session.transacted
+        self.world.broker.acknowledgements.acknowledge(
+            self, [each.held for each in deliveries], transacted=transacted
+        )
 
     def rollback(self) -> None:
         """Deliver again what was delivered, or give it up."""

@@ -63,7 +63,7 @@ class Run:
             "outcomes": self._outcomes,
             "exceptions": self._trace.exceptions,
             "queues": self._contents(),
-            "warnings": [*self._broker.settings.not_simulated, *self._warnings, *self._broker.starving],
+            "warnings": [*self._broker.settings.not_simulated, *self._warnings, *self._broker.behind_pages],
         }
 
     def _run(self, step: form.Step, where: str) -> None:

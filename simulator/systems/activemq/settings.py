@@ -26,7 +26,10 @@ class DestinationPolicy(msgspec.Struct, frozen=True, kw_only=True):
         max_audit_depth: the same of a durable subscription.
         max_producers_to_audit: how many producers either remembers.
         all_exclusive: whether one consumer of a queue gets all messages, until it goes away.
-        max_page_size: how many waiting messages of a queue the broker looks at for its consumers.
+        max_page_size: how many messages of a queue the broker reads at a time for its consumers; it reads no more while
+            so many wait in memory.
+        max_expire_page_size: how many messages the broker looks at for what has expired.
+        max_browse_page_size: how many messages a browser of a queue is shown.
     """
 
     strategy: Strategy | None = None
@@ -37,6 +40,8 @@ class DestinationPolicy(msgspec.Struct, frozen=True, kw_only=True):
     max_producers_to_audit: int = 64
     all_exclusive: bool = False
     max_page_size: int = 200
+    max_expire_page_size: int = 400
+    max_browse_page_size: int = 400
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
