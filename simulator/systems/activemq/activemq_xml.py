@@ -68,6 +68,7 @@ def broker_settings(text: str | bytes) -> BrokerSettings:
         plugins=tuple(_plugin(each, scheduler=scheduler) for each in _installed(broker)),
         persistent=_flag(broker, given, "persistent", default=True),
         scheduler=scheduler,
+        repeat_max=int(given.get("maxSchedulerRepeatAllowed", 1000)),
         durable_consumers=not given.get("rejectDurableConsumers", False),
         virtual_destinations=_virtual_destinations(broker, topics=bool(given.get("useVirtualTopics", True))),
         not_simulated=not_simulated(broker),

@@ -15,11 +15,12 @@ import msgspec
 from simulator.events import Event
 from simulator.systems.activemq.acknowledgements import Acknowledgements
 from simulator.systems.activemq.arrivals import Arrivals
-from simulator.systems.activemq.broker_state import BrokerState, Scheduler
+from simulator.systems.activemq.broker_state import BrokerState
 from simulator.systems.activemq.dead_letters import DeadLetterMaker
 from simulator.systems.activemq.destinations import Destination, matches, parts
 from simulator.systems.activemq.dispatching import Dispatching, Expiry
-from simulator.systems.activemq.messages import SCHEDULED_DELAY, Message
+from simulator.systems.activemq.messages import Message
+from simulator.systems.activemq.scheduling import Scheduler, schedule_of
 from simulator.systems.activemq.selectors import Selector
 from simulator.systems.activemq.stores import Attached, HeldMessage, Receiver, Store, Window, join, leave
 from simulator.systems.activemq.virtual_destinations import VirtualTopic
@@ -70,13 +71,15 @@ class Broker:
                 self._state.queue(part)
 
     def send(self, message: Message) -> None:
-        """Take a message, now or when the delay that it carries is over."""
-        if self._state.settings.scheduler and SCHEDULED_DELAY in message.properties:
-            self.announce(message.destination)
-            self._state.trace.add(Event.HELD, message, detail="the scheduler has it")
-            self._scheduler.send(message, int(message.properties[SCHEDULED_DELAY]), message.producer)
-        else:
+        """Take a message, now or as the schedule that it carries has it. Raises ``ScheduleError``."""
+        settings = self._state.settings
+        schedule = schedule_of(message.properties, settings.repeat_max) if settings.scheduler else None
+        if schedule is None:
             self._arrivals.arrive(message)
+            return
+        self.announce(message.destination)
+        self._state.trace.add(Event.HELD, message, detail="the scheduler has it")
+        self._scheduler.send(message, schedule, message.producer)
 
     def attach(self, receiver: Receiver, durable_key: str | None = None) -> None:
         """Attach a consumer, and begin to give it the messages that are there for it."""

@@ -1,20 +1,15 @@
-"""What an ActiveMQ broker has: its queues and subscriptions, the consumers attached to them, and its scheduler.
-
-The scheduler sends messages later, to the millisecond; a real one keeps its times to half a second.
-"""
+"""What an ActiveMQ broker has: its queues and subscriptions, and the consumers attached to them."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from itertools import count
 from random import Random
 
 from simulator.deadlines import Deadlines
 from simulator.systems.activemq.dead_letter_strategies import Audit
 from simulator.systems.activemq.destinations import Destination, matches, parts
-from simulator.systems.activemq.messages import Message, sent_by_scheduler
 from simulator.systems.activemq.profiles import Profile
 from simulator.systems.activemq.selectors import Selector
 from simulator.systems.activemq.settings import BrokerSettings, DestinationPolicy
@@ -115,24 +110,3 @@ class BrokerState:
         """Return the stores to which a consumer is attached, and what it has of each."""
         found = ((store, store.attachment(receiver)) for store in self.stores())
         return [(store, attached) for store, attached in found if attached is not None]
-
-
-class Scheduler:
-    """Sends messages later.
-
-    Args:
-        state: what the broker has.
-        arrive: takes a message when its time has come.
-    """
-
-    def __init__(self, state: BrokerState, arrive: Callable[[Message], None]) -> None:
-        self._state, self._arrive = state, arrive
-        self._jobs = count(1)
-
-    def send(self, message: Message, delay_ms: int, producer: str = "ID:broker-1:1:1:1") -> None:
-        """Send a message in that many milliseconds; its job has a number behind the ``producer``."""
-        job = f"{producer}:{next(self._jobs)}"
-        self._state.deadlines.set(self._state.trace.now_ms + delay_ms, partial(self._due, message, job))
-
-    def _due(self, message: Message, job: str) -> None:
-        self._arrive(sent_by_scheduler(message, job, self._state.trace.now_ms))

@@ -17,6 +17,7 @@ from simulator.systems.activemq.client import Connection, Consumer, Delivery, Li
 from simulator.systems.activemq.destinations import ADVISORY, Destination, DestinationMap, UndefinedError, parts
 from simulator.systems.activemq.messages import SCHEDULED_DELAY, Message, without_expiration
 from simulator.systems.activemq.profiles import PROFILES
+from simulator.systems.activemq.scheduling import Schedule, ScheduleError, schedule_of
 from simulator.systems.activemq.selectors import UnknownSelectionError
 from simulator.systems.activemq.trace import Trace, described
 
@@ -208,11 +209,23 @@ class Run:
             properties=properties,
         )
         self._warnings |= dict.fromkeys(f"{where}: {each}" for each in _not_simulated(message))
+        self._check_schedule(message, where)
         self._trace.add(Event.PUBLISHED, message)
         if step.session is None:
             self._broker.send(message)
         else:
             self._session(step.session, where).send(message)
+
+    def _check_schedule(self, message: Message, where: str) -> None:
+        settings = self._broker.settings
+        try:
+            schedule = schedule_of(message.properties, settings.repeat_max)
+        except ScheduleError as error:
+            if settings.scheduler:
+                raise ScenarioError(f"{where}.properties", str(error)) from error
+            schedule = Schedule()
+        if schedule is not None and not settings.scheduler:
+            self._warnings[f"{where}: the broker has no scheduler (schedulerSupport), and sends the message at once"] = None
 
     def _receive(self, step: form.Receive, where: str) -> None:
         delivery = self._wait_for(self._reader(step.consumer, where), step.timeout_ms)

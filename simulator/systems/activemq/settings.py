@@ -50,6 +50,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         persistent: whether anything outlives it.
         scheduler: whether it has one, which sends what is to come later.
+        repeat_max: how often a scheduled message may be repeated.
         durable_consumers: whether it lets durable subscribers in.
         virtual_destinations: what is copied elsewhere.
         not_simulated: what the configuration asks for and the simulator does not do, in words.
@@ -63,6 +64,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     redelivery_policy: RedeliveryPolicy | None = None
     persistent: bool = True
     scheduler: bool = False
+    repeat_max: int = 1000
     durable_consumers: bool = True
     virtual_destinations: tuple[Virtual, ...] = BY_DEFAULT
     not_simulated: tuple[str, ...] = ()
