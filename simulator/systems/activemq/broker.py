@@ -9,6 +9,7 @@ Source: activemq-broker, Queue.addSubscription and removeSubscription, DurableTo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -91,6 +92,7 @@ class Broker:
             for store in self._stores_of(part, durable_key, receiver.selector):
                 if store.attachment(receiver) is None:
                     join(store, Attached(receiver, window))
+                store.offline_ms = None
                 self._dispatching.dispatch(store)
 
     def pull(self, receiver: Receiver, wanted: int) -> None:
@@ -134,6 +136,7 @@ class Broker:
             elif leaving:
                 self._dispatching.give_back(store, turns=len(leaving))
                 self._expiry.plan(store, returned)
+                self._await_subscriber(store)
         self._end_transactions()
 
     def _end_transactions(self) -> None:
@@ -177,12 +180,14 @@ class Broker:
         Counts, the audits and what is not persistent are forgotten; a scheduler's messages are stored.
         """
         self._dead_letters.restart()
+        self._state.started_ms = self._state.trace.now_ms
         for store in self._state.stores():
             gone = store.keep(lambda held: held.message.persistent and self._state.settings.persistent)
             for held in gone:
                 self._state.trace.add(Event.PURGED, held.message, detail="the broker was stopped")
             self._state.begin(store)
             self._expiry.plan(store, store.held)
+            self._await_subscriber(store)
         self._state.queues = {name: store for name, store in self._state.queues.items() if store.held}
 
     def unsubscribe(self, durable_key: str) -> bool:
@@ -194,6 +199,20 @@ class Broker:
             self._state.trace.add(Event.PURGED, held.message, detail=f"subscription {durable_key} ended")
         self._state.subscriptions.remove(found)
         return True
+
+    def _await_subscriber(self, store: Store) -> None:
+        """Let a durable subscription that nobody has come back to end at the broker's next look after a while."""
+        settings, now_ms = self._state.settings, self._state.trace.now_ms
+        if store.durable_key is None or settings.offline_timeout_ms < 0 or settings.offline_period_ms <= 0:
+            return
+        store.offline_ms = now_ms
+        passed = now_ms + settings.offline_timeout_ms - self._state.started_ms
+        due_ms = self._state.started_ms + max(-(-passed // settings.offline_period_ms), 1) * settings.offline_period_ms
+        self._state.deadlines.set(due_ms, partial(self._end_offline, store, now_ms))
+
+    def _end_offline(self, store: Store, since_ms: int) -> None:
+        if store.offline_ms == since_ms and store in self._state.subscriptions:
+            self.unsubscribe(str(store.durable_key))
 
     def _arrive(self, message: Message) -> None:
         self._arrivals.arrive(message)

@@ -34,7 +34,9 @@ class BrokerState:
         windows: how much each consumer may have.
         dead_letter_queues: where dead letters were sent since the broker started.
         sequences: the numbers of messages in the order in which they came into a store.
+        reads: the numbers of messages in the order in which they were read into memory.
         dispatches: the numbers of their dispatches.
+        started_ms: when the broker started.
         behind_pages: what the broker did not look at behind a page, and whom it is for, in words.
     """
 
@@ -47,7 +49,8 @@ class BrokerState:
         self.subscriptions: list[Store] = []
         self.windows: dict[Receiver, Window] = {}
         self.dead_letter_queues: set[Destination] = set()
-        self.sequences, self.dispatches = count(1), count(1)
+        self.sequences, self.reads, self.dispatches = count(1), count(1), count(1)
+        self.started_ms = trace.now_ms
         self.behind_pages: dict[str, None] = {}
 
     def queue(self, destination: Destination) -> Store:

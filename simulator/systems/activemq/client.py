@@ -346,9 +346,7 @@ class Consumer:
         if self.session.mode != "individual":
             self.untold = max(self.untold - len(deliveries), 0)
         transacted = self.session.transacted
-        self.world.broker.acknowledgements.acknowledge(
-            self, [each.held for each in deliveries], transacted=transacted
-        )
+        self.world.broker.acknowledgements.acknowledge(self, [each.held for each in deliveries], transacted=transacted)
 
     def rollback(self) -> None:
         """Deliver again what was delivered, or give it up."""

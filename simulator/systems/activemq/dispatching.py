@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
 
 from simulator.systems.activemq.broker_state import BrokerState
 from simulator.systems.activemq.dead_letters import DeadLetterMaker
@@ -74,7 +73,7 @@ class Dispatching:
         for store, attached in self._state.attachments(receiver):
             if store.unread and attached.dispatched and receiver in takers(store, store.unread.last):
                 what = f"the broker reads {store.policy.max_page_size} messages at a time (maxPageSize)"
-                self._note(store, f"the consumer '{receiver.name}' gets no more before it acknowledges some: {what}")
+                self.note(store, f"the consumer '{receiver.name}' gets no more before it acknowledges some: {what}")
 
     @contextmanager
     def _turns(self, store: Store, turns: int) -> Iterator[None]:
@@ -116,6 +115,7 @@ class Dispatching:
             if held.message.expired(self._state.trace.now_ms):
                 self._dead_letters.expire(held, store)
             else:
+                held.read = next(self._state.reads)
                 page.append(held)
         return page
 
@@ -148,7 +148,7 @@ class Dispatching:
                 self._let_die(store, held)
         left = len(store.unread)
         if limit > 0 and len(seen) >= limit and left:
-            self._note(store, f"a browser sees {limit} messages, and none of the others (maxBrowsePageSize)")
+            self.note(store, f"a browser sees {limit} messages, and none of the others (maxBrowsePageSize)")
         return bool(fresh) and not 0 < limit <= len(seen)
 
     def _let_die(self, store: Store, held: HeldMessage) -> None:
@@ -164,10 +164,11 @@ class Dispatching:
         if not store.unread or store.ready < page:
             return
         for receiver in takers(store, store.unread.last):
-            what = f"the {store.ready} messages that wait before are not for it, and the broker reads no more (maxPageSize)"
-            self._note(store, f"the consumer '{receiver.name}' gets nothing: {what}")
+            what = f"the {store.ready} messages before are not for it, and the broker reads no more (maxPageSize)"
+            self.note(store, f"the consumer '{receiver.name}' gets nothing: {what}")
 
-    def _note(self, store: Store, what: str) -> None:
+    def note(self, store: Store, what: str) -> None:
+        """Note what lies behind a page of a store."""
         self._state.behind_pages[f"{store.destination}: {what}"] = None
 
 
@@ -223,6 +224,10 @@ class Expiry:
         for held in expired:
             store.remove(held)
             self._dead_letters.expire(held, store)
+        behind = sum(held.message.expired(now_ms) for held in (*store.returned, *store.waiting, *store.unread))
+        if behind:
+            looked = f"the broker looks at {store.policy.max_expire_page_size} messages for what has expired"
+            self._dispatching.note(store, f"{looked}, and {behind} are behind (maxExpirePageSize)")
 
     def _regularly(self, store: Store, due_ms: int) -> None:
         if store.sweep_due_ms != due_ms:

@@ -41,7 +41,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         delay_ms: how long after its arrival, or after the time of the cron entry.
         period_ms: how long from one time to the next; for the first time, where there is no delay.
-        repeat: how many times more; below 0 without end.
+        repeat: how many times more.
         cron: minutes, hours, days of the month, months, days of the week; empty for none.
     """
 
@@ -55,10 +55,19 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         """How long it is to the first time."""
         return self.delay_ms if self.delay_ms > 0 else self.period_ms
 
-    @property
-    def renames(self) -> bool:
-        """Whether every message that is sent has an identifier of its own."""
-        return bool(self.repeat or self.cron)
+
+def as_set(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return properties as a client sets them: those for the scheduler as whole numbers. Raises ``ScheduleError``."""
+    cron = properties.get(SCHEDULED_CRON)
+    if cron is not None:
+        _fields(str(cron))
+    numbers = (name for name in (SCHEDULED_DELAY, SCHEDULED_PERIOD, SCHEDULED_REPEAT) if name in properties)
+    return {**properties, **{name: _whole(properties, name) for name in numbers}}
+
+
+def is_scheduled(properties: Mapping[str, Any]) -> bool:
+    """Return whether a message is for the scheduler, if the broker has one."""
+    return any(name in properties for name in _STARTING)
 
 
 def schedule_of(properties: Mapping[str, Any], repeat_max: int) -> Schedule | None:
@@ -66,12 +75,12 @@ def schedule_of(properties: Mapping[str, Any], repeat_max: int) -> Schedule | No
 
     Raises ``ScheduleError``.
     """
-    if not any(name in properties for name in _STARTING):
+    if not is_scheduled(properties):
         return None
     repeat = _whole(properties, SCHEDULED_REPEAT)
     if repeat > repeat_max:
-        limit = f"at most {repeat_max} (maxSchedulerRepeatAllowed)"
-        raise ScheduleError(f"expected {limit} as {SCHEDULED_REPEAT}, got {repeat}: The scheduled repeat value is too large")
+        limit = f"at most {repeat_max} (maxSchedulerRepeatAllowed) as {SCHEDULED_REPEAT}"
+        raise ScheduleError(f"expected {limit}, got {repeat}: The scheduled repeat value is too large")
     cron = str(properties.get(SCHEDULED_CRON, ""))
     next_cron_ms(cron, 0)
     delay_ms, period_ms = _whole(properties, SCHEDULED_DELAY), _whole(properties, SCHEDULED_PERIOD)
@@ -80,8 +89,8 @@ def schedule_of(properties: Mapping[str, Any], repeat_max: int) -> Schedule | No
 
 def _whole(properties: Mapping[str, Any], name: str) -> int:
     text = str(properties.get(name, 0))
-    if not text.removeprefix("-").isdecimal():
-        raise ScheduleError(f"expected a whole number as {name}, got '{text}'")
+    if not text.isdecimal():
+        raise ScheduleError(f"expected a whole number from 0 as {name}, got '{text}'")
     return int(text)
 
 
@@ -112,8 +121,8 @@ class Scheduler:
         if schedule.cron:
             self._set(next_cron_ms(schedule.cron, now_ms), message, schedule, job)
         elif schedule.repeat:
-            left = schedule.repeat - (schedule.repeat > 0)
-            self._set(now_ms + schedule.period_ms, message, msgspec.structs.replace(schedule, repeat=left), job)
+            left = msgspec.structs.replace(schedule, repeat=schedule.repeat - 1)
+            self._set(now_ms + schedule.period_ms, message, left, job)
         if schedule.cron and schedule.repeat:
             self.send(message, msgspec.structs.replace(schedule, cron=""))
         else:
@@ -199,8 +208,9 @@ def _fields(entry: str) -> tuple[_Field, ...]:
         for text, (name, first, end) in zip(texts, _FIELDS, strict=True)
     )
     for field, text in zip(fields, texts, strict=True):
-        if not field.numbers:
-            raise ScheduleError(f"expected a {field.name} of {SCHEDULED_CRON}, got '{text}', which is none")
+        if not field.numbers or field.numbers[0] < field.first or field.numbers[-1] > field.end:
+            numbers = f"numbers from {field.first} to {field.end}"
+            raise ScheduleError(f"expected {numbers} as the {field.name} of {SCHEDULED_CRON}, got '{text}'")
     return fields
 
 

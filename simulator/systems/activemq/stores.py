@@ -27,6 +27,7 @@ class HeldMessage(msgspec.Struct, eq=False):
     Attributes:
         sequence: the broker's number of it.
         counter: how often it was delivered again.
+        read: its number in the order in which the broker read messages of queues.
         given: the number of its last dispatch, in the order of those of all queues.
         gone: whether it expired while a consumer had it, who does not know.
         acked: whether a transaction acknowledged it that has not ended: no other consumer and no browser gets it.
@@ -35,6 +36,7 @@ class HeldMessage(msgspec.Struct, eq=False):
     message: Message
     sequence: int
     counter: int = 0
+    read: int = 0
     given: int = 0
     gone: bool = False
     acked: bool = False
@@ -168,6 +170,7 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
         returned: messages that consumers gave back, the next ones to be given out.
         waiting: the others that the broker has read and that no consumer has, in the order in which they are given out.
         unread: what came to a queue and waits until the broker reads another page.
+        offline_ms: since when a durable subscription is without a consumer; ``None`` where it has one.
         attached: its consumers; the next message goes to the first that has room, who then comes last.
         exclusive: the only one of them that gets any.
         groups: which of them owns a message group, by its JMSXGroupID.
@@ -186,6 +189,7 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
     returned: deque[HeldMessage] = msgspec.field(default_factory=deque)
     waiting: deque[HeldMessage] = msgspec.field(default_factory=deque)
     unread: Unread = msgspec.field(default_factory=Unread)
+    offline_ms: int | None = None
     attached: list[Attached] = []
     exclusive: Attached | None = None
     groups: dict[str, Attached] = {}
@@ -225,9 +229,9 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def in_memory(self) -> list[HeldMessage]:
-        """What the broker has read, also for consumers, in the order in which it took it."""
+        """What the broker has read, also for consumers, in that order."""
         given = [held for each in self.attached for held in each.dispatched if not held.gone]
-        return sorted([*self.returned, *self.waiting, *given], key=lambda held: held.sequence)
+        return sorted([*self.returned, *self.waiting, *given], key=lambda held: held.read)
 
     def remove(self, held: HeldMessage) -> None:
         """Take out a message that no consumer has."""

@@ -152,6 +152,7 @@ NO_AUDIT = policies(strategy(AUDIT_OFF), strategy(AUDIT_OFF, 'topic=">"'))
 FORWARD_A_AND_B = '<forwardTo><queue physicalName="A"/><queue physicalName="B"/></forwardTo>'
 EVERY_200_MS = policies('<policyEntry queue=">" expireMessagesPeriod="200"/>')
 
+
 def page_sizes(**sizes: int) -> str:
     """Return a destinationPolicy with these sizes of pages, and what else a policyEntry of all queues has."""
     attributes = " ".join(f'{name}="{each}"' for name, each in sizes.items())
@@ -166,6 +167,12 @@ def numbered(count: int, letter: str = "m", **more: Any) -> Steps:
 def wanted(*numbers: int) -> Steps:
     """Return messages to Q with these numbers, which a selector may want."""
     return [step for index, n in enumerate(numbers) for step in send("Q", f"m{index}", properties={"n": n})]
+
+
+def scheduled(**properties: Any) -> Steps:
+    """Return a message to Q with these properties for the scheduler, given in the end of their names."""
+    more = {name: properties.pop(name) for name in ("ttl_ms",) if name in properties}
+    return send("Q", "m1", properties={f"AMQ_SCHEDULED_{name}": str(each) for name, each in properties.items()}, **more)
 
 
 CASES: dict[str, Case] = {
@@ -409,6 +416,32 @@ CASES: dict[str, Case] = {
         [*consumer("c", "Q", 1), *send("Q", "m1"), *few("c"), *send("R", "lost", session="c"), browse("R"),
          rollback("c"), browse("R"), *few("c"), *send("R", "kept", session="c"), commit("c"), *drain("R", "Q", DLQ)],
     ),
+    "a send that repeats": Case(
+        [*consumer("c", "Q", 0), *scheduled(DELAY=1000, PERIOD=1500, REPEAT=2), *few("c", 4, 3500), commit("c")],
+        "", SCHEDULER,
+    ),
+    "a send with a period alone": Case(
+        [*consumer("c", "Q", 0), *scheduled(PERIOD=1500), *few("c", 2, 3500)], "", SCHEDULER,
+    ),
+    "a send with repeats alone": Case([*consumer("c", "Q", 0), *scheduled(REPEAT=2), *few("c", 2)], "", SCHEDULER),
+    "a send that repeats, to a broker without scheduler": Case(
+        [*consumer("c", "Q", 0), *scheduled(DELAY=1000, PERIOD=500, REPEAT=2), *few("c", 2)],
+    ),
+    "a send that repeats has a dead letter each time": Case(
+        [*consumer("c", "Q", 0), *scheduled(PERIOD=1500, REPEAT=1), *few("c", 1, 3500), rollback("c"),
+         *few("c", 1, 3500), rollback("c"), *drain(DLQ)],
+        "", SCHEDULER,
+    ),
+    "a send that repeats expires each time": Case(
+        [*scheduled(PERIOD=1500, REPEAT=1, ttl_ms=1000), wait(5000), browse("Q"), *drain("Q", DLQ)], "", SCHEDULER,
+    ),
+    "a send that repeats over a restart": Case(
+        [*scheduled(PERIOD=2000, REPEAT=2), wait(3000), RESTART, *consumer("c", "Q", 0), *few("c", 4, 3500)],
+        "", SCHEDULER,
+    ),
+    "a send by cron": Case(
+        [*consumer("c", "Q", 0), *scheduled(CRON="* * * * *"), *few("c", 1, 62000)], "", SCHEDULER,
+    ),
     "a delayed send in a transaction": Case(
         [*consumer("c", "Q", 1), *send("Q", "m1"), *few("c"), *send("R", "late", session="c", delay_ms=1000),
          wait(1500), browse("R"), commit("c"), browse("R"), wait(2500), *drain("R")],
@@ -438,6 +471,16 @@ CASES: dict[str, Case] = {
         [*consumer("c", "Q", 1), *send("R", "m0", session="c"), wait(1500), *send("R", "m1", ttl_ms=200), wait(2200),
          browse(DLQ), rollback("c"), *drain("R", DLQ)],
         policies('<policyEntry queue="R" expireMessagesPeriod="3000"/>'),
+    ),
+    "a subscription whose subscriber stays away": Case(
+        [*subscriber("c", "T"), *subscriber("d", "T"), end("c", "connection"), *send("topic://T", "m0"), wait(1500),
+         end("d", "connection"), wait(700), *subscriber("d", "T"), *few("d"), wait(800), *subscriber("c", "T"),
+         *send("topic://T", "m1"), *few("c", 2), *few("d")],
+        "", 'offlineDurableSubscriberTimeout="1700" offlineDurableSubscriberTaskSchedule="1000"',
+    ),
+    "a subscription of a broker that starts again, whose subscriber stays away": Case(
+        [*subscriber("c", "T"), *send("topic://T", "m0"), RESTART, wait(2500), *subscriber("c", "T"), *few("c")],
+        "", 'offlineDurableSubscriberTimeout="500" offlineDurableSubscriberTaskSchedule="1000"',
     ),
     # -- who gets which message ------------------------------------------------------------------------------------
     **{
