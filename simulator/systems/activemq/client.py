@@ -257,9 +257,12 @@ class Consumer:
 
     def take(self) -> Delivery | None:
         """Deliver the next message to a receive; return ``None`` if no message has come yet."""
-        if self.prefetch == 0 and not self.unread_messages:
-            self.world.broker.pull(self, 1)
         delivery = self._next()
+        while delivery is None and self.prefetch == 0 and not self.unread_messages:
+            self.world.broker.pull(self, 1)
+            if not self.unread_messages:
+                break
+            delivery = self._next()
         if delivery is not None:
             self._deliver(delivery)
             if self.session.mode in ("auto", "dups_ok"):

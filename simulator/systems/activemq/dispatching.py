@@ -146,8 +146,8 @@ class Dispatching:
             seen[held.sequence] = held
             if held.message.expired(self._state.trace.now_ms):
                 self._let_die(store, held)
-        left = len(store.unread)
-        if limit > 0 and len(seen) >= limit and left:
+        left = store.unread or any(held.sequence not in seen for held in store.in_memory)
+        if 0 < limit <= len(seen) and left:
             self.note(store, f"a browser sees {limit} messages, and none of the others (maxBrowsePageSize)")
         return bool(fresh) and not 0 < limit <= len(seen)
 

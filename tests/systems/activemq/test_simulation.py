@@ -410,8 +410,8 @@ def test_cron_goes_on_and_may_set_off_repeats() -> None:
     wait = {"do": "wait", "ms": 3 * 3_600_000}
     result = run(*consumer("c", "Q"), *send("Q", "m", properties=properties), wait, broker=broker)
     minutes = [each["time_ms"] / 1000 for each in of(result, "routed")]
-    assert minutes == [3602, 3603, 7201, 7202, 10801]
-    assert len({each["message"] for each in of(result, "routed")}) == 5
+    assert minutes == [3602, 3603, 7201, 7202]
+    assert len({each["message"] for each in of(result, "routed")}) == 4
 
 
 def test_a_consumer_of_advisory_messages_is_warned() -> None:

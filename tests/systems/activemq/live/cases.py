@@ -378,6 +378,10 @@ CASES: dict[str, Case] = {
          *few("c", 2), *few("d", 2), rollback("c"), *few("c", 3), rollback("c"), *few("d"), commit("d"), *few("d"),
          *drain(DLQ)],
     ),
+    "prefetch 0, and some are past their limit": Case(
+        [*given_ahead(consumer("c", "Q", 5), 3), *send("Q", "m1", "m2", "m3", "m4"), *few("c", 3), *killed("c"),
+         *given_ahead(consumer("d", "Q", 0), 0), *few("d", 2), commit("d"), *drain(DLQ)],
+    ),
     "prefetch 0 and time to live": Case(
         [*send("Q", "m1", ttl_ms=300), *send("Q", "m2"), *given_ahead(consumer("c", "Q", 1), 0), wait(600),
          *few("c", 2), commit("c"), *drain(DLQ)],
