@@ -43,7 +43,7 @@ class Broker:
     """
 
     def __init__(self, state: BrokerState) -> None:
-        self.settings, self.behind_pages, self._state = state.settings, state.behind_pages, state
+        self.settings, self.remarks, self._state = state.settings, state.remarks, state
         self._scheduler = Scheduler(self._state, self._arrive)
         self._dead_letters = DeadLetterMaker(self._state, self._scheduler, self._arrive)
         self._dispatching = Dispatching(self._state, self._dead_letters)
@@ -130,6 +130,7 @@ class Broker:
             if store.topic_subscriber:
                 store.waiting.extendleft(reversed(returned))
             else:
+                self._remark_order(store, leaving)
                 store.returned.extend(returned)
             if leaving and store.topic_subscriber and store.durable_key is None:
                 self._state.subscriptions.remove(store)
@@ -138,6 +139,14 @@ class Broker:
                 self._expiry.plan(store, returned)
                 self._await_subscriber(store)
         self._end_transactions()
+
+    def _remark_order(self, store: Store, leaving: Sequence[Attached]) -> None:
+        """Say so where messages of several consumers come back at once: their order varies from run to run."""
+        holding = [each for each in leaving if any(not held.gone for held in each.dispatched)]
+        if len(holding) > 1:
+            names = ", ".join(sorted(each.receiver.name for each in holding))
+            whose = f"steps[{self._state.trace.step}]: what the consumers {names} had of {store.destination}"
+            self._state.remarks[f"{whose} comes back in an order of the broker's own; here one after the other"] = None
 
     def _end_transactions(self) -> None:
         """Roll back the transactions of consumers that are gone."""

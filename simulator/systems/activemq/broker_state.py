@@ -37,7 +37,7 @@ class BrokerState:
         reads: the numbers of messages in the order in which they were read into memory.
         dispatches: the numbers of their dispatches.
         started_ms: when the broker started.
-        behind_pages: what the broker did not look at behind a page, and whom it is for, in words.
+        remarks: in words, what lies behind a page and whom it is for, and what a broker does either way.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class BrokerState:
         self.dead_letter_queues: set[Destination] = set()
         self.sequences, self.reads, self.dispatches = count(1), count(1), count(1)
         self.started_ms = trace.now_ms
-        self.behind_pages: dict[str, None] = {}
+        self.remarks: dict[str, None] = {}
 
     def queue(self, destination: Destination) -> Store:
         """Return the queue of that name; create it if it does not exist."""

@@ -169,7 +169,7 @@ class Dispatching:
 
     def note(self, store: Store, what: str) -> None:
         """Note what lies behind a page of a store."""
-        self._state.behind_pages[f"{store.destination}: {what}"] = None
+        self._state.remarks[f"{store.destination}: {what}"] = None
 
 
 class Expiry:

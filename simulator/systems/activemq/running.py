@@ -64,7 +64,7 @@ class Run:
             "outcomes": self._outcomes,
             "exceptions": self._trace.exceptions,
             "queues": self._contents(),
-            "warnings": [*self._broker.settings.not_simulated, *self._warnings, *self._broker.behind_pages],
+            "warnings": [*self._broker.settings.not_simulated, *self._warnings, *self._broker.remarks],
         }
 
     def _run(self, step: form.Step, where: str) -> None:

@@ -414,6 +414,17 @@ def test_cron_goes_on_and_may_set_off_repeats() -> None:
     assert len({each["message"] for each in of(result, "routed")}) == 4
 
 
+@pytest.mark.parametrize("end", [{"do": "close", "session": "c"}, {"do": "disconnect", "connection": "c"}])
+def test_the_order_of_what_several_consumers_of_a_session_give_back_is_told(end: dict[str, Any]) -> None:
+    another = {"do": "consumer", "consumer": "d", "session": "c", "destination": "Q"}
+    sent = send("Q", "m0", "m1", "m2")
+    assert run(*consumer("c", "Q"), *sent, end)["warnings"] == []
+    (warning,) = run(*consumer("c", "Q"), another, *sent, end)["warnings"]
+    assert warning.startswith(
+        "steps[7]: what the consumers c, d had of queue://Q comes back in an order of the broker's"
+    )
+
+
 def test_a_consumer_of_advisory_messages_is_warned() -> None:
     result = run(*consumer("a", "topic://ActiveMQ.Advisory.MessageDLQd.Queue.Q"))
     assert result["warnings"] == ["steps[2]: advisory messages are not simulated: 'a' gets none"]
