@@ -10,7 +10,8 @@ from simulator.systems.activemq.lint import lint
 
 _ASSUMED = ("the broker is ActiveMQ Classic 5.17, and the file is its whole configuration",)
 _UNCHECKED = (
-    "what clients ask for: redelivery policies, time to live, persistence",
+    "what clients ask for: redelivery policies, time to live, persistence; selectors and message groups, which starve "
+    "behind a page of messages for others (maxPageSize, 200 by default)",
     "whether anybody reads the dead-letter queues: `dlx simulate activemq` plays histories",
 )
 
@@ -30,6 +31,7 @@ def lint_activemq_xml(name: str, data: bytes) -> LintedFile:
         Placed(each.line, each.column, each.severity, f"{each.text}; {each.fix}") for each in linted.findings
     )
     unchecked = (*linted.not_simulated, *_UNCHECKED)
+    assumed = (*_ASSUMED, *linted.assumed)
     return LintedFile(
-        name, "activemq", ("policies", linted.policies), "ActiveMQ's broker", findings, _ASSUMED, unchecked
+        name, "activemq", ("policies", linted.policies), "ActiveMQ's broker", findings, assumed, unchecked
     )

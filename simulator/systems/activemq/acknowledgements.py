@@ -12,7 +12,7 @@ from simulator.events import Event
 from simulator.systems.activemq.arrivals import Arrivals
 from simulator.systems.activemq.broker_state import BrokerState
 from simulator.systems.activemq.dead_letters import POISON, DeadLetterMaker, redelivery_delay_ms
-from simulator.systems.activemq.dispatching import Dispatching
+from simulator.systems.activemq.dispatching import TURNS_OF_ACK, Dispatching
 from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy
 from simulator.systems.activemq.stores import HeldMessage, Receiver, Store
 
@@ -30,8 +30,10 @@ class Acknowledgements:
         self._state, self._dispatching, self._dead_letters = state, dispatching, dead_letters
         self._arrivals = arrivals
 
-    def acknowledge(self, receiver: Receiver, acked: Iterable[HeldMessage]) -> None:
-        """Remove the messages that a consumer is done with."""
+    def acknowledge(self, receiver: Receiver, acked: Sequence[HeldMessage], *, transacted: bool) -> None:
+        """Remove the messages that a consumer is done with. The end of a transaction takes turns for each of them."""
+        if not acked:
+            return
         done = {id(held) for held in acked}
         for _, attached in self._state.attachments(receiver):
             acknowledged = [held for held in attached.dispatched if id(held) in done]
@@ -39,7 +41,7 @@ class Acknowledgements:
                 self._state.trace.add(Event.ACKED, held.message, consumer=receiver.name)
             attached.dispatched = [held for held in attached.dispatched if id(held) not in done]
             attached.window.contract(len(acknowledged))
-        self._dispatching.room(receiver)
+        self._dispatching.room(receiver, TURNS_OF_ACK * (1 + transacted * len(acked)))
 
     def read_ack(self, receiver: Receiver, count: int) -> None:
         """Record that a consumer has read that many more messages, and keeps them; it gets as many others."""
@@ -52,7 +54,7 @@ class Acknowledgements:
             held.acked = False
         if receiver in self._state.windows:
             self._state.windows[receiver].contract(len(given_back))
-            self._dispatching.room(receiver)
+            self._dispatching.room(receiver, TURNS_OF_ACK + len(given_back))
 
     def acked_in_transaction(self, receiver: Receiver, acked: Iterable[HeldMessage]) -> None:
         """Record that a transaction acknowledges messages, which may yet be rolled back; every rollback starts so.
@@ -78,11 +80,12 @@ class Acknowledgements:
         self._dispatching.room(receiver)
 
     def redelivered_ack(self, receiver: Receiver, first: HeldMessage, last: HeldMessage) -> None:
-        """Check that the messages a client is going to deliver again lie in order; nothing changes here.
+        """Check that the messages a client is going to deliver again lie in order; nothing else changes here.
 
         Raises ``UncorrelatedError`` as ``poison_ack`` does.
         """
         self._between(receiver, first, last, lambda store, held: None)
+        self._dispatching.room(receiver)
 
     def poison_ack(self, receiver: Receiver, first: HeldMessage, last: HeldMessage, cause: str) -> None:
         """Dead-letter what lies between two messages, in the order in which the consumer was given them.

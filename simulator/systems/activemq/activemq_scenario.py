@@ -22,7 +22,13 @@ from simulator.systems.activemq.destinations import (
 from simulator.systems.activemq.profiles import PROFILES
 from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy
 from simulator.systems.activemq.selectors import Selector, SelectorError, parse_selector
-from simulator.systems.activemq.settings import EXPIRE_PERIOD_MS, BrokerSettings, DestinationPolicy
+from simulator.systems.activemq.settings import (
+    BROWSE_PAGE_SIZE,
+    EXPIRE_PERIOD_MS,
+    PAGE_SIZE,
+    BrokerSettings,
+    DestinationPolicy,
+)
 
 _OF_CONSUMER = "consumer."
 _PREFETCH, _EXCLUSIVE, _PRIORITY = "consumer.prefetchSize", "consumer.exclusive", "consumer.priority"
@@ -46,6 +52,9 @@ class PolicyEntry(_Strict, frozen=True, kw_only=True, rename="camel"):
     topic: str | None = None
     dead_letter_strategy: Strategy | None = None
     expire_messages_period: int = EXPIRE_PERIOD_MS
+    max_page_size: int = PAGE_SIZE
+    max_expire_page_size: int = BROWSE_PAGE_SIZE
+    max_browse_page_size: int = BROWSE_PAGE_SIZE
 
 
 class RedeliveryPlugin(_Strict, frozen=True, kw_only=True, rename="camel"):
@@ -380,7 +389,13 @@ def _named(part: PolicyEntry | RedeliveryPolicy, where: str) -> Destination:
 
 
 def _policy(part: PolicyEntry) -> DestinationPolicy:
-    return DestinationPolicy(strategy=part.dead_letter_strategy, expire_period_ms=part.expire_messages_period)
+    return DestinationPolicy(
+        strategy=part.dead_letter_strategy,
+        expire_period_ms=part.expire_messages_period,
+        max_page_size=part.max_page_size,
+        max_expire_page_size=part.max_expire_page_size,
+        max_browse_page_size=part.max_browse_page_size,
+    )
 
 
 def _default(part: PolicyEntry | None) -> DestinationPolicy | None:

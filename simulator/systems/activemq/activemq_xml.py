@@ -68,6 +68,9 @@ def broker_settings(text: str | bytes) -> BrokerSettings:
         plugins=tuple(_plugin(each, scheduler=scheduler) for each in _installed(broker)),
         persistent=_flag(broker, given, "persistent", default=True),
         scheduler=scheduler,
+        repeat_max=int(given.get("maxSchedulerRepeatAllowed", 1000)),
+        offline_timeout_ms=int(given.get("offlineDurableSubscriberTimeout", -1)),
+        offline_period_ms=int(given.get("offlineDurableSubscriberTaskSchedule", 300_000)),
         durable_consumers=not given.get("rejectDurableConsumers", False),
         virtual_destinations=_virtual_destinations(broker, topics=bool(given.get("useVirtualTopics", True))),
         not_simulated=not_simulated(broker),
@@ -164,6 +167,8 @@ def _policy(element: Element) -> DestinationPolicy:
         "maxProducersToAudit": "max_producers_to_audit",
         "allConsumersExclusiveByDefault": "all_exclusive",
         "maxPageSize": "max_page_size",
+        "maxExpirePageSize": "max_expire_page_size",
+        "maxBrowsePageSize": "max_browse_page_size",
     }
     fields = {names[name]: value for name, value in given.items() if name in names}
     return msgspec.convert({**fields, "strategy": _strategy(holder) if holder else None}, DestinationPolicy)

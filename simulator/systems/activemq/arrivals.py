@@ -40,10 +40,9 @@ class Arrivals:
         if store.topic_subscriber:
             store.waiting.append(held)
         else:
-            store.read_if_looked_at(self._state.trace.now_ms)
-            store.unread.append(held)
-        self._expiry.plan(store, [held])
+            store.unread.add(held)
         self._dispatching.dispatch(store)
+        self._expiry.plan(store, [held])
 
     def _arrive_at(self, message: Message, depth: int) -> None:
         """Take a message for one destination, which may be virtual and copy it to others.

@@ -9,17 +9,19 @@ Source: activemq-broker, Queue.addSubscription and removeSubscription, DurableTo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from simulator.events import Event
 from simulator.systems.activemq.acknowledgements import Acknowledgements
 from simulator.systems.activemq.arrivals import Arrivals
-from simulator.systems.activemq.broker_state import BrokerState, Scheduler
+from simulator.systems.activemq.broker_state import BrokerState
 from simulator.systems.activemq.dead_letters import DeadLetterMaker
 from simulator.systems.activemq.destinations import Destination, matches, parts
 from simulator.systems.activemq.dispatching import Dispatching, Expiry
-from simulator.systems.activemq.messages import SCHEDULED_DELAY, Message
+from simulator.systems.activemq.messages import Message
+from simulator.systems.activemq.scheduling import Scheduler, schedule_of
 from simulator.systems.activemq.selectors import Selector
 from simulator.systems.activemq.stores import Attached, HeldMessage, Receiver, Store, Window, join, leave
 from simulator.systems.activemq.virtual_destinations import VirtualTopic
@@ -41,11 +43,11 @@ class Broker:
     """
 
     def __init__(self, state: BrokerState) -> None:
-        self.settings, self.starving, self._state = state.settings, state.starving, state
+        self.settings, self.remarks, self._state = state.settings, state.remarks, state
         self._scheduler = Scheduler(self._state, self._arrive)
         self._dead_letters = DeadLetterMaker(self._state, self._scheduler, self._arrive)
         self._dispatching = Dispatching(self._state, self._dead_letters)
-        self._expiry = Expiry(self._state, self._dead_letters)
+        self._expiry = Expiry(self._state, self._dispatching, self._dead_letters)
         self._arrivals = Arrivals(self._state, self._dispatching, self._expiry)
         self.acknowledgements = Acknowledgements(self._state, self._dispatching, self._dead_letters, self._arrivals)
 
@@ -70,13 +72,15 @@ class Broker:
                 self._state.queue(part)
 
     def send(self, message: Message) -> None:
-        """Take a message, now or when the delay that it carries is over."""
-        if self._state.settings.scheduler and SCHEDULED_DELAY in message.properties:
-            self.announce(message.destination)
-            self._state.trace.add(Event.HELD, message, detail="the scheduler has it")
-            self._scheduler.send(message, int(message.properties[SCHEDULED_DELAY]), message.producer)
-        else:
+        """Take a message, now or as the schedule that it carries has it. Raises ``ScheduleError``."""
+        settings = self._state.settings
+        schedule = schedule_of(message.properties, settings.repeat_max) if settings.scheduler else None
+        if schedule is None:
             self._arrivals.arrive(message)
+            return
+        self.announce(message.destination)
+        self._state.trace.add(Event.HELD, message, detail="the scheduler has it")
+        self._scheduler.send(message, schedule, message.producer)
 
     def attach(self, receiver: Receiver, durable_key: str | None = None) -> None:
         """Attach a consumer, and begin to give it the messages that are there for it."""
@@ -88,12 +92,20 @@ class Broker:
             for store in self._stores_of(part, durable_key, receiver.selector):
                 if store.attachment(receiver) is None:
                     join(store, Attached(receiver, window))
+                store.offline_ms = None
                 self._dispatching.dispatch(store)
 
     def pull(self, receiver: Receiver, wanted: int) -> None:
         """Let a consumer of prefetch 0 have that many messages."""
-        self._state.windows[receiver].extension = wanted
-        self._dispatching.room(receiver)
+        window = self._state.windows[receiver]
+        asked = wanted > 0 and window.extension != wanted
+        window.extension = wanted
+        if asked:
+            self._dispatching.room(receiver, turns=1)
+
+    def got_nothing(self, receiver: Receiver) -> None:
+        """Record that a consumer waited in vain."""
+        self._dispatching.note_waiting(receiver)
 
     def detach(self, receivers: Sequence[Receiver], last_delivered: int | None) -> None:
         """Detach consumers that go away together; what they did not acknowledge goes back, and may be counted.
@@ -118,13 +130,23 @@ class Broker:
             if store.topic_subscriber:
                 store.waiting.extendleft(reversed(returned))
             else:
+                self._remark_order(store, leaving)
                 store.returned.extend(returned)
             if leaving and store.topic_subscriber and store.durable_key is None:
                 self._state.subscriptions.remove(store)
             elif leaving:
+                self._dispatching.give_back(store, turns=len(leaving))
                 self._expiry.plan(store, returned)
-                self._dispatching.dispatch(store)
+                self._await_subscriber(store)
         self._end_transactions()
+
+    def _remark_order(self, store: Store, leaving: Sequence[Attached]) -> None:
+        """Say so where messages of several consumers come back at once: their order varies from run to run."""
+        holding = [each for each in leaving if any(not held.gone for held in each.dispatched)]
+        if len(holding) > 1:
+            names = ", ".join(sorted(each.receiver.name for each in holding))
+            whose = f"steps[{self._state.trace.step}]: what the consumers {names} had of {store.destination}"
+            self._state.remarks[f"{whose} comes back in an order of the broker's own; here one after the other"] = None
 
     def _end_transactions(self) -> None:
         """Roll back the transactions of consumers that are gone."""
@@ -133,16 +155,11 @@ class Broker:
             for held in held_back:
                 held.acked = False
             if held_back:
-                self._dispatching.dispatch(store)
+                self._dispatching.dispatch(store, turns=len(held_back))
 
     def browse(self, destination: Destination) -> list[HeldMessage]:
-        """Look at a queue, which is when the broker finds what has expired in it.
-
-        What a transaction has acknowledged is not shown.
-        """
-        store = self._state.queue(destination)
-        self._expiry.sweep_all(store)
-        return [held for held in store.held if not held.acked]
+        """Look at a queue as a browser does, which is when the broker finds what has expired in it."""
+        return self._dispatching.browse(self._state.queue(destination))
 
     def retry(self, destination: Destination) -> int | None:
         """Send dead letters back to where they came from; the audit there forgets them. Return how many there were.
@@ -172,12 +189,14 @@ class Broker:
         Counts, the audits and what is not persistent are forgotten; a scheduler's messages are stored.
         """
         self._dead_letters.restart()
+        self._state.started_ms = self._state.trace.now_ms
         for store in self._state.stores():
             gone = store.keep(lambda held: held.message.persistent and self._state.settings.persistent)
             for held in gone:
                 self._state.trace.add(Event.PURGED, held.message, detail="the broker was stopped")
             self._state.begin(store)
             self._expiry.plan(store, store.held)
+            self._await_subscriber(store)
         self._state.queues = {name: store for name, store in self._state.queues.items() if store.held}
 
     def unsubscribe(self, durable_key: str) -> bool:
@@ -189,6 +208,20 @@ class Broker:
             self._state.trace.add(Event.PURGED, held.message, detail=f"subscription {durable_key} ended")
         self._state.subscriptions.remove(found)
         return True
+
+    def _await_subscriber(self, store: Store) -> None:
+        """Let a durable subscription that nobody has come back to end at the broker's next look after a while."""
+        settings, now_ms = self._state.settings, self._state.trace.now_ms
+        if store.durable_key is None or settings.offline_timeout_ms < 0 or settings.offline_period_ms <= 0:
+            return
+        store.offline_ms = now_ms
+        passed = now_ms + settings.offline_timeout_ms - self._state.started_ms
+        due_ms = self._state.started_ms + max(-(-passed // settings.offline_period_ms), 1) * settings.offline_period_ms
+        self._state.deadlines.set(due_ms, partial(self._end_offline, store, now_ms))
+
+    def _end_offline(self, store: Store, since_ms: int) -> None:
+        if store.offline_ms == since_ms and store in self._state.subscriptions:
+            self.unsubscribe(str(store.durable_key))
 
     def _arrive(self, message: Message) -> None:
         self._arrivals.arrive(message)

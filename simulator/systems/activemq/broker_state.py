@@ -1,24 +1,19 @@
-"""What an ActiveMQ broker has: its queues and subscriptions, the consumers attached to them, and its scheduler.
-
-The scheduler sends messages later, to the millisecond; a real one keeps its times to half a second.
-"""
+"""What an ActiveMQ broker has: its queues and subscriptions, and the consumers attached to them."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from itertools import count
 from random import Random
 
 from simulator.deadlines import Deadlines
 from simulator.systems.activemq.dead_letter_strategies import Audit
 from simulator.systems.activemq.destinations import Destination, matches, parts
-from simulator.systems.activemq.messages import Message, sent_by_scheduler
 from simulator.systems.activemq.profiles import Profile
 from simulator.systems.activemq.selectors import Selector
 from simulator.systems.activemq.settings import BrokerSettings, DestinationPolicy
-from simulator.systems.activemq.stores import Attached, Receiver, Store, Window, join
+from simulator.systems.activemq.stores import Attached, Receiver, Store, Unread, Window, join
 from simulator.systems.activemq.trace import Trace
 
 Action = Callable[[], None]
@@ -39,8 +34,10 @@ class BrokerState:
         windows: how much each consumer may have.
         dead_letter_queues: where dead letters were sent since the broker started.
         sequences: the numbers of messages in the order in which they came into a store.
+        reads: the numbers of messages in the order in which they were read into memory.
         dispatches: the numbers of their dispatches.
-        starving: of consumers that messages behind a page were for, in words.
+        started_ms: when the broker started.
+        remarks: in words, what lies behind a page and whom it is for, and what a broker does either way.
     """
 
     def __init__(
@@ -52,8 +49,9 @@ class BrokerState:
         self.subscriptions: list[Store] = []
         self.windows: dict[Receiver, Window] = {}
         self.dead_letter_queues: set[Destination] = set()
-        self.sequences, self.dispatches = count(1), count(1)
-        self.starving: dict[str, None] = {}
+        self.sequences, self.reads, self.dispatches = count(1), count(1), count(1)
+        self.started_ms = trace.now_ms
+        self.remarks: dict[str, None] = {}
 
     def queue(self, destination: Destination) -> Store:
         """Return the queue of that name; create it if it does not exist."""
@@ -95,11 +93,10 @@ class BrokerState:
         store.audit = Audit(depth, policy.max_producers_to_audit) if audited else None
         held = store.held
         store.returned.clear()
-        store.waiting, store.unread, store.reads_persistent = deque(), held, True  # no consumer has read a queue yet
-        if store.topic_subscriber:
-            store.waiting, store.unread = deque(held), []
-        store.looked_ms = store.created_ms
+        store.waiting, store.unread = deque(held if store.topic_subscriber else ()), Unread()
         for each in held:
+            if not store.topic_subscriber:
+                store.unread.add(each)
             each.counter = each.message.redelivery_counter
             if store.audit is not None:
                 store.audit.is_duplicate(each.message)
@@ -116,24 +113,3 @@ class BrokerState:
         """Return the stores to which a consumer is attached, and what it has of each."""
         found = ((store, store.attachment(receiver)) for store in self.stores())
         return [(store, attached) for store, attached in found if attached is not None]
-
-
-class Scheduler:
-    """Sends messages later.
-
-    Args:
-        state: what the broker has.
-        arrive: takes a message when its time has come.
-    """
-
-    def __init__(self, state: BrokerState, arrive: Callable[[Message], None]) -> None:
-        self._state, self._arrive = state, arrive
-        self._jobs = count(1)
-
-    def send(self, message: Message, delay_ms: int, producer: str = "ID:broker-1:1:1:1") -> None:
-        """Send a message in that many milliseconds; its job has a number behind the ``producer``."""
-        job = f"{producer}:{next(self._jobs)}"
-        self._state.deadlines.set(self._state.trace.now_ms + delay_ms, partial(self._due, message, job))
-
-    def _due(self, message: Message, job: str) -> None:
-        self._arrive(sent_by_scheduler(message, job, self._state.trace.now_ms))

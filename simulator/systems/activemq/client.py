@@ -257,9 +257,12 @@ class Consumer:
 
     def take(self) -> Delivery | None:
         """Deliver the next message to a receive; return ``None`` if no message has come yet."""
-        if self.prefetch == 0 and not self.unread_messages:
-            self.world.broker.pull(self, 1)
         delivery = self._next()
+        while delivery is None and self.prefetch == 0 and not self.unread_messages:
+            self.world.broker.pull(self, 1)
+            if not self.unread_messages:
+                break
+            delivery = self._next()
         if delivery is not None:
             self._deliver(delivery)
             if self.session.mode in ("auto", "dups_ok"):
@@ -268,7 +271,10 @@ class Consumer:
 
     def give_up(self) -> None:
         """End a receive that got nothing: a consumer of prefetch 0 no longer asks for a message."""
-        if self.prefetch == 0 and not self.closed:
+        if self.closed:
+            return
+        self.world.broker.got_nothing(self)
+        if self.prefetch == 0:
             self.world.broker.pull(self, 0)
 
     def _next(self) -> Delivery | None:
@@ -342,7 +348,8 @@ class Consumer:
         self.delivered = [each for each in self.delivered if id(each) not in done]
         if self.session.mode != "individual":
             self.untold = max(self.untold - len(deliveries), 0)
-        self.world.broker.acknowledgements.acknowledge(self, [each.held for each in deliveries])
+        transacted = self.session.transacted
+        self.world.broker.acknowledgements.acknowledge(self, [each.held for each in deliveries], transacted=transacted)
 
     def rollback(self) -> None:
         """Deliver again what was delivered, or give it up."""

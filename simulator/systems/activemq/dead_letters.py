@@ -12,11 +12,12 @@ import msgspec
 
 from simulator.events import Event
 from simulator.systems.activemq import plugins
-from simulator.systems.activemq.broker_state import BrokerState, Scheduler
+from simulator.systems.activemq.broker_state import BrokerState
 from simulator.systems.activemq.dead_letter_strategies import Audit, Discarding, Individual, Strategy, refusal, target
 from simulator.systems.activemq.destinations import Destination
 from simulator.systems.activemq.messages import Message, dead_letter, expiry_cause, rescheduled
 from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy, delay_by_counter_ms
+from simulator.systems.activemq.scheduling import Schedule, Scheduler
 from simulator.systems.activemq.settings import DEFAULT_STRATEGY, DestinationPolicy
 from simulator.systems.activemq.stores import HeldMessage, Store
 
@@ -129,7 +130,7 @@ class DeadLetterMaker:
         delay_ms = redelivery_delay_ms(again.policy, again.counter, self._state.random)
         copy = rescheduled(message, counter=again.counter, delay_ms=delay_ms)
         self._state.trace.add(Event.REQUEUED, message, detail="redeliveryPlugin", delay_ms=delay_ms)
-        self._scheduler.send(copy, delay_ms)
+        self._scheduler.send(copy, Schedule(delay_ms=delay_ms))
 
 
 def redelivery_delay_ms(policy: RedeliveryPolicy, counter: int, random: Random) -> int:

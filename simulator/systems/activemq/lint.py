@@ -29,12 +29,17 @@ from simulator.systems.activemq.dead_letter_strategies import (
 from simulator.systems.activemq.destinations import Destination, UndefinedError, meets
 from simulator.systems.activemq.plugins import Discarding as DiscardingPlugin
 from simulator.systems.activemq.plugins import Plugin
-from simulator.systems.activemq.settings import DEFAULT_STRATEGY, BrokerSettings
+from simulator.systems.activemq.redelivery_policy import UNLIMITED, RedeliveryPolicy
+from simulator.systems.activemq.settings import DEFAULT_STRATEGY, BrokerSettings, DestinationPolicy
 from simulator.systems.activemq.virtual_destinations import CompositeDestination
 from simulator.systems.activemq.xml_check import check_schemas
 from simulator.systems.activemq.xml_elements import Element, parse
 
 Severity = Literal["error", "warning"]
+_BY_DEFAULT = (
+    "the broker's own strategy is meant: ActiveMQ.DLQ has the dead letters of persistent messages, and there are none "
+    "of others"
+)
 ANY_QUEUE, ANY_TOPIC = Destination("queue", ">"), Destination("topic", ">")
 
 
@@ -88,6 +93,8 @@ def plugin_doubts(plugin: Plugin) -> Iterator[Doubt]:
         yield from _discarded(plugin)
         return
     policies = plugin.policies
+    given = (*(entry.value for entry in policies.entries), policies.default)
+    yield from _both_redeliver([each for each in given if each is not None])
     if policies.default is not None or any(not entry.key.is_queue for entry in policies.entries):
         text = "what a durable subscriber rejects is lost: the copy that the plugin sends has the same identifier"
         yield Doubt("error", text, "policies for queues alone leave subscribers their dead letters")
@@ -104,9 +111,41 @@ def broker_doubts(settings: BrokerSettings) -> Iterator[Doubt]:
     if not settings.persistent:
         text = "all messages are lost when the broker stops"
         yield Doubt("warning", text, 'persistent="true" keeps those that are persistent')
-    if not all(_has_strategy(key, settings) for key in (ANY_QUEUE, ANY_TOPIC)):
-        keys = (ANY_QUEUE, ANY_TOPIC)
-        yield from strategy_doubts(DEFAULT_STRATEGY, keys, settings, of="destinations without a strategy of their own")
+    if settings.offline_timeout_ms >= 0 and settings.offline_period_ms > 0:
+        away = f"stay away for {settings.offline_timeout_ms} ms is lost (offlineDurableSubscriberTimeout)"
+        yield Doubt("warning", f"what waits for durable subscribers that {away}", "without it subscriptions stay")
+    keys = (ANY_QUEUE, ANY_TOPIC)
+    if all(_has_strategy(key, settings) for key in keys):
+        return
+    for doubt in strategy_doubts(DEFAULT_STRATEGY, keys, settings, of="destinations without a strategy of their own"):
+        if doubt.severity == "error" or not default_alone(settings):
+            yield doubt
+
+
+def default_alone(settings: BrokerSettings) -> bool:
+    """Return whether the configuration names no strategy, and leaves all dead letters to the broker's default."""
+    given = [entry.value for entry in settings.policies.entries]
+    given += [] if settings.policies.default is None else [settings.policies.default]
+    return all(each.strategy is None for each in given)
+
+
+def page_doubts(keys: Sequence[Destination], policy: DestinationPolicy) -> Iterator[Doubt]:
+    """Yield what pages that are smaller than the broker's default keep from consumers, browsers and dead letters."""
+    usual, whose = DestinationPolicy(), f"of {', '.join(map(str, keys)) or 'destinations without an entry'}"
+    size = policy.max_page_size
+    if size < usual.max_page_size:
+        what = f"a consumer {whose} with a selector, or of a message group, starves behind {size} messages for others"
+        yield Doubt("warning", f"{what} (maxPageSize)", f'maxPageSize="{usual.max_page_size}" is the default')
+    size = policy.max_expire_page_size
+    if size < usual.max_expire_page_size and policy.expire_period_ms > 0:
+        what = f"messages {whose} that expire behind {size} others have no dead letter before those are gone"
+        fix = f'maxExpirePageSize="{usual.max_expire_page_size}" is the default'
+        yield Doubt("warning", f"{what} (maxExpirePageSize)", fix)
+    size = policy.max_browse_page_size
+    if size < usual.max_browse_page_size:
+        seen = f"the first {size} messages" if size > 0 else "what consumers made the broker read, and nothing else"
+        fix = f'maxBrowsePageSize="{usual.max_browse_page_size}" is the default'
+        yield Doubt("warning", f"a browser {whose} sees {seen} (maxBrowsePageSize)", fix)
 
 
 def undefined_doubts(keys: Iterable[Destination], settings: BrokerSettings) -> Iterator[Doubt]:
@@ -116,6 +155,24 @@ def undefined_doubts(keys: Iterable[Destination], settings: BrokerSettings) -> I
             settings.policies.lookup(key)
         except UndefinedError as error:
             yield Doubt("warning", str(error), "leave one of them")
+
+
+def _both_redeliver(policies: Iterable[RedeliveryPolicy]) -> Iterator[Doubt]:
+    """Yield how often a message is delivered that clients of the default policy reject.
+
+    With each retry of the plugin it comes to them with one redelivery less to go, and is delivered once at least.
+    """
+    limits = [each.maximum_redeliveries for each in policies]
+    if not any(limits):
+        return
+    own = RedeliveryPolicy().maximum_redeliveries
+    most = UNLIMITED if UNLIMITED in limits else max(limits)
+    count = "without end" if most < 0 else f"{sum(max(own - retry, 0) + 1 for retry in range(most + 1))} times"
+    text = (
+        f"a message that a client with the default policy ({own} redeliveries) rejects each time is delivered {count}"
+    )
+    fix = 'maximumRedeliveries="0" in the clients leaves redelivery to the plugin'
+    yield Doubt("warning", f"{text}: first the client redelivers, then the plugin, and the client again", fix)
 
 
 def _has_strategy(key: Destination, settings: BrokerSettings) -> bool:
@@ -250,11 +307,13 @@ class LintedConfiguration(msgspec.Struct, frozen=True):
         findings: what loses messages.
         policies: the number of entries that were read.
         not_simulated: what the configuration asks for and nobody looked at, in words.
+        assumed: what it leaves to the broker, in words.
     """
 
     findings: tuple[LossyElement, ...]
     policies: int
     not_simulated: tuple[str, ...]
+    assumed: tuple[str, ...]
 
 
 def lint(text: str | bytes) -> LintedConfiguration:
@@ -264,7 +323,10 @@ def lint(text: str | bytes) -> LintedConfiguration:
     found = dict.fromkeys(_findings(broker, settings))
     policies = sum(1 for _ in policies_with_places(broker, settings))
     return LintedConfiguration(
-        tuple(sorted(found, key=lambda each: (each.line, each.column))), policies, settings.not_simulated
+        tuple(sorted(found, key=lambda each: (each.line, each.column))),
+        policies,
+        settings.not_simulated,
+        (_BY_DEFAULT,) if default_alone(settings) else (),
     )
 
 
@@ -272,6 +334,7 @@ def _findings(broker: Element, settings: BrokerSettings) -> Iterator[LossyElemen
     yield from _at(broker, broker_doubts(settings))
     for element, keys, policy in policies_with_places(broker, settings):
         yield from _at(element, undefined_doubts(keys, settings))
+        yield from _at(element, page_doubts(keys, policy))
         if policy.strategy is not None:
             of = "" if keys else "destinations without an entry"
             doubts = strategy_doubts(policy.strategy, keys or (ANY_QUEUE, ANY_TOPIC), settings, of=of)

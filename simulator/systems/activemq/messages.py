@@ -18,6 +18,10 @@ FAILURE_CAUSE = "dlqDeliveryFailureCause"
 REDELIVERY_DELAY = "redeliveryDelay"
 SCHEDULED_JOB = "scheduledJobId"
 SCHEDULED_DELAY = "AMQ_SCHEDULED_DELAY"
+SCHEDULED_PERIOD = "AMQ_SCHEDULED_PERIOD"
+SCHEDULED_REPEAT = "AMQ_SCHEDULED_REPEAT"
+SCHEDULED_CRON = "AMQ_SCHEDULED_CRON"
+_SCHEDULED = (SCHEDULED_DELAY, SCHEDULED_PERIOD, SCHEDULED_REPEAT, SCHEDULED_CRON)
 GROUP = "JMSXGroupID"
 GROUP_SEQUENCE = "JMSXGroupSeq"
 NEVER = 0
@@ -138,8 +142,8 @@ def sent_by_scheduler(message: Message, job: str, now_ms: int) -> Message:
     """Return the copy as the scheduler sends it: with the job's name, and its time to live started again."""
     alive_ms = message.expiration_ms - message.timestamp_ms
     renewed = message.expiration_ms > 0 and now_ms + alive_ms > message.expiration_ms
-    properties = {**message.properties, SCHEDULED_JOB: job}
-    properties.pop(SCHEDULED_DELAY, None)
+    kept = {name: value for name, value in message.properties.items() if name not in _SCHEDULED}
+    properties = {**kept, SCHEDULED_JOB: job}
     return msgspec.structs.replace(
         message,
         properties=properties,

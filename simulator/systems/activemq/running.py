@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
@@ -17,6 +17,7 @@ from simulator.systems.activemq.client import Connection, Consumer, Delivery, Li
 from simulator.systems.activemq.destinations import ADVISORY, Destination, DestinationMap, UndefinedError, parts
 from simulator.systems.activemq.messages import SCHEDULED_DELAY, Message, without_expiration
 from simulator.systems.activemq.profiles import PROFILES
+from simulator.systems.activemq.scheduling import ScheduleError, as_set, is_scheduled, schedule_of
 from simulator.systems.activemq.selectors import UnknownSelectionError
 from simulator.systems.activemq.trace import Trace, described
 
@@ -63,7 +64,7 @@ class Run:
             "outcomes": self._outcomes,
             "exceptions": self._trace.exceptions,
             "queues": self._contents(),
-            "warnings": [*self._broker.settings.not_simulated, *self._warnings, *self._broker.starving],
+            "warnings": [*self._broker.settings.not_simulated, *self._warnings, *self._broker.remarks],
         }
 
     def _run(self, step: form.Step, where: str) -> None:
@@ -194,7 +195,7 @@ class Run:
     def _send(self, step: form.Send, where: str) -> None:
         self._sent += 1
         now_ms = self._trace.now_ms
-        properties = without_expiration(step.properties)
+        properties = self._properties(step.properties, where)
         if step.delay_ms is not None:
             properties[SCHEDULED_DELAY] = step.delay_ms
         message = Message(
@@ -208,11 +209,26 @@ class Run:
             properties=properties,
         )
         self._warnings |= dict.fromkeys(f"{where}: {each}" for each in _not_simulated(message))
+        if is_scheduled(properties) and not self._broker.settings.scheduler:
+            self._warnings[
+                f"{where}: the broker has no scheduler (schedulerSupport), and sends the message at once"
+            ] = None
         self._trace.add(Event.PUBLISHED, message)
         if step.session is None:
             self._broker.send(message)
         else:
             self._session(step.session, where).send(message)
+
+    def _properties(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """Return the properties of a message as a client sets them, those for the scheduler checked."""
+        settings = self._broker.settings
+        try:
+            properties = as_set(without_expiration(given))
+            if settings.scheduler:
+                schedule_of(properties, settings.repeat_max)
+        except ScheduleError as error:
+            raise ScenarioError(f"{where}.properties", str(error)) from error
+        return properties
 
     def _receive(self, step: form.Receive, where: str) -> None:
         delivery = self._wait_for(self._reader(step.consumer, where), step.timeout_ms)

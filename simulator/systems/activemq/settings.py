@@ -11,6 +11,7 @@ from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy
 from simulator.systems.activemq.virtual_destinations import BY_DEFAULT, Virtual
 
 EXPIRE_PERIOD_MS = 30_000
+PAGE_SIZE, BROWSE_PAGE_SIZE = 200, 400
 DEFAULT_STRATEGY = Shared()
 """The strategy of all destinations that have none of their own; one audit for all of them."""
 
@@ -26,7 +27,10 @@ class DestinationPolicy(msgspec.Struct, frozen=True, kw_only=True):
         max_audit_depth: the same of a durable subscription.
         max_producers_to_audit: how many producers either remembers.
         all_exclusive: whether one consumer of a queue gets all messages, until it goes away.
-        max_page_size: how many waiting messages of a queue the broker looks at for its consumers.
+        max_page_size: how many messages of a queue the broker reads at a time for its consumers; it reads no more while
+            so many wait in memory.
+        max_expire_page_size: how many messages the broker looks at for what has expired.
+        max_browse_page_size: how many messages a browser of a queue is shown.
     """
 
     strategy: Strategy | None = None
@@ -36,7 +40,9 @@ class DestinationPolicy(msgspec.Struct, frozen=True, kw_only=True):
     max_audit_depth: int = 10_000
     max_producers_to_audit: int = 64
     all_exclusive: bool = False
-    max_page_size: int = 200
+    max_page_size: int = PAGE_SIZE
+    max_expire_page_size: int = BROWSE_PAGE_SIZE
+    max_browse_page_size: int = BROWSE_PAGE_SIZE
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +51,10 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         persistent: whether anything outlives it.
         scheduler: whether it has one, which sends what is to come later.
+        repeat_max: how often a scheduled message may be repeated.
         durable_consumers: whether it lets durable subscribers in.
+        offline_timeout_ms: after how long without consumer a durable subscription ends; below 0 never.
+        offline_period_ms: how often the broker looks for such subscriptions.
         virtual_destinations: what is copied elsewhere.
         not_simulated: what the configuration asks for and the simulator does not do, in words.
         policies: of destinations.
@@ -58,6 +67,9 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     redelivery_policy: RedeliveryPolicy | None = None
     persistent: bool = True
     scheduler: bool = False
+    repeat_max: int = 1000
     durable_consumers: bool = True
+    offline_timeout_ms: int = -1
+    offline_period_ms: int = 300_000
     virtual_destinations: tuple[Virtual, ...] = BY_DEFAULT
     not_simulated: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ orderedCompare; QueueDispatchSelector.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -27,6 +27,7 @@ class HeldMessage(msgspec.Struct, eq=False):
     Attributes:
         sequence: the broker's number of it.
         counter: how often it was delivered again.
+        read: its number in the order in which the broker read messages of queues.
         given: the number of its last dispatch, in the order of those of all queues.
         gone: whether it expired while a consumer had it, who does not know.
         acked: whether a transaction acknowledged it that has not ended: no other consumer and no browser gets it.
@@ -35,6 +36,7 @@ class HeldMessage(msgspec.Struct, eq=False):
     message: Message
     sequence: int
     counter: int = 0
+    read: int = 0
     given: int = 0
     gone: bool = False
     acked: bool = False
@@ -112,6 +114,48 @@ class Attached(msgspec.Struct, eq=False):
         self.window.attachments.append(self)
 
 
+class Unread:
+    """What came to a queue and the broker has not read into memory yet.
+
+    It is read by kind: all that is persistent, then all that is not, or the other way round. Reading goes on with the
+    kind that it ended with.
+
+    Source: activemq-broker, StoreQueueCursor.
+    """
+
+    def __init__(self) -> None:
+        self._by_kind: dict[bool, deque[HeldMessage]] = {True: deque(), False: deque()}
+        self._persistent = True
+
+    def __len__(self) -> int:
+        """Return how many messages there are."""
+        return sum(map(len, self._by_kind.values()))
+
+    def __iter__(self) -> Iterator[HeldMessage]:
+        """Return them in the order in which they are read."""
+        return iter([*self._by_kind[self._persistent], *self._by_kind[not self._persistent]])
+
+    @property
+    def last(self) -> HeldMessage:
+        """The message that came last; there is one."""
+        return max((messages[-1] for messages in self._by_kind.values() if messages), key=lambda held: held.sequence)
+
+    def add(self, held: HeldMessage) -> None:
+        """Take a message."""
+        self._by_kind[held.message.persistent].append(held)
+
+    def read(self) -> HeldMessage:
+        """Take the next message out; there is one."""
+        if not self._by_kind[self._persistent]:
+            self._persistent = not self._persistent
+        return self._by_kind[self._persistent].popleft()
+
+    def keep(self, stays: Callable[[HeldMessage], bool]) -> None:
+        """Take the messages out that do not stay."""
+        for kind, messages in self._by_kind.items():
+            self._by_kind[kind] = deque(held for held in messages if stays(held))
+
+
 class Store(msgspec.Struct, eq=False, kw_only=True):
     """A queue; or, with a ``topic_subscriber``, one subscription to a topic.
 
@@ -124,15 +168,14 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
         selector: of a subscription: it has only the messages that this selects.
         audit: which messages it has had; it takes none twice. ``None`` where it does not look.
         returned: messages that consumers gave back, the next ones to be given out.
-        waiting: the others that no consumer has, in the order in which they are given out.
-        unread: what came to a queue since it was last read. Reading puts it into ``waiting``: all that is persistent,
-            then all that is not, or the other way round, and goes on with the kind that it ended with.
-        reads_persistent: the kind that it ended with.
-        looked_ms: when the broker last looked for expired messages, which reads the queue.
+        waiting: the others that the broker has read and that no consumer has, in the order in which they are given out.
+        unread: what came to a queue and waits until the broker reads another page.
+        offline_ms: since when a durable subscription is without a consumer; ``None`` where it has one.
         attached: its consumers; the next message goes to the first that has room, who then comes last.
         exclusive: the only one of them that gets any.
         groups: which of them owns a message group, by its JMSXGroupID.
         dispatching: whether messages are being given out right now.
+        turns: how often the broker is still to look whether it has something to give out.
         sweep_due_ms: when the broker next looks for expired messages.
     """
 
@@ -145,13 +188,13 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
     audit: Audit | None = None
     returned: deque[HeldMessage] = msgspec.field(default_factory=deque)
     waiting: deque[HeldMessage] = msgspec.field(default_factory=deque)
-    unread: list[HeldMessage] = []
-    reads_persistent: bool = True
-    looked_ms: int = 0
+    unread: Unread = msgspec.field(default_factory=Unread)
+    offline_ms: int | None = None
     attached: list[Attached] = []
     exclusive: Attached | None = None
     groups: dict[str, Attached] = {}
     dispatching: bool = False
+    turns: int = 0
     sweep_due_ms: int | None = None
 
     def attachment(self, receiver: Receiver) -> Attached | None:
@@ -179,37 +222,33 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
         if self.audit is not None and not self.topic_subscriber:
             self.audit.forget(message)
 
-    def read(self) -> list[HeldMessage]:
-        """Put what came into the order in which it is given out. Return it."""
-        came = list(self.unread)
-        while self.unread:
-            kinds = {held.message.persistent for held in self.unread}
-            if self.reads_persistent not in kinds:
-                self.reads_persistent = not self.reads_persistent
-            self.waiting.extend(held for held in self.unread if held.message.persistent == self.reads_persistent)
-            self.unread = [held for held in self.unread if held.message.persistent != self.reads_persistent]
-        return came
+    @property
+    def ready(self) -> int:
+        """How many messages the broker has read that no consumer has."""
+        return len(self.returned) + len(self.waiting)
 
-    def read_if_looked_at(self, now_ms: int) -> None:
-        """Read a queue at which the broker has looked since the last time, as it does regularly."""
-        period_ms = self.policy.expire_period_ms
-        if period_ms > 0 and (now_ms - self.created_ms) // period_ms > (self.looked_ms - self.created_ms) // period_ms:
-            self.read()
-        self.looked_ms = now_ms
+    @property
+    def in_memory(self) -> list[HeldMessage]:
+        """What the broker has read, also for consumers, in that order."""
+        given = [held for each in self.attached for held in each.dispatched if not held.gone]
+        return sorted([*self.returned, *self.waiting, *given], key=lambda held: held.read)
+
+    def remove(self, held: HeldMessage) -> None:
+        """Take out a message that no consumer has."""
+        (self.returned if held in self.returned else self.waiting).remove(held)
 
     def keep(self, stays: Callable[[HeldMessage], bool]) -> list[HeldMessage]:
         """Take out the messages that no consumer has and that do not stay. Return them."""
-        self.read()
-        gone = [held for held in (*self.returned, *self.waiting) if not stays(held)]
+        gone = [held for held in (*self.returned, *self.waiting, *self.unread) if not stays(held)]
         self.returned = deque(held for held in self.returned if stays(held))
         self.waiting = deque(held for held in self.waiting if stays(held))
+        self.unread.keep(stays)
         return gone
 
     @property
     def held(self) -> list[HeldMessage]:
         """All that it holds, in the order in which the broker took it."""
-        given = [held for each in self.attached for held in each.dispatched if not held.gone]
-        return sorted([*self.returned, *self.waiting, *self.unread, *given], key=lambda held: held.sequence)
+        return sorted([*self.in_memory, *self.unread], key=lambda held: held.sequence)
 
 
 _FIRST = 1

@@ -39,6 +39,38 @@ ALL_KEPT = policies(
 DEAD = '<deadLetterQueue><queue physicalName="D"/></deadLetterQueue>'
 FILTER = '<filteredDestination selector="x=1" queue="Z"/>'
 FILTERED = f'<compositeQueue name="{DLQ}"><forwardTo>{FILTER}</forwardTo></compositeQueue>'
+SHIPPED = """<?xml version="1.0" encoding="UTF-8"?>
+<beans xmlns="http://www.springframework.org/schema/beans" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+  xsi:schemaLocation="http://www.springframework.org/schema/beans
+    http://www.springframework.org/schema/beans/spring-beans.xsd
+    http://activemq.apache.org/schema/core http://activemq.apache.org/schema/core/activemq-core.xsd">
+  <bean class="org.springframework.beans.factory.config.PropertyPlaceholderConfigurer">
+    <property name="locations"><value>file:${activemq.conf}/credentials.properties</value></property>
+  </bean>
+  <bean id="reader" class="org.example.LogReader" lazy-init="false" scope="singleton" init-method="start"/>
+  <broker xmlns="http://activemq.apache.org/schema/core" brokerName="here" dataDirectory="${activemq.data}">
+    <destinationPolicy><policyMap><policyEntries>
+      <policyEntry topic=">">
+        <pendingMessageLimitStrategy><constantPendingMessageLimitStrategy limit="1000"/></pendingMessageLimitStrategy>
+      </policyEntry>
+    </policyEntries></policyMap></destinationPolicy>
+    <managementContext><managementContext createConnector="false"/></managementContext>
+    <persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>
+    <systemUsage><systemUsage>
+      <memoryUsage><memoryUsage percentOfJvmHeap="70"/></memoryUsage>
+      <storeUsage><storeUsage limit="100 gb"/></storeUsage>
+      <tempUsage><tempUsage limit="50 gb"/></tempUsage>
+    </systemUsage></systemUsage>
+    <transportConnectors>
+      <transportConnector name="openwire" uri="tcp://0.0.0.0:61616?maximumConnections=1000"/>
+      <transportConnector name="ws" uri="ws://0.0.0.0:61614?maximumConnections=1000"/>
+    </transportConnectors>
+    <shutdownHooks><bean xmlns="http://www.springframework.org/schema/beans" class="org.example.Hook"/></shutdownHooks>
+  </broker>
+  <import resource="jetty.xml"/>
+</beans>
+"""
+"""A file with the elements of the one that comes with ActiveMQ 5.17 to 6."""
 ONE = [*consumer("c", "Q", 0), *send("Q", "m1"), fails("c")]
 
 
@@ -166,12 +198,6 @@ LOSSES: dict[str, Loss] = {
         [*consumer("c", "Q", 0), *send("Q", "m1", persistent=False), fails("c")],
         ("DEAD", DLQ),
     ),
-    "what is not persistent, by default": Loss(
-        "",
-        "warning messages of destinations without a strategy of their own that are not persistent have no dead letter",
-        ALL_KEPT,
-        [*consumer("c", "Q", 0), *send("Q", "m1", persistent=False), fails("c")],
-    ),
     "an entry without a strategy among others": Loss(
         ALL_KEPT.replace("</policyEntries>", '<policyEntry queue="Q"/></policyEntries>'),
         "warning messages of destinations without a strategy of their own that are not persistent have no dead letter",
@@ -281,6 +307,48 @@ def test_what_a_broker_starts_with_is_linted(name: str) -> None:
 def test_a_configuration_that_loses_nothing_has_no_finding() -> None:
     assert said(configuration(ALL_KEPT)) == []
     assert said(configuration(policies(strategy("<discarding/>")) + ALL_KEPT)) == []  # of two lists the last counts
+
+
+def test_what_is_as_a_broker_comes_has_no_finding() -> None:
+    linted = lint(SHIPPED)
+    assert linted.findings == ()
+    assert any("ActiveMQ.DLQ has the dead letters of persistent messages" in each for each in linted.assumed)
+
+
+@pytest.mark.parametrize("retries", range(1, 8))
+def test_deliveries_add_up_where_client_and_plugin_redeliver(retries: int) -> None:
+    """As ActiveMQ 5.17.2 was seen to do: 28 deliveries where both allow 6 redeliveries."""
+    entry = f'<redeliveryPolicy queue="Q" maximumRedeliveries="{retries}"/>'
+    inner = (
+        "<plugins><redeliveryPlugin><redeliveryPolicyMap><redeliveryPolicyMap><redeliveryPolicyEntries>"
+        f"{entry}</redeliveryPolicyEntries></redeliveryPolicyMap></redeliveryPolicyMap></redeliveryPlugin></plugins>"
+    )
+    steps = [*consumer("c", "Q", 6), *send("Q", "m1"), fails("c", idle_ms=60_000)]
+    (processed,) = simulated(Case(steps, inner, SCHEDULER))["outcomes"]
+    said_of_it = [each for each in said(configuration(inner, SCHEDULER)) if "first the client redelivers" in each]
+    assert [f"{processed['processed']} times" in each for each in said_of_it] == [True]
+    assert retries != 6 or processed["processed"] == 28
+
+
+@pytest.mark.parametrize(
+    ("attribute", "part"),
+    [
+        ('maxPageSize="5"', "starves behind 5 messages for others (maxPageSize)"),
+        ('maxExpirePageSize="5"', "that expire behind 5 others have no dead letter"),
+        ('maxExpirePageSize="5" expireMessagesPeriod="0"', ""),
+        ('maxBrowsePageSize="5"', "sees the first 5 messages (maxBrowsePageSize)"),
+        ('maxBrowsePageSize="0"', "sees what consumers made the broker read, and nothing else"),
+        ('maxPageSize="200" maxExpirePageSize="400" maxBrowsePageSize="400"', ""),
+    ],
+)
+def test_small_pages_are_told(attribute: str, part: str) -> None:
+    found = said(configuration(policies(f'<policyEntry queue="Q" {attribute}/>')))
+    assert [part in each for each in found] == [True] * bool(part)
+
+
+def test_a_subscription_that_ends_is_told() -> None:
+    (found,) = said(configuration("", 'offlineDurableSubscriberTimeout="1000"'))
+    assert "what waits for durable subscribers that stay away for 1000 ms is lost" in found
 
 
 def test_one_queue_with_a_dead_letter_queue_of_its_own_needs_no_audit() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems.activemq import simulate
+from simulator.systems.activemq.scheduling import next_cron_ms
 
 DLQ = "ActiveMQ.DLQ"
 Steps = list[dict[str, Any]]
@@ -340,6 +342,87 @@ def test_a_message_of_no_group_waits_behind_a_page_of_a_busy_group() -> None:
         *clients, *group, *send("Q", "free"), do("receive"), do("receive", "d", timeout_ms=1000), broker=broker
     )
     assert [outcome["received"] and outcome["received"]["body"] for outcome in result["outcomes"]] == ["g0", None]
+
+
+@pytest.mark.parametrize(
+    ("setting", "steps", "said"),
+    [
+        ("maxPageSize", [*consumer("c", "Q"), *[do("receive")] * 6], "'c' gets no more before it acknowledges some"),
+        ("maxBrowsePageSize", [{"do": "browse", "queue": "Q"}], "a browser sees 5 messages, and none of the others"),
+        (
+            "maxExpirePageSize",
+            [*send("Q", "late", ttl_ms=100), {"do": "wait", "ms": 31_000}],
+            "looks at 5 messages for what has expired, and 1 are behind",
+        ),
+    ],
+)
+def test_what_lies_behind_a_page_is_told_with_the_setting(setting: str, steps: Steps, said: str) -> None:
+    broker = {"policies": [{"queue": ">", setting: 5}]}
+    (warning,) = run(*send("Q", *["x"] * 8), *steps, broker=broker)["warnings"]
+    assert said in warning
+    assert setting in warning
+
+
+@pytest.mark.parametrize(
+    ("property_", "value", "right"),
+    [
+        ("REPEAT", "1001", "expected at most 1000 (maxSchedulerRepeatAllowed)"),
+        ("PERIOD", "x", "expected a whole number from 0 as AMQ_SCHEDULED_PERIOD, got 'x'"),
+        ("DELAY", -1, "expected a whole number from 0 as AMQ_SCHEDULED_DELAY, got '-1'"),
+        ("CRON", "", "expected five fields (minute, hour, day of the month, month, day of the week)"),
+        ("CRON", "* * * *", "expected five fields"),
+        ("CRON", "61 * * * *", "expected numbers from 0 to 60 as the minute"),
+        ("CRON", "a * * * *", "expected numbers as the minute of AMQ_SCHEDULED_CRON, got 'a'"),
+    ],
+)
+def test_what_a_scheduler_does_not_take_is_refused(property_: str, value: Any, right: str) -> None:
+    """As ActiveMQ 5.17.2 and its client were seen to do."""
+    properties = {"AMQ_SCHEDULED_PERIOD": 1, f"AMQ_SCHEDULED_{property_}": value}
+    with pytest.raises(ScenarioError, match=re.escape(right)) as refusal:
+        run(*send("Q", "m", properties=properties), broker={"scheduler_support": True})
+    assert str(refusal.value).startswith("steps[0].properties")
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "entry", "next_ms"),
+    [
+        (1600000000000, "* * * * *", 1600000020000),
+        (1600000000000, "30 2 * * *", 1600050600000),
+        (1600000000000, "*/15 8-17 * * 1-5", 1600070400000),
+        (1600000000000, "0 0 1 * *", 1601510400000),
+        (1600000000000, "0 12 29 2 *", 1614600000000),
+        (1600000000000, "5,35 * * 1,6 *", 1609459500000),
+        (1600000000000, "0 0 13 * 5", 1602547200000),
+        (1600000000123, "10 10 ? 9 0", 1600596600123),
+        (1609459199000, "59 23 31 12 *", 1640995140000),
+        (1600000000000, "0 0 31 * *", 1604102400000),
+        (1582934400000, "0 6 * * 6", 1582956000000),
+    ],
+)
+def test_cron_entries_come_when_the_broker_s_do(now_ms: int, entry: str, next_ms: int) -> None:
+    """As the CronParser of ActiveMQ 5.17.2 answered in UTC, odd answers among them."""
+    assert next_cron_ms(entry, now_ms) == next_ms
+
+
+def test_cron_goes_on_and_may_set_off_repeats() -> None:
+    properties = {"AMQ_SCHEDULED_CRON": "0 * * * *", "AMQ_SCHEDULED_PERIOD": 1000, "AMQ_SCHEDULED_REPEAT": 1}
+    broker = {"scheduler_support": True}
+    wait = {"do": "wait", "ms": 3 * 3_600_000}
+    result = run(*consumer("c", "Q"), *send("Q", "m", properties=properties), wait, broker=broker)
+    minutes = [each["time_ms"] / 1000 for each in of(result, "routed")]
+    assert minutes == [3602, 3603, 7201, 7202]
+    assert len({each["message"] for each in of(result, "routed")}) == 4
+
+
+@pytest.mark.parametrize("end", [{"do": "close", "session": "c"}, {"do": "disconnect", "connection": "c"}])
+def test_the_order_of_what_several_consumers_of_a_session_give_back_is_told(end: dict[str, Any]) -> None:
+    another = {"do": "consumer", "consumer": "d", "session": "c", "destination": "Q"}
+    sent = send("Q", "m0", "m1", "m2")
+    assert run(*consumer("c", "Q"), *sent, end)["warnings"] == []
+    (warning,) = run(*consumer("c", "Q"), another, *sent, end)["warnings"]
+    assert warning.startswith(
+        "steps[7]: what the consumers c, d had of queue://Q comes back in an order of the broker's"
+    )
 
 
 def test_a_consumer_of_advisory_messages_is_warned() -> None:

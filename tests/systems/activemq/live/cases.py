@@ -152,6 +152,29 @@ NO_AUDIT = policies(strategy(AUDIT_OFF), strategy(AUDIT_OFF, 'topic=">"'))
 FORWARD_A_AND_B = '<forwardTo><queue physicalName="A"/><queue physicalName="B"/></forwardTo>'
 EVERY_200_MS = policies('<policyEntry queue=">" expireMessagesPeriod="200"/>')
 
+
+def page_sizes(**sizes: int) -> str:
+    """Return a destinationPolicy with these sizes of pages, and what else a policyEntry of all queues has."""
+    attributes = " ".join(f'{name}="{each}"' for name, each in sizes.items())
+    return policies(f'<policyEntry queue=">" {attributes}/>')
+
+
+def numbered(count: int, letter: str = "m", **more: Any) -> Steps:
+    """Return so many messages to Q."""
+    return send("Q", *(f"{letter}{number}" for number in range(count)), **more)
+
+
+def wanted(*numbers: int) -> Steps:
+    """Return messages to Q with these numbers, which a selector may want."""
+    return [step for index, n in enumerate(numbers) for step in send("Q", f"m{index}", properties={"n": n})]
+
+
+def scheduled(**properties: Any) -> Steps:
+    """Return a message to Q with these properties for the scheduler, given in the end of their names."""
+    more = {name: properties.pop(name) for name in ("ttl_ms",) if name in properties}
+    return send("Q", "m1", properties={f"AMQ_SCHEDULED_{name}": str(each) for name, each in properties.items()}, **more)
+
+
 CASES: dict[str, Case] = {
     # -- a second message of one identifier ------------------------------------------------------------------------
     "two subscribers without audit have one dead letter": Case([*TWO, *BOTH_FAIL, *drain(DLQ)], NO_AUDIT),
@@ -355,6 +378,10 @@ CASES: dict[str, Case] = {
          *few("c", 2), *few("d", 2), rollback("c"), *few("c", 3), rollback("c"), *few("d"), commit("d"), *few("d"),
          *drain(DLQ)],
     ),
+    "prefetch 0, and some are past their limit": Case(
+        [*given_ahead(consumer("c", "Q", 5), 3), *send("Q", "m1", "m2", "m3", "m4"), *few("c", 3), *killed("c"),
+         *given_ahead(consumer("d", "Q", 0), 0), *few("d", 2), commit("d"), *drain(DLQ)],
+    ),
     "prefetch 0 and time to live": Case(
         [*send("Q", "m1", ttl_ms=300), *send("Q", "m2"), *given_ahead(consumer("c", "Q", 1), 0), wait(600),
          *few("c", 2), commit("c"), *drain(DLQ)],
@@ -393,6 +420,32 @@ CASES: dict[str, Case] = {
         [*consumer("c", "Q", 1), *send("Q", "m1"), *few("c"), *send("R", "lost", session="c"), browse("R"),
          rollback("c"), browse("R"), *few("c"), *send("R", "kept", session="c"), commit("c"), *drain("R", "Q", DLQ)],
     ),
+    "a send that repeats": Case(
+        [*consumer("c", "Q", 0), *scheduled(DELAY=1000, PERIOD=1500, REPEAT=2), *few("c", 4, 3500), commit("c")],
+        "", SCHEDULER,
+    ),
+    "a send with a period alone": Case(
+        [*consumer("c", "Q", 0), *scheduled(PERIOD=1500), *few("c", 2, 3500)], "", SCHEDULER,
+    ),
+    "a send with repeats alone": Case([*consumer("c", "Q", 0), *scheduled(REPEAT=2), *few("c", 2)], "", SCHEDULER),
+    "a send that repeats, to a broker without scheduler": Case(
+        [*consumer("c", "Q", 0), *scheduled(DELAY=1000, PERIOD=500, REPEAT=2), *few("c", 2)],
+    ),
+    "a send that repeats has a dead letter each time": Case(
+        [*consumer("c", "Q", 0), *scheduled(PERIOD=1500, REPEAT=1), *few("c", 1, 3500), rollback("c"),
+         *few("c", 1, 3500), rollback("c"), *drain(DLQ)],
+        "", SCHEDULER,
+    ),
+    "a send that repeats expires each time": Case(
+        [*scheduled(PERIOD=1500, REPEAT=1, ttl_ms=1000), wait(5000), browse("Q"), *drain("Q", DLQ)], "", SCHEDULER,
+    ),
+    "a send that repeats over a restart": Case(
+        [*scheduled(PERIOD=2000, REPEAT=2), wait(3000), RESTART, *consumer("c", "Q", 0), *few("c", 4, 3500)],
+        "", SCHEDULER,
+    ),
+    "a send by cron": Case(
+        [*consumer("c", "Q", 0), *scheduled(CRON="* * * * *"), *few("c", 1, 62000)], "", SCHEDULER,
+    ),
     "a delayed send in a transaction": Case(
         [*consumer("c", "Q", 1), *send("Q", "m1"), *few("c"), *send("R", "late", session="c", delay_ms=1000),
          wait(1500), browse("R"), commit("c"), browse("R"), wait(2500), *drain("R")],
@@ -422,6 +475,16 @@ CASES: dict[str, Case] = {
         [*consumer("c", "Q", 1), *send("R", "m0", session="c"), wait(1500), *send("R", "m1", ttl_ms=200), wait(2200),
          browse(DLQ), rollback("c"), *drain("R", DLQ)],
         policies('<policyEntry queue="R" expireMessagesPeriod="3000"/>'),
+    ),
+    "a subscription whose subscriber stays away": Case(
+        [*subscriber("c", "T"), *subscriber("d", "T"), end("c", "connection"), *send("topic://T", "m0"), wait(1500),
+         end("d", "connection"), wait(700), *subscriber("d", "T"), *few("d"), wait(800), *subscriber("c", "T"),
+         *send("topic://T", "m1"), *few("c", 2), *few("d")],
+        "", 'offlineDurableSubscriberTimeout="1700" offlineDurableSubscriberTaskSchedule="1000"',
+    ),
+    "a subscription of a broker that starts again, whose subscriber stays away": Case(
+        [*subscriber("c", "T"), *send("topic://T", "m0"), RESTART, wait(2500), *subscriber("c", "T"), *few("c")],
+        "", 'offlineDurableSubscriberTimeout="500" offlineDurableSubscriberTaskSchedule="1000"',
     ),
     # -- who gets which message ------------------------------------------------------------------------------------
     **{
@@ -562,6 +625,108 @@ CASES: dict[str, Case] = {
         [*consumer("c", "R", 0), *send("IN", "m0", ttl_ms=300, session="c"), wait(800), commit("c"), *drain(DLQ)],
         virtual('<compositeQueue name="IN" forwardOnly="false"><forwardTo><queue physicalName="A"/></forwardTo>'
                 "</compositeQueue>"),
+    ),
+    # -- pages -----------------------------------------------------------------------------------------------------
+    "a page for a consumer, and more with its commit": Case(
+        [*numbered(12), *consumer("c", "Q", 5), *few("c", 6), commit("c"), *few("c", 8)], page_sizes(maxPageSize=5),
+    ),
+    "a page for a consumer, and more with each acknowledgement": Case(
+        [*numbered(12), *consumer("c", "Q", 5, acknowledge="auto"), *few("c", 13)], page_sizes(maxPageSize=5),
+    ),
+    "a page for a consumer, and more with its rollback": Case(
+        [*numbered(12), *consumer("c", "Q", 5), *few("c", 6), rollback("c"), *few("c", 13)], page_sizes(maxPageSize=5),
+    ),
+    "a page for a consumer, and no more as it recovers": Case(
+        [*numbered(12), *consumer("c", "Q", 5, acknowledge="client"), *few("c", 6), {"do": "recover", "session": "c"},
+         *few("c", 7)],
+        page_sizes(maxPageSize=5),
+    ),
+    "a message that comes brings a page": Case(
+        [*numbered(12), *consumer("c", "Q", 5), *few("c", 6), *send("Q", "n"), *few("c", 6)], page_sizes(maxPageSize=5),
+    ),
+    "a consumer that comes brings a page": Case(
+        [*numbered(12), *consumer("c", "Q", 5), *few("c", 6), *consumer("d", "Q", 5), *few("c", 4), *few("d", 4)],
+        page_sizes(maxPageSize=5),
+    ),
+    "a browser brings pages": Case(
+        [*numbered(32), *consumer("c", "Q", 5), *few("c", 6), browse("Q"), *few("c", 28)],
+        page_sizes(maxPageSize=5, maxBrowsePageSize=7),
+    ),
+    "a look for what has expired brings pages": Case(
+        [*numbered(22), *consumer("c", "Q", 5), *few("c", 6), wait(3500), *few("c", 18)],
+        page_sizes(maxPageSize=5, maxExpirePageSize=13, expireMessagesPeriod=3000),
+    ),
+    "a consumer of prefetch 0 brings a page with each receive": Case(
+        [*wanted(*[0] * 12, 1, 1), *given_ahead(selecting(consumer("c", "Q", 5), "n = 1"), 0), *few("c", 4)],
+        page_sizes(maxPageSize=5),
+    ),
+    "who wants one of a page sees the next": Case(
+        [*wanted(0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 0, 1), *selecting(consumer("c", "Q", 5), "n = 1"), *few("c", 6),
+         commit("c"), *few("c", 4)],
+        page_sizes(maxPageSize=5),
+    ),
+    "who wants none of a page starves until the broker looks for what has expired": Case(
+        [*wanted(*[0] * 12, 1, 1), *selecting(consumer("c", "Q", 5), "n = 1"), *few("c", 2), wait(3000), *few("c", 3)],
+        page_sizes(maxPageSize=5, expireMessagesPeriod=3000),
+    ),
+    "who wants none of a page starves until somebody browses": Case(
+        [*wanted(*[0] * 12, 1, 1), *selecting(consumer("c", "Q", 5), "n = 1"), *few("c", 2), browse("Q"),
+         *few("c", 3)],
+        page_sizes(maxPageSize=5),
+    ),
+    "pages of both kinds": Case(
+        [*[step for index in range(12) for step in send("Q", f"m{index}", persistent=index % 3 == 0)],
+         *consumer("c", "Q", 5), *few("c", 6), commit("c"), *few("c", 8)],
+        page_sizes(maxPageSize=5),
+    ),
+    "a consumer that is killed leaves a page to the next": Case(
+        [*numbered(22), *given_ahead(consumer("c", "Q", 5), 7), *few("c", 3), *killed("c"), *consumer("d", "Q", 5),
+         *few("d", 14), commit("d"), *few("d", 12)],
+        page_sizes(maxPageSize=5),
+    ),
+    "no pages at all": Case([*numbered(3), *consumer("c", "Q", 5), *few("c", 2), browse("Q")],
+                            page_sizes(maxPageSize=0)),
+    "a browser sees a page": Case([*numbered(12), browse("Q")], page_sizes(maxPageSize=5, maxBrowsePageSize=7)),
+    "a browser without a page sees what is in memory": Case(
+        [*numbered(12), browse("Q"), *consumer("c", "Q", 5), *few("c", 2), browse("Q")],
+        page_sizes(maxPageSize=5, maxBrowsePageSize=0),
+    ),
+    "what has expired does not count where a browser reads it": Case(
+        [*numbered(4, "e", ttl_ms=300), *numbered(12), wait(600), browse("Q"), *drain(DLQ)],
+        page_sizes(maxPageSize=5, maxBrowsePageSize=7),
+    ),
+    "what has expired counts where a browser finds it in memory": Case(
+        [*numbered(4, "e", ttl_ms=2500), *numbered(12), browse("Q"), wait(2800), browse("Q"), *drain(DLQ)],
+        page_sizes(maxPageSize=5, maxBrowsePageSize=7),
+    ),
+    "what has expired behind a page stays": Case(
+        [*numbered(6), *numbered(6, "e", ttl_ms=200), wait(2200), browse(DLQ), browse("Q"), *drain("Q", DLQ)],
+        page_sizes(maxPageSize=5, expireMessagesPeriod=500, maxExpirePageSize=5),
+    ),
+    "what has expired before a page does not count": Case(
+        [*numbered(3), *numbered(6, "e", ttl_ms=200), *numbered(9, "n"), *numbered(6, "f", ttl_ms=200), wait(2200),
+         *drain(DLQ), browse("Q"), *drain("Q", DLQ)],
+        page_sizes(maxPageSize=5, expireMessagesPeriod=500, maxExpirePageSize=5),
+    ),
+    "a broker that looks at nothing for what has expired": Case(
+        [*numbered(1), *numbered(6, "e", ttl_ms=200), wait(2200), browse(DLQ), *drain("Q", DLQ)],
+        page_sizes(maxPageSize=5, expireMessagesPeriod=500, maxExpirePageSize=0),
+    ),
+    "what has expired of a subscription, behind a page": Case(
+        [*subscriber("c", "T"), end("c", "connection"), *send("topic://T", "m0", "m1", "m2", "m3", "m4", "m5"),
+         *send("topic://T", "e0", "e1", "e2", "e3", ttl_ms=200), wait(2200), *drain(DLQ)],
+        policies('<policyEntry topic=">" expireMessagesPeriod="500" maxExpirePageSize="8"/>'),
+    ),
+    "what has expired of a subscription with a consumer": Case(
+        [*given_ahead(subscriber("c", "T"), 1), *send("topic://T", "m0", "m1"),
+         *send("topic://T", "e0", "e1", ttl_ms=200), wait(2200), browse(DLQ), *few("c"), commit("c"), *few("c"),
+         commit("c"), *few("c", 2), *drain(DLQ)],
+        policies('<policyEntry topic=">" expireMessagesPeriod="500"/>'),
+    ),
+    "a queue that remembers one producer": Case(
+        [*TWO[:-1], *send("topic://T", "m1", message="ID:a-1:1:1:1:1"),
+         *send("topic://T", "m2", message="ID:b-1:1:1:1:1"), fails("c"), *drain(DLQ), fails("d"), *drain(DLQ)],
+        policies(strategy(AUDIT_OFF, 'topic=">"'), f'<policyEntry queue="{DLQ}" maxProducersToAudit="1"/>'),
     ),
     # -- retries of the plugin -------------------------------------------------------------------------------------
     "the plugin retries": Case(

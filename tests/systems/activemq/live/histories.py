@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from tests.systems.activemq.live.cases import AUDIT_OFF, SCHEDULER, Case, policies, shared, strategy
+from tests.systems.activemq.live.cases import AUDIT_OFF, SCHEDULER, Case, page_sizes, policies, shared, strategy
 from tests.systems.activemq.live.scenarios import DLQ, Steps
 
 SLOTS_MS = (100, 100, 200, 400, 800, 1600)
@@ -19,6 +19,9 @@ LATE_MAX = 0.35
 """By how much of a slot everything may be late, so that it happens in the order of the simulator."""
 SCHEDULED_SLOT_MS = 800
 """The shortest slot of a history with a scheduler's messages: a broker sends them up to half a second later."""
+PAGED = 0.3
+"""Which share of the histories has small pages, and as many messages to begin with as make several."""
+_SWEEP_SLOTS = 60.4
 SCHEDULED_EACH = 20
 """One of so many histories has a scheduler that sends."""
 _SCHEDULED_SLOTS = 4.2
@@ -92,26 +95,35 @@ class _History:
 
     def send(self) -> None:
         """Send up to three messages."""
+        for _ in range(self.random.randint(1, 3)):
+            self.send_one(to=self.random.choice(("Q", "Q", "Q", "R", TOPIC, "Q,R")))
+
+    def send_one(self, to: str) -> None:
+        """Send a message."""
         random = self.random
-        for _ in range(random.randint(1, 3)):
-            self.sent += 1
-            fields: dict[str, Any] = {"to": random.choice(("Q", "Q", "Q", "R", TOPIC, "Q,R")), "body": f"m{self.sent}"}
-            fields["properties"] = {"n": random.randint(1, 2)}
-            if self.grouped and random.random() < 0.6:
-                fields["properties"]["JMSXGroupID"] = random.choice(("a", "b"))
-                fields["properties"]["JMSXGroupSeq"] = random.choice(("0", "0", "0", "1", "-1"))
-            if random.random() < 0.15:
-                fields["priority"] = random.randint(0, 9)
-            if self.scheduled_ms and random.random() < 0.3:
-                fields["delay_ms"] = self.scheduled_ms
-            if random.random() < 0.2:
-                fields["ttl_ms"] = int((random.randint(3, 12) + 0.6) * self.slot_ms)
-            if random.random() < 0.1 and fields["to"] != TOPIC:
-                fields["persistent"] = False
-            transacted = [name for name, each in self.consumers.items() if each["mode"] == "transacted"]
-            if transacted and random.random() < 0.15:
-                fields["session"] = random.choice(transacted)
-            self.add(1, do="send", **fields)
+        self.sent += 1
+        fields: dict[str, Any] = {"to": to, "body": f"m{self.sent}"}
+        fields["properties"] = {"n": random.randint(1, 2)}
+        if self.grouped and random.random() < 0.6:
+            fields["properties"]["JMSXGroupID"] = random.choice(("a", "b"))
+            fields["properties"]["JMSXGroupSeq"] = random.choice(("0", "0", "0", "1", "-1"))
+        if random.random() < 0.15:
+            fields["priority"] = random.randint(0, 9)
+        if self.scheduled_ms and random.random() < 0.3:
+            fields["delay_ms"] = self.scheduled_ms
+        if random.random() < 0.2:
+            fields["ttl_ms"] = int((random.randint(3, 12) + 0.6) * self.slot_ms)
+        if random.random() < 0.1 and fields["to"] != TOPIC:
+            fields["persistent"] = False
+        transacted = [name for name, each in self.consumers.items() if each["mode"] == "transacted"]
+        if transacted and random.random() < 0.15:
+            fields["session"] = random.choice(transacted)
+        self.add(1, do="send", **fields)
+
+    def fill(self) -> None:
+        """Send messages for several pages."""
+        for _ in range(self.random.randint(8, 30)):
+            self.send_one(to="Q")
 
     def act(self) -> None:
         """Let a consumer do something."""
@@ -158,6 +170,9 @@ def history(seed: int, slot_ms: int) -> Case:
     if scheduled:
         inner = made.random.choice(("", _PLUGIN.format(made.scheduled_ms)))
         attributes, dead_letter_queues = SCHEDULER, (DLQ,)
+    elif made.random.random() < PAGED:
+        inner = _small_pages(made.random, slot_ms)
+        made.fill()
     for _ in range(made.random.randint(1, 4)):
         made.open()
     for _ in range(made.random.randint(8, 14)):
@@ -180,6 +195,12 @@ def history(seed: int, slot_ms: int) -> Case:
     for queue in (*QUEUES, *dead_letter_queues):
         made.add(8, do="drain", queue=queue)
     return Case(made.steps, inner, attributes)
+
+
+def _small_pages(random: Random, slot_ms: int) -> str:
+    sizes = {name: random.randint(5, 20) for name in ("maxPageSize", "maxExpirePageSize", "maxBrowsePageSize")}
+    period_ms = random.choice((0, int(_SWEEP_SLOTS * slot_ms)))
+    return page_sizes(**sizes, expireMessagesPeriod=period_ms)
 
 
 def late_ms(case: Case, lines: Sequence[Mapping[str, Any]]) -> int:
