@@ -190,6 +190,12 @@ class Broker:
         self._state.subscriptions.remove(found)
         return True
 
+    def remove(self, destination: Destination) -> None:
+        """Delete a queue with its messages, as a temporary one when its client goes."""
+        store = self._state.queues.pop(destination, None)
+        for held in () if store is None else store.held:
+            self._state.trace.add(Event.PURGED, held.message, detail="its client has gone")
+
     def _arrive(self, message: Message) -> None:
         self._arrivals.arrive(message)
 
