@@ -89,6 +89,7 @@ class StompConnection:
         close: closes the connection, when what was written is sent.
 
     Attributes:
+        connected: whether the client has connected, and not left.
         heart_beats: of both sides, once the client has asked for them.
     """
 
@@ -101,7 +102,7 @@ class StompConnection:
         self.version: Version = "1.0"
         self.identifier = f"ID:{NAME}-{served.trace.start_ms}:{next(served.connections)}"
         self.client_id = self.identifier
-        self._connected = self._ended = False
+        self.connected = self._ended = False
         self._frames = FrameReader()
         self._sent = 0
         self._subscriptions: list[Subscription] = []
@@ -156,7 +157,7 @@ class StompConnection:
     def _do(self, frame: Frame) -> None:
         for command, act in self._ACTIONS.items():
             if frame.command.startswith(command):
-                if act not in (StompConnection._connect, StompConnection._disconnect) and not self._connected:
+                if act not in (StompConnection._connect, StompConnection._disconnect) and not self.connected:
                     raise StompError("Not connected.")
                 return act(self, frame)
         raise StompError(f"Unknown STOMP action: {frame.command}", fatal=True)
@@ -187,14 +188,14 @@ class StompConnection:
         self.served.broker.detach(leaving, LAST_UNKNOWN)
         for destination in self._temporary.values():
             self.served.broker.remove(destination)
-        if self._connected:
+        if self.connected:
             self.served.client_ids.pop(self.client_id, None)
-        self._connected = False
+        self.connected = False
 
     # -- connections -----------------------------------------------------------------------------------------------
 
     def _connect(self, frame: Frame) -> None:
-        if self._connected:
+        if self.connected:
             raise StompError("Already connected.")
         headers = frame.headers
         self.version = _version(headers.get("accept-version", "1.0"))
@@ -205,7 +206,7 @@ class StompConnection:
             text = f"Broker: {NAME} - Client: {self.client_id} already connected from {other}"
             raise StompError(text, fatal=True, kind="javax.jms.InvalidClientIDException")
         self.served.client_ids[self.client_id] = self._address
-        self._connected = True
+        self.connected = True
         asked = headers.get("request-id", headers.get("receipt"))
         self.send(
             "CONNECTED",
@@ -221,7 +222,7 @@ class StompConnection:
         self.heart_beats = HeartBeats(reads_ms, writes_ms)
 
     def _disconnect(self, frame: Frame) -> None:
-        if self._connected:
+        if self.connected:
             self._leave()
             self._receipt(frame)
             self._end()
