@@ -188,7 +188,7 @@ class Talk:
             came = False
             for name, client in self._clients.items():
                 for answer in client.read(0.01 if self._quiet_s else 0):
-                    came = True
+                    came = came or "beat" not in answer
                     if {"beat": True} in found and "beat" in answer:
                         continue
                     found.append(answer if "beat" in answer else {"connection": name, **answer})
