@@ -115,6 +115,8 @@ class Run:
                 self._session(step.session, where, transacted=False).rollback()
             case form.Acknowledge():
                 self._acknowledge(step, where)
+            case form.Nack():
+                self._nack(step, where)
             case form.Close():
                 self._close(step, where)
             case form.Disconnect():
@@ -236,6 +238,14 @@ class Run:
         if consumer.last_read is None:
             raise ScenarioError(where, f"the consumer '{step.consumer}' has received nothing to acknowledge")
         consumer.session.acknowledge(consumer.last_read)
+
+    def _nack(self, step: form.Nack, where: str) -> None:
+        consumer = self._consumer(step.consumer, where)
+        if consumer.session.mode not in ("client", "individual"):
+            raise ScenarioError(where, 'expected a session that acknowledges "client" or "individual"')
+        if consumer.last_read is None or consumer.last_read not in consumer.delivered:
+            raise ScenarioError(where, f"the consumer '{step.consumer}' has no message that it could reject")
+        consumer.reject(consumer.last_read)
 
     def _close(self, step: form.Close, where: str) -> None:
         if sum(each is not None for each in (step.consumer, step.session, step.connection)) != 1:

@@ -11,6 +11,7 @@ import pytest
 from simulator.systems.activemq.activemq_xml import broker_settings
 from simulator.systems.activemq.served_broker import ServedBroker
 from simulator.systems.activemq.stomp_connection import StompConnection
+from simulator.systems.activemq.stomp_frames import FrameReader, StompError
 from tests.systems.activemq.live.record_stomp import recorded
 from tests.systems.activemq.live.stomp_cases import TALKS, as_recorded
 from tests.systems.activemq.live.stomp_player import Answer, Line, Talk
@@ -127,6 +128,22 @@ def compared(answers: list[list[Answer]]) -> Iterator[Any]:
     for after in answers:
         yield seen.answers(after)
     yield any({"beat": True} in after for after in answers)
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 1_000])
+def test_frames_come_in_pieces(pieces: int) -> None:
+    """However the network cuts them."""
+    sent = b"\n\nCONNECT\r\naccept-version:1.2\r\n\r\n\0\n\nSEND\ndestination:/queue/Q\ncontent-length:3\n\na\0b\0\n\n"
+    reader = FrameReader()
+    found = [frame for at in range(0, len(sent), pieces) for frame in reader.read(sent[at : at + pieces])]
+    assert [(frame.command, frame.body) for frame in found] == [("CONNECT", b""), ("SEND", b"a\0b")]
+
+
+def test_frames_without_end_are_refused() -> None:
+    for endless in (b"x" * 2_000_000, b"SEND\n" + b"a:b\n" * 500_000, b"SEND\na:" + b"b" * 20_000 + b"\n\n"):
+        with pytest.raises(StompError, match="exceeded") as refused:
+            list(FrameReader().read(endless))
+        assert refused.value.fatal
 
 
 @pytest.mark.parametrize("name", TALKS)
