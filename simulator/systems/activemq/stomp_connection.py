@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from simulator.events import Event
+from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems.activemq.acknowledgements import UncorrelatedError
 from simulator.systems.activemq.broker import LAST_UNKNOWN
-from simulator.systems.activemq.destinations import Destination
-from simulator.systems.activemq.messages import Message
-from simulator.systems.activemq.selectors import CONVERTING, Selector, SelectorError
+from simulator.systems.activemq.destinations import Destination, UndefinedError
+from simulator.systems.activemq.messages import SCHEDULED_DELAY, Message
+from simulator.systems.activemq.selectors import CONVERTING, Selector, SelectorError, UnknownSelectionError
 from simulator.systems.activemq.served_broker import NAME, VERSION, ServedBroker
 from simulator.systems.activemq.stomp_frames import (
     HEART_BEAT,
@@ -34,6 +35,7 @@ from simulator.systems.activemq.stomp_messages import (
     body_of,
     destination_of,
     headers_of,
+    is_delay,
     is_named_in_full,
     message_of,
     name_of,
@@ -153,6 +155,8 @@ class StompConnection:
             self._do(frame)
         except StompError as error:
             self._refuse(error, frame.headers)
+        except (ScenarioError, UndefinedError, UnknownSelectionError) as error:
+            self._refuse(StompError(f"not simulated: {error}", kind="dlx"), frame.headers)
 
     def _do(self, frame: Frame) -> None:
         for command, act in self._ACTIONS.items():
@@ -238,6 +242,8 @@ class StompConnection:
         self._sent += 1
         now_ms, identifier = self.served.trace.now_ms, f"{self.identifier}:-1:1:{self._sent}"
         message = message_of(frame, identifier, now_ms, destination, self._reply_to(headers))
+        if self.served.broker.settings.scheduler and not is_delay(message.properties.get(SCHEDULED_DELAY, 0)):
+            raise ClientDropped
         self.served.trace.add(Event.PUBLISHED, message)
         if transaction is None:
             self.served.broker.send(message)

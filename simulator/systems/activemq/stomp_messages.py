@@ -26,6 +26,8 @@ _PREFIXES = {
 }
 _TEMPORARY = {"/temp-queue/": "temp-queue", "/temp-topic/": "temp-topic"}
 _NOT_PASSED_ON = ("receipt", "message-id", "redelivered", "subscription", "JMSXUserID", "transaction")
+_HEADERS = {"JMSPriority": "priority", "JMSExpiration": "expires", "JMSTimestamp": "timestamp"}
+"""Names of JMS that count before those of STOMP."""
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -68,7 +70,8 @@ def message_of(
 ) -> Message:
     """Return the message that a SEND is.
 
-    Raises ``StompError``, and ``ClientDropped`` for ``expires``, ``timestamp`` and ``priority`` that are no numbers.
+    Raises ``StompError``, and ``ClientDropped`` for ``expires``, ``timestamp`` and ``priority`` that are no numbers,
+    and for a ``JMSReplyTo`` that is no destination.
     """
     headers = {name: value for name, value in frame.headers.items() if name not in _NOT_PASSED_ON}
     kind = headers.get("amq-msg-type", "bytes" if "content-length" in headers else "text").lower()
@@ -77,10 +80,18 @@ def message_of(
     if "amq-msg-type" not in headers:
         headers.pop("content-length", None)
     headers.pop("destination")
-    renamed = {_CORRELATION: headers.pop("correlation-id", None), _TYPE: headers.pop("type", None)}
+    headers |= {stomp: headers.pop(jms) for jms, stomp in _HEADERS.items() if jms in headers}
+    if "JMSDeliveryMode" in headers:
+        headers["persistent"] = "true" if headers.pop("JMSDeliveryMode") == "2" else "false"
+    renamed: dict[str, str | None] = {
+        _CORRELATION: headers.pop("correlation-id", None),
+        _TYPE: headers.pop("type", None),
+    }
     if reply_to is not None:
         headers.pop("reply-to")
         renamed[_REPLY_TO] = str(reply_to)
+    if _REPLY_TO in headers:
+        renamed[_REPLY_TO] = _destination(headers.pop(_REPLY_TO))
     return Message(
         message_id=message_id,
         destination=destination,
@@ -127,6 +138,18 @@ def _properties(properties: Mapping[str, Any], name: Callable[[Destination], str
         if key not in (GROUP, GROUP_SEQUENCE):
             found[renamed.get(key, key)] = name(parse_destination(text)) if key == _REPLY_TO else text
     return found
+
+
+def _destination(text: str) -> str:
+    try:
+        return str(parse_destination(text))
+    except ValueError as error:
+        raise ClientDropped from error
+
+
+def is_delay(value: object) -> bool:
+    """Return whether a scheduler can read a delay."""
+    return _NUMBER.fullmatch(str(value)) is not None and int(str(value)) >= 0
 
 
 def _number(text: str) -> int:

@@ -50,8 +50,10 @@ class StompServer:
 
     def catch_up(self) -> None:
         """Do what has fallen due, and plan for what will."""
-        self.served.pass_time(self.clock.now_us() // 1_000)
-        self.plan()
+        try:
+            self.served.pass_time(self.clock.now_us() // 1_000)
+        finally:
+            self.plan()
 
     def plan(self) -> None:
         """Plan for what falls due next."""

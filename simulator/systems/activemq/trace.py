@@ -11,6 +11,7 @@ from simulator.systems.activemq.destinations import Destination
 from simulator.systems.activemq.messages import Message
 
 EVENTS_MAX = 200_000
+_BODY_SHOWN = 1_000
 
 
 class Trace:
@@ -18,7 +19,8 @@ class Trace:
 
     Args:
         start_ms: the time of its beginning, milliseconds since 1970.
-        keeps: how many of the last events are kept; ``None`` for all, of which there may be ``EVENTS_MAX``.
+        keeps: how many of the last events are kept, with the beginning of each body; ``None`` for all of them whole, of
+            which there may be ``EVENTS_MAX``.
 
     Attributes:
         start_ms: the time of the scenario's beginning, milliseconds since 1970.
@@ -32,6 +34,7 @@ class Trace:
         self.start_ms = self.now_ms = start_ms
         self.step = 0
         self.events: deque[Happened] = deque(maxlen=keeps)
+        self._body_shown = None if keeps is None else _BODY_SHOWN
         self.exceptions: list[dict[str, Any]] = []
 
     @property
@@ -65,7 +68,7 @@ class Trace:
                 queue=str(queue or message.destination),
                 reason=reason,
                 detail=detail or "",
-                more={"step": self.step, "body": message.text, **more},
+                more={"step": self.step, "body": message.text[: self._body_shown], **more},
             )
         )
 

@@ -38,7 +38,7 @@ class Wire:
     """A connection to a simulated broker, without a network."""
 
     def __init__(self, served: ServedBroker) -> None:
-        self._came, self._closed = b"", False
+        self._served, self._came, self._closed = served, b"", False
         self.connection = StompConnection(served, "tcp://127.0.0.1:1", self._write, self._close)
 
     def _write(self, data: bytes) -> None:
@@ -49,6 +49,7 @@ class Wire:
 
     def send(self, data: bytes) -> None:
         self.connection.receive(data)
+        self._served.pass_time(self._served.trace.now_ms)  # what falls due at once
 
     def read(self, wait_s: float) -> bytes | None:
         came, self._came = self._came, b""

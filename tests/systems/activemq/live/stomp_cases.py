@@ -574,6 +574,29 @@ TALKS: dict[str, Talk] = _systematic() | {
     "a delay without scheduler": Talk(
         [connect(), subscribe(), with_headers(send("A"), AMQ_SCHEDULED_DELAY="800"), send("B")]
     ),
+    "a delay that is no number": Talk(
+        [
+            connect(),
+            subscribe(),
+            with_headers(send("C", receipt="t"), AMQ_SCHEDULED_DELAY="0"),
+            send("D"),
+            with_headers(send("A", receipt="r"), AMQ_SCHEDULED_DELAY="soon"),
+        ],
+        attributes='schedulerSupport="true"',
+    ),
+    "a delay that is negative": Talk(
+        [connect(), with_headers(send("B", receipt="s"), AMQ_SCHEDULED_DELAY="-5"), *look()],
+        attributes='schedulerSupport="true"',
+    ),
+    "names of JMS in headers": Talk(
+        [
+            connect(),
+            with_headers(send("A"), JMSType="t", JMSCorrelationID="c", JMSPriority="7", JMSXGroupID="g"),
+            with_headers(send("B"), JMSReplyTo="/queue/R"),
+            with_headers(send("C"), JMSExpiration="5", JMSDeliveryMode="1"),
+            *look(),
+        ]
+    ),
     "a dead letter is rejected": Talk(
         [connect(), subscribe(), send(), nack("A"), subscribe(to=DLQ, number="2"), nack("A"), *look()]
     ),
