@@ -7,7 +7,7 @@ import errno
 import gc
 import importlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,8 +80,7 @@ _OTHERS = {"ironmq": ("simulator.systems.ironmq.http", 8080), "zaqar": ("simulat
 
 # All clients wait while Python looks for garbage among thousands of queues: it seldom looks at what has lived long.
 _GC_THRESHOLDS = (700, 10, 1_000)
-_OF_ALL = {"system", "host", "port", "clock"}
-_OF_ACTIVEMQ = {"activemq_xml", "management_port"}
+_OF_ALL = ("host", "port", "clock")
 _STOMP_PORT, _ACTIVEMQ_HTTP_PORT = 61613, 8161
 _OF_TLS = {
     "tls_cert", "tls_key", "tls_ca", "tls_clients", "tls_login_from", "tls_port", "management_tls_port", "tls_only",
@@ -227,7 +226,7 @@ def serve(
     """
     time = WallClock() if clock == "wall" else VirtualClock()
     if system == "activemq":
-        _refuse_for(ctx, system, _OF_ALL | _OF_ACTIVEMQ)
+        _refuse_for(ctx, system, (*_OF_ALL, "management_port"), argument="activemq_xml")
         _serve_activemq(ctx, activemq_xml, host, time)
         return
     if system != "rabbitmq":
@@ -364,7 +363,7 @@ def _own_options(system: str, profile: str, strict: bool) -> dict[str, Any]:
 
 def _serve_other(ctx: click.Context, system: str, host: str, clock: Clock, own: dict[str, Any]) -> None:
     """Serve the HTTP API of another system; ``own`` holds the options that only this system has."""
-    _refuse_for(ctx, system, _OF_ALL | own.keys())
+    _refuse_for(ctx, system, (*_OF_ALL, *own))
     module, port = _OTHERS[system]
     port = ctx.params["port"] if _is_given(ctx, "port") else port
     from simulator.server.http_server import run
@@ -379,15 +378,15 @@ def _is_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
 
 
-def _refuse_for(ctx: click.Context, system: str, takes: set[str]) -> None:
-    """Fail with a usage error for what a system does not take."""
+def _refuse_for(ctx: click.Context, system: str, options: Sequence[str], *, argument: str | None = None) -> None:
+    """Fail with a usage error for what a system does not take, which takes these options and perhaps an argument."""
     foreign = [
         str(ctx.params[param.name]) if isinstance(param, click.Argument) else param.opts[0]
         for param in ctx.command.params
-        if param.name is not None and param.name not in takes and _is_given(ctx, param.name)
+        if param.name is not None and param.name not in ("system", argument, *options) and _is_given(ctx, param.name)
     ]
     if foreign:
-        names = [param.opts[0] for param in ctx.command.params if param.name in takes and param.opts[0][:2] == "--"]
+        names = [f"--{name.replace('_', '-')}" for name in options]
         raise click.UsageError(
             f"{', '.join(foreign)}: {system} does not take {'these' if foreign[1:] else 'this'}; "
             f"it takes {', '.join(names[:-1])} and {names[-1]}"
