@@ -86,7 +86,13 @@ WITHOUT_IO = {
 }
 WITHOUT_IO |= {room for room in BELOW if room.partition(".")[0] == "systems"}
 # Those serve a system to network clients.
-SERVING = {"simulator.systems.ironmq.http", "simulator.systems.ironmq.service", "simulator.systems.zaqar.http"}
+SERVING = {
+    "simulator.systems.activemq.http",
+    "simulator.systems.activemq.stomp_server",
+    "simulator.systems.ironmq.http",
+    "simulator.systems.ironmq.service",
+    "simulator.systems.zaqar.http",
+}
 IO = {"asyncio", "http", "pika", "select", "socket", "ssl", "starlette", "subprocess", "threading", "time", "uvicorn"}
 
 # Rooms that have no circle even when imports for type hints count.

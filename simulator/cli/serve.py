@@ -7,10 +7,10 @@ import errno
 import gc
 import importlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -25,11 +25,15 @@ from simulator.cli.command_parts import DataError, Unavailable, example, in_use
 from simulator.cli.options import DEFINITIONS, OWN_OR_DEFAULT, RELEASE, chosen_release, note_remarks, stand_ins
 from simulator.clock import Clock, VirtualClock, WallClock
 from simulator.definitions import Definitions, DefinitionsError
+from simulator.extras import check_installed, is_installed
 from simulator.message_history import RecordingBroker
 from simulator.server.listeners import Listeners
 from simulator.server.node import MEMORY_LIMIT_BYTES, Node
 from simulator.server.tls import Tls, TlsError
 from simulator.sources import definitions_from_file
+
+if TYPE_CHECKING:
+    from simulator.systems.activemq.settings import BrokerSettings
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -85,28 +89,34 @@ _OTHERS = {"ironmq": ("simulator.systems.ironmq.http", 8080), "zaqar": ("simulat
 
 # All clients wait while Python looks for garbage among thousands of queues: it seldom looks at what has lived long.
 _GC_THRESHOLDS = (700, 10, 1_000)
-_OF_ALL = {"system", "host", "port", "clock"}
+_OF_ALL = ("host", "port", "clock")
+_STOMP_PORT, _ACTIVEMQ_HTTP_PORT = 61613, 8161
 _OF_TLS = {
     "tls_cert", "tls_key", "tls_ca", "tls_clients", "tls_login_from", "tls_port", "management_tls_port", "tls_only",
 }  # fmt: skip
 _ZAQARS = ("redis", "spec", "mongodb", "swift")
 
 
-@click.command(epilog=example("dlx serve --release 4.0 --definitions definitions.json --port 5673"))
-@click.argument("system", type=click.Choice(["rabbitmq", *_OTHERS]), default="rabbitmq")
+@click.command(
+    epilog=example(
+        "dlx serve --release 4.0 --definitions definitions.json --port 5673", "dlx serve activemq activemq.xml"
+    )
+)
+@click.argument("system", type=click.Choice(["rabbitmq", "activemq", *_OTHERS]), default="rabbitmq")
+@click.argument("activemq_xml", metavar="[ACTIVEMQ.XML]", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--port",
     type=_PORT,
     default=5672,
-    show_default="5672; ironmq 8080, zaqar 8888",
+    show_default="5672; activemq 61613, ironmq 8080, zaqar 8888",
     help="Port to listen on; 0 picks a free one.",
 )
 @click.option(
     "--management-port",
     type=_PORT,
     default=15672,
-    show_default=True,
-    help="Port of the management API; 0 picks a free one.",
+    show_default="15672; activemq 8161",
+    help="Port of the management API, or of activemq's page; 0 picks a free one.",
 )
 @click.option(
     "--metrics-port",
@@ -208,6 +218,7 @@ def serve(
     ctx: click.Context,
     /,
     system: str,
+    activemq_xml: Path | None,
     profile: str,
     strict: bool,
     port: int,
@@ -230,9 +241,13 @@ def serve(
     The server prints one line with its URLs when it is ready, and runs until you interrupt
     it. The URL of the management API has a page for browsers, which shows what was lost and
     why. It keeps nothing on disk. Name ironmq or zaqar to simulate that system instead, which
-    has one URL, for its HTTP API.
+    has one URL, for its HTTP API; or activemq, which speaks STOMP, with a page of its queues.
     """
     time = WallClock() if clock == "wall" else VirtualClock()
+    if system == "activemq":
+        _refuse_for(ctx, system, (*_OF_ALL, "management_port"), argument="activemq_xml")
+        _serve_activemq(ctx, activemq_xml, host, time)
+        return
     if system != "rabbitmq":
         _serve_other(ctx, system, host, time, _own_options(system, profile, strict))
         return
@@ -358,6 +373,8 @@ def _refuse_foreign(ctx: click.Context) -> None:
     for name in ("profile", "strict"):
         if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name}: rabbitmq does not take this; `dlx serve --help` says which systems do")
+    if ctx.params["activemq_xml"] is not None:
+        raise click.UsageError(f"{ctx.params['activemq_xml']}: rabbitmq takes its file as --definitions FILE")
 
 
 def _own_options(system: str, profile: str, strict: bool) -> dict[str, Any]:
@@ -367,22 +384,98 @@ def _own_options(system: str, profile: str, strict: bool) -> dict[str, Any]:
 
 def _serve_other(ctx: click.Context, system: str, host: str, clock: Clock, own: dict[str, Any]) -> None:
     """Serve the HTTP API of another system; ``own`` holds the options that only this system has."""
-    given = {name for name in ctx.params if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE}
-    foreign = [param.opts[0] for param in ctx.command.params if param.name in given - _OF_ALL - own.keys()]
-    if foreign:
-        takes = [f"--{name}" for name in ("host", "port", "clock", *own)]
-        raise click.UsageError(
-            f"{', '.join(foreign)}: {system} does not take {'these' if foreign[1:] else 'this'}; "
-            f"it takes {', '.join(takes[:-1])} and {takes[-1]}"
-        )
+    _refuse_for(ctx, system, (*_OF_ALL, *own))
     module, port = _OTHERS[system]
-    port = ctx.params["port"] if "port" in given else port
+    port = ctx.params["port"] if _is_given(ctx, "port") else port
     from simulator.server.http_server import run
 
     try:
         run(importlib.import_module(module).app(clock=clock, **own), host=host, port=port, ready=click.echo)
     except OSError as error:
         raise Unavailable(f"cannot listen on {host} at port {port}: {error.strerror or error}") from error
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
+
+
+def _refuse_for(ctx: click.Context, system: str, options: Sequence[str], *, argument: str | None = None) -> None:
+    """Fail with a usage error for what a system does not take, which takes these options and perhaps an argument."""
+    foreign = [
+        str(ctx.params[param.name]) if isinstance(param, click.Argument) else param.opts[0]
+        for param in ctx.command.params
+        if param.name is not None and param.name not in ("system", argument, *options) and _is_given(ctx, param.name)
+    ]
+    if foreign:
+        names = [f"--{name.replace('_', '-')}" for name in options]
+        raise click.UsageError(
+            f"{', '.join(foreign)}: {system} does not take {'these' if foreign[1:] else 'this'}; "
+            f"it takes {', '.join(names[:-1])} and {names[-1]}"
+        )
+
+
+# ActiveMQ. Its page needs the extra `server`; STOMP needs no library.
+
+
+def _serve_activemq(ctx: click.Context, activemq_xml: Path | None, host: str, clock: Clock) -> None:
+    """Serve STOMP, and the page of queues where its libraries are installed."""
+    settings = _activemq_settings(activemq_xml)
+    port = ctx.params["port"] if _is_given(ctx, "port") else _STOMP_PORT
+    http_port: int | None = ctx.params["management_port"] if _is_given(ctx, "management_port") else _ACTIVEMQ_HTTP_PORT
+    if not (is_installed("starlette") and is_installed("uvicorn")):
+        if _is_given(ctx, "management_port"):
+            check_installed("server")
+        click.echo("note: there is no page of queues without the extra `server`", err=True)
+        http_port = None
+    for each in settings.not_simulated:
+        click.echo(f"note: {each}", err=True)
+    try:
+        asyncio.run(_serve_stomp(settings, clock, host, port, http_port))
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            why = in_use({"--port": port, "--management-port": http_port})
+        else:
+            why = error.strerror or str(error)
+        raise Unavailable(f"cannot listen on {host}: {why}") from error
+
+
+def _activemq_settings(path: Path | None) -> BrokerSettings:
+    """Read an ``activemq.xml``. Raises ``DataError``."""
+    from simulator.systems.activemq.settings import BrokerSettings
+
+    if path is None:
+        return BrokerSettings()
+    from simulator.systems.activemq.activemq_xml import ConfigurationError, broker_settings
+
+    try:
+        return broker_settings(path.read_bytes())
+    except ConfigurationError as error:
+        raise DataError(f"{path}: {error}") from error
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from error
+
+
+async def _serve_stomp(settings: BrokerSettings, clock: Clock, host: str, port: int, http_port: int | None) -> None:
+    from simulator.systems.activemq.stomp_server import StompServer
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    server = StompServer(settings, clock)
+    url = await server.listen(host, port)
+    try:
+        if http_port is None:
+            click.echo(url)
+            await stop.wait()
+            return
+        from simulator.server.http_server import serve as serve_http
+        from simulator.systems.activemq.http import app
+
+        await serve_http(
+            app(server), host=host, port=http_port, ready=lambda page: click.echo(f"{url} {page}"), stop=stop
+        )
+    finally:
+        await server.stop()
 
 
 async def _serve(

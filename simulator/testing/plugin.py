@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from dlx.topology import Topology
+    from simulator.testing.brokers.activemq import ActiveMQ
     from simulator.testing.brokers.broker_under_test import Broker, Clock
     from simulator.testing.fuzz.topology_under_test import OneTopology
 
 pytest_plugins = ("simulator.testing.lint_plugin",)
 
 _BROKER = pytest.StashKey["Broker"]()
+_ACTIVEMQ = pytest.StashKey["ActiveMQ"]()
 
 REPORTED = "what became of the messages"
 """The section of the report of a failed test."""
@@ -65,6 +67,9 @@ _TLS_FILES = ("cert", "key", "ca", "client_cert", "client_key")
 _TLS_MARKER = (
     "dlx_tls(*, clients='optional', login_from=None): give the simulated broker TLS as well, at "
     "dlx_broker.amqps_url with the certificates of dlx_broker.tls; on servers the test is skipped"
+)
+_ACTIVEMQ_MARKER = (
+    "dlx_activemq(file): the activemq.xml of the test's ActiveMQ; without it the broker has no configuration"
 )
 _SINCE_EMPTY = "The test has the broker of the whole run as the tests before left it, because it has no dlx_broker:"
 _NOTHING_GIVEN = (
@@ -113,6 +118,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _RELEASES_MARKER)
     config.addinivalue_line("markers", _ANSWER_MARKER)
     config.addinivalue_line("markers", _TLS_MARKER)
+    config.addinivalue_line("markers", _ACTIVEMQ_MARKER)
     check_configuration(config)
     if config.getoption("dlx_otlp"):
         _begin_traces(config)
@@ -144,6 +150,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         elif shared is not None:
             told = [_SINCE_EMPTY, *_what_became(shared, report.longreprtext)]
             report.sections.append((REPORTED, "\n".join(told)))
+        activemq = item.stash.get(_ACTIVEMQ, None)
+        if activemq is not None:
+            report.sections.append((REPORTED, "\n".join(activemq.what_became())))
     return report
 
 
@@ -217,6 +226,30 @@ def _started(
         raise failed(needed(error)) from None
     except BrokerUnavailableError as error:
         pytest.exit(f"--dlx-broker: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
+
+
+@pytest.fixture
+def dlx_activemq(request: pytest.FixtureRequest) -> Iterator[ActiveMQ]:
+    """A fresh simulated ActiveMQ for clients of STOMP: host, port, advance(hours=1), queues(), messages(queue)."""
+    marker = request.node.get_closest_marker("dlx_activemq")
+    if marker is not None and (len(marker.args) != 1 or marker.kwargs):
+        raise failed(f"expected @pytest.mark.{_ACTIVEMQ_MARKER.partition(':')[0]}")
+    folders = request.path.parent, request.config.rootpath
+    try:
+        from simulator.systems.activemq.activemq_xml import ConfigurationError
+        from simulator.testing.brokers.activemq import started
+
+        file = None if marker is None else _found(os.fspath(marker.args[0]), "@pytest.mark.dlx_activemq", folders)
+        with contextlib.ExitStack() as ended:
+            try:
+                broker = ended.enter_context(started(file))
+            except ConfigurationError as error:
+                raise failed(f"@pytest.mark.dlx_activemq: {file}: {error}") from None
+            request.node.stash[_ACTIVEMQ] = broker
+            yield broker
+            del request.node.stash[_ACTIVEMQ]
+    except ModuleNotFoundError as error:
+        raise failed(needed(error)) from None
 
 
 @pytest.fixture

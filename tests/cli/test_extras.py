@@ -82,6 +82,8 @@ NEEDS_AN_EXTRA = [
     (["serve"], "server", {"starlette"}),
     (["serve", "ironmq"], "server", LIBRARIES),
     (["serve", "zaqar"], "server", LIBRARIES),
+    (["serve", "activemq", "--management-port", "0"], "server", LIBRARIES),
+    (["serve", "activemq", "activemq.xml"], "activemq", LIBRARIES),
     (["simulate", "activemq", "activemq.json"], "activemq", LIBRARIES),
 ]
 NEEDS_NONE = [
@@ -101,7 +103,8 @@ NEEDS_NONE = [
 def without(hidden: set[str] | frozenset[str], args: list[str], work: Path) -> tuple[int, str]:
     for name, scenario in SCENARIOS.items():
         (work / name).write_text(json.dumps(scenario))
-    (work / "histories.jsonl").write_text("")
+    for empty in ("histories.jsonl", "activemq.xml"):
+        (work / empty).write_text("")
     code = WITHOUT.format(hidden=set(hidden), args=args)
     done = subprocess.run([sys.executable, "-c", code], cwd=work, capture_output=True, text=True, check=False)
     return done.returncode, done.stderr
@@ -133,7 +136,9 @@ def test_what_needs_no_extra_runs_without_any(args: list[str], tmp_path: Path) -
 def test_every_command_is_tried() -> None:
     assert set(COMMANDS) == {args[0] for args, _, _ in NEEDS_AN_EXTRA} | {args[0] for args in NEEDS_NONE}
     named = {(args[0], extra) for args, extra, _ in NEEDS_AN_EXTRA if args[0] != "simulate"}
-    named = {each for each in named if each[1] not in ("otlp", "spark", "yaml")}  # which the command's arguments decide
+    named = {
+        each for each in named if each[1] not in ("activemq", "otlp", "spark", "yaml")
+    }  # which the command's arguments decide
     assert named == set(EXTRA_OF_COMMAND.items())
 
 

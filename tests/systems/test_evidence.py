@@ -11,6 +11,7 @@ import pytest
 from tests.systems.activemq.live.configurations import CONFIGURATIONS
 from tests.systems.activemq.live.record import ALL
 from tests.systems.activemq.live.selectors import SELECTORS
+from tests.systems.activemq.live.stomp_cases import TALKS
 from tests.systems.zaqar import wire_cases
 from tests.systems.zaqar.scenarios import SCENARIOS, SLOW
 
@@ -19,6 +20,7 @@ NAMED: dict[str, Collection[str]] = {
     "case": ALL,
     "configuration": CONFIGURATIONS,
     "selector": SELECTORS,
+    "talk": TALKS,
     "wire case": wire_cases.CASES,
     "scenario": {**SCENARIOS, **SLOW},
 }

@@ -87,7 +87,7 @@ class Acknowledgements:
         self._between(receiver, first, last, lambda store, held: None)
         self._dispatching.room(receiver)
 
-    def poison_ack(self, receiver: Receiver, first: HeldMessage, last: HeldMessage, cause: str) -> None:
+    def poison_ack(self, receiver: Receiver, first: HeldMessage, last: HeldMessage, cause: str | None) -> None:
         """Dead-letter what lies between two messages, in the order in which the consumer was given them.
 
         Raises ``UncorrelatedError`` where that order does not lead from the first to the last; what was met is dead.

@@ -200,6 +200,12 @@ class Acknowledge(_Step, frozen=True, kw_only=True, tag="acknowledge"):
     consumer: str
 
 
+class Nack(_Step, frozen=True, kw_only=True, tag="nack"):
+    """Let the last message that a consumer received die at once, as a client of STOMP does."""
+
+    consumer: str
+
+
 class Close(_Step, frozen=True, kw_only=True, tag="close"):
     """Close a consumer, a session or a connection."""
 
@@ -250,8 +256,8 @@ class Wait(_Step, frozen=True, kw_only=True, tag="wait"):
 
 
 Step = (
-    Connect | OpenSession | Consume | Send | Receive | Process | Commit | Rollback | Recover | Acknowledge | Close
-    | Disconnect | Restart | Unsubscribe | Browse | Drain | Retry | Wait
+    Connect | OpenSession | Consume | Send | Receive | Process | Commit | Rollback | Recover | Acknowledge | Nack
+    | Close | Disconnect | Restart | Unsubscribe | Browse | Drain | Retry | Wait
 )  # fmt: skip
 
 

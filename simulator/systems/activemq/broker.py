@@ -223,6 +223,12 @@ class Broker:
         if store.offline_ms == since_ms and store in self._state.subscriptions:
             self.unsubscribe(str(store.durable_key))
 
+    def remove(self, destination: Destination) -> None:
+        """Delete a queue with its messages, as a temporary one when its client goes."""
+        store = self._state.queues.pop(destination, None)
+        for held in () if store is None else store.held:
+            self._state.trace.add(Event.PURGED, held.message, detail="its client has gone")
+
     def _arrive(self, message: Message) -> None:
         self._arrivals.arrive(message)
 

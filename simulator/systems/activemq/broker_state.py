@@ -53,6 +53,14 @@ class BrokerState:
         self.started_ms = trace.now_ms
         self.remarks: dict[str, None] = {}
 
+    def pass_time(self, until_ms: int) -> None:
+        """Let time pass until ``until_ms``, and do what falls due on the way."""
+        while (deadline := self.deadlines.pop(until_ms)) is not None:
+            due_ms, _, act, _ = deadline
+            self.trace.now_ms = max(self.trace.now_ms, due_ms)
+            act()
+        self.trace.now_ms = max(self.trace.now_ms, until_ms)
+
     def queue(self, destination: Destination) -> Store:
         """Return the queue of that name; create it if it does not exist."""
         store = self.queues.get(destination)

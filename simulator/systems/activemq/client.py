@@ -351,6 +351,13 @@ class Consumer:
         transacted = self.session.transacted
         self.world.broker.acknowledgements.acknowledge(self, [each.held for each in deliveries], transacted=transacted)
 
+    def reject(self, delivery: Delivery) -> None:
+        """Let a message die at once, which JMS has no call for and STOMP has: NACK."""
+        self.delivered.remove(delivery)
+        if self.session.mode != "individual":
+            self.untold = max(self.untold - 1, 0)
+        self.world.broker.acknowledgements.poison_ack(self, delivery.held, delivery.held, None)
+
     def rollback(self) -> None:
         """Deliver again what was delivered, or give it up."""
         batch, self.delivered = self.delivered, []

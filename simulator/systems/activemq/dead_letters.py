@@ -64,7 +64,7 @@ class DeadLetterMaker:
         self._state.trace.add(Event.EXPIRED, message)
         self._decide(message, _Place(self._state.policy(message.destination)), expiry_cause(message), EXPIRED)
 
-    def die(self, held: HeldMessage, store: Store, cause: str, reason: str) -> None:
+    def die(self, held: HeldMessage, store: Store, cause: str | None, reason: str) -> None:
         """Dead-letter a message, unless a plugin or the strategy decides otherwise. The store no longer has it."""
         if store.topic_subscriber:
             place = _Place(self._state.policy(held.message.destination), store.durable_key)
@@ -72,7 +72,7 @@ class DeadLetterMaker:
             place = _Place(store.policy, counter=held.counter)
         self._decide(held.message, place, cause, reason)
 
-    def _decide(self, message: Message, place: _Place, cause: str, reason: str) -> None:
+    def _decide(self, message: Message, place: _Place, cause: str | None, reason: str) -> None:
         trace = self._state.trace
         counter = message.redelivery_counter if place.counter is None else place.counter
         for plugin in reversed(self._state.settings.plugins):
@@ -96,7 +96,7 @@ class DeadLetterMaker:
         self._audits.clear()
         self._state.dead_letter_queues.clear()
 
-    def _dead_letter(self, message: Message, place: _Place, cause: str, reason: str) -> None:
+    def _dead_letter(self, message: Message, place: _Place, cause: str | None, reason: str) -> None:
         strategy: Strategy = DEFAULT_STRATEGY if place.policy.strategy is None else place.policy.strategy
         trace = self._state.trace
         refused = refusal(strategy, message, trace.now_ms, duplicate=self._audited(strategy, message))

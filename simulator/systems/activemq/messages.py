@@ -33,7 +33,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         message_id: JMSMessageID; its dead letters keep it.
         destination: where it is.
-        body: text.
+        body: text, or the bytes of a BytesMessage.
         persistent: JMSDeliveryMode.
         timestamp_ms: when it was sent, milliseconds since 1970.
         expiration_ms: when its time is up, milliseconds since 1970; 0 never.
@@ -45,7 +45,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
     message_id: str
     destination: Destination
-    body: str = ""
+    body: str | bytes = ""
     persistent: bool = True
     timestamp_ms: int = 0
     expiration_ms: int = NEVER
@@ -53,6 +53,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     properties: Mapping[str, Any] = {}
     original_destination: Destination | None = None
     redelivery_counter: int = 0
+
+    @property
+    def text(self) -> str:
+        """The body as text; of bytes that are none, as Python writes them."""
+        return self.body if isinstance(self.body, str) else self.body.decode(errors="backslashreplace")
 
     @property
     def producer(self) -> str:
@@ -83,7 +88,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         return 0 < self.expiration_ms < now_ms
 
 
-def dead_letter(message: Message, target: Destination, *, expiration_ms: int, cause: str, now_ms: int) -> Message:
+def dead_letter(
+    message: Message, target: Destination, *, expiration_ms: int, cause: str | None, now_ms: int
+) -> Message:
     """Make the dead letter of a message.
 
     Args:
@@ -91,7 +98,7 @@ def dead_letter(message: Message, target: Destination, *, expiration_ms: int, ca
         target: the destination of the dead letter.
         expiration_ms: how long the strategy lets a dead letter live; 0 for ever, and so is a negative number, which
             the dead letter then has as its expiration.
-        cause: why it died, without the class of Java's exception.
+        cause: why it died, without the class of Java's exception; ``None`` where the client did not say.
         now_ms: milliseconds since 1970.
     """
     properties = without_expiration(message.properties)
@@ -99,7 +106,8 @@ def dead_letter(message: Message, target: Destination, *, expiration_ms: int, ca
         properties[ORIGINAL_EXPIRATION] = message.expiration_ms
     if not message.persistent:
         properties[ORIGINAL_DELIVERY_MODE] = "NON_PERSISTENT"
-    properties[FAILURE_CAUSE] = f"java.lang.Throwable: {cause}"
+    if cause is not None:
+        properties[FAILURE_CAUSE] = f"java.lang.Throwable: {cause}"
     return msgspec.structs.replace(
         message,
         destination=target,

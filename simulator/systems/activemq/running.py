@@ -40,7 +40,8 @@ class Run:
         self._trace, self._deadlines = Trace(scenario.start_ms), Deadlines[Action]()
         random = random or Random(scenario.seed)
         profile, settings = PROFILES[scenario.profile], form.settings(scenario.broker)
-        self._broker = Broker(BrokerState(settings, profile, self._deadlines, self._trace, random))
+        self._state = BrokerState(settings, profile, self._deadlines, self._trace, random)
+        self._broker = Broker(self._state)
         self._world = World(self._broker, profile, self._deadlines, self._trace, random)
         self._connections: dict[str, Connection] = {}
         self._sessions: dict[str, Session] = {}
@@ -69,19 +70,11 @@ class Run:
 
     def _run(self, step: form.Step, where: str) -> None:
         if step.at_ms is not None:
-            self._advance(self._trace.start_ms + step.at_ms)
+            self._state.pass_time(self._trace.start_ms + step.at_ms)
         self._do(step, where)
-        self._advance(self._trace.now_ms)  # what falls due at once
+        self._state.pass_time(self._trace.now_ms)  # what falls due at once
 
     # -- time ------------------------------------------------------------------------------------------------------
-
-    def _advance(self, until_ms: int) -> None:
-        """Let time pass until ``until_ms``, and do what falls due on the way."""
-        while (deadline := self._deadlines.pop(until_ms)) is not None:
-            due_ms, _, act, _ = deadline
-            self._trace.now_ms = max(self._trace.now_ms, due_ms)
-            act()
-        self._trace.now_ms = max(self._trace.now_ms, until_ms)
 
     def _wait_for(self, consumer: Consumer, timeout_ms: int) -> Delivery | None:
         """Return the next message of a consumer if it comes in time, else ``None``."""
@@ -89,12 +82,12 @@ class Run:
         while (delivery := consumer.take()) is None:
             due_ms = self._deadlines.next_due()
             if due_ms is None or due_ms > deadline_ms:
-                self._advance(deadline_ms)
+                self._state.pass_time(deadline_ms)
                 delivery = consumer.take()
                 if delivery is None:
                     consumer.give_up()
                 return delivery
-            self._advance(due_ms)
+            self._state.pass_time(due_ms)
         return delivery
 
     # -- steps -----------------------------------------------------------------------------------------------------
@@ -123,6 +116,8 @@ class Run:
                 self._session(step.session, where, transacted=False).rollback()
             case form.Acknowledge():
                 self._acknowledge(step, where)
+            case form.Nack():
+                self._nack(step, where)
             case form.Close():
                 self._close(step, where)
             case form.Disconnect():
@@ -138,7 +133,7 @@ class Run:
             case form.Retry():
                 self._retry(step, where)
             case form.Wait():
-                self._advance(self._trace.now_ms + step.ms)
+                self._state.pass_time(self._trace.now_ms + step.ms)
 
     def _connect(self, step: form.Connect, where: str) -> None:
         self._free(step.connection, self._connections, f"{where}.connection")
@@ -259,6 +254,14 @@ class Run:
         if consumer.last_read is None:
             raise ScenarioError(where, f"the consumer '{step.consumer}' has received nothing to acknowledge")
         consumer.session.acknowledge(consumer.last_read)
+
+    def _nack(self, step: form.Nack, where: str) -> None:
+        consumer = self._consumer(step.consumer, where)
+        if consumer.session.mode not in ("client", "individual"):
+            raise ScenarioError(where, 'expected a session that acknowledges "client" or "individual"')
+        if consumer.last_read is None or consumer.last_read not in consumer.delivered:
+            raise ScenarioError(where, f"the consumer '{step.consumer}' has no message that it could reject")
+        consumer.reject(consumer.last_read)
 
     def _close(self, step: form.Close, where: str) -> None:
         if sum(each is not None for each in (step.consumer, step.session, step.connection)) != 1:

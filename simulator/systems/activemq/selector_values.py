@@ -50,27 +50,30 @@ def named(name: str) -> Value:
     return _HEADERS.get(name, lambda message: message.properties.get(name))
 
 
-def equal(left: Value, right: Value) -> Value:
-    """Return whether two values are the same; unknown where only the left one is."""
+def equal(left: Value, right: Value, *, converts: bool = False) -> Value:
+    """Return whether two values are the same; unknown where only the left one is.
+
+    ``converts``: whether a text is read as what it is compared with.
+    """
 
     def compare(message: Message) -> bool | None:
         one, other = left(message), right(message)
         if one is None or other is None:
             return None if one is None and other is not None else one is other
-        return _order(one, other) == 0
+        return _order(one, other, converts=converts) == 0
 
     return compare
 
 
-def ordered(left: Value, sign: str, right: Value) -> Value:
-    """Return whether one value is before, or behind, another; unknown where one is."""
+def ordered(left: Value, sign: str, right: Value, *, converts: bool = False) -> Value:
+    """Return whether one value is before, or behind, another; unknown where one is. ``converts`` as in ``equal``."""
 
     def compare(message: Message) -> bool | None:
         one = left(message)
         other = None if one is None else right(message)
         if other is None:
             return None
-        order = _order(one, other)
+        order = _order(one, other, converts=converts)
         return order is not None and _ORDERS[sign](order)
 
     return compare
@@ -175,14 +178,28 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def _order(one: Any, other: Any) -> int | None:
+def _order(one: Any, other: Any, *, converts: bool = False) -> int | None:
     """Return below 0, 0 or above 0; ``None`` for values of two types, and for one beyond 64 bits, which has its own."""
+    if converts and isinstance(one, str) != isinstance(other, str):
+        one, other = (_as_one_of(other, one), other) if isinstance(one, str) else (one, _as_one_of(one, other))
     types = [float if type(each) is int else type(each) for each in (one, other)]
     if types[0] is not types[1]:
         return None
     if types[0] is float and (one != one or other != other):
         return int(one != one) - int(other != other)  # as Java orders them: values other than numbers come last
     return int(one > other) - int(one < other)
+
+
+def _as_one_of(kind: Any, text: str) -> Any:
+    """Return what a text says as a value of the same type as another one; the text where it is none."""
+    if isinstance(kind, bool):
+        return text.lower() == "true"
+    form, read = (_WHOLE, int) if isinstance(kind, int) else (_DECIMAL, float)
+    return read(text) if form.fullmatch(text) else text
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_DECIMAL = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
 
 
 def _pattern(text: str, escape: str) -> re.Pattern[str]:

@@ -34,7 +34,8 @@ _TOKEN = re.compile(
 _RESERVED = frozenset(
     ["AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE", "XPATH", "XQUERY"]
 )
-_CONVERTING = "convert_string_expressions:"
+CONVERTING = "convert_string_expressions:"
+"""Begins a selector that reads a text as a number, or truth value, where it is compared with one."""
 _CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
@@ -75,9 +76,7 @@ def parse_selector(text: str | None) -> Selector | None:
 
 @lru_cache(maxsize=1000)
 def _read(text: str) -> Value:
-    if text.startswith(_CONVERTING):
-        raise SelectorError(f"'{text}': {_CONVERTING} is not simulated")
-    return _Parser(text).read()
+    return _Parser(text.removeprefix(CONVERTING), converts=text.startswith(CONVERTING)).read()
 
 
 class _Token(msgspec.Struct, frozen=True):
@@ -109,8 +108,8 @@ def _constant(known: Any) -> _Part:
 class _Parser:
     """Reads a selector from left to right, what binds loosest first."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, *, converts: bool) -> None:
+        self._text, self._converts = text, converts
         self._tokens = _tokens(text)
         self._next = next(self._tokens)
 
@@ -169,7 +168,7 @@ class _Parser:
                 negative = sign == "<>"
                 right = self._comparison()
                 self._check_equality(left, right)
-                found = values.equal(left.value, right.value)
+                found = values.equal(left.value, right.value, converts=self._converts)
             left = _condition(values.negated(found) if negative else found)
         return left
 
@@ -196,7 +195,7 @@ class _Parser:
                 raise self._error("LIKE, BETWEEN or IN")
             else:
                 right = self._sum()
-                found = values.ordered(self._number(left), sign, self._number(right))
+                found = self._ordered(self._number(left), sign, self._number(right))
             left = _condition(values.negated(found) if negative else found)
         return left
 
@@ -212,8 +211,11 @@ class _Parser:
         self._expect("AND")
         high = self._number(self._sum())
         if negative:
-            return values.either(values.ordered(value, "<", low), values.ordered(value, ">", high))
-        return values.both(values.ordered(value, ">=", low), values.ordered(value, "<=", high))
+            return values.either(self._ordered(value, "<", low), self._ordered(value, ">", high))
+        return values.both(self._ordered(value, ">=", low), self._ordered(value, "<=", high))
+
+    def _ordered(self, left: Value, sign: str, right: Value) -> Value:
+        return values.ordered(left, sign, right, converts=self._converts)
 
     def _in(self, left: _Part) -> Value:
         if not left.property:
@@ -282,7 +284,7 @@ def _xpath(expression: str) -> Value:
     """Return whether an XPath is met. A body that is not XML meets none, nor does a missing body."""
 
     def met(message: Message) -> bool:
-        if not message.body.lstrip().startswith("<"):
+        if not message.text.lstrip().startswith("<"):
             return False
         raise UnknownSelectionError(
             f"XPATH '{expression}' is not evaluated here, and the body of {message.message_id} looks like XML"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from simulator.events import Event, Happened
@@ -10,10 +11,16 @@ from simulator.systems.activemq.destinations import Destination
 from simulator.systems.activemq.messages import Message
 
 EVENTS_MAX = 200_000
+_BODY_SHOWN = 1_000
 
 
 class Trace:
     """The events of one run.
+
+    Args:
+        start_ms: the time of its beginning, milliseconds since 1970.
+        keeps: how many of the last events are kept, with the beginning of each body; ``None`` for all of them whole, of
+            which there may be ``EVENTS_MAX``.
 
     Attributes:
         start_ms: the time of the scenario's beginning, milliseconds since 1970.
@@ -23,10 +30,11 @@ class Trace:
         exceptions: what a client's exception listener was told.
     """
 
-    def __init__(self, start_ms: int) -> None:
+    def __init__(self, start_ms: int, *, keeps: int | None = None) -> None:
         self.start_ms = self.now_ms = start_ms
         self.step = 0
-        self.events: list[Happened] = []
+        self.events: deque[Happened] = deque(maxlen=keeps)
+        self._body_shown = None if keeps is None else _BODY_SHOWN
         self.exceptions: list[dict[str, Any]] = []
 
     @property
@@ -50,7 +58,7 @@ class Trace:
 
         Raises ``ScenarioError`` for a scenario that has no end, such as one with unlimited redeliveries at once.
         """
-        if len(self.events) >= EVENTS_MAX:
+        if self.events.maxlen is None and len(self.events) >= EVENTS_MAX:
             raise ScenarioError(f"steps[{self.step}]", f"expected a scenario of at most {EVENTS_MAX:,} events")
         self.events.append(
             Happened(
@@ -60,7 +68,7 @@ class Trace:
                 queue=str(queue or message.destination),
                 reason=reason,
                 detail=detail or "",
-                more={"step": self.step, "body": message.body, **more},
+                more={"step": self.step, "body": message.text[: self._body_shown], **more},
             )
         )
 
@@ -99,7 +107,7 @@ def described(message: Message, counter: int, now_ms: int) -> dict[str, Any]:
     """Return a message as a consumer sees it. ``counter`` is how often it was delivered again."""
     return {
         "message": message.message_id,
-        "body": message.body,
+        "body": message.text,
         "JMSRedelivered": counter > 0,
         "JMSXDeliveryCount": counter + 1,
         "JMSDestination": str(message.destination),

@@ -38,7 +38,8 @@ def run(neutral: NeutralScenario, version: str, own: Mapping[str, Any] | None = 
         return ran
     asked = {allowed.queue: neutral.queue, allowed.dead_letter_queue: neutral.dead_letter_queue}
     ran.left = {name: Left(asked.get(left.queue) or left.queue, left.carries) for name, left in ran.left.items()}
-    ran.notes += [f"queue: IBM MQ allows no dash in a name; {new} for {old}" for new, old in asked.items() if new != old]
+    renamed = [(new, old) for new, old in asked.items() if new != old]
+    ran.notes += [f"queue: IBM MQ allows no dash in a name; {new} for {old}" for new, old in renamed]
     return ran
 
 

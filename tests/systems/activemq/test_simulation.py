@@ -35,7 +35,7 @@ def send(to: str, *bodies: str, **more: Any) -> Steps:
 
 
 def do(what: str, name: str = "c", **more: Any) -> dict[str, Any]:
-    field = "consumer" if what in ("receive", "process", "acknowledge") else "session"
+    field = "consumer" if what in ("receive", "process", "acknowledge", "nack") else "session"
     return {"do": what, field: name, **more}
 
 
@@ -153,6 +153,23 @@ def test_messages_are_acknowledged_one_by_one_or_all_at_once() -> None:
     steps = [*send("Q", "m1", "m2"), do("receive"), do("receive"), do("acknowledge"), do("close")]
     for mode, left in (("individual", ["m1"]), ("client", [])):
         assert bodies(run(*consumer("c", "Q", mode=mode), *steps), "Q") == left
+
+
+def test_a_nack_lets_the_last_message_die_at_once_whatever_the_policy() -> None:
+    for mode in ("client", "individual"):
+        steps = [
+            *send("Q", "m1", "m2", "m3"),
+            do("receive"),
+            do("receive"),
+            do("nack"),
+            {"do": "disconnect", "connection": "c"},
+        ]
+        result = run(*consumer("c", "Q", mode=mode, policy={"maximumRedeliveries": -1}), *steps)
+        assert (bodies(result, "Q"), bodies(result, DLQ)) == (["m1", "m3"], ["m2"])
+        [letter] = result["queues"][f"queue://{DLQ}"]
+        assert letter["properties"] == {"originalExpiration": 0}
+        light = run(*consumer("c", "Q", mode=mode), *send("Q", "m", persistent=False), do("receive"), do("nack"))
+        assert light["queues"] == {"queue://Q": []}
 
 
 def test_a_listener_recovers_and_the_rest_waits_behind() -> None:
@@ -569,6 +586,8 @@ C = consumer("c", "Q")
             "'i' is connected",
         ),
         ({"steps": [*C, {"do": "close"}]}, "steps[3]", "expected one of consumer, session and connection"),
+        ({"steps": [*C, do("nack")]}, "steps[3]", 'expected a session that acknowledges "client"'),
+        ({"steps": [*consumer("c", "Q", mode="client"), do("nack")]}, "steps[3]", "no message that it could reject"),
         ({"steps": [*C, do("acknowledge")]}, "steps[3]", 'expected a session that acknowledges "client"'),
         ({"steps": [*consumer("c", "Q", mode="client"), do("acknowledge")]}, "steps[3]", "nothing to acknowledge"),
         ({"steps": [*consumer("c", "Q", mode="auto"), do("process")]}, "steps[3].consumer", "deliver again"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -28,17 +29,34 @@ class Player:
         ``late_max_ms`` after its ``at_ms`` is the last, and its line says how late it was (``late_ms``).
         """
         begin = {"do": "broker", "xml": xml, **({} if late_max_ms is None else {"late_max_ms": late_max_ms})}
-        assert self._java.stdin is not None
-        assert self._java.stdout is not None
-        self._java.stdin.write(as_text([begin, *steps, {"do": "end"}]))
-        self._java.stdin.flush()
+        self._write([begin, *steps, {"do": "end"}])
         lines: list[Line] = []
-        for text in self._java.stdout:
-            line = json.loads(text)
-            if "ended" in line:
-                return lines
+        while "ended" not in (line := self._line()):
             lines.append(line)
-        raise EOFError(f"the player ended; it had told {lines}")
+        return lines
+
+    def _write(self, steps: Iterable[Mapping[str, Any]]) -> None:
+        assert self._java.stdin is not None
+        self._java.stdin.write(as_text(steps))
+        self._java.stdin.flush()
+
+    def _line(self) -> Line:
+        assert self._java.stdout is not None
+        text = self._java.stdout.readline()
+        if not text:
+            raise EOFError("the player ended")
+        line: Line = json.loads(text)
+        return line
+
+    @contextmanager
+    def broker(self, xml: str) -> Iterator[None]:
+        """Have a broker of this configuration, for clients of another kind."""
+        self._write([{"do": "broker", "xml": xml}])
+        started = self._line()
+        assert "started" in started, started
+        yield
+        self._write([{"do": "end"}])
+        self._line()
 
     def close(self) -> None:
         """End the process."""
