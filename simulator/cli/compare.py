@@ -14,7 +14,6 @@ from rich.text import Text
 
 from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.given_source import GivenSource, Source, source_argument
-from simulator.cli.moves import answer_move
 from simulator.cli.options import SCENARIO, read_object
 from simulator.cli.progress import progress
 from simulator.cli.tables import column_of_times, show, together
@@ -140,6 +139,8 @@ def compare(
     if to is not None:
         if systems is not None or picture:
             raise click.UsageError("--systems and --picture are for a scenario; --to moves a topology")
+        from simulator.cli.moves import answer_move  # with all that moves need, for those who ask for one
+
         return answer_move(source, over, before, to, write, as_json=as_json)
     if before or write or over:
         raise click.UsageError("--from, --write and --over are for the move of a topology; name the system by --to")
