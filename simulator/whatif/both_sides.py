@@ -133,8 +133,15 @@ class Playbacks:
         ).play(own)
 
     def at_once(self, first: FirstRun) -> ComparedMessage | None:
-        """Return a message that is played by itself, if its first run tells how it fares on the other side."""
-        return _case(first, first.fate, first.fate.ends) if self._fares_the_same(first) else None
+        """Return a message that is played by itself, if its second run must give what its first run gave.
+
+        It must where the sides are the same wherever the message may come; unless the first run assumed something,
+        which the second may assume otherwise, or did not come out as the log.
+        """
+        if self.differing is None or not self.differing.isdisjoint(self.reaches.of(first.story).queues):
+            return None
+        case = _case(first, first.fate, first.fate.ends)
+        return case if case.reproduced and not case.assumed else None
 
     def alone(self, first: FirstRun) -> ComparedMessage:
         """Return a message that is played by itself under both sides."""
@@ -182,16 +189,6 @@ class Playbacks:
         It tells neither requeues from lost channels then, nor how a delivery was rejected.
         """
         return tells_requeues(self.after.side.release) and not tells_requeues(self.before.side.release)
-
-    def _fares_the_same(self, first: FirstRun) -> bool:
-        """Tell whether the second run of a message must give what its first run gave, so that nobody need play it.
-
-        It must where the sides are the same wherever the message may come; unless the first run assumed something,
-        which the second may assume otherwise, or did not come out as the log.
-        """
-        if self.differing is None or first.fate.assumed or not reproduces(first.story, first.fate):
-            return False
-        return self.differing.isdisjoint(self.reaches.of(first.story).queues)
 
 
 def _with_failures(first: FirstRun) -> FirstRun:

@@ -10,7 +10,6 @@ from dlx.routing import share_indexes
 from simulator.definitions import Definitions
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.engines.local import kernel_of
-from simulator.replay.kernel.batch_replay import Kernel
 from simulator.replay.kernel.kernel_input import in_order, kernel_rows
 from simulator.replay.rows.tables import LocalTable
 from simulator.whatif.both_sides import Playbacks, compare
@@ -97,7 +96,8 @@ def what_if_files(
     given = Captured.of(captured, left)
     one, other = map(prepared, of_the_log(given.overview, before, after))
     read = Tally()
-    stories = list(_stories(given, one, lambda rows: read.add_verdicts(_report_progress(rows, progress))))
+    replayed = read.add_verdicts(_report_progress(_replayed(given, one), progress))
+    stories = list(_stories(given, one, replayed))
     count = len(stories)
     playbacks, together = compare(
         stories,
@@ -113,26 +113,24 @@ def what_if_files(
 
 def read_log(captured: LocalTable, side: PreparedSide) -> list[Story]:
     """Replay a capture under its own settings, and return what it shows of each message."""
-    return list(_stories(Captured.of(captured), side, iter))
+    given = Captured.of(captured)
+    return list(_stories(given, side, _replayed(given, side)))
 
 
-def _stories(
-    given: Captured[LocalTable], side: PreparedSide, note: Callable[[Iterator[ReplayedRows]], Iterator[ReplayedRows]]
-) -> Iterator[Story]:
-    """Yield what the log shows of each message. ``note`` sees all rows, and gives them back."""
-    batches = in_order(kernel_rows(given.rows, BESIDE)).batches()
-    replayed = replayed_batches(kernel_of_side(given.rows, side).replay, batches)
-    rows = rows_of(note(replayed), given.file_numbers)
-    return read_stories(rows, side.flows, only=side.only_vhost, left=given.left_files)
-
-
-def kernel_of_side(captured: LocalTable, side: PreparedSide) -> Kernel:
-    """Return what replays a capture under its own settings."""
+def _replayed(given: Captured[LocalTable], side: PreparedSide) -> Iterator[ReplayedRows]:
+    """Replay a capture under its own settings."""
     definitions = side.side.definitions
     for vhost, flow in side.flows.items():
         if vhost in definitions.vhosts:
             share_indexes(definitions.topology(vhost), flow.topology)
-    return kernel_of(captured, definitions, side.side.release.name, details=False)
+    kernel = kernel_of(given.rows, definitions, side.side.release.name, details=False)
+    return replayed_batches(kernel.replay, in_order(kernel_rows(given.rows, BESIDE)).batches())
+
+
+def _stories(given: Captured[LocalTable], side: PreparedSide, replayed: Iterable[ReplayedRows]) -> Iterator[Story]:
+    """Yield what the log shows of each message."""
+    rows = rows_of(replayed, given.file_numbers)
+    return read_stories(rows, side.flows, only=side.only_vhost, left=given.left_files)
 
 
 def _report_progress(batches: Iterable[ReplayedRows], progress: Progress) -> Iterator[ReplayedRows]:

@@ -62,6 +62,8 @@ def shown_by(stories: Iterable[Story]) -> LogFacts:
     """Return what stories show together."""
     end_us, consumed = 0, set()
     for story in stories:
-        end_us = max(end_us, *story.moments_us())
+        publishes = (publication.at_us for publication in story.publications)
+        deliveries = (delivery.at_us for delivery in story.deliveries)
+        end_us = max(end_us, *publishes, *deliveries)
         consumed |= {(story.vhost, delivery.queue) for delivery in story.deliveries}
     return LogFacts(end_us, frozenset(consumed))
