@@ -17,15 +17,12 @@ from what_if_speed import ROWS, Question, cpu_s, questions
 from simulator.capture import SCHEMA
 from simulator.replay import replay_files
 from simulator.replay.engines.gc_tuning import seldom_collecting
-from simulator.replay.kernel.kernel_input import in_order, kernel_rows
 from simulator.replay.rows.tables import select
 from simulator.whatif.both_sides import Playbacks, compare
-from simulator.whatif.local import kernel_of_side, read_log, what_if_files
-from simulator.whatif.log import Captured, coupling_queues_of
-from simulator.whatif.log_rows import BESIDE, replayed_batches
-from simulator.whatif.plain_player import FirstLook
-from simulator.whatif.shared_player import SharedPlayer
+from simulator.whatif.local import read_log, what_if_files
+from simulator.whatif.log import Captured
 from simulator.whatif.sides import prepared, side_of
+from simulator.whatif.stories import Story
 
 RELEASE = "4.3"
 REPLAY = "one replay by itself"
@@ -62,9 +59,8 @@ class Steps:
         _, self.log, one, other, self.work, _ = asking
         self.sides = side_of(one, RELEASE), side_of(other, RELEASE)
         self.prepared = self._prepare()
-        self.captured = Captured.of(self.log)
-        self.messages = len(read_log(self.log, self.prepared[0]))
-        self.others = self._look().coupled
+        self.stories = self._read()
+        self.messages = len(self.stories)
 
     def all(self) -> dict[str, Callable[[], object]]:
         """Return the steps, by what they are."""
@@ -72,8 +68,8 @@ class Steps:
             "the rows into Python, and nothing else": self._rows,
             REPLAY: self._replay,
             "both sides as brokers take them, and two brokers": self._prepare,
-            "replay, a play of each kind, and the stories of other messages": self._look,
-            f"both plays of the other {len(self.others):,} messages": self._play,
+            "replay, and the stories of all messages": self._read,
+            "both plays of all messages": self._play,
             "the whole question": lambda: what_if_files(self.log, *self.sides),
         }
 
@@ -90,20 +86,12 @@ class Steps:
             side.broker  # noqa: B018 (made once)
         return found
 
-    def _playbacks(self) -> Playbacks:
-        """Return what plays messages, and has played none."""
-        return Playbacks(*self.prepared, "ack", self.captured.overview.log(self.prepared[0]))
-
-    def _look(self) -> FirstLook:
-        playbacks = self._playbacks()
-        coupling = coupling_queues_of(self.captured, playbacks.reaches, self.prepared[0])
-        kernel = kernel_of_side(self.log, self.prepared[0])
-        batches = replayed_batches(kernel.replay, in_order(kernel_rows(self.log, BESIDE)).batches())
-        player = SharedPlayer(playbacks, coupling, (), self.captured.file_numbers)
-        return player.first(player.stories(batches))
+    def _read(self) -> list[Story]:
+        return read_log(self.log, self.prepared[0])
 
     def _play(self) -> object:
-        return compare(self.others, self._playbacks(), {})
+        log = Captured.of(self.log).overview.log(self.prepared[0])
+        return compare(self.stories, Playbacks(*self.prepared, "ack", log))
 
 
 if __name__ == "__main__":

@@ -172,9 +172,9 @@ def events_figure(asking: Question, rounds: int) -> Figure:
             broker.observer = observer
 
     with mock.patch.object(PlaybackBroker, "tell", counting):
-        compare(stories, playbacks, {})
+        compare(stories, playbacks)
     with seldom_collecting():
-        seconds = statistics.median(cpu_s(partial(compare, stories, playbacks, {})) for _ in range(rounds))
+        seconds = statistics.median(cpu_s(partial(compare, stories, playbacks)) for _ in range(rounds))
     return Figure(
         "events of both brokers a second, in `dlx whatif` of messages coupled by queues",
         "≥ 60,000",

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, tee
 from operator import attrgetter
-from typing import NamedTuple
 
 import msgspec
 
@@ -21,30 +20,22 @@ from simulator.whatif.consumer_actions import tells_requeues
 from simulator.whatif.coupling import Reaches, Unit, units
 from simulator.whatif.delivery_order import put_in_order
 from simulator.whatif.differences import differing_queues
-from simulator.whatif.outcomes import Ends, Fate, FourTimes, told
+from simulator.whatif.outcomes import Ends, Fate, told
 from simulator.whatif.playback import (
-    End,
     FirstRun,
     LogFacts,
     Playback,
     Played,
-    QueueStay,
-    Stays,
     TypicalWaits,
     Unseen,
     in_order,
     typical_waits,
 )
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
-from simulator.whatif.sides import Clocks, PreparedSide
+from simulator.whatif.sides import PreparedSide
 from simulator.whatif.stories import Named, Story
-from simulator.whatif.time_constraints import TimePlanner, Timetable
 
 Done = Callable[[int], object]
-STAYS_MAX = 200
-"""A message that was more often in a queue is played by itself."""
-BODY_MAX = 2**20
-"""Messages with more bytes are played by themselves: a broker may refuse them."""
 RETURNED = (
     "consumers returned it (basic.nack), and did not fail it (basic.reject, a lost channel): a trace cannot show which"
 )
@@ -78,67 +69,9 @@ class ComparedMessage(msgspec.Struct, frozen=True, gc=False):
         return self.before.ends != self.after.ends
 
     @property
-    def ends_us(self) -> FourTimes:
-        """When it begins and ends, before and after."""
-        return self.before.first_us, self.before.last_us, self.after.first_us, self.after.last_us
-
-    @property
     def assumed(self) -> tuple[str, ...]:
         """What the comparison rests on that the log does not have."""
         return tuple(dict.fromkeys((*self.before.assumed, *self.after.assumed)))
-
-
-class Plan(NamedTuple):
-    """What a play planned, for any times that have the same order.
-
-    Attributes:
-        timetable: how its times follow from those given.
-        first, last: the places of its beginning and its end among them.
-        stays: by queue, how each stay ended, and the places of the times at which it began and ended.
-    """
-
-    timetable: Timetable
-    first: int
-    last: int
-    stays: Sequence[tuple[str, Sequence[tuple[End, int, int]]]]
-
-    def ends_us(self, times_us: Sequence[int]) -> tuple[int, int]:
-        """Return when a message with these times begins and ends."""
-        return times_us[self.first], times_us[self.last]
-
-    def stays_at(self, times_us: Sequence[int]) -> Stays:
-        """Return the stays of a message with these times."""
-        return {
-            queue: [QueueStay(times_us[since], end, times_us[until] - times_us[since]) for end, since, until in some]
-            for queue, some in self.stays
-        }
-
-
-def _plan(found: FirstRun, planner: TimePlanner, clocks: Clocks, seen: Mapping[int, int]) -> Plan | None:
-    """Return what a play planned; ``None`` if something else decides, too. ``seen`` must have the order that it has.
-
-    Of very many copies some may rest for a while.
-    """
-    story, fate, stays = found.story, found.fate, found.stays
-    if sum(map(len, stays.values())) > STAYS_MAX or any((story.vhost, queue) in clocks.others for queue in stays):
-        return None
-    if story.vhost in clocks.at_random:
-        return None
-    if any(len(each.body) > BODY_MAX or "expiration" in each.properties for each in story.publications):
-        return None
-    first, last = planner.place(fate.first_us), planner.place(fate.last_us)
-
-    def in_places(stay: QueueStay) -> tuple[End, int, int]:
-        return stay.end, planner.place(stay.since_us), planner.place(stay.since_us + stay.after_us)
-
-    by_queue = [(queue, [in_places(stay) for stay in some]) for queue, some in stays.items()]
-    return Plan(planner.timetable(seen), first, last, by_queue) if planner.sure else None
-
-
-def times_of(story: Story) -> Iterator[int]:
-    """Yield when clients do something."""
-    yield from story.moments_us()
-    yield from (each.until_us for each in story.deliveries)
 
 
 class Playbacks:
@@ -181,57 +114,10 @@ class Playbacks:
         run = Playback(self.before.broker, self.log, self._unseen, watched=watched, held_max=held_max)
         return run.play(FirstRun(story) for story in own)
 
-    def may_be_held_too_long(self, story: Story) -> bool:
-        """Tell whether a consumer held the message so long that a timeout of a side may have ended that."""
-        held_us = max((each.until_us - each.at_us for each in story.deliveries), default=0)
-        limits_us = (self.before.clocks.holding_us, self.after.clocks.holding_us)
-        return any(may_us is not None and held_us >= may_us for may_us in limits_us)
-
-    def meets(self, story: Story, coupling: frozenset[QueueRef]) -> bool:
-        """Tell whether the message may come to one of these queues."""
-        return not coupling.isdisjoint(self.reaches.of(story).queues)
-
     def first_alone(self, story: Story) -> FirstRun:
         """Play a message by itself under the log's own side."""
         (played,) = self.first([story])
         return played.first
-
-    def first_planned(self, story: Story, given_us: Sequence[int]) -> tuple[FirstRun, Plan | None]:
-        """Play a message by itself under the log's own side, and return how its times follow from those given.
-
-        These are the moments of its rows, and the end of the log. There is no plan if something else decides, too.
-        """
-        clocks, end = self.before.clocks, len(given_us) - 1
-        moments = {time_us: place for place, time_us in reversed([*enumerate(given_us)])}
-        planner = TimePlanner(given_us, moments, end, clocks.ttls_us)
-        (played,) = Playback(self.before.broker, self.log, self._unseen, planner=planner).play([FirstRun(story)])
-        return played.first, _plan(played.first, planner, clocks, {})
-
-    def second_planned(
-        self, first: FirstRun, plan: Plan, times_us: Sequence[int], moments: int
-    ) -> tuple[ComparedMessage, Sequence[Plan]]:
-        """Play a message by itself under the other side, and return how its times follow from those of its first play.
-
-        ``moments`` says how many of these are the moments of its rows, and the end of the log. There are no plans if
-        something else decides, too.
-        """
-        own = {time_us: place for place, time_us in reversed([*enumerate(times_us[:moments])])}
-        seen = {own[time_us]: time_us for time_us in times_of(first.story)}
-        seen |= {place: times_us[place] for _, stays in plan.stays for _, *ends in stays for place in ends}
-        places, clocks = {time_us: place for place, time_us in sorted(seen.items())}, self.after.clocks
-
-        def play(given: FirstRun) -> tuple[FirstRun, Plan | None]:
-            planner = TimePlanner(times_us, places, moments - 1, clocks.ttls_us)
-            rerun = Playback(
-                self.after.broker, self.log, self._unseen, typical_waits=self._typical_waits, planner=planner
-            )
-            (played,) = rerun.play([given])
-            return played.first, _plan(played.first, planner, clocks, seen)
-
-        (other, other_plan), failed = play(first), self._failed(first)
-        or_else, or_plan = (other, other_plan) if failed is None else play(failed)
-        case = _case(first, other.fate, or_else.fate.ends)
-        return case, () if other_plan is None or or_plan is None else (other_plan, or_plan)
 
     def other(
         self,
@@ -247,8 +133,15 @@ class Playbacks:
         ).play(own)
 
     def at_once(self, first: FirstRun) -> ComparedMessage | None:
-        """Return a message that is played by itself, if its first run tells how it fares on the other side."""
-        return _case(first, first.fate, first.fate.ends) if self._fares_the_same(first) else None
+        """Return a message that is played by itself, if its second run must give what its first run gave.
+
+        It must where the sides are the same wherever the message may come; unless the first run assumed something,
+        which the second may assume otherwise, or did not come out as the log.
+        """
+        if self.differing is None or not self.differing.isdisjoint(self.reaches.of(first.story).queues):
+            return None
+        case = _case(first, first.fate, first.fate.ends)
+        return case if case.reproduced and not case.assumed else None
 
     def alone(self, first: FirstRun) -> ComparedMessage:
         """Return a message that is played by itself under both sides."""
@@ -297,16 +190,6 @@ class Playbacks:
         """
         return tells_requeues(self.after.side.release) and not tells_requeues(self.before.side.release)
 
-    def _fares_the_same(self, first: FirstRun) -> bool:
-        """Tell whether the second run of a message must give what its first run gave, so that nobody need play it.
-
-        It must where the sides are the same wherever the message may come; unless the first run assumed something,
-        which the second may assume otherwise, or did not come out as the log.
-        """
-        if self.differing is None or first.fate.assumed or not reproduces(first.story, first.fate):
-            return False
-        return self.differing.isdisjoint(self.reaches.of(first.story).queues)
-
 
 def _with_failures(first: FirstRun) -> FirstRun:
     return first._replace(story=first.story.with_failures())
@@ -334,14 +217,13 @@ def _case(first: FirstRun, after: Fate, or_else: Ends) -> ComparedMessage:
 
 
 def compare(
-    stories: Sequence[Story], playbacks: Playbacks, waits_us: Mapping[QueueRef, Sequence[int]], done: Done = int
+    stories: Sequence[Story], playbacks: Playbacks, done: Done = int
 ) -> tuple[Playbacks, list[tuple[Unit, list[ComparedMessage]]]]:
     """Play messages of a log under both sides.
 
     Args:
         stories: the messages.
         playbacks: plays them.
-        waits_us: how long the other messages of the log waited to be delivered, in each queue that they came into.
         done: is told how many have been played.
 
     Returns:
@@ -354,7 +236,7 @@ def compare(
         firsts.append(_first_runs([stories[number] for number in unit.stories], unit, playbacks))
         count += len(unit.stories)
         done(count // 2)
-    playbacks = playbacks.knowing(typical_waits(chain.from_iterable(firsts), waits_us))
+    playbacks = playbacks.knowing(typical_waits(chain.from_iterable(firsts)))
     found = []
     for unit, own in zip(together, firsts, strict=True):
         found.append((unit, playbacks.cases(own, coupled=bool(unit.queues))))

@@ -25,7 +25,7 @@ from simulator.analysis.findings import ObjectName
 from simulator.analysis.slices import sent_on_from
 from simulator.definitions import DefinitionsError
 from simulator.whatif.answer import ChangeCause
-from simulator.whatif.both_sides import ComparedMessage, Playbacks
+from simulator.whatif.both_sides import ComparedMessage, Playbacks, began
 from simulator.whatif.coupling import Unit, message_of
 from simulator.whatif.differences import SideDifference, taken_back
 from simulator.whatif.outcomes import Ends
@@ -53,6 +53,15 @@ class PlayedGroup(NamedTuple):
     unit: Unit
     tally: Tally
     cases: Sequence[ComparedMessage]
+
+    @classmethod
+    def of(cls, unit: Unit, cases: Sequence[ComparedMessage]) -> PlayedGroup:
+        """Return messages that were played, all of which are given."""
+        tally = Tally(cases)
+        if unit.queues:
+            return cls(unit, tally, cases)
+        wanted = tally.examples()
+        return cls(unit, tally, sorted((case for case in cases if case.named in wanted), key=began))
 
     def frequent_ways(self) -> list[tuple[int, ComparedMessage]]:
         """Return how many messages change in each of the most frequent ways, and one of them."""

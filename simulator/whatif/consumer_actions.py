@@ -27,8 +27,6 @@ from simulator.replay.search.visible_state import bcc_keys
 from simulator.whatif.log_rows import Row
 from simulator.whatif.stories import Came, ConsumerAction, Publication, Shown, Story, StoryDelivery
 
-KIND = ("exchange", "routing_keys", "headers", "broker_headers", "x_death")
-"""What decides where a publish comes to."""
 SURELY_US = 1_000
 """So long before its TTL is over a message is there for certain: brokers count milliseconds."""
 UNTRACED_MAX = 100
@@ -339,8 +337,8 @@ def published_properties(row: Row) -> dict[str, Any]:
     A trace shows the BCC keys among the routing keys, but no longer the header; a user id would have to be
     that of the connection, and decides nothing.
     """
-    properties = user_properties(row["properties"], row["headers"])
-    headers = {**properties.get("headers", {}), **_decode(row["broker_headers"])}
+    properties = {name: value for name, value in _decode(row["properties"]).items() if name not in _NOT_THERE}
+    headers = {**_decode(row["headers"]), **_decode(row["broker_headers"])}
     if bcc := bcc_keys(row["routing_keys"], headers):
         headers["BCC"] = bcc
     if row["x_death"] is not None:
@@ -351,23 +349,6 @@ def published_properties(row: Row) -> dict[str, Any]:
         if row[name] is not None:
             properties[name] = row[name]
     return properties
-
-
-def user_properties(properties: str, headers: str) -> dict[str, Any]:
-    """Return the properties that stand in two columns of a capture, as JSON."""
-    found = {name: value for name, value in _decode(properties).items() if name not in _NOT_THERE}
-    if own := _decode(headers):
-        found["headers"] = own
-    return found
-
-
-def expiring_story(row: Row, only: str | None) -> Story:
-    """Return a message that is published with an expiration; of the row only the columns ``KIND`` are looked at."""
-    properties = published_properties({**row, "properties": "{}", "x_death_times": None, "message_id": None,
-                                       "expiration": "0"})  # fmt: skip
-    routing_key, *_ = row["routing_keys"] or [""]
-    published = Publication(0, 0, row["exchange"], routing_key, properties, b"")
-    return Story(row["vhost"] if only is None else only, "", [published])
 
 
 def _with_times(deaths: Any, times: Sequence[int | None] | None) -> Any:

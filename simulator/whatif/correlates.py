@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from simulator.whatif.stories import Story
+
 VALUES_MAX = 10_000
 """Something with more values than these tells nothing, and is forgotten: each message may have one of its own."""
 
@@ -14,14 +16,14 @@ Mark = tuple[str, str]
 _PROPERTIES = ("app_id", "content_type", "type", "priority", "expiration")
 
 
-def publish_marks(exchange: str, routing_key: str) -> Iterator[Mark]:
-    """Yield what tells a message from others: where it was published."""
-    yield "exchange", exchange
-    yield "routing key", routing_key
-
-
-def property_marks(properties: Mapping[str, Any]) -> Iterator[Mark]:
-    """Yield what else tells it from others: with which properties and headers."""
+def marks_of(story: Story) -> Iterator[Mark]:
+    """Yield what tells a message from others: where it was published first, and with which properties and headers."""
+    if not story.publications:
+        return
+    published = story.publications[0]
+    properties = published.properties
+    yield "exchange", published.exchange
+    yield "routing key", published.routing_key
     for name in _PROPERTIES:
         if name in properties:
             yield name.replace("_", " "), str(properties[name])

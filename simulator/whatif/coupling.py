@@ -74,7 +74,7 @@ class Reaches:
                 others.append((flow, AlikeKeys(flow, [alike for _, alike in others])))
         self._known: BoundedCache[Hashable, Reach] = BoundedCache(KNOWN_MAX)
 
-    def read_headers(self, vhost: str, properties: Mapping[str, Any]) -> str:
+    def _read_headers(self, vhost: str, properties: Mapping[str, Any]) -> str:
         """Return the headers that a virtual host of any side may look at."""
         headers = properties.get("headers")
         if not headers:
@@ -103,7 +103,7 @@ class Reaches:
         """Return what is equal for publishes that come equally far: keys that no exchange tells apart are alike."""
         numbers = tuple([alike.number(publication.routing_key) for _, alike in self._hosts.get(vhost, ())])
         key = publication.routing_key if None in numbers else numbers
-        headers = self.read_headers(vhost, publication.properties)
+        headers = self._read_headers(vhost, publication.properties)
         return vhost, publication.exchange, key, headers, "expiration" in publication.properties
 
     def _looked_up(self, vhost: str, publication: Publication) -> Reach:
@@ -140,7 +140,7 @@ class Coupling:
     def __init__(self, reaches: Iterable[Reach], sides: Iterable[Mapping[str, MessageFlow]]) -> None:
         distinct = set(reaches)
         expiring = frozenset[QueueRef]().union(*(reach.expiring for reach in distinct))
-        self._why = coupling_queues(sides, expiring)
+        self._why = _coupling_queues(sides, expiring)
         self._group_of = {queue: queue for queue in self._why}  # the first by name stands for the whole group
         for reach in distinct:
             joined = {self._group_of[queue] for queue in self._why if queue in reach.queues}
@@ -157,20 +157,15 @@ class Coupling:
         return Unit(stories, together, tuple(reason for queue in together for reason in self._why[queue]))
 
 
-def coupling_queues(
-    sides: Iterable[Mapping[str, MessageFlow]], expiring: frozenset[QueueRef] | None
+def _coupling_queues(
+    sides: Iterable[Mapping[str, MessageFlow]], expiring: frozenset[QueueRef]
 ) -> dict[QueueRef, dict[str, None]]:
-    """Return the queues that couple messages, and why.
-
-    Args:
-        sides: the virtual hosts of each side.
-        expiring: the queues into which messages are published with an expiration; ``None`` if it may be any.
-    """
+    """Return the queues that couple messages, and why; messages with an expiration come into those of ``expiring``."""
     found: dict[QueueRef, dict[str, None]] = {}
     for flows in sides:
         for vhost, flow in flows.items():
             for name in flow.topology.queues:
-                for reason in _couples(flow, name, expiring is None or (vhost, name) in expiring):
+                for reason in _couples(flow, name, (vhost, name) in expiring):
                     found.setdefault((vhost, name), {})[reason] = None
     return found
 

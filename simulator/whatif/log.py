@@ -11,16 +11,11 @@ from simulator.definitions import Definitions
 from simulator.events import Event
 from simulator.replay.results.summary import check_match
 from simulator.replay.rows.tables import Table, rows, select, text
-from simulator.whatif.consumer_actions import KIND, expiring_story
-from simulator.whatif.coupling import Reaches, coupling_queues
 from simulator.whatif.differences import Side
 from simulator.whatif.playback import LogFacts
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.sides import PreparedSide
 from simulator.whatif.stories import Named
-
-KINDS_MAX = 10_000
-"""Kinds of publishes with an expiration whose way is looked up; of more, each may come anywhere."""
 
 
 @dataclass(frozen=True)
@@ -77,20 +72,6 @@ class Captured(Generic[Table]):
         return select(f"SELECT * FROM {{rows}} WHERE message IN ({names})", rows=self.rows)
 
 
-def coupling_queues_of(captured: Captured[Table], known: Reaches, side: PreparedSide) -> frozenset[QueueRef]:
-    """Return the queues where the messages of a log may decide over each other; ``side`` is the log's own."""
-    expiring: frozenset[QueueRef] | None = frozenset()
-    if captured.overview.expires:
-        kinds = (
-            f"SELECT DISTINCT vhost, {', '.join(KIND)} FROM {{captured}}"
-            f" WHERE event = '{Event.PUBLISHED}' AND expiration IS NOT NULL LIMIT {KINDS_MAX + 1}"
-        )
-        found = rows(kinds, captured=captured.rows)
-        reaches = (known.of(expiring_story(row, side.only_vhost)) for row in found)
-        expiring = None if len(found) > KINDS_MAX else frozenset().union(*(reach.expiring for reach in reaches))
-    return frozenset(coupling_queues(known.sides, expiring))
-
-
 def not_looked_at(captured: Captured[Table], side: PreparedSide) -> list[str]:
     """Say how many messages of the log nobody played, and why; ``side`` is the log's own."""
     unknown = sorted(captured.overview.vhosts - side.flows.keys()) if side.only_vhost is None else []
@@ -120,12 +101,11 @@ def given_twice(captured: Captured[Table]) -> list[str]:
     return [f"whether {counted['number']:,} equal rows in several files are the same: here each counts"]
 
 
-_QUERY = f"""
-    SELECT vhost, queue, event, file, min(first_us) AS first_us, max(last_us) AS last_us, max(expires) AS expires
+_QUERY = """
+    SELECT vhost, queue, event, file, min(first_us) AS first_us, max(last_us) AS last_us
     FROM (
-        SELECT vhost, queue, event, file, min(time_us) AS first_us, max(time_us) AS last_us,
-            max(CASE WHEN event = '{Event.PUBLISHED}' AND expiration IS NOT NULL THEN 1 ELSE 0 END) AS expires
-        FROM {{captured}}
+        SELECT vhost, queue, event, file, min(time_us) AS first_us, max(time_us) AS last_us
+        FROM {captured}
         GROUP BY vhost, queue, event, file
     )
     GROUP BY GROUPING SETS ((vhost, queue, event), (file))"""
@@ -140,22 +120,18 @@ class Overview(NamedTuple):
     Attributes:
         last_us: when the last row of an event, in a place, was written; microseconds since 1970.
         files: the first and the last moment of each file.
-        expires: whether a message was published with an expiration.
     """
 
     last_us: Mapping[tuple[Place, str], int]
     files: Mapping[str, tuple[int, int]]
-    expires: bool
 
     @classmethod
     def of(cls, captured: Table) -> Overview:
         """Return that of a log."""
         found = rows(_QUERY, captured=captured)
-        events = [row for row in found if row["event"] is not None]
         return cls(
-            {((row["vhost"], row["queue"]), row["event"]): row["last_us"] for row in events},
+            {((row["vhost"], row["queue"]), row["event"]): row["last_us"] for row in found if row["event"] is not None},
             {row["file"]: (row["first_us"], row["last_us"]) for row in found if row["event"] is None},
-            any(row["expires"] for row in events),
         )
 
     @property

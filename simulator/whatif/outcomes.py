@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -70,35 +70,6 @@ class Fate(msgspec.Struct, frozen=True, gc=False):
     def path(self) -> str:
         """The deaths in words."""
         return " → ".join(f"{queue} {reason}" for queue, reason in self.deaths) or "no death"
-
-
-FourTimes = tuple[int, int, int, int]
-"""When a message was published, and when its last copy ended, before and after; microseconds since 1970."""
-
-
-class Fates(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What became of messages that fare alike on both sides: of one, or of many.
-
-    Attributes:
-        vhost: where they are.
-        reproduced: whether the first side has the deliveries of the log.
-        before: what became of one of them under the log's own settings.
-        other: and under the others; ``None`` if that is the same.
-        messages: what identifies each.
-        ends_us: when each begins and ends.
-    """
-
-    vhost: str
-    reproduced: bool
-    before: Fate
-    other: Fate | None
-    messages: Sequence[str]
-    ends_us: Sequence[FourTimes]
-
-    @property
-    def after(self) -> Fate:
-        """What became of one of them under the others."""
-        return self.before if self.other is None else self.other
 
 
 def told(ends: Ends) -> str:

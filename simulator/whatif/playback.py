@@ -33,7 +33,6 @@ from simulator.events import Event, Happened, copies_added, delays_added
 from simulator.whatif.outcomes import TELLING, Ends, Fate, FateTally
 from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
 from simulator.whatif.stories import LAST, ConsumerAction, Publication, Shown, Story, StoryDelivery
-from simulator.whatif.time_constraints import NO_PLANNER, AnyPlanner
 
 Unseen = Literal["ack", "repeat"]
 """What consumers do with a delivery that the log does not have: acknowledge it, or what they did the last time."""
@@ -109,9 +108,9 @@ class FirstRun(NamedTuple):
         }
 
 
-def typical_waits(found: Iterable[FirstRun], others_us: Mapping[QueueRef, Iterable[int]]) -> TypicalWaits:
-    """Return what the first runs of stories found; ``others_us`` are the waits that were found in other ones."""
-    waits_us = {queue: [*waited_us] for queue, waited_us in others_us.items()}
+def typical_waits(found: Iterable[FirstRun]) -> TypicalWaits:
+    """Return how long messages usually waited in the first runs of stories."""
+    waits_us: dict[QueueRef, list[int]] = {}
     for first in found:
         for queue, found_us in first.waits_us.items():
             waits_us.setdefault(queue, []).extend(found_us)
@@ -198,7 +197,6 @@ class Playback:
         typical_waits: what the first runs of all stories found; ``None`` in the first run.
         watched: the stories whose events are kept, by number.
         held_max: how many stories may be on the broker at one time.
-        planner: takes note of all that is planned, where one story is played by itself.
     """
 
     def __init__(
@@ -210,10 +208,8 @@ class Playback:
         typical_waits: TypicalWaits | None = None,
         watched: Collection[int] = (),
         held_max: int | None = None,
-        planner: AnyPlanner = NO_PLANNER,
     ) -> None:
         self._broker, self._log, self._unseen = broker, log, unseen
-        self._planner = planner
         self._is_first, self._typical_waits = typical_waits is None, typical_waits or {}
         self._watched, self._held_max = watched, held_max
         self._later_us = self._end_us = self._next_us = 0
@@ -255,7 +251,6 @@ class Playback:
                         yield self._take_out(each)
                 self._touched.clear()
         except _TooMuchError:
-            self._planner.unknown()
             self._broker.begin_again()
             rest = [] if self._next is None else chain([self._next], self._coming)
             yield from (Played(number, given, _ENDLESS, {}, ()) for number, given in rest)
@@ -301,12 +296,10 @@ class Playback:
             else:
                 self._put(publication.at_us + self._later_us, publication.place, next(order), each,
                           partial(self._publish, each, publication))  # fmt: skip
-                self._planner.at(publication.at_us)
         if self._is_first:
             for delivery in story.deliveries:
                 self._put(delivery.at_us + self._later_us, delivery.place, next(order), each,
                           partial(self._take, story.vhost, delivery.queue))  # fmt: skip
-                self._planner.at(delivery.at_us)
         if self._held_max is not None and len(self._in_play) > self._held_max:
             raise TooManyHeldError(self._where_held())
 
@@ -379,7 +372,6 @@ class Playback:
         if each is None:
             return
         now_us, queue = event.time_us - self._later_us, event.queue or ""
-        self._planner.happens(now_us)
         added = copies_added(event, self._before) + delays_added(event)
         if added:
             each.copies += added
@@ -405,13 +397,11 @@ class Playback:
         stays = each.stays.setdefault(queue, [])
         self._news.append((each, queue, len(stays)))
         stays.append(QueueStay(now_us))
-        self._planner.came((vhost, queue), now_us)
 
     def _arrived(self, each: _InPlay, queue: str, attempt: int) -> None:
         """Let the message that came into the queue for so many times be taken when its turn comes."""
         vhost, seen = each.story.vhost, each.deliveries.get(queue, ())
-        since_us = each.stays[queue][attempt].since_us
-        now_us = since_us + self._later_us
+        now_us = each.stays[queue][attempt].since_us + self._later_us
         if self._is_first:
             if self._wanted[vhost, queue]:
                 self._wanted[vhost, queue] -= 1
@@ -421,20 +411,15 @@ class Playback:
             return
         stays = each.first_stays.get(queue, ())
         usual_us = self._typical_waits.get((vhost, queue)) or 0
-        planner = self._planner if (vhost, queue) in self._log.consumed else NO_PLANNER
         if attempt >= len(stays):
-            planner.after(since_us, usual_us)
             self._take_unseen(each, queue, attempt, now_us + usual_us)
             return
         stay = stays[attempt]
         if stay.end == "died":
-            planner.after(since_us, usual_us)
-            planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us, 1)
             self._take_unseen(each, queue, attempt, now_us + max(usual_us, stay.after_us + 1))
         elif stay.end == "delivered":
             before = sum([stay.end == "delivered" for stay in stays[:attempt]]) if attempt else 0
             place = seen[before].place if before < len(seen) else LAST
-            self._planner.as_late(since_us, stay.since_us, stay.since_us + stay.after_us)
             self._take_later(each, queue, attempt, now_us + stay.after_us, place)
 
     def _take_unseen(self, each: _InPlay, queue: str, attempt: int, at_us: int) -> None:
@@ -506,7 +491,6 @@ class Playback:
             delivery = seen[attempt]
             after_us = delivery.until_us - delivery.at_us
             at_once = not after_us and delivery.until_place <= delivery.place
-            self._planner.as_late(self._broker.now_us - self._later_us, delivery.at_us, delivery.until_us)
             if at_once:
                 self._settle_later(each, got, delivery.action, None, LAST)
             elif self._is_first and delivery.may_be_back_before and queue.settings.dead_letters_refused:
@@ -551,7 +535,6 @@ class Playback:
         for publication in story.publications:
             if publication.after is not None and story.deliveries[publication.after] is delivery:
                 later_us = self._broker.now_us + publication.at_us - delivery.at_us
-                self._planner.as_late(self._broker.now_us - self._later_us, delivery.at_us, publication.at_us)
                 self._at(later_us, publication.place, each, partial(self._publish, each, publication))
 
     def _shown(self, queue: str, message: Message) -> Shown:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +17,13 @@ from simulator.replay.results.late_rows import lateness_by
 from simulator.replay.rows.tables import Table
 from simulator.replay.run import REJECTED, publish
 from simulator.whatif.answer import WhatIfAnswer
-from simulator.whatif.both_sides import BothHistories, Playbacks, lives
+from simulator.whatif.both_sides import BothHistories, ComparedMessage, Playbacks, lives
 from simulator.whatif.causes import PlayedGroup, find_causes
 from simulator.whatif.correlates import VALUES_MAX
 from simulator.whatif.coupling import Unit
 from simulator.whatif.differences import differences, question
 from simulator.whatif.log import Captured, given_twice, not_looked_at
-from simulator.whatif.outcomes import Fate, Fates
-from simulator.whatif.plain_player import WeightedCase
+from simulator.whatif.outcomes import Fate
 from simulator.whatif.sides import not_heeded
 from simulator.whatif.tally import Tally
 from simulator.whatif.undecidable_ends import hidden_ends
@@ -55,7 +54,7 @@ class AnyResult(ABC):
 
     @abstractmethod
     def frame(self) -> pd.DataFrame:
-        """Return a row per message and side, as ``dlx whatif --out`` writes them (``case_rows.SCHEMA``), for pandas."""
+        """Return a row per message and side, as ``dlx whatif --out`` writes them (``SCHEMA``), for pandas."""
 
     @abstractmethod
     def write_messages(self, path: Path) -> None:
@@ -79,22 +78,21 @@ class WhatIfResult(AnyResult):
     """The answer with all messages in memory.
 
     Attributes:
-        cases: the messages under both sides, those together that fare alike.
+        cases: the messages under both sides.
     """
 
-    cases: Sequence[WeightedCase]
+    cases: Sequence[ComparedMessage]
 
     def frame(self) -> pd.DataFrame:
         """Return the rows of all messages."""
-        found: pd.DataFrame = rows_of(case.fates for case in self.cases).to_pandas()
+        found: pd.DataFrame = _table(self.cases).to_pandas()
         return found
 
     def write_messages(self, path: Path) -> None:
         """Write them into a file."""
-        fates = (case.fates for case in self.cases)
         with pq.ParquetWriter(path, SCHEMA) as writer:
-            while some := list(islice(fates, BATCH)):
-                writer.write_batch(rows_of(some))
+            for first in range(0, len(self.cases), BATCH):
+                writer.write_batch(_table(self.cases[first : first + BATCH]))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -114,11 +112,14 @@ class SparkResult(AnyResult):
 
 
 def conclusion(
-    groups: Sequence[PlayedGroup], playbacks: Playbacks, captured: Captured[Table], *, examples: bool
+    read: Tally, groups: Sequence[PlayedGroup], playbacks: Playbacks, captured: Captured[Table], *, examples: bool
 ) -> tuple[WhatIfAnswer, Tally, dict[str, BothHistories]]:
-    """Return the answer for the messages of a capture, their tally, and with ``examples`` some of their lives."""
+    """Return the answer for the messages of a capture, their tally, and with ``examples`` some of their lives.
+
+    ``read`` has what the verdicts on the rows tell, and no messages.
+    """
     before, after = playbacks.before, playbacks.after
-    tally = Tally.whole(group.tally for group in groups)
+    tally = Tally.whole([read, *(group.tally for group in groups)])
     found = differences(before.side, after.side)
     causes, not_tried = find_causes(playbacks, found, (group for group in groups if group.tally.changed))
     notes = dict.fromkeys(before.notes + after.notes)
@@ -169,19 +170,21 @@ SCHEMA = pa.schema([
 """The columns; ``side`` is ``before`` or ``after``, ``last_us`` when the last copy ended that did."""
 
 
-def rows_of(messages: Iterable[Fates]) -> pa.RecordBatch:
-    """Return two rows for each message."""
-    return pa.RecordBatch.from_pylist([row for each in messages for row in _rows(each)], schema=SCHEMA)
+def _table(cases: Iterable[ComparedMessage]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([row for case in cases for row in rows_of_case(case)], schema=SCHEMA)
 
 
-def _rows(fates: Fates) -> Iterator[dict[str, Any]]:
-    both = {"vhost": fates.vhost, "reproduced": fates.reproduced, "changed": fates.before.ends != fates.after.ends}
-    before, after = (
-        {**both, "side": side, **_columns(fate)} for side, fate in (("before", fates.before), ("after", fates.after))
-    )
-    for message, (first_us, last_us, other_first_us, other_last_us) in zip(fates.messages, fates.ends_us, strict=True):
-        yield {**before, "message": message, "first_us": first_us, "last_us": last_us}
-        yield {**after, "message": message, "first_us": other_first_us, "last_us": other_last_us}
+def rows_of_case(case: ComparedMessage) -> Iterator[dict[str, Any]]:
+    """Yield the two rows of a message."""
+    for side, fate in (("before", case.before), ("after", case.after)):
+        yield {
+            "vhost": case.story.vhost,
+            "message": case.story.message,
+            "side": side,
+            "reproduced": case.reproduced,
+            "changed": case.changed,
+            **_columns(fate),
+        }
 
 
 def _columns(fate: Fate) -> dict[str, Any]:
@@ -197,6 +200,8 @@ def _columns(fate: Fate) -> dict[str, Any]:
         "endless": ends.endless,
         "deaths": [{"queue": queue, "reason": reason} for queue, reason in fate.deaths],
         "deliveries": len(fate.deliveries),
+        "first_us": fate.first_us,
+        "last_us": fate.last_us,
     }
 
 

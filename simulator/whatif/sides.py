@@ -5,58 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from dlx.delays import routing_type
 from dlx.message_flow import MessageFlow
 from dlx.releases import release
-from dlx.server_plugins import AT_RANDOM, DELAYED
-from dlx.settings import DEAD_LETTER_STRATEGY, Settings
-from dlx.topology import STREAM
+from dlx.settings import DEAD_LETTER_STRATEGY
 from simulator.analysis.snapshot import Snapshot
 from simulator.definitions import Definitions
 from simulator.whatif.differences import Side
-from simulator.whatif.playback_broker import PlaybackBroker, QueueRef
+from simulator.whatif.playback_broker import PlaybackBroker
 from simulator.whatif.settings_given import OPERATOR_POLICY
 
 _OF_CONSUMERS = ("x-single-active-consumer", "x-expires")
-
-
-class Clocks(NamedTuple):
-    """What a side does by itself after some time, or by chance.
-
-    Attributes:
-        ttls_us: the TTLs of queues.
-        others: queues that look at the clock in another way: messages there are played by themselves.
-        at_random: virtual hosts in which an exchange chooses at random or delays messages: each message there is played
-            by itself.
-        holding_us: so long a consumer may hold a delivery that no timeout ends; ``None``: for ever.
-    """
-
-    ttls_us: Mapping[QueueRef, int]
-    others: frozenset[QueueRef]
-    at_random: frozenset[str]
-    holding_us: int | None
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> Clocks:
-        """Return those of a side."""
-        settings = {(vhost, each.queue.name): each for vhost, each in snapshot.queues()}
-        ttls_us = {queue: 1_000 * each.message_ttl_ms for queue, each in settings.items() if each.message_ttl_ms}
-        others = (queue for queue, each in settings.items() if _has_a_clock_of_its_own(each))
-        at_random = (vhost for vhost, flow in snapshot.flows.items() if _chooses_or_delays(flow))
-        timeouts_ms = [snapshot.release.consumer_timeout_ms, *(each.consumer_timeout_ms for each in settings.values())]
-        # A queue's clock counts milliseconds.
-        holding_us = min((1_000 * (each - 1) for each in timeouts_ms if each is not None), default=None)
-        return cls(ttls_us, frozenset(others), frozenset(at_random), holding_us)
-
-
-def _has_a_clock_of_its_own(settings: Settings) -> bool:
-    return settings.message_ttl_ms == 0 or settings.delayed_retry is not None or settings.queue.type == STREAM
-
-
-def _chooses_or_delays(flow: MessageFlow) -> bool:
-    return any(each.type == DELAYED or routing_type(each) in AT_RANDOM for each in flow.topology.exchanges.values())
 
 
 @dataclass(frozen=True)
@@ -85,11 +45,6 @@ class PreparedSide:
     def flows(self) -> Mapping[str, MessageFlow]:
         """What the rules say of each virtual host."""
         return self.snapshot.flows
-
-    @cached_property
-    def clocks(self) -> Clocks:
-        """What brokers of this side do by themselves after some time."""
-        return Clocks.of(self.snapshot)
 
     @cached_property
     def broker(self) -> PlaybackBroker:

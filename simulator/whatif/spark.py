@@ -1,9 +1,9 @@
 """Asks a log on Spark: messages are read and played where their rows are, and only totals come to the driver.
 
-One shuffle brings the rows of a message together. Then there are up to three passes. The first reads the stories of all
-messages, and plays each that surely meets no others, under the log's own side: often that tells how it fares on the
-other side, too. The second plays those that may meet others: by themselves, or together with those that queues couple
-them with. The third plays under the other side what is left, since it is known by then how long messages usually wait.
+One shuffle brings the rows of a message together. Then there are three passes. The first reads the stories of all
+messages. The second plays them under the log's own side, by themselves or together with those that queues couple them
+with; often that tells how a message by itself fares on the other side, too. The third plays the rest under the other
+side, since it is known by then how long messages usually wait.
 
 Messages that queues couple are brought together once more and sorted by time, which Spark does on the disk, and
 played as they come: a task holds those of them that wait somewhere, however long the log is.
@@ -31,11 +31,11 @@ from simulator.whatif.both_sides import ComparedMessage, Playbacks
 from simulator.whatif.causes import TOGETHER_MAX, PlayedGroup
 from simulator.whatif.coupling import Coupling, Reaches, Unit
 from simulator.whatif.differences import Side
-from simulator.whatif.log import Captured, coupling_queues_of, of_the_log
+from simulator.whatif.log import Captured, of_the_log
 from simulator.whatif.log_rows import BESIDE
 from simulator.whatif.playback import TypicalWaits, Unseen
 from simulator.whatif.playback_broker import QueueRef
-from simulator.whatif.result import SCHEMA, SparkResult, conclusion
+from simulator.whatif.result import SparkResult, conclusion
 from simulator.whatif.spark_steps import (
     IN_ORDER,
     PASSED,
@@ -43,14 +43,11 @@ from simulator.whatif.spark_steps import (
     PlayStep,
     StoriesStep,
     reach_of,
-    rows_step,
 )
-from simulator.whatif.stories import Story
 from simulator.whatif.tally import Tally
 
 Progress = Callable[[str, float], object]
 _SCHEMA = from_arrow_schema(PASSED)
-_WAITS = "first IS NOT NULL OR waiting IS NOT NULL"
 HELD_MAX = 1_000_000
 """Messages that queues couple and that wait at one time: one task holds all of them in memory."""
 
@@ -78,50 +75,47 @@ def what_if_on_spark(
     given = Captured.of(captured, left)
     asking = Asking.of(*of_the_log(given.overview, before, after), unseen, given.left_files)
     one, _ = asking.sides()
-    log = given.overview.log(one, given.left)
-    reaches = asking.playbacks(log, {}).reaches
-    coupling_queues = coupling_queues_of(given, reaches, one)
+    asking = asking._replace(log=given.overview.log(one, given.left))
 
     def telling_of(what: str, stages: int) -> AbstractContextManager[None]:
         return telling(captured.sparkSession, stages, lambda share: progress(what, share))
 
     replayed = replay_step(given.rows, one.side.definitions, one.side.release.name, details=False)
-    step = StoriesStep(asking, log, coupling_queues, replayed, given.file_numbers)
+    step = StoriesStep(asking, replayed, given.file_numbers)
     with ExitStack() as kept:
-        stories = kept.enter_context(_kept(_stories(given.rows, step)))
-        with telling_of("reading and playing messages", 2):
-            coupling, coupled_by = _coupling(stories, reaches)
-        first_step = PlayStep(asking, log, HELD_MAX, {})
-        played = kept.enter_context(_kept(_first_runs(stories, coupled_by, first_step)))
-        with telling_of("playing messages that may meet", 3 if coupled_by else 1):
-            _check_held(played, coupling)
-        first_runs = stories.filter("story IS NULL").unionAll(played)
+        stories = kept.enter_context(_kept(_read(given.rows).mapInArrow(step.read, _SCHEMA)))
+        with telling_of("reading messages", 2):
+            coupling, coupled_by = _coupling(stories, asking.playbacks({}).reaches)
+        first_step = PlayStep(asking, HELD_MAX, {})
+        first_runs = kept.enter_context(_kept(_first_runs(stories, coupled_by, first_step)))
+        with telling_of("playing under the log's own settings", 3):
+            _check_held(first_runs, coupling)
         typical_waits = _typical_waits(first_runs)
-        known, waiting = first_runs.filter(f"NOT ({_WAITS})"), first_runs.filter(_WAITS)
+        playbacks = asking.playbacks(typical_waits)
+        known, waiting = first_runs.filter("first IS NULL"), first_runs.filter("first IS NOT NULL")
         second = kept.enter_context(_kept(_second_runs(waiting, first_step._replace(typical_waits=typical_waits))))
         with telling_of("playing under the other settings", 2):
             _check_held(second, coupling)
         cases = known.unionAll(second)
-        playbacks = asking.playbacks(log, typical_waits)
 
         def cases_of(coupled: str | None, tally: Tally) -> list[ComparedMessage]:
             """Return one message for each way of change; of coupled ones all, if they are not too many."""
             if coupled is None:
                 wanted = tally.examples()
-                return playbacks.all_alone(_stories_of(given.of_messages(wanted), step), wanted)
+                batches = _read(given.of_messages(wanted)).toArrow().to_batches()
+                return playbacks.all_alone(step.stories(iter(batches), Tally()), wanted)
             return _coupled_cases(first_runs, coupled, playbacks) if tally.messages <= TOGETHER_MAX else []
 
         groups = [
             PlayedGroup(_unit(coupled, tally, coupling), tally, cases_of(coupled, tally) if tally.changed else [])
             for coupled, tally in _tallies(cases)
+            if tally.messages
         ]
-        answer, tally, shown = conclusion(groups, playbacks, given, examples=examples)
+        read = Tally.whole(tally for _, tally in _tallies(stories))
+        answer, tally, shown = conclusion(read, groups, playbacks, given, examples=examples)
         kept.pop_all()  # what became of messages stays there until the session ends
-    told = cases.filter("fates IS NOT NULL").select("fates")
-    messages = told.mapInArrow(rows_step, from_arrow_schema(SCHEMA))
-    return SparkResult(
-        answer=answer, tally=tally, units=tuple(group.unit for group in groups), lives=shown, messages=messages
-    )
+    units = tuple(group.unit for group in groups)
+    return SparkResult(answer=answer, tally=tally, units=units, lives=shown, messages=cases.select(F.inline("rows")))
 
 
 @contextmanager
@@ -132,16 +126,6 @@ def _kept(table: DataFrame) -> Iterator[DataFrame]:
         yield kept
     finally:
         kept.unpersist()
-
-
-def _stories(captured: DataFrame, step: StoriesStep) -> DataFrame:
-    """Read the stories behind the one shuffle that brings the rows of a message together."""
-    return _read(captured).mapInArrow(step, _SCHEMA)
-
-
-def _stories_of(captured: DataFrame, step: StoriesStep) -> list[Story]:
-    """Read the stories of some messages, here."""
-    return list(step.stories(iter(_read(captured).toArrow().to_batches())))
 
 
 def _read(captured: DataFrame) -> DataFrame:
@@ -162,9 +146,7 @@ def _written(group: QueueRef | None) -> str | None:
 
 
 def _first_runs(stories: DataFrame, coupled_by: Mapping[str, str | None], step: PlayStep) -> DataFrame:
-    """Play the messages that have not been played."""
-    if not coupled_by:
-        return stories.filter("false")
+    """Play messages under the log's own side."""
     waiting = stories.filter("story IS NOT NULL").drop("coupled")
     known = stories.sparkSession.createDataFrame(list(coupled_by.items()), "reach string, coupled string")
     marked = waiting.join(F.broadcast(known), "reach").select(*PASSED.names)
@@ -214,8 +196,7 @@ def _tallies(cases: DataFrame) -> list[tuple[str | None, Tally]]:
     found: dict[str | None, Tally] = {}
     for each in rows("SELECT coupled, tally FROM {cases} WHERE tally IS NOT NULL", cases=cases):
         found.setdefault(each["coupled"], Tally()).merge(pickle.loads(each["tally"]))
-    some = ((coupled, tally) for coupled, tally in found.items() if tally.messages)
-    return sorted(some, key=lambda item: (item[0] is None, item[0] or ""))
+    return sorted(found.items(), key=lambda item: (item[0] is None, item[0] or ""))
 
 
 def _unit(coupled: str | None, tally: Tally, coupling: Coupling) -> Unit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,44 +15,38 @@ from dlx.releases import release
 from simulator.definitions import parse_definitions
 from simulator.replay.engines.gc_tuning import seldom_collecting
 from simulator.replay.engines.spark import ReplayStep
-from simulator.whatif.both_sides import Playbacks
+from simulator.whatif.both_sides import ComparedMessage, Playbacks
+from simulator.whatif.consumer_actions import read_stories
 from simulator.whatif.coupling import KNOWN_MAX, Reach
 from simulator.whatif.delivery_order import put_in_order
 from simulator.whatif.differences import Side
-from simulator.whatif.log_rows import replayed_batches
-from simulator.whatif.outcomes import Fates
-from simulator.whatif.plain_player import WeightedCase
+from simulator.whatif.log_rows import replayed_batches, rows_of
 from simulator.whatif.playback import FirstRun, LogFacts, TooManyHeldError, TypicalWaits, Unseen
 from simulator.whatif.playback_broker import QueueRef
-from simulator.whatif.result import rows_of
-from simulator.whatif.shared_player import SharedPlayer
+from simulator.whatif.result import SCHEMA, rows_of_case
 from simulator.whatif.sides import PreparedSide, prepared
 from simulator.whatif.stories import Story
 from simulator.whatif.tally import Tally
 
 BATCH = 500
-STORIES = 5_000
-"""Messages that are played for the first time before what came of them is given on."""
-_FATES = msgspec.msgpack.Decoder(Fates)
 _WAITS = pa.list_(pa.struct([("vhost", pa.string()), ("queue", pa.string()), ("after_us", pa.int64())]))
 PASSED = pa.schema([
-    ("coupled", pa.string()), ("began_us", pa.int64()), ("began_place", pa.float64()), ("message", pa.string()),
-    ("reach", pa.string()), ("story", pa.binary()), ("waits", _WAITS), ("first", pa.binary()), ("fates", pa.binary()),
-    ("waiting", pa.binary()), ("tally", pa.binary()), ("problem", pa.string()),
+    ("coupled", pa.string()), ("began_us", pa.int64()), ("began_place", pa.float64()), ("reach", pa.string()),
+    ("story", pa.binary()), ("waits", _WAITS), ("first", pa.binary()), ("rows", pa.list_(pa.struct(list(SCHEMA)))),
+    ("tally", pa.binary()), ("problem", pa.string()),
 ])  # fmt: skip
 """A message between two passes: what couples it, and when it begins;
 how far it comes (``reach_of``) and its story, if it is still to be played;
-how long it waited in each queue that it came into, and its first run, if the second is still to be played.
-Or messages that nothing couples, those that fare alike in one row: how they wait for their second play, or what became
-of them on both sides (``read_fates``); or the tally of many; or what makes it impossible to play those that depend on
-each other.
+how long it waited in each queue that it came into, and its first run, if the second is still to be played;
+or what became of it on both sides, in two rows.
+Or the tally of many messages; or what makes it impossible to play those that depend on each other.
 """
 IN_ORDER = ("coupled", "began_us", "began_place")
 """The order in which messages that belong together are played."""
 
 
 class Asking(NamedTuple):
-    """What is asked, small to ship: the definitions of both sides are JSON."""
+    """What is asked, small to ship: the definitions of both sides are JSON. ``log`` is known once the log was read."""
 
     before: bytes
     rules: str
@@ -60,6 +54,7 @@ class Asking(NamedTuple):
     against: str
     unseen: Unseen
     left: frozenset[str]
+    log: LogFacts = LogFacts(0, frozenset())
 
     @classmethod
     def of(cls, before: Side, after: Side, unseen: Unseen, left: Iterable[str]) -> Asking:
@@ -71,9 +66,9 @@ class Asking(NamedTuple):
         """Return both sides as brokers take them."""
         return _side(self.before, self.rules), _side(self.after, self.against)
 
-    def playbacks(self, log: LogFacts, typical_waits: TypicalWaits) -> Playbacks:
-        """Return what plays messages."""
-        return _playbacks(self, log).knowing(typical_waits)
+    def playbacks(self, typical_waits: TypicalWaits) -> Playbacks:
+        """Return what plays messages. ``typical_waits`` is known after all first runs, and empty before."""
+        return _playbacks(self).knowing(typical_waits)
 
 
 @lru_cache(maxsize=4)  # a worker has many partitions of the same question
@@ -82,15 +77,8 @@ def _side(definitions: bytes, rules: str) -> PreparedSide:
 
 
 @lru_cache(maxsize=2)
-def _playbacks(asking: Asking, log: LogFacts) -> Playbacks:
-    return Playbacks(*asking.sides(), asking.unseen, log)
-
-
-@lru_cache(maxsize=2)
-def _player(
-    asking: Asking, log: LogFacts, coupling: frozenset[QueueRef], numbers: tuple[tuple[str, int], ...]
-) -> SharedPlayer:
-    return SharedPlayer(_playbacks(asking, log), coupling, asking.left, dict(numbers))
+def _playbacks(asking: Asking) -> Playbacks:
+    return Playbacks(*asking.sides(), asking.unseen, asking.log)
 
 
 @lru_cache(maxsize=KNOWN_MAX)
@@ -106,49 +94,30 @@ def reach_of(text: str) -> Reach:
     return Reach(queues, expiring, is_clear)
 
 
-def read_fates(batch: pa.RecordBatch) -> Iterator[Fates]:
-    """Read the column ``fates``."""
-    yield from map(_FATES.decode, batch.column("fates").drop_null().to_pylist())
-
-
-class StoriesStep:
+class StoriesStep(NamedTuple):
     """Replays the rows of a partition, which are together by message and in order, and reads stories from them.
 
-    Messages that come to no queue which couples them with others are played at once; the rest are given on.
+    ``file_numbers`` are those of the log's files.
     """
 
-    def __init__(
-        self,
-        asking: Asking,
-        log: LogFacts,
-        coupling: frozenset[QueueRef],
-        replay: ReplayStep,
-        numbers: Mapping[str, int],
-    ) -> None:
-        self._asking, self._log, self._coupling = asking, log, coupling
-        self._replay, self._numbers = replay, numbers
+    asking: Asking
+    replay: ReplayStep
+    file_numbers: Mapping[str, int]
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the stories of all messages, with how far each comes."""
         yield from _batches(self._passed(batches))
 
-    def stories(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Story]:
-        """Yield the stories of all messages in these rows."""
-        return self._player().stories(replayed_batches(self._replay, batches))
-
-    def _player(self) -> SharedPlayer:
-        return _player(self._asking, self._log, self._coupling, tuple(self._numbers.items()))
+    def stories(self, batches: Iterator[pa.RecordBatch], tally: Tally) -> Iterator[Story]:
+        """Yield the stories of all messages in these rows. ``tally`` takes the verdicts on them."""
+        before, _ = self.asking.sides()
+        rows = rows_of(tally.add_verdicts(replayed_batches(self.replay, batches)), self.file_numbers)
+        return read_stories(rows, before.flows, only=before.only_vhost, left=self.asking.left)
 
     def _passed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-        tally, player = Tally(), self._player()
-        stories = player.stories(tally.add_verdicts(replayed_batches(self._replay, batches)))
-        while some := list(islice(stories, STORIES)):
-            look = player.first(some)
-            for story in look.coupled:
-                reach = _written(player.playbacks.reaches.of(story))
-                yield {"message": story.message, "reach": reach, **_pickled(story)}
-            yield {"waits": _waits(look.waits_us)}
-            yield from (_count_in(each, tally) for each in look.found)
-            yield from ({"waiting": pickle.dumps(each)} for each in look.waiting)
+        tally, reaches = Tally(), self.asking.playbacks({}).reaches
+        for story in self.stories(batches, tally):
+            yield {"reach": _written(reaches.of(story)), **_pickled(story)}
         yield {"tally": pickle.dumps(tally)}
 
 
@@ -165,7 +134,6 @@ class PlayStep(NamedTuple):
     """
 
     asking: Asking
-    log: LogFacts
     held_max: int
     typical_waits: TypicalWaits
 
@@ -179,9 +147,16 @@ class PlayStep(NamedTuple):
         )
 
     def first_alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Play each message by itself under the log's own side."""
-        firsts = map(self._playbacks.first_alone, _unpickled(batches, "story"))
-        yield from _batches({"waits": _waits(first.waits_us), "waiting": pickle.dumps(first)} for first in firsts)
+        """Play each message by itself under the log's own side; often that tells how it fares on the other side."""
+        yield from _batches(self._first_alone(_unpickled(batches, "story")))
+
+    def _first_alone(self, stories: Iterator[Story]) -> Iterator[dict[str, Any]]:
+        tally, playbacks = Tally(), self._playbacks
+        for first in map(playbacks.first_alone, stories):
+            case = playbacks.at_once(first)
+            found = {"first": pickle.dumps(first)} if case is None else _count_in(case, tally)
+            yield {"waits": _waits(first.waits_us), **found}
+        yield {"tally": pickle.dumps(tally)}
 
     def first_together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Play all messages of a group on one broker under the log's own side."""
@@ -194,10 +169,8 @@ class PlayStep(NamedTuple):
         )
 
     def second_alone(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Play each message by itself, or together those that are alike, under the other side, and add them up."""
-        player = SharedPlayer(self._playbacks, frozenset(), (), {})
-        waiting = _unpickled(batches, "waiting")
-        yield from _batches(_all_told(case for each in waiting for case in player.second(each)))
+        """Play each message by itself under the other side, and add them up."""
+        yield from _batches(_all_told(map(self._playbacks.alone, _unpickled(batches, "first"))))
 
     def second_together(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Play all messages of a group on one broker under the other side, and add them up."""
@@ -205,13 +178,13 @@ class PlayStep(NamedTuple):
         yield from _batches(
             self._together(
                 _groups(batches, "first"),
-                lambda own: _all_told(map(WeightedCase.of, together(own, held_max=self.held_max))),
+                lambda own: _all_told(together(own, held_max=self.held_max)),
             )
         )
 
     @property
     def _playbacks(self) -> Playbacks:
-        return self.asking.playbacks(self.log, self.typical_waits)
+        return self.asking.playbacks(self.typical_waits)
 
     def _together(
         self,
@@ -230,7 +203,6 @@ class PlayStep(NamedTuple):
 def _first_run(first: FirstRun) -> dict[str, Any]:
     began_us, began_place = first.story.began
     return {
-        "message": first.story.message,
         "waits": _waits(first.waits_us),
         "first": pickle.dumps(first),
         "began_us": began_us,
@@ -247,23 +219,17 @@ def _waits(waits_us: Mapping[QueueRef, Sequence[int]]) -> list[dict[str, Any]]:
     ]
 
 
-def _all_told(cases: Iterable[WeightedCase]) -> Iterator[dict[str, Any]]:
+def _all_told(cases: Iterable[ComparedMessage]) -> Iterator[dict[str, Any]]:
     """Yield what became of messages, and in the end their tally."""
     tally = Tally()
     yield from (_count_in(case, tally) for case in cases)
     yield {"tally": pickle.dumps(tally)}
 
 
-def _count_in(weighted: WeightedCase, tally: Tally) -> dict[str, Any]:
-    """Return what became of messages, and count them in."""
-    tally.add(weighted)
-    return {"fates": msgspec.msgpack.encode(weighted.fates)}
-
-
-def rows_step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write what became of messages as rows per message and side (``case_rows.SCHEMA``)."""
-    for batch in batches:
-        yield rows_of(read_fates(batch))
+def _count_in(case: ComparedMessage, tally: Tally) -> dict[str, Any]:
+    """Return what became of a message, and count it in."""
+    tally.add(case)
+    return {"rows": list(rows_of_case(case))}
 
 
 def _unpickled(batches: Iterable[pa.RecordBatch], column: str) -> Iterator[Any]:

@@ -6,7 +6,7 @@ A trace has publishes and deliveries. What became of a delivery follows from wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -182,8 +182,3 @@ class Story(msgspec.Struct, gc=False):
         published = [(each.at_us, each.place) for each in self.publications[:1]]
         delivered = [(each.at_us, each.place) for each in self.deliveries[:1]]
         return min(published + delivered, default=(0, 0))
-
-    def moments_us(self) -> Iterator[int]:
-        """Yield when something was seen of it."""
-        yield from (publication.at_us for publication in self.publications)
-        yield from (delivery.at_us for delivery in self.deliveries)

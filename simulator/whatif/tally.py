@@ -20,10 +20,9 @@ from simulator.whatif.answer import (
     in_one_sentence,
 )
 from simulator.whatif.both_sides import ComparedMessage
-from simulator.whatif.correlates import Correlates
+from simulator.whatif.correlates import Correlates, marks_of
 from simulator.whatif.log_rows import ReplayedRows
 from simulator.whatif.outcomes import Ends, count, told
-from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.playback_broker import QueueRef
 from simulator.whatif.stories import ConsumerAction, Named
 from simulator.whatif.undecidable_ends import LastSeen
@@ -68,7 +67,7 @@ class Tally:
         misfits, waited: what tells whether rows are late, as ``late_rows.estimated`` takes it; ``waited`` by queue.
     """
 
-    def __init__(self, cases: Iterable[WeightedCase] = ()) -> None:
+    def __init__(self, cases: Iterable[ComparedMessage] = ()) -> None:
         self.messages = self.reproduced = self.changed = self.assumed = 0
         self.ends: tuple[Counter[Ends], Counter[Ends]] = Counter(), Counter()
         self.took_ms: tuple[Counter[int], Counter[int]] = Counter(), Counter()
@@ -85,38 +84,35 @@ class Tally:
         for case in cases:
             self.add(case)
 
-    def add(self, weighted: WeightedCase) -> None:
-        """Add messages that fare alike."""
-        case, names = weighted.case, weighted.names
-        messages, vhost, way = len(names), case.story.vhost, Transition.of(case)
-        self.messages += messages
-        for delivery in case.story.deliveries:
-            count(self._outcomes, (delivery.action, delivery.observed), messages)
+    def add(self, case: ComparedMessage) -> None:
+        """Add a message."""
+        story, way = case.story, Transition.of(case)
+        self.messages += 1
+        for delivery in story.deliveries:
+            count(self._outcomes, (delivery.action, delivery.observed))
             if delivery.may_be_hidden:
                 shown = delivery.shown
-                self._add_last(LastSeen(vhost, shown.queue, shown.exchange, shown.routing_keys), messages)
+                self._add_last(LastSeen(story.vhost, shown.queue, shown.exchange, shown.routing_keys), 1)
         if not case.reproduced:
-            self._left_out = _first(LEFT_OUT_MAX, self._left_out, names)
+            self._left_out = _first(LEFT_OUT_MAX, self._left_out, [story.message])
             return
-        self.reproduced += messages
-        self.assumed += messages * bool(case.assumed)
+        self.reproduced += 1
+        self.assumed += bool(case.assumed)
         if case.or_else is not None:
-            self.undecided += messages
-            self.undecided_losing += messages * (case.or_else.lost_copies > case.before.ends.lost_copies)
+            self.undecided += 1
+            self.undecided_losing += case.or_else.lost_copies > case.before.ends.lost_copies
         for assumption in case.assumed:
-            count(self._assumptions, assumption, messages)
-        for fate, counts in zip((case.before, case.after), self.ends, strict=True):
-            count(counts, fate.ends, messages)
-        for place, took_ms in zip((0, 2), self.took_ms, strict=True):
-            for ends_us in weighted.ends_us:
-                if ends_us[place + 1] > ends_us[place]:
-                    count(took_ms, (ends_us[place + 1] - ends_us[place]) // 1_000)
-        for _, marks in weighted.members:
-            for correlates in (self.marks,) if way is None else (self.marks, self._marks_of_changed):
-                correlates.add(marks)
+            count(self._assumptions, assumption)
+        for fate, ends, took_ms in zip((case.before, case.after), self.ends, self.took_ms, strict=True):
+            count(ends, fate.ends)
+            if fate.last_us > fate.first_us:
+                count(took_ms, (fate.last_us - fate.first_us) // 1_000)
+        marks = [*marks_of(story)]
+        self.marks.add(marks)
         if way is not None:
-            self.changed += messages
-            self._note(way, messages, [(vhost, name) for name in names])
+            self.changed += 1
+            self._marks_of_changed.add(marks)
+            self._note(way, 1, [case.named])
 
     def _add_last(self, last: LastSeen, messages: int) -> None:
         """Count last deliveries of which no recorder tells whether they were acknowledged."""

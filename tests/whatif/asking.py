@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-
-import msgspec
 
 from dlx.releases import DEFAULT
 from dlx.topology import Topology
@@ -17,13 +13,10 @@ from simulator.capture.parquet import write_capture
 from simulator.capture.schema import to_batches
 from simulator.definitions import Definitions
 from simulator.replay import Database
-from simulator.replay.rows.tables import LocalTable
 from simulator.scenario.steps import AnyStep
 from simulator.testing.strategies import definitions_document
-from simulator.whatif.both_sides import ComparedMessage
 from simulator.whatif.differences import Side
 from simulator.whatif.local import what_if_files
-from simulator.whatif.plain_player import PlainPlayer
 from simulator.whatif.playback import LogFacts, Unseen
 from simulator.whatif.result import WhatIfResult
 from simulator.whatif.settings_given import read_setting, with_settings
@@ -32,33 +25,16 @@ from simulator.whatif.stories import Story
 from tests.replay.broker_logs import broker_log
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class AskedTwice(WhatIfResult):
-    """The answer, which is the same where each message is played by itself; ``singly`` is what that gave."""
-
-    singly: Sequence[ComparedMessage]
-
-
-def ask(captured: LocalTable, before: Side, after: Side, **options: Any) -> AskedTwice:
-    """Ask, and check that it makes no difference whether messages share plays."""
-    shared = what_if_files(captured, before, after, **options)
-    plain = what_if_files(captured, before, after, player_of=PlainPlayer, **options)
-    assert msgspec.json.encode(shared.answer) == msgspec.json.encode(plain.answer)
-    assert all(len(each.names) == 1 for each in plain.cases)
-    own = {each.name: getattr(shared, each.name) for each in fields(WhatIfResult)}
-    return AskedTwice(**own, singly=[each.case for each in plain.cases])
-
-
 def asked_of(
     logs: Sequence[Path], before: Side, after: Side, *, left: Sequence[Path] = (), unseen: Unseen = "ack"
-) -> AskedTwice:
+) -> WhatIfResult:
     """Ask of logs on disk; ``left`` are captures of what the queues held in the end."""
     with TemporaryDirectory() as name, Database(Path(name)) as database:
         work = Path(name)
         convert(logs, work / "log.parquet")
         captured = database.parquet([work / "log.parquet"])
         found = database.parquet(left) if left else None
-        return ask(captured, before, after, left=found, unseen=unseen)
+        return what_if_files(captured, before, after, left=found, unseen=unseen)
 
 
 def asked_about(
@@ -68,7 +44,7 @@ def asked_about(
     release: str = DEFAULT,
     against: str | None = None,
     unseen: Unseen = "ack",
-) -> AskedTwice:
+) -> WhatIfResult:
     """Play a history on the simulator, record it as a server would, and ask what other settings would have done."""
     definitions = Definitions(definitions_document(topology, release), "definitions.json")
     other = with_settings(definitions, [read_setting(each, definitions) for each in settings])
@@ -79,13 +55,15 @@ def asked_about(
                 writer.write(batch)
         captured = database.parquet([work / "log.parquet"])
         sides = side_of(definitions, release), side_of(other, against or release)
-        return ask(captured, *sides, unseen=unseen)
+        return what_if_files(captured, *sides, unseen=unseen)
 
 
 def shown_by(stories: Iterable[Story]) -> LogFacts:
     """Return what stories show together."""
     end_us, consumed = 0, set()
     for story in stories:
-        end_us = max(end_us, *story.moments_us())
+        publishes = (publication.at_us for publication in story.publications)
+        deliveries = (delivery.at_us for delivery in story.deliveries)
+        end_us = max(end_us, *publishes, *deliveries)
         consumed |= {(story.vhost, delivery.queue) for delivery in story.deliveries}
     return LogFacts(end_us, frozenset(consumed))

@@ -40,7 +40,7 @@ def test_other_settings_do_what_the_real_server_did_under_them(log: str, other: 
     after = side_of(read_definitions(there / "definitions.json"), other)
     asked = asked_of([own / "trace.log.gz"], before, after, left=[own / "left.parquet"])
     assert asked.answer.reproduced == asked.answer.messages == 240
-    wrong = [case for case in asked.singly if not as_recorded(case, fates)]
+    wrong = [case for case in asked.cases if not as_recorded(case, fates)]
     assert not wrong, wrong[0]
     assert asked.answer.assumed == UNDECIDED.get((log, other, run), 0)
 

@@ -23,9 +23,8 @@ from simulator.whatif.both_sides import Playbacks, compare
 from simulator.whatif.coupling import Unit
 from simulator.whatif.local import read_log
 from simulator.whatif.log import Overview
-from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.playback import FirstRun, Playback, TooManyHeldError, typical_waits
-from simulator.whatif.result import rows_of
+from simulator.whatif.result import SCHEMA, rows_of_case
 from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.sides import prepared, side_of
 from simulator.whatif.spark_steps import (
@@ -33,7 +32,6 @@ from simulator.whatif.spark_steps import (
     PASSED,
     Asking,
     PlayStep,
-    read_fates,
 )
 from simulator.whatif.stories import Story
 from simulator.whatif.tally import Tally
@@ -58,13 +56,13 @@ class Whole:
             self.log = Overview.of(log).log(one)
             self.stories = read_log(log, one)
         self._untouched = {story.message: pickle.dumps(story) for story in self.stories}
-        self.playbacks, self.together = compare(self.stories, Playbacks(one, other_side, "ack", self.log), {})
+        self.playbacks, self.together = compare(self.stories, Playbacks(one, other_side, "ack", self.log))
 
     @property
     def coupled(self) -> tuple[Unit, list[Any]]:
         """The messages that queues couple, and the rows of their cases."""
         ((unit, cases),) = [(unit, cases) for unit, cases in self.together if unit.queues]
-        return unit, rows_of(WeightedCase.of(case).fates for case in cases).to_pylist()
+        return unit, as_written([row for case in cases for row in rows_of_case(case)])
 
     def begun(self) -> pa.Table:
         """What the steps take: the coupled messages as the log shows them, in the order in which they begin."""
@@ -75,6 +73,10 @@ class Whole:
         began_us, began_place = story.began
         return {"coupled": "all", "story": self._untouched[story.message], "began_us": began_us,
                 "began_place": began_place}  # fmt: skip
+
+
+def as_written(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return pa.Table.from_pylist(rows, SCHEMA).to_pylist()
 
 
 @pytest.fixture(scope="module")
@@ -93,18 +95,18 @@ def in_order(table: pa.Table) -> pa.Table:
 
 @pytest.mark.parametrize("rows", [1, 7, 1000])
 def test_slices_of_any_size_come_to_the_same(rows: int, whole: Whole) -> None:
-    step = PlayStep(whole.asking, whole.playbacks.log, 10_000, {})
+    step = PlayStep(whole.asking._replace(log=whole.log), 10_000, {})
     ordered = in_order(through(step.put_in_order, whole.begun(), rows))
     first_runs = in_order(through(step.first_together, ordered, rows))
     step = step._replace(typical_waits=whole.playbacks._typical_waits)
     told = through(step.second_together, first_runs, rows)
     (tallied,) = [pickle.loads(tally) for tally in told["tally"].to_pylist() if tally is not None]
-    found = rows_of(fates for batch in told.to_batches() for fates in read_fates(batch)).to_pylist()
+    found = [row for some in told["rows"].to_pylist() for row in some or ()]
     expected = whole.coupled[1]
     assert len(expected) > 100
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
     cases = next(cases for unit, cases in whole.together if unit.queues)
-    assert msgspec.json.encode(tallied.answer()) == msgspec.json.encode(Tally(map(WeightedCase.of, cases)).answer())
+    assert msgspec.json.encode(tallied.answer()) == msgspec.json.encode(Tally(cases).answer())
 
 
 def test_sql_finds_what_all_stories_show_together(whole: Whole) -> None:
@@ -121,11 +123,11 @@ def test_a_message_is_given_back_when_nothing_more_can_happen_to_it() -> None:
 
     def taking() -> Iterator[FirstRun]:
         nonlocal taken
-        for case in asked.singly:
+        for case in asked.cases:
             taken += 1
             yield FirstRun(case.story)
 
-    run = Playback(prepared(side_of(definitions, DEFAULT)).broker, shown_by(case.story for case in asked.singly), "ack")
+    run = Playback(prepared(side_of(definitions, DEFAULT)).broker, shown_by(case.story for case in asked.cases), "ack")
     held = [taken - number for number, _ in enumerate(run.play(taking()))]
     assert (len(held), taken) == (50, 50)
     assert max(held) <= 3
@@ -136,5 +138,5 @@ def test_too_many_waiting_messages_are_told_with_their_queues(whole: Whole) -> N
     with pytest.raises(TooManyHeldError, match=r"^\d+ in '"):
         list(whole.playbacks.first(own, held_max=5))
     assert whole.playbacks.before.broker.node.next_due() is None
-    found = typical_waits((each.first for each in whole.playbacks.first(own)), {})
+    found = typical_waits(each.first for each in whole.playbacks.first(own))
     assert any(wait_us is not None for wait_us in found.values())

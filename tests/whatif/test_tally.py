@@ -16,7 +16,6 @@ from simulator.whatif.causes import PlayedGroup, find_causes
 from simulator.whatif.correlates import Correlates
 from simulator.whatif.differences import differences
 from simulator.whatif.outcomes import Ends, Fate
-from simulator.whatif.plain_player import WeightedCase
 from simulator.whatif.sides import prepared, side_of
 from simulator.whatif.stories import Publication, Shown, Story, StoryDelivery
 from simulator.whatif.tally import Tally
@@ -33,7 +32,7 @@ def case(number: int, after: Ends = WORK, **headers: str) -> ComparedMessage:
 
 
 def in_parts(cases: Sequence[ComparedMessage], parts: int) -> Tally:
-    return Tally.whole(Tally(map(WeightedCase.of, cases[number::parts])) for number in range(parts))
+    return Tally.whole(Tally(cases[number::parts]) for number in range(parts))
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +80,7 @@ def test_messages_of_one_id_in_two_virtual_hosts_change_because_of_their_own_que
         for number in range(5)
     ]
     before, after = side(), side(**{"x-message-ttl": 1})
-    playbacks, together = compare(stories, Playbacks(before, after, "ack", shown_by(stories)), {})
-    groups = [PlayedGroup(unit, Tally(map(WeightedCase.of, own)), own) for unit, own in together]
+    playbacks, together = compare(stories, Playbacks(before, after, "ack", shown_by(stories)))
+    groups = [PlayedGroup.of(unit, own) for unit, own in together]
     causes, _ = find_causes(playbacks, differences(before.side, after.side), groups)
     assert sorted(cause.messages for cause in causes) == [5, 5]

@@ -41,13 +41,13 @@ def retried(times: int) -> list[AnyStep]:
 
 
 def ends(asked: WhatIfResult) -> list[Any]:
-    return [case.after.ends for case in asked.singly]
+    return [case.after.ends for case in asked.cases]
 
 
 def test_the_same_settings_change_nothing() -> None:
     for release in RELEASES:
         asked = asked_about(LADDER, retried(2), release=release)
-        (case,) = asked.singly
+        (case,) = asked.cases
         assert [each.action for each in case.story.deliveries] == [
             ConsumerAction.REJECTED,
             ConsumerAction.REJECTED,
@@ -75,7 +75,7 @@ RETURNED_ONCE = [Publish("", "work"), Reject("work"), Reject("work"), Requeue("w
 
 def test_a_rejection_that_counts_as_a_failure_counts_again() -> None:
     asked = asked_about(COUNTED, [*RETURNED_ONCE, Ack("parked")], release="4.3")
-    (case,) = asked.singly
+    (case,) = asked.cases
     outcomes = [each.action for each in case.story.deliveries if each.queue == "work"]
     assert outcomes == [ConsumerAction.FAILED, ConsumerAction.FAILED, ConsumerAction.CRASHED]
     assert [reason for _, reason in case.before.deaths] == ["rejected", "rejected", "delivery_limit"]
@@ -114,12 +114,12 @@ def test_failures_add_up_along_a_chain(chain: str) -> None:
 
 def test_nobody_knows_of_older_releases_whether_rejections_would_count() -> None:
     asked = asked_about(COUNTED, [*RETURNED_ONCE, Ack("work")], release="3.10", against="4.3")
-    (case,) = asked.singly
+    (case,) = asked.cases
     assert case.before.ends == case.after.ends
     assert case.or_else is not None
     assert any(RETURNED in assumed for assumed in case.assumed)
     unreturned = [Publish("", "work"), *[Reject("work")] * 3, Ack("work")]
-    assert asked_about(COUNTED, unreturned, release="3.10", against="4.3").singly[0].or_else is None
+    assert asked_about(COUNTED, unreturned, release="3.10", against="4.3").cases[0].or_else is None
 
 
 def test_a_longer_wait_is_a_longer_delay() -> None:
@@ -250,7 +250,7 @@ def test_a_refusal_tells_that_a_message_was_back() -> None:
         asked = asked_about(REFUSING, returned, release=release)
         assert (asked.answer.reproduced, asked.answer.changed) == (2, 0)
         assert asked.answer.after.refused == {"jobs": 1}
-        (first, refused) = [case.story for case in asked.singly]
+        (first, refused) = [case.story for case in asked.cases]
         assert first.deliveries[0].until_us == refused.publications[0].at_us
 
 
@@ -272,9 +272,9 @@ def test_what_is_requeued_goes_behind_what_is_there(release: str) -> None:
     for history, action in ((requeued, ConsumerAction.REQUEUED), (lost, ConsumerAction.CRASHED)):
         asked = asked_about(topology, [*history, *[Get("jobs"), Ack("jobs"), Wait(1_000)] * 2], release=release)
         assert (asked.answer.reproduced, asked.answer.changed) == (2, 0)
-        ended = [case.before.last_us for case in asked.singly]
-        assert ended == [case.story.deliveries[-1].at_us for case in asked.singly]
-        assert asked.singly[0].story.deliveries[0].action == action
+        ended = [case.before.last_us for case in asked.cases]
+        assert ended == [case.story.deliveries[-1].at_us for case in asked.cases]
+        assert asked.cases[0].story.deliveries[0].action == action
 
 
 def test_a_consumer_that_never_got_the_message_publishes_nothing() -> None:
@@ -462,4 +462,4 @@ def test_delayed_messages_are_played_after_their_delay(release: str) -> None:
     assert (asked.answer.reproduced, asked.answer.changed) == (asked.answer.messages, 0)
     asked = asked_about(topology, history, "queue:work.x-message-ttl=500", release=release)
     assert asked.answer.reproduced == asked.answer.messages
-    assert [case.after.deaths for case in asked.singly[:2]] == [(("work", "expired"),)] * 2
+    assert [case.after.deaths for case in asked.cases[:2]] == [(("work", "expired"),)] * 2

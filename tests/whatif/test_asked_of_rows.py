@@ -1,92 +1,18 @@
-"""Messages that share a play get what each would get that is played by itself."""
+"""Questions about rows that stand here: what decides over messages that are alike but for a detail."""
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
-
-import msgspec
-import pytest
 
 from simulator.capture.parquet import write_capture
 from simulator.capture.schema import Observation, to_batches
 from simulator.definitions import Definitions
-from simulator.generate import Wish, generate
 from simulator.replay import Database
-from simulator.replay.rows.tables import select
-from simulator.whatif import shared_player
 from simulator.whatif.local import what_if_files
-from simulator.whatif.page import page
-from simulator.whatif.plain_player import PlainPlayer
 from simulator.whatif.result import WhatIfResult
 from simulator.whatif.settings_given import read_setting, with_settings
 from simulator.whatif.sides import side_of
-from tests.long import some_in_ci
-from tests.whatif.asking import AskedTwice, ask
-from tests.whatif.random_questions import random_question
-from tests.whatif.test_second_side import UNCOUPLED, definitions
-
-SAME_MOMENTS = "SELECT * REPLACE (time_us DIV 2000000 * 2000000 AS time_us) FROM {log}"
-TWO_FILES = "SELECT * REPLACE (if(line % 3 = 0, 'a', 'b') AS file) FROM {log}"
-NO_CONNECTIONS = "SELECT * REPLACE (if(line % 2 = 0, '', 'all') AS connection) FROM {log}"
-
-
-NO_LOG = {75}
-"""Seeds of topologies in which no message gets anywhere."""
-
-
-def told(asked: WhatIfResult) -> tuple[Any, ...]:
-    """All that people get."""
-    rows = sorted(map(repr, asked.frame().to_dict("records")))
-    ways = sorted((repr(way), *of_way) for way, of_way in asked.tally.ways.items())
-    lives = sorted(asked.lives)
-    return (
-        msgspec.json.encode(asked.answer),
-        rows,
-        ways,
-        lives,
-        page(asked.answer, asked.tally, asked.lives, ("1", "2")),
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "seed", some_in_ci([seed for seed in range(100) if seed not in NO_LOG], {1, 5, 6, 9, 13, 14, 17, 21})
-)
-def test_each_message_gets_what_its_own_play_gives(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = random.Random(seed)
-    before, after, unseen = random_question(given)
-    faults = given.choice((0, 0, 50))
-    definitions_json, diversity = before.definitions.to_json(), given.choice(("low", "high"))
-    generate(Wish(definitions_json, 800, before.release.name, seed, diversity, faults), tmp_path)
-    monkeypatch.setattr("simulator.replay.rows.tables.BATCH_ROWS", given.choice((50, 400, 10_000)))
-    if given.random() < 0.3:
-        monkeypatch.setattr(shared_player, "KNOWN_MAX", 10)  # what is known is forgotten all the time
-    with Database(tmp_path) as database:
-        log = database.parquet(sorted(tmp_path.glob("log-*.parquet")))
-        for change in (UNCOUPLED, SAME_MOMENTS, TWO_FILES, NO_CONNECTIONS):
-            if given.random() < 0.4:
-                log = select(change, log=log)
-        shared = what_if_files(log, before, after, unseen=unseen, examples=True)
-        plain = what_if_files(log, before, after, unseen=unseen, examples=True, player_of=PlainPlayer)
-    assert told(shared) == told(plain)
-
-
-@pytest.mark.parametrize("against", ["4.3", "3.13"])
-def test_most_messages_by_themselves_share_a_play(against: str, tmp_path: Path) -> None:
-    generate(Wish(definitions().to_json(), 1_000, "4.3", 1), tmp_path)
-    with Database(tmp_path) as database:
-        log = select(UNCOUPLED, log=database.parquet(sorted(tmp_path.glob("log-*.parquet"))))
-        asked = what_if_files(log, side_of(definitions(), "4.3"), side_of(definitions(), against))
-    assert sum(len(each.names) for each in asked.cases) == asked.answer.messages
-    assert sharing(asked) > 0.5 * asked.answer.messages
-
-
-def sharing(asked: WhatIfResult) -> int:
-    """How many messages share a play with others."""
-    return sum(len(each.names) for each in asked.cases if len(each.names) > 1)
-
 
 BEGIN_US = 1_767_225_600_000_000
 
@@ -103,7 +29,7 @@ def row(at_us: int, queue: str | None, message: str, keys: list[str], vhost: str
     )
 
 
-def asked_of_rows(rows: list[Observation], document: dict[str, Any], tmp_path: Path, **arguments: int) -> AskedTwice:
+def asked_of_rows(rows: list[Observation], document: dict[str, Any], tmp_path: Path, **arguments: int) -> WhatIfResult:
     """Ask what other arguments of the queue "one" would have done."""
     own = Definitions({"exchanges": [], "bindings": [], **document}, "definitions.json")
     other = with_settings(own, [read_setting(f"queue:one.{name}={value}", own) for name, value in arguments.items()])
@@ -111,7 +37,7 @@ def asked_of_rows(rows: list[Observation], document: dict[str, Any], tmp_path: P
         for batch in to_batches(rows):
             writer.write(batch)
     with Database(tmp_path) as database:
-        return ask(database.parquet([tmp_path / "log.parquet"]), side_of(own, "4.3"), side_of(other, "4.3"))
+        return what_if_files(database.parquet([tmp_path / "log.parquet"]), side_of(own, "4.3"), side_of(other, "4.3"))
 
 
 def queue(name: str, vhost: str = "/", **arguments: Any) -> dict[str, Any]:
@@ -161,7 +87,6 @@ def test_a_delivery_may_have_the_line_of_its_publish(tmp_path: Path) -> None:
     ]
     dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
     asked = asked_of_rows(rows, {"queues": [queue("one", **dead), queue("dead")]}, tmp_path)
-    assert sharing(asked) == 4
     assert [text.startswith("whether the 5 messages that ended in 'one'") for text in asked.answer.unchecked] == [True]
 
 
@@ -192,11 +117,10 @@ def test_messages_around_a_ttl_are_told_apart_by_a_microsecond(tmp_path: Path) -
     rows = delivered_after(*5 * [19_999], *5 * [20_000], *5 * [20_001])
     asked = asked_of_rows(rows, {"queues": [queue("one")]}, tmp_path, **{"x-message-ttl": 20})
     assert (asked.answer.changed, asked.answer.after.lost) == (10, {"one": {"expired": 10}})
-    assert sharing(asked) == 15
 
 
-def test_messages_that_come_elsewhere_share_a_play(tmp_path: Path) -> None:
-    """They wait there as long as others do, which is known when all first plays are over."""
+def test_messages_that_come_elsewhere_wait_there_as_long_as_others_do(tmp_path: Path) -> None:
+    """That is known when all first plays are over."""
     waits_us = [20_000 + 37 * number for number in range(20)]
     dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "two"}
     rows = delivered_after(*waits_us)
@@ -208,12 +132,7 @@ def test_messages_that_come_elsewhere_share_a_play(tmp_path: Path) -> None:
     document = {"queues": [queue("one", **dead), queue("two")]}
     asked = asked_of_rows(rows, document, tmp_path, **{"x-message-ttl": 10})
     assert (asked.answer.changed, asked.answer.assumed) == (20, 20)
-    took_us = {
-        name: ends_us[3] - ends_us[2]
-        for each in asked.cases
-        for name, ends_us in zip(each.names, each.ends_us, strict=True)
-    }
-    assert sharing(asked) == 25
+    took_us = {each.story.message: each.after.last_us - each.after.first_us for each in asked.cases}
     assert {took_us[f"m{number}"] for number in range(20)} == {10_000 + 3_002}
 
 
@@ -233,7 +152,7 @@ def test_a_ttl_of_ages_ends_in_no_log(tmp_path: Path) -> None:
     ]
     for before, after in (sides, sides[::-1]):
         with Database(tmp_path) as database:
-            assert ask(database.parquet([tmp_path / "log.parquet"]), before, after).answer.changed == 0
+            assert what_if_files(database.parquet([tmp_path / "log.parquet"]), before, after).answer.changed == 0
 
 
 def test_a_queue_with_a_highest_priority_of_0_couples_messages(tmp_path: Path) -> None:
@@ -260,7 +179,9 @@ def test_messages_of_one_id_have_causes_of_their_own_where_no_virtual_host_is_na
         for batch in to_batches(rows):
             writer.write(batch)
     with Database(tmp_path) as database:
-        answer = ask(database.parquet([tmp_path / "log.parquet"]), side_of(own, "4.3"), side_of(other, "4.3")).answer
+        answer = what_if_files(
+            database.parquet([tmp_path / "log.parquet"]), side_of(own, "4.3"), side_of(other, "4.3")
+        ).answer
     assert sorted((cause.what, cause.messages) for cause in answer.causes) == [
         ("x-message-ttl of queue 'one': none → 10", 4),
         ("x-message-ttl of queue 'two': none → 10", 3),
