@@ -271,6 +271,6 @@ def test_every_system_has_a_schema() -> None:
 
 
 def test_without_schema_a_scenario_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in (["simulate", "zaqar"], ["compare"]):
+    for command, missing in (["simulate", "zaqar"], "SCENARIO.json"), (["compare"], "SOURCE"):
         assert main(command) == 64
-        assert "Missing argument 'SCENARIO.json'." in capsys.readouterr().err
+        assert f"Missing argument '{missing}'." in capsys.readouterr().err
