@@ -170,8 +170,9 @@ def death_history(source: MessageSource) -> DeathHistory:
     That is an object with a ``headers`` attribute (pika's ``BasicProperties``, an
     aio-pika or kombu message), a mapping with a ``headers`` entry, the headers
     themselves, or the list in ``x-death``. ``None`` means no headers. Names and texts
-    may be ``str`` or ``bytes``. A client of AMQP 1.0 finds the same in its message's annotations: that is an object
-    with an ``annotations`` attribute (Proton's ``Message``), or the annotations themselves.
+    may be ``str`` or ``bytes``. A client of AMQP 1.0 finds deaths in its message's annotations, and what was published
+    with ``republish_headers`` in the application properties: pass the message (Proton's ``Message``, or that of
+    rabbitmq-amqp-python-client), or the annotations alone.
 
     Raises:
         TypeError: ``source`` is something else, such as pika's ``method`` or ``{"headers": 3}``. The content of
@@ -223,10 +224,25 @@ def _headers_in(source: Any) -> dict[str, Any] | None:
     if hasattr(source, "headers"):
         return _table(source.headers)
     if hasattr(source, "annotations"):
-        return _table(source.annotations)
+        return {**application_properties(source), **_table(source.annotations)}
     if isinstance(source, (list, tuple)):
         return {X_DEATH: source}
     return {} if source is None else None
+
+
+def application_properties(message: Any) -> dict[str, Any]:
+    """Return the application properties of a message of AMQP 1.0: ``properties`` of Proton's, which others rename."""
+    return _table(getattr(message, "application_properties", None) or getattr(message, "properties", None))
+
+
+def own_headers(source: MessageSource) -> Mapping[str, Any]:
+    """Return the headers that a publisher may give: of a message of AMQP 1.0 its application properties.
+
+    Raises as ``death_history`` does.
+    """
+    if hasattr(source, "annotations") and not isinstance(source, Mapping) and not hasattr(source, "headers"):
+        return application_properties(source)
+    return headers_of(source)
 
 
 def _unwrapped(table: dict[str, Any]) -> dict[str, Any] | None:

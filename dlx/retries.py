@@ -30,7 +30,7 @@ from dlx.consumer import (
     X_DELIVERY_COUNT,
     DeathHistory,
     MessageSource,
-    headers_of,
+    own_headers,
 )
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH
 from dlx.value_kinds import value_kind
@@ -212,9 +212,9 @@ def republish_headers(source: MessageSource, *, attempts: int) -> dict[str, Any]
     """Return the headers with which a consumer publishes a message again, to a wait queue or a parking queue.
 
     They are the message's own headers and the failed attempts so far, in ``ATTEMPTS_HEADER``,
-    which ``death_history`` reads. The broker's headers stay behind: until 3.13 they
-    would be counted twice, from 4.0 on not at all. CC and BCC stay behind too, or the
-    message would go to their queues as well.
+    which ``death_history`` reads; by AMQP 1.0 they are for the application properties. The
+    broker's headers stay behind: until 3.13 they would be counted twice, from 4.0 on not at
+    all. CC and BCC stay behind too, or the message would go to their queues as well.
 
     Args:
         source: anything that ``death_history`` takes.
@@ -225,7 +225,7 @@ def republish_headers(source: MessageSource, *, attempts: int) -> dict[str, Any]
         ValueError: ``attempts`` is not a whole number of at least 0.
     """
     _check_whole("attempts", attempts, 0)
-    headers: Mapping[str, Any] = headers_of(source)
+    headers: Mapping[str, Any] = own_headers(source)
     kept = {name: value for name, value in headers.items() if name not in _NOT_REPUBLISHED}
     return {**kept, ATTEMPTS_HEADER: min(attempts, COUNT_MAX)}
 

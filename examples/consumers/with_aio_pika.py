@@ -12,6 +12,12 @@ import dlx
 from examples.consumers.arguments import broker_url
 from examples.consumers.ladder import PLAN, TRY_QUEUES, parked_headers, queue_arguments, work
 
+KEPT = (
+    "content_type", "content_encoding", "delivery_mode", "priority", "correlation_id", "reply_to", "message_id",
+    "timestamp", "type", "app_id",
+)  # fmt: skip
+"""The properties that a parked message keeps: not who published it first, which a server lets nobody else claim."""
+
 
 async def consume(channel: AbstractChannel) -> None:
     """Declare the queues and subscribe to those with work."""
@@ -34,8 +40,8 @@ async def on_message(channel: AbstractChannel, message: AbstractIncomingMessage)
                 await message.reject(requeue=False)  # the queue dead-letters it
                 return
             case dlx.Park() as decision:
-                headers = parked_headers(message, decision)
-                parked = aio_pika.Message(message.body, headers=headers, message_id=message.message_id, delivery_mode=2)
+                kept = {name: getattr(message, name) for name in KEPT}
+                parked = aio_pika.Message(message.body, headers=parked_headers(message, decision), **kept)
                 await channel.default_exchange.publish(parked, decision.to)  # returns when the broker has it
     await message.ack()
 

@@ -13,6 +13,8 @@ from examples.consumers.ladder import PLAN, TRY_QUEUES, parked_headers, queue_ar
 
 CONFIRMED = {"confirm_publish": True}
 """The transport option with which a publish returns when the broker has the message."""
+KEPT = ("message_id", "correlation_id", "reply_to", "type", "app_id", "timestamp", "priority")
+"""The properties that a parked message keeps, beside the types of its content. It does not expire."""
 
 
 def consume(connection: Connection) -> Consumer:
@@ -41,10 +43,9 @@ def on_message(producer: Producer, message: Any) -> None:
                 message.reject()  # the queue dead-letters it
                 return
             case dlx.Park() as decision:
-                headers = parked_headers(message, decision)
-                producer.publish(
-                    message.body, decision.to, headers=headers, message_id=message.properties.get("message_id")
-                )
+                kept = {name: value for name, value in message.properties.items() if name in KEPT}
+                types = {"content_type": message.content_type, "content_encoding": message.content_encoding}
+                producer.publish(message.body, decision.to, headers=parked_headers(message, decision), **kept, **types)
     message.ack()
 
 

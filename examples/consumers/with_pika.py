@@ -32,6 +32,7 @@ def on_message(channel: BlockingChannel, method: Basic.Deliver, properties: Basi
                 return
             case dlx.Park() as decision:
                 properties.headers = parked_headers(properties, decision)
+                properties.user_id = None  # of who published it first, which a server lets nobody else claim
                 channel.basic_publish("", decision.to, body, properties)  # returns when the broker has it
     channel.basic_ack(method.delivery_tag)
 

@@ -66,7 +66,7 @@ class Handler(AMQPMessagingHandler):
     def on_amqp_message(self, event: Event) -> None:
         """One attempt."""
         message = event.message
-        message.body = bytes(message.body)
+        message.body = message.body.encode() if isinstance(message.body, str) else bytes(message.body)
         try:
             work(message.body)
         except ValueError as error:

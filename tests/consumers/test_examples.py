@@ -66,7 +66,9 @@ def publish(server: Server) -> None:
     with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
         channel = connection.channel()
         for name in ("good", "broken"):
-            properties = pika.BasicProperties(message_id=f"m-{name}", headers={"tenant": "a"})
+            properties = pika.BasicProperties(
+                message_id=f"m-{name}", headers={"tenant": "a"}, correlation_id="c", type="order", user_id="guest"
+            )
             channel.basic_publish("", TRY_QUEUES[0], name.encode(), properties)
         channel.queue_declare(TRY_QUEUES[0], passive=True)
 
@@ -152,6 +154,8 @@ def test_a_broken_order_is_tried_four_times_and_parked(
             }
     assert capsys.readouterr().out == "handled good\n"
     assert (body, properties.message_id) == (b"broken", "m-broken")
+    assert properties.correlation_id == "c"
+    assert properties.type == (None if client == "rabbitmq-amqp" else "order")  # AMQP 1.0 has no such property
     assert properties.headers.pop("x-delivery-count", 0) == 0  # 3.10 shows it to basic.get
     assert properties.headers == {
         "tenant": "a",

@@ -400,3 +400,15 @@ def test_recorded_deliveries_of_every_release(release: str) -> None:
             assert history.last == history_of(*headers["x-death"]).last
         checked += 1
     assert checked > 20
+
+
+def test_by_amqp_1_0_the_attempts_are_in_the_application_properties() -> None:
+    proton = pytest.importorskip("proton")
+    deaths = [{"queue": "work", "reason": "rejected", "count": 1}]
+    message = proton.Message(
+        annotations={proton.symbol("x-opt-deaths"): deaths, proton.symbol("x-exchange"): ""}, properties={"tenant": "a"}
+    )
+    again = proton.Message(properties=dlx.republish_headers(message, attempts=2))
+    assert again.properties == {"tenant": "a", "x-failed-attempts": 2}
+    assert dlx.death_history(again).attempts_before == 2
+    assert dlx.RetryPlan(delays_ms=(1, 2, 3)).decide(dlx.death_history(again)) == dlx.Retry(attempt=3, delay_ms=3)
