@@ -90,6 +90,9 @@ def show_trace(console: Console, trace: Mapping[str, Any]) -> None:
         show(console, ("time", "message", "event", "queue", "why"), _events(events))
     else:
         console.print("nothing happened to any message")
+    if to_operators := trace.get("operator_messages"):
+        console.print()
+        show(console, ("time", "code", "to the operator"), _to_operators(to_operators))
     left = list(_left(trace.get("queues", {})))
     if left:
         console.print()
@@ -108,6 +111,11 @@ def _events(events: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[str | Text
         yield time(event["time_ms"]), str(event.get("message", "")), kind, str(event.get("queue") or ""), why
 
 
+def _to_operators(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[str]]:
+    time = column_of_times(each["time_ms"] for each in messages)
+    return ((time(each["time_ms"]), each["code"], each["text"]) for each in messages)
+
+
 def _left(queues: Mapping[str, Any]) -> Iterator[Sequence[str]]:
     for queue, content in queues.items():
         messages = content.get("messages", []) if isinstance(content, Mapping) else content
@@ -122,6 +130,9 @@ def _remarks(trace: Mapping[str, Any]) -> Iterator[str]:
     for each in refused:
         status, words = str(each["status"]), _words(each.get("document") or each.get("body"))
         yield f"step {each['step']} was refused: {status} {words.removeprefix(f'{status} ')}"
+    for each in trace.get("outcomes", []):
+        if each.get("refused"):
+            yield f"step {each['step']} was refused: {each['refused']}"
     for warning in trace.get("warnings", []):
         yield f"warning: {_words(warning)}"
     for name, what in (("refused_publishes", "publishes were refused"), ("exceptions", "exceptions were thrown")):

@@ -228,3 +228,14 @@ def test_options_of_others_are_refused_for_rabbitmq(
 ) -> None:
     assert main(["serve", option, *value]) == 64
     assert f"{option}: rabbitmq does not take this" in capsys.readouterr().err
+
+
+def test_what_was_refused_and_what_operators_read_is_printed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    steps = [{"do": "send", "to": "work", "body": "x"}, {"do": "retry", "queue": "work"}]
+    _, out, _ = run(capsys, tmp_path, "activemq", {"steps": steps})
+    assert "step 1 was refused: Retry of message is only possible on Dead Letter Queues!" in out
+    late = {"name": "m", "REASON": 2053, "DESTQ": "ORDERS", "time_s": 5}
+    _, out, _ = run(capsys, tmp_path, "ibm_mq", {"rules_table": "WAIT(NO)\nACTION(RETRY)\n", "messages": [late]})
+    assert re.search(r"AMQ8709 +the handler ends", out)

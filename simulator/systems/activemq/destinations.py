@@ -61,18 +61,20 @@ class Destination(msgspec.Struct, frozen=True):
 def parse_destination(text: str, default: Kind = "queue") -> Destination:
     """Read ``queue://orders``, ``topic://news`` or, with the ``default`` kind, a bare name.
 
-    Options after a ``?`` are not part of the name. Raises ``ValueError`` for an unknown kind, and for an empty
-    name.
+    Options after a ``?`` are not part of the name. Raises ``ValueError`` for an unknown kind, also of a later part of
+    a composite, and for an empty name.
     """
     text, _ = split_options(text)
     kind, mark, name = text.partition("://")
-    if not mark:
+    if not mark or COMPOSITE in kind:  # the kind is that of a later part of a composite
         kind, name = default, text
     if kind not in KINDS:
         raise ValueError(f"expected {', '.join(f'{each}://NAME' for each in KINDS)} or a name, got '{text}'")
     if not name.strip():
         raise ValueError(f"expected the name of a destination, got '{text}'")
-    return Destination(kind, name.strip())
+    found = Destination(kind, name.strip())
+    parts(found)
+    return found
 
 
 def split_options(text: str) -> tuple[str, dict[str, str]]:

@@ -112,3 +112,7 @@ def test_of_two_patterns_the_wider_one_comes_later(wide: str, narrow: str) -> No
     assert (compare(left, right) == 0) == (left == right)
     if left != right and left.is_pattern and matches(left, right) and not matches(right, left):
         assert compare(left, right) > 0 > compare(right, left)
+
+
+def test_a_composite_may_begin_with_a_bare_name() -> None:
+    assert parts(parse_destination("A,topic://B")) == (queue("A"), Destination("topic", "B"))
