@@ -276,6 +276,12 @@ _DEADLY = (
 )
 
 
+_AMQP10_TYPE = "amqp-1.0"  # by this alone a server shows where a message came from
+_WHAT_AMQP091_LACKS = (
+    "moving them over AMQP 0-9-1 loses what it lacks: subject, to, group sequence and others, and types of values"
+)
+
+
 def _looked(server: ServerAddress, how: PeekPlan, limit: int | None, unseen: tuple[str, ...]) -> Looked:
     from simulator.redrive.how_to_peek import doomed
     from simulator.redrive.peek import peek, peek_by_management
@@ -297,6 +303,8 @@ def _looked(server: ServerAddress, how: PeekPlan, limit: int | None, unseen: tup
     notes = [*how.notes, *unseen]
     if dying := doomed(how, (message.deaths for message in messages)) - found.killed:
         notes.append(f"{dying:,} of them die if they are read once more: the delivery limit")
+    if by_amqp10 := sum(message.properties.get("type") == _AMQP10_TYPE for message in messages):
+        notes.append(f"{by_amqp10:,} came by AMQP 1.0: {_WHAT_AMQP091_LACKS}")
     if found.read_on:
         notes.append(f"{found.read_on:,} more were read and given back, to keep the order")
     if found.behind:

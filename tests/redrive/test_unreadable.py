@@ -39,3 +39,17 @@ def test_it_is_named_with_what_reading_did(capsys: pytest.CaptureFixture[str]) -
     assert "What reading did: the messages that were read went back to the queue, and that counts" in " ".join(
         said.split()
     )
+
+
+def test_a_dry_run_says_what_amqp_0_9_1_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    queue = {"name": "dead", "durable": True, "arguments": {"x-queue-type": "quorum"}}
+    with simulator.serve("4.3", definitions={"queues": [{**queue, "vhost": "/"}]}, management_port=0) as server:
+        connection = proton.utils.BlockingConnection(urlsplit(server.amqp_url).netloc, allowed_mechs="ANONYMOUS")
+        sender = connection.create_sender("/queues/dead")
+        for body in ("text", b"bytes"):
+            sender.send(proton.Message(body=body, inferred=True, durable=True, subject="s"))
+        connection.close()
+        management = ["--management-url", str(server.management_url)]
+        main(["redrive", server.amqp_url, "dead", "--to", "", "other", *management])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "1 came by AMQP 1.0: moving them over AMQP 0-9-1 loses what it lacks: subject, to" in said
