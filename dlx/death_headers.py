@@ -171,10 +171,12 @@ def delivered_headers(
     """Return the headers a consumer sees, in the order it sees them; ``None`` for a message without headers.
 
     ``added`` are the headers that belong to the delivery alone, such as
-    ``x-delivery-count``; adding one sorts the table in every release. Source: mc_amqpl.erl protocol_state.
+    ``x-delivery-count``; adding one sorts the table in every release. Of the annotations that a consumer of AMQP 1.0
+    added, lists and maps are no headers. Source: mc_amqpl.erl protocol_state; live servers of 4.0 and 4.3.
     """
     stored = stored_headers(message) if added or message.headers_sent is None else message.headers_sent
-    headers = {**stored, **(message.annotations or {}), **(added or {})}
+    simple = {name: each for name, each in (message.annotations or {}).items() if not isinstance(each, list | Mapping)}
+    headers = {**stored, **simple, **(added or {})}
     if not headers and not message.headers:
         return None if message.headers is None else {}
     return sorted_table(headers) if added or release.header_order == "sorted when delivered" else headers

@@ -11,6 +11,9 @@ from hypothesis import settings
 from simulator.testing.which_broker import BACKENDS
 from tests.live import servers
 
+# Where the simulator and a broker differ, pytest shows what does.
+pytest.register_assert_rewrite("tests.systems.activemq.live.agreement")
+
 NO_SERVER = "no RabbitMQ server: pass --dlx-broker or run make test-live"
 
 # A busy machine is no reason to fail an example; a failing one is printed so that it can be run again.

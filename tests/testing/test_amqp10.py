@@ -168,3 +168,17 @@ def test_the_clock_does_not_wait_for_what_the_test_holds() -> None:
 def test_a_release_that_does_not_speak_it_says_so() -> None:
     with Simulator("3.13").broker(None, None) as broker, pytest.raises(RuntimeError, match=r"RabbitMQ 3\.13 speaks no"):
         broker.amqp10.get("orders")
+
+
+def test_lists_and_maps_that_modified_adds_are_for_amqp_1_0_alone(broker: Broker) -> None:
+    broker.amqp10.publish("", "orders", b"x")
+    given = {"x-opt-list": [1, 2], "x-opt-map": {"a": 1}, "x-opt-text": "s"}
+    get(broker.amqp10, "orders").modify(delivery_failed=True, undeliverable_here=True, annotations=given)
+    dead = get(broker.amqp10, "dead")
+    assert {name: dead.annotations[name] for name in given} == given
+    assert [type(key) for key in dead.annotations["x-opt-map"]] == [str]
+    dead.release()
+    broker.wait_for("dead")
+    seen = broker.get("dead")
+    assert seen is not None
+    assert {name: each for name, each in seen.headers.items() if name.startswith("x-opt-")} == {"x-opt-text": "s"}

@@ -490,10 +490,17 @@ def _broker_annotations(message: Message) -> dict[Any, Any]:
     for point, names in ((message.first_death, FIRST_DEATH_HEADERS), (message.last_death, LAST_DEATH_HEADERS)):
         if point is not None:
             found |= {symbol(name): value for name, value in point.as_headers(names).items()}
-    found |= {symbol(name): value_of(value) for name, value in (message.annotations or {}).items()}
+    found |= {symbol(name): _annotation(value) for name, value in (message.annotations or {}).items()}
     if message.deaths is not None:
         found[symbol(X_OPT_DEATHS)] = array(Data.MAP, map(_death, message.deaths))
     return found
+
+
+def _annotation(value: Any) -> Any:
+    """Return an annotation of the outcome modified as a server sends it; the keys of maps are strings."""
+    if isinstance(value, Mapping):
+        return {name: _annotation(each) for name, each in value.items()}
+    return [_annotation(each) for each in value] if isinstance(value, list) else value_of(value)
 
 
 def _death(death: Death) -> dict[Any, Any]:
