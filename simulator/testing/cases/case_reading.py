@@ -18,11 +18,22 @@ from dlx.releases import DEFAULT, release
 from dlx.topology import STREAM, Topology
 from simulator.bootstrap import completed_definitions
 from simulator.definitions import Definitions, DefinitionsError, importable
+from simulator.scenario.error_words import in_our_words
 from simulator.scenario.scenario_errors import located_unknown_names
 from simulator.scenario.steps import Get, Step, Wait
 from simulator.server.faults.fault import Fault, FaultError, read_fault
 from simulator.sources import definitions_from_file
-from simulator.testing.cases.file_format import FIELDS_AT, AnyFault, Case, CaseFile, CaseStep, Expect, SetFaults, Until
+from simulator.testing.cases.file_format import (
+    FIELDS_AT,
+    AnyFault,
+    Case,
+    CaseFile,
+    CaseStep,
+    Expect,
+    LossKind,
+    SetFaults,
+    Until,
+)
 from simulator.testing.cases.given_case import GivenCase, fits, milliseconds, modified_queues, single_steps, waited_ms
 
 VHOST = "/"
@@ -34,6 +45,11 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _STEPS: dict[str, type[Step]] = {str(kind.__struct_config__.tag): kind for kind in get_args(CaseStep)}
 _FAULTS: dict[str, type[Fault]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyFault)}
 _FILE_FIELDS = CaseFile.__struct_fields__
+_LOSSES: tuple[str, ...] = get_args(LossKind)
+_ELSEWHERE: dict[tuple[str | int, ...], str] = {
+    ("properties", "expiration"): "a publish has the field expiration_ms beside its properties",
+    ("properties", "headers"): "a publish has the field headers beside its properties",
+}
 
 
 def read_cases(path: str | os.PathLike[str]) -> list[GivenCase]:
@@ -57,11 +73,11 @@ class _Reader:
 
     def cases(self, value: Any) -> Iterator[GivenCase]:
         """Yield the cases of a file's value."""
+        for name in value if isinstance(value, dict) else ():
+            if name not in _FILE_FIELDS:
+                raise self._error((name,), f"unknown field {name!r}; {suggestion(str(name), _FILE_FIELDS)}")
         if not isinstance(value, dict) or not isinstance(value.get("cases"), list):
             raise self._error((), "expected an object with a list of `cases`")
-        for name in value:
-            if name not in _FILE_FIELDS:
-                raise self._error((name,), f"unknown field {name!r}; {suggestion(name, _FILE_FIELDS)}")
         if not value["cases"]:
             raise self._error(("cases",), "there are no cases")
         own = {name: value[name] for name in ("definitions", "vhost") if name in value}
@@ -187,7 +203,8 @@ class _Reader:
         unknown = _UNKNOWN.fullmatch(problem)
         if unknown:
             fields = _fields(raw, at)
-            problem = f"unknown field {unknown[1]!r}; {suggestion(unknown[1], fields)}"
+            instead = _ELSEWHERE.get((*at, unknown[1])[-2:]) or suggestion(unknown[1], fields)
+            problem = f"unknown field {unknown[1]!r}; {instead}"
             return self._error((*place, *at, unknown[1]), problem)
         if at and at[-1] == "do":
             given = _at(raw, at)
@@ -198,7 +215,11 @@ class _Reader:
             given = _at(raw, at)
             nearest = suggestion(str(given), _FAULTS)
             return self._error((*place, *at), f"fault: no fault {_shown(given)} in a case; {nearest}")
+        if at and at[-1] == "how":
+            given = _at(raw, at)
+            return self._error((*place, *at), f"how: nothing is {_shown(given)}; {suggestion(str(given), _LOSSES)}")
         where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at).lstrip(".")
+        problem = in_our_words(problem)
         return self._error((*place, *at), f"{where}: {problem}" if where else problem)
 
     def _error(self, place: Place, problem: str) -> CaseFileError:

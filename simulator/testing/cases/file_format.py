@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from dlx.nearest_names import suggestion
 from simulator.scenario.steps import AnyStep, Properties, Step
 from simulator.server.faults.fault import (
     CloseChannel,
@@ -23,6 +24,10 @@ Time = int | str
 Releases = Annotated[str | list[str], msgspec.Meta(examples=["4.3", ">=3.10 <4.0"])]
 LossKind = Literal["dropped", "cycle-dropped", "unroutable", "nacked", "purged"]
 """How a copy was lost: by the values of ``simulator.events.Event``."""
+
+
+_Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+_PROPERTIES = (*Properties.__struct_fields__, "expiration")
 
 
 class ExpectedDeath(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
@@ -59,7 +64,12 @@ class ExpectedMessage(msgspec.Struct, forbid_unknown_fields=True):
     headers: dict[str, Any] = {}
     properties: dict[str, Any] = {}
     redelivered: bool | UnsetType = UNSET
-    times: Annotated[int, msgspec.Meta(ge=1)] = 1
+    times: _Times = 1
+
+    def __post_init__(self) -> None:
+        for name in self.properties:
+            if name not in _PROPERTIES:
+                raise ValueError(f"properties: no property {name!r}; {suggestion(name, _PROPERTIES)}")
 
 
 class ExpectedLoss(msgspec.Struct, forbid_unknown_fields=True):
@@ -75,7 +85,7 @@ class ExpectedLoss(msgspec.Struct, forbid_unknown_fields=True):
     queue: str | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     how: LossKind | UnsetType = UNSET
-    times: Annotated[int, msgspec.Meta(ge=1)] = 1
+    times: _Times = 1
 
 
 class Expect(Step, tag="expect", frozen=True):

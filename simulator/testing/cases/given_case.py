@@ -94,11 +94,19 @@ def waited_ms(step: CaseStep) -> int:
 
 
 _UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1_000, "ms": 1}
+TIME_MAX_MS = 1_000 * 365 * 86_400_000
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|min|d|h|s)(?![a-z])")
 
 
 def milliseconds(time: int | str) -> int:
-    """Return a time in milliseconds. Raises ``ValueError`` for text that is not a time, or a negative number."""
+    """Return a time in milliseconds. Raises ``ValueError`` for what is none, or negative, or more than 1,000 years."""
+    found = _in_milliseconds(time)
+    if found > TIME_MAX_MS:
+        raise ValueError(f"{time!r} is more than 1,000 years")
+    return found
+
+
+def _in_milliseconds(time: int | str) -> int:
     if isinstance(time, int):
         if time < 0:
             raise ValueError(f"{time} ms; time only goes forward")
