@@ -531,7 +531,7 @@ def object_totals(vhosts: Collection[VirtualHost], node: Node) -> dict[str, int]
         if key in node.broker.connections and is_network_client(client)
     ]
     return {
-        "channels": sum(len(connection.channels) for connection in connections),
+        "channels": sum(len(each.channels) for each in connections if node.connections[each.id].container_id is None),
         "connections": len(connections),
         "consumers": sum(len(queue.consumers) for vhost in vhosts for queue in vhost.queues.values()),
         "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),

@@ -114,7 +114,8 @@ def test_the_management_api_lists_links_as_consumers_and_sessions_not_as_channel
     assert [consumer["consumer_tag"] for consumer in shown["consumers"]] == ["1"]
     assert [channel["number"] for channel in shown["channels"]] == [1]  # that of AMQP 0-9-1
     containers = [(each.get("container_id"), each["channels"]) for each in shown["connections"]]
-    assert ("client", 0) in containers
+    assert ("client", 1) in containers
+    assert shown["consumers"][0]["channel_details"] == {}
 
 
 def test_the_management_api_shows_sessions_and_links_as_a_real_server() -> None:
@@ -132,6 +133,23 @@ def test_the_management_api_shows_sessions_and_links_as_a_real_server() -> None:
     assert found == json.loads((transcripts.RECORDED / "links-4.3.json").read_text("utf-8"))
     reason = {"error": "bad_request", "reason": "connection does not use AMQP 1.0"}
     assert (refused.value.code, json.loads(refused.value.read())) == (400, reason)
+
+
+@pytest.mark.parametrize("release", ["4.0", "4.3"])
+def test_the_management_api_shows_connections_as_a_real_server(release: str) -> None:
+    with simulator.serve(release, management_port=0) as server:
+        client = WireClient(urlsplit(server.amqp_url).port or 0)
+        client.open(max_frame_size=32_768)
+        client.begin()
+        management = str(server.management_url)
+        (shown,) = call(management, "GET", "connections")
+        totals = call(management, "GET", "overview")["object_totals"]
+        client.close()
+
+    assert (shown["frame_max"], shown["timeout"], "user_who_performed_action" in shown) == (32_768, 60, False)
+    of_release = {"channels": 1, "container_id": "client", "send_pend": 0, "state": "running"}
+    assert {name: shown[name] for name in of_release if name in shown} == ({} if release == "4.0" else of_release)
+    assert (totals["connections"], totals["channels"]) == (1, 0)
 
 
 @pytest.mark.parametrize(("release", "fields"), [("4.1", set()), ("4.2", {"filter"})])

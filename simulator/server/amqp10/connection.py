@@ -261,7 +261,7 @@ class Connection:
         if idle_ms is not None and 0 < idle_ms < 1_000:
             raise ConnectionFault("amqp:not-allowed", f"idle-time-out ({idle_ms} ms) < minimum idle-time-out (1000 ms)")
         self._client_frame_max = frame_max
-        self.frame_max = FRAME_MAX
+        self.frame_max = FRAME_MAX if frame_max is None else int(frame_max)
         if opened.channel_max is not None:
             self.channel_max = min(int(opened.channel_max), CHANNEL_MAX)
         self.heartbeat_s = (idle_ms or 0) // 1_000

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from dlx.topology import QUORUM
 from simulator.broker import Channel, Connection, Consumer, QueueState
 from simulator.json_values import plain
 from simulator.server.management import access, listing
@@ -211,6 +212,7 @@ RESOURCES = (
 UNKNOWN_GARBAGE = dict.fromkeys(
     ("fullsweep_after", "max_heap_size", "min_bin_vheap_size", "min_heap_size", "minor_gcs"), -1
 )
+_TIMEOUT_S = 60  # of AMQP 1.0: the server's own heartbeat
 _TLS = {f"peer_cert_{name}": name for name in ("issuer", "subject", "validity")} | {
     f"ssl_{name}": name for name in ("cipher", "hash", "key_exchange", "protocol")
 }
@@ -236,7 +238,9 @@ def connection_json(client: Client, connection: Connection | None, node: Node, a
         "vhost": "" if connection is None else connection.vhost.name,
     }  # fmt: skip
     if client.container_id is not None:
-        shown["container_id"] = client.container_id
+        shown |= {"channels": len(client.sessions() or ()), "container_id": client.container_id, "timeout": _TIMEOUT_S}
+        hidden = {"user_who_performed_action", *api.hidden_of_amqp10_connections}
+        shown = {name: each for name, each in shown.items() if name not in hidden}
     of_tls = _TLS | {"peer_cert_serial_number": "serial"} if api.peer_certificate_serial else _TLS
     shown |= {name: None if client.tls is None else getattr(client.tls, field) for name, field in of_tls.items()}
     return dict(sorted(shown.items()))
@@ -305,7 +309,9 @@ def channel_json(channel: Channel, node: Node, api: Api) -> dict[str, Any]:
 
 
 def channel_details(channel: Channel, node: Node) -> dict[str, Any]:
-    """Describe the channel of a consumer."""
+    """Describe the channel of a consumer; a link of AMQP 1.0 has none."""
+    if _is_session(channel, node):
+        return {}
     return {
         "connection_name": channel.connection.name,
         "name": channel_name(channel),
@@ -314,6 +320,11 @@ def channel_details(channel: Channel, node: Node) -> dict[str, Any]:
         **_peer(channel.connection, node),
         "user": channel.connection.user.name,
     }
+
+
+def _is_session(channel: Channel, node: Node) -> bool:
+    client = node.connections.get(channel.connection.id)
+    return client is not None and client.container_id is not None
 
 
 def _peer(connection: Connection, node: Node) -> dict[str, Any]:
@@ -331,7 +342,7 @@ def consumer_json(consumer: Consumer, api: Api) -> dict[str, Any]:
         "arguments": plain(consumer.arguments),
         "consumer_tag": consumer.tag,
         "exclusive": consumer.exclusive,
-        "prefetch_count": consumer.prefetch,
+        "prefetch_count": 0 if consumer.credit is not None and queue.definition.type == QUORUM else consumer.prefetch,
         "queue": {"name": queue.name, "vhost": queue.vhost.name},
     }
     if api.consumer_timeout_shown:

@@ -212,6 +212,11 @@ class RequestRows:
         meaning="There is GET /api/connections/NAME/sessions, for the sessions and links of AMQP 1.0.",
         evidence="4.0 and 4.3 live; rabbit_mgmt_dispatcher.erl (4.1.0)",
     )
+    hidden_of_amqp10_connections: frozenset[str] = since(
+        "4.1", _NONE, before=frozenset({"channels", "container_id", "send_pend", "state"}),
+        meaning="What a connection of AMQP 1.0 does not show that others show, or that later releases show.",
+        evidence="4.0 and 4.3 live",
+    )
     fields_of_links: frozenset[str] = changed(
         {"4.2": frozenset({"filter"}), "4.3": frozenset({"filter", "consumer_timeout"})}, before=_NONE,
         meaning="What a session's outgoing links show besides the fields of 4.1.",
