@@ -199,6 +199,8 @@ def _ways(definition: ShovelDefinition) -> dict[str, str]:
 
 def check_shovel(name: str, value: Any, release: Release, may_enter: MayEnter) -> None:
     """Raise ``OperatorError`` for a parameter that the release refuses, in its words."""
+    if isinstance(value, str):
+        raise unforeseen_case(value)
     given = value if isinstance(value, Mapping) else {}
     protocols = {side: given.get(f"{side}-protocol", "amqp091") for side in ("src", "dest")}
     if release.shovel_protocols_checked:

@@ -235,3 +235,9 @@ def test_arguments_with_wrong_values_are_refused_from_4_3_on(name: str, argument
     with pytest.raises(OperatorError) as refused:
         broker.handle(SetParameter("/", "shovel", "back", {**SHOVEL, name: arguments}), 0)
     assert f"invalid arg '{next(iter(arguments))}' in {name}: {why}" in refused.value.text
+
+
+def test_a_text_is_no_shovel() -> None:
+    broker = start_broker("4.3", plugins=["shovel"], now_us=0)
+    with pytest.raises(UnforeseenError):
+        broker.handle(SetParameter("/", "shovel", "back", "x"), 0)
