@@ -205,10 +205,14 @@ def attempts(source: MessageSource, queue: str | None = None) -> int:
     return history.attempts if queue is None else history.rejected_in(queue)
 
 
-def headers_of(source: MessageSource) -> Mapping[str, Any]:
-    """Return the headers in or of ``source``, their names as text. Raises as ``death_history`` does."""
+def headers_of(source: MessageSource, *, own: bool = False) -> Mapping[str, Any]:
+    """Return the headers in or of ``source``, their names as text. Raises as ``death_history`` does.
+
+    Of a message of AMQP 1.0 they are its application properties and its annotations; with ``own``, the former alone,
+    which its publisher gave.
+    """
     try:
-        headers = _headers_in(source)
+        headers = _headers_in(source, own)
     except Exception:  # a hostile mapping or property; a consumer must not fall over it
         return {}
     if headers is None:
@@ -217,32 +221,23 @@ def headers_of(source: MessageSource) -> Mapping[str, Any]:
     return headers
 
 
-def _headers_in(source: Any) -> dict[str, Any] | None:
+def _headers_in(source: Any, own: bool) -> dict[str, Any] | None:
     """Return the headers; ``None`` for a value that has no headers and cannot be headers itself."""
     if isinstance(source, Mapping):
         return _unwrapped(_table(source))
     if hasattr(source, "headers"):
         return _table(source.headers)
     if hasattr(source, "annotations"):
-        return {**application_properties(source), **_table(source.annotations)}
+        properties = _application_properties(source)
+        return properties if own else {**properties, **_table(source.annotations)}
     if isinstance(source, (list, tuple)):
         return {X_DEATH: source}
     return {} if source is None else None
 
 
-def application_properties(message: Any) -> dict[str, Any]:
+def _application_properties(message: Any) -> dict[str, Any]:
     """Return the application properties of a message of AMQP 1.0: ``properties`` of Proton's, which others rename."""
     return _table(getattr(message, "application_properties", None) or getattr(message, "properties", None))
-
-
-def own_headers(source: MessageSource) -> Mapping[str, Any]:
-    """Return the headers that a publisher may give: of a message of AMQP 1.0 its application properties.
-
-    Raises as ``death_history`` does.
-    """
-    if hasattr(source, "annotations") and not isinstance(source, Mapping) and not hasattr(source, "headers"):
-        return application_properties(source)
-    return headers_of(source)
 
 
 def _unwrapped(table: dict[str, Any]) -> dict[str, Any] | None:

@@ -165,6 +165,10 @@ def stored_headers(message: Message) -> Mapping[str, Any]:
     return {**(message.headers or {}), **annotated_headers(message)}
 
 
+def _simple(annotations: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in annotations.items() if not isinstance(each, list | Mapping)}
+
+
 def delivered_headers(
     message: Message, release: Release, added: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
@@ -175,8 +179,8 @@ def delivered_headers(
     added, lists and maps are no headers. Source: mc_amqpl.erl protocol_state; live servers of 4.0 and 4.3.
     """
     stored = stored_headers(message) if added or message.headers_sent is None else message.headers_sent
-    simple = {name: each for name, each in (message.annotations or {}).items() if not isinstance(each, list | Mapping)}
-    headers = {**stored, **simple, **(added or {})}
+    annotations = message.annotations and _simple(message.annotations)
+    headers = {**stored, **(annotations or {}), **(added or {})}
     if not headers and not message.headers:
         return None if message.headers is None else {}
     return sorted_table(headers) if added or release.header_order == "sorted when delivered" else headers

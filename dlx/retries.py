@@ -17,7 +17,6 @@ the caller passes the time for an age limit, and jitter comes from the message's
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -30,7 +29,7 @@ from dlx.consumer import (
     X_DELIVERY_COUNT,
     DeathHistory,
     MessageSource,
-    own_headers,
+    headers_of,
 )
 from dlx.deaths import FIRST_DEATH_HEADERS, LAST_DEATH_HEADERS, X_DEATH
 from dlx.value_kinds import value_kind
@@ -225,7 +224,7 @@ def republish_headers(source: MessageSource, *, attempts: int) -> dict[str, Any]
         ValueError: ``attempts`` is not a whole number of at least 0.
     """
     _check_whole("attempts", attempts, 0)
-    headers: Mapping[str, Any] = own_headers(source)
+    headers = headers_of(source, own=True)
     kept = {name: value for name, value in headers.items() if name not in _NOT_REPUBLISHED}
     return {**kept, ATTEMPTS_HEADER: min(attempts, COUNT_MAX)}
 

@@ -47,7 +47,7 @@ MayEnter = Callable[[str], str | None]
 """Returns the name of the user who may not enter a virtual host; ``None`` for one who may."""
 
 
-def server_at(host: str, port: int) -> str:
+def host_and_port(host: str, port: int) -> str:
     """Return a server as ``HOST:PORT``, which is the same for all names of this machine."""
     return f"{'localhost' if host in LOCAL_HOSTS else host.lower()}:{port}"
 
@@ -69,7 +69,7 @@ class ShovelUri(NamedTuple):
     @property
     def server(self) -> str:
         """The server, as ``HOST:PORT``."""
-        return server_at(self.host, self.port)
+        return host_and_port(self.host, self.port)
 
 
 class ShovelDefinition(NamedTuple):
@@ -153,7 +153,7 @@ def _port(parts: SplitResult) -> int:
     return given or _PORTS.get(parts.scheme, _PORTS["amqp"])
 
 
-def published_properties(
+def shovelled_properties(
     definition: ShovelDefinition, delivered: Mapping[str, Any], name: str, vhost: str, cluster: str, now_us: int
 ) -> dict[str, Any]:
     """Return the properties with which a shovel publishes a message that it got with the properties ``delivered``.
@@ -172,10 +172,7 @@ def published_properties(
     if value.get("dest-add-forward-headers", value.get("add-forward-headers", False)):
         named = {"shovelled-by": cluster, "shovel-type": "dynamic", "shovel-name": name, "shovel-vhost": vhost}
         before = (properties.get("headers") or {}).get("x-shovelled", [])
-        added["x-shovelled"] = [
-            {**named, **_ways(definition)},
-            *before,
-        ]
+        added["x-shovelled"] = [named | _ways(definition), *before]
     if value.get("dest-add-timestamp-header", value.get("add-timestamp-header", False)):
         added["x-shovelled-timestamp"] = Long(now_us // 1_000_000)
     if added:

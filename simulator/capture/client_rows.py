@@ -11,7 +11,7 @@ from simulator.capture.observe import split_properties
 from simulator.capture.schema import Observation
 from simulator.json_values import plain, text
 
-_PROPERTIES = (
+PROPERTIES = (
     *("content_type", "content_encoding", "headers", "delivery_mode", "priority", "correlation_id", "reply_to"),
     *("expiration", "message_id", "timestamp", "type", "user_id", "app_id", "cluster_id"),
 )
@@ -59,7 +59,7 @@ def _keys(headers: dict[str, Any] | None, name: str) -> list[str | bytes]:
 
 def _fields(properties: BasicProperties) -> dict[str, Any]:
     """Return the properties that are set, as plain JSON values."""
-    values = ((name, getattr(properties, name)) for name in _PROPERTIES)
+    values = ((name, getattr(properties, name)) for name in PROPERTIES)
     return {name: plain(value) for name, value in values if value is not None}
 
 

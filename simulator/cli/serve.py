@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from dlx.releases import DEFAULT
 from dlx.server_plugins import PLUGINS, enabled_plugins, named_plugins
-from dlx.shovels import server_at
+from dlx.shovels import host_and_port
 from simulator.bootstrap import import_definitions, item_place, start_broker
 from simulator.broker import Broker
 from simulator.broker.replies import NotImported
@@ -76,7 +76,7 @@ def _peer(value: str) -> str:
     host, _, port = value.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) <= 65535 or "/" in host or "@" in host:
         raise click.BadParameter(f"{value} is not a server: write HOST:PORT, such as 127.0.0.1:5673")
-    return server_at(host.strip("[]"), int(port))
+    return host_and_port(host.strip("[]"), int(port))
 
 
 _PORT = click.IntRange(0, 65535)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
-from simulator.broker import Broker, VirtualHost, replies
+from simulator.broker import Broker, Channel, Connection, VirtualHost, replies
 from simulator.broker.commands import Command, PassTime
 from simulator.broker.replies import Reply
 from simulator.clock import Clock, VirtualClock
@@ -510,6 +510,11 @@ def is_network_client(client: Client) -> bool:
     return client.protocol.startswith("AMQP")
 
 
+def channels_of(client: Client, connection: Connection) -> list[Channel]:
+    """Return the channels of a connection; the sessions of AMQP 1.0 are none."""
+    return list(connection.channels.values()) if client.container_id is None else []
+
+
 def message_totals(vhosts: Collection[VirtualHost]) -> dict[str, int]:
     """Return how many messages are in the queues, by RabbitMQ's names; empty where there are no queues."""
     queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
@@ -531,7 +536,7 @@ def object_totals(vhosts: Collection[VirtualHost], node: Node) -> dict[str, int]
         if key in node.broker.connections and is_network_client(client)
     ]
     return {
-        "channels": sum(len(each.channels) for each in connections if node.connections[each.id].container_id is None),
+        "channels": sum(len(channels_of(node.connections[each.id], each)) for each in connections),
         "connections": len(connections),
         "consumers": sum(len(queue.consumers) for vhost in vhosts for queue in vhost.queues.values()),
         "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),

@@ -19,20 +19,17 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.adapters.utils.connection_workflow import AMQPConnectorException
 from pika.exceptions import AMQPError, ChannelClosedByBroker, NackError
 
-from dlx.shovels import QUEUE_LENGTH, ShovelUri, published_properties
+from dlx.shovels import QUEUE_LENGTH, ShovelUri, shovelled_properties
 from simulator.broker import Shovel
 from simulator.broker.commands import ReportShovel
 from simulator.capture.capture_errors import CaptureUnavailable
+from simulator.capture.client_rows import PROPERTIES
 from simulator.capture.connected import amqp_parameters, exact_values, why_lost
 from simulator.server.node import Node
 
 _LOOK_S = 0.2
 _REFUSED_S = 0.1  # until a message that the destination refused goes back
 _NOT_FOUND = 404
-_PROPERTIES = (
-    "content_type", "content_encoding", "headers", "delivery_mode", "priority", "correlation_id", "reply_to",
-    "expiration", "message_id", "timestamp", "type", "user_id", "app_id", "cluster_id",
-)  # fmt: skip
 
 
 class ShovelsToPeers:
@@ -192,7 +189,6 @@ class RunningShovel(threading.Thread):
         mode = self._definition.ack_mode
         arguments = self._definition.value.get("src-consumer-args") or {}
         if self._left == 0:
-            self._report("running")
             return
         deliveries = consuming.consume(queue, mode == "no-ack", arguments=arguments, inactivity_timeout=_LOOK_S)
         for method, properties, body in deliveries:
@@ -216,10 +212,10 @@ class RunningShovel(threading.Thread):
     def _publish(self, channel: BlockingChannel, key: str, properties: BasicProperties, body: bytes) -> bool:
         """Publish a message; return whether it was taken, or that is not asked."""
         definition = self._definition
-        delivered = {name: getattr(properties, name) for name in _PROPERTIES}
+        delivered = {name: getattr(properties, name) for name in PROPERTIES}
         delivered = {name: each for name, each in delivered.items() if each is not None}
         shovel, state = self._shovel, self._state
-        published = published_properties(
+        published = shovelled_properties(
             definition, delivered, shovel.name, shovel.vhost, state.cluster_name, state.now_us
         )
         exchange = definition.to_exchange if definition.to_queue is None else ""

@@ -23,7 +23,7 @@ import msgspec
 from dlx import amqp_errors, passwords
 from dlx.amqp_errors import Refusal
 from dlx.message import Message
-from dlx.shovels import LOCAL_HOSTS, ShovelDefinition, ShovelUri, check_shovel, published_properties
+from dlx.shovels import LOCAL_HOSTS, ShovelDefinition, ShovelUri, check_shovel, shovelled_properties
 from simulator.broker.commands import (
     Ack,
     BindQueue,
@@ -368,7 +368,7 @@ def _properties(
     node: NodeState, shovel: Shovel, definition: ShovelDefinition, delivered: Delivered
 ) -> Mapping[str, Any]:
     properties = delivered_properties(delivered.message, node.release, delivered.added)
-    return published_properties(definition, properties, shovel.name, shovel.vhost, node.cluster_name, node.now_us)
+    return shovelled_properties(definition, properties, shovel.name, shovel.vhost, node.cluster_name, node.now_us)
 
 
 def _addressed(definition: ShovelDefinition, message: Message) -> Message:

@@ -19,7 +19,7 @@ from simulator.server.management.management_releases import Api
 from simulator.server.management.message_stats import channel_stats
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
-from simulator.server.node import Client, Node, is_network_client
+from simulator.server.node import Client, Node, channels_of, is_network_client
 
 _CLOSED_BY_US = "Closed via management plugin"
 
@@ -104,8 +104,7 @@ def _channels_and_sessions(request: Request) -> list[Channel]:
 
 
 def _channels_of(client: Client, connection: Connection | None) -> list[Channel]:
-    """Return the channels of a connection; the sessions of AMQP 1.0 are none."""
-    return [] if connection is None or client.container_id is not None else list(connection.channels.values())
+    return [] if connection is None else channels_of(client, connection)
 
 
 def _all_channels(request: Request) -> Any:

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from simulator.systems.activemq.redelivery_policy import UNLIMITED
 from simulator.systems.activemq.xml_elements import CORE, XSI
-from simulator.systems.compare.nearest import Answer, Moved, WorkQueue, replaced
+from simulator.systems.compare.nearest import CREATED_BY_USE, Answer, Moved, WorkQueue, replaced
 
 NAME = "ActiveMQ"
 NAME_MAX: int | None = None
@@ -52,11 +52,7 @@ ANSWERS: Mapping[str, Answer] = {
     "fanout": Answer(
         "changes", "publishers send to the queue of its name, and a compositeQueue copies to the queues behind it"
     ),
-    "unroutable": Answer(
-        "changes",
-        "nothing is unroutable: a queue that is not there is created by the first message to it",
-        "a misprint in a name makes a new queue that nobody reads",
-    ),
+    "unroutable": CREATED_BY_USE,
     "length in bytes": Answer(
         "cannot be had", "memoryLimit of a policyEntry counts bytes, and holds the publisher up in place of dropping"
     ),

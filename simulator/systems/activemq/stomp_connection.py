@@ -355,9 +355,7 @@ class StompConnection:
         if self.version == "1.2" and "id" not in headers:
             raise StompError("ACK received without a ack id for acknowledge!")
         transaction = self._transaction(headers)
-        pending = self._found(headers)
-        if pending is None:
-            raise StompError(f"Unexpected ACK received for message-id [{headers.get('message-id', 'null')}]")
+        pending = self._meant("ACK", headers)
         pending.subscription.acknowledge(pending, transaction)
         self._receipt(frame)
 
@@ -372,11 +370,16 @@ class StompConnection:
         if self.version == "1.2" and "id" not in headers:
             raise StompError("NACK received without an ack header to acknowledge!")
         transaction = self._transaction(headers)
-        pending = self._found(headers)
-        if pending is None:
-            raise StompError(f"Unexpected NACK received for message-id [{headers.get('message-id', 'null')}]")
+        pending = self._meant("NACK", headers)
         pending.subscription.reject(pending, transaction)
         self._receipt(frame)
+
+    def _meant(self, command: str, headers: Mapping[str, str]) -> _Pending:
+        """Return what an ACK or NACK is about. Raises ``StompError``."""
+        found = self._found(headers)
+        if found is None:
+            raise StompError(f"Unexpected {command} received for message-id [{headers.get('message-id', 'null')}]")
+        return found
 
     def _found(self, headers: Mapping[str, str]) -> _Pending | None:
         """Return what a client means by the headers of an ACK or NACK; 1.0 need not say of which subscription."""

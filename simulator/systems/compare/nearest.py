@@ -95,6 +95,21 @@ class Answer(msgspec.Struct, frozen=True):
     why: str = ""
 
 
+# What several systems answer alike.
+
+
+CREATED_BY_USE = Answer(
+    "changes",
+    "nothing is unroutable: a queue that is not there is created by the first message to it",
+    "a misprint in a name makes a new queue that nobody reads",
+)
+NO_EXCHANGES = Answer("changes", "publishers name the queue: there are no exchanges, bindings and routing keys")
+STAYS = Answer("cannot be had", "a queue stays until it is deleted")
+NO_OFFSETS = Answer("cannot be had", "no queue keeps messages for a reader from any offset")
+NO_PRIORITY = Answer("cannot be had", "messages have no priority")
+NO_SIZE = Answer("cannot be had", "a queue has no limit on its size")
+
+
 class NearestSystem(Protocol):
     """The module ``nearest`` of a system.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulator.systems.compare.nearest import Answer, Moved, WorkQueue, replaced
+from simulator.systems.compare.nearest import NO_OFFSETS, STAYS, Answer, Moved, WorkQueue, replaced
 from simulator.systems.ibm_mq.keyword_values import NAME_LENGTH
 
 NAME = "IBM MQ"
@@ -51,8 +51,8 @@ ANSWERS: Mapping[str, Answer] = {
         "changes", "NOSHARE and DEFSOPT(EXCL): a second application cannot open the queue"
     ),
     "priorities": Answer("changes", "there are 10 priorities (MQMD.Priority), and MSGDLVSQ(PRIORITY) is the default"),
-    "queue expires": Answer("cannot be had", "a queue stays until it is deleted"),
-    "stream": Answer("cannot be had", "no queue keeps messages for a reader from any offset"),
+    "queue expires": STAYS,
+    "stream": NO_OFFSETS,
     "carries": Answer(
         "changes",
         "a message that was moved to BOQNAME says nothing of its death, and its BackoutCount begins again; what the"

@@ -6,7 +6,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.systems.compare.nearest import Answer, Moved, WorkQueue, replaced
+from simulator.systems.compare.nearest import (
+    CREATED_BY_USE,
+    NO_EXCHANGES,
+    NO_OFFSETS,
+    NO_PRIORITY,
+    NO_SIZE,
+    STAYS,
+    Answer,
+    Moved,
+    WorkQueue,
+    replaced,
+)
 from simulator.systems.compare.neutral_scenario import whole_seconds
 from simulator.systems.zaqar.limits import MESSAGE_TTL_S, NAME_MAX
 
@@ -35,18 +46,14 @@ ANSWERS: Mapping[str, Answer] = {
         "there is no pause between two claims; a message can be posted with a delay of up to 15 min, which the"
         " consumer has to do itself",
     ),
-    "exchange": Answer("changes", "publishers name the queue: there are no exchanges, bindings and routing keys"),
+    "exchange": NO_EXCHANGES,
     "fanout": Answer("cannot be had", "publishers post to each queue: nothing copies a message to several queues"),
-    "unroutable": Answer(
-        "changes",
-        "nothing is unroutable: a queue that is not there is created by the first message to it",
-        "a misprint in a name makes a new queue that nobody reads",
-    ),
-    "length in bytes": Answer("cannot be had", "a queue has no limit on its size"),
+    "unroutable": CREATED_BY_USE,
+    "length in bytes": NO_SIZE,
     "single active consumer": Answer("cannot be had", "any client may claim messages"),
-    "priorities": Answer("cannot be had", "messages have no priority"),
-    "queue expires": Answer("cannot be had", "a queue stays until it is deleted"),
-    "stream": Answer("cannot be had", "no queue keeps messages for a reader from any offset"),
+    "priorities": NO_PRIORITY,
+    "queue expires": STAYS,
+    "stream": NO_OFFSETS,
     "time in queue": Answer(
         "lost",
         "no message lives longer than 14 days, dead letters too: then it is deleted",
