@@ -18,6 +18,7 @@ from simulator.cli.given_source import Source, named, read_source
 from simulator.cli.options import chosen_release
 from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
+from simulator.extras import check_installed
 from simulator.files import write_whole
 from simulator.systems.compare import comparing
 from simulator.systems.move import Move, MoveFinding, move
@@ -32,7 +33,9 @@ _NAMES_SHOWN = 5
 def answer_move(
     source: Source, over: Source | None, before: str | None, to: str, write: Path | None, *, as_json: bool
 ) -> int:
-    """Answer, and return the exit code."""
+    """Answer, and return the exit code. Raises ``ExtraMissingError``."""
+    if to.partition(":")[0] == "activemq":
+        check_installed("activemq")
     release = _release(before)
     definitions = read_source(source, over)
     try:
