@@ -138,6 +138,8 @@ def check_annotations(annotations: Mapping[str, Any]) -> None:
         if value is None or isinstance(value, float):
             what = "it cannot be delivered: RabbitMQ closes the connection of each consumer that gets the message"
             raise ValueError(f"annotations: {name} is {value!r}; {what}")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ValueError(f"annotations: {name} is {value}; a whole number has at most 64 bits in AMQP 1.0")
 
 
 class Crash(_AtQueue, tag="crash", frozen=True):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from dlx.deaths import REASONS
 from dlx.nearest_names import suggestion
 from simulator.scenario.steps import AnyStep, Properties, Step
 from simulator.server.faults.fault import (
@@ -44,6 +45,9 @@ class ExpectedDeath(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
     exchange: str | UnsetType = UNSET
     routing_keys: list[str] | UnsetType = UNSET
     original_expiration: str | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        _check_reason(self.reason)
 
 
 class ExpectedMessage(msgspec.Struct, forbid_unknown_fields=True):
@@ -86,6 +90,14 @@ class ExpectedLoss(msgspec.Struct, forbid_unknown_fields=True):
     reason: str | UnsetType = UNSET
     how: LossKind | UnsetType = UNSET
     times: _Times = 1
+
+    def __post_init__(self) -> None:
+        _check_reason(self.reason)
+
+
+def _check_reason(reason: str | UnsetType) -> None:
+    if reason is not UNSET and reason not in REASONS:
+        raise ValueError(f"reason: nothing dies of {reason!r}; {suggestion(reason, REASONS)}")
 
 
 class Expect(Step, tag="expect", frozen=True):
