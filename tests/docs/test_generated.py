@@ -48,7 +48,6 @@ def test_what_is_stale_is_named_and_mended(copied: Path) -> None:
     assert "docs/reference/releases.md is stale: run python docs/generate.py" in stale.stderr
     subprocess.run([sys.executable, str(copied / "generate.py")], check=True, capture_output=True)
     assert document.read_text(encoding="utf-8") == right
-    assert check(copied / "generate.py").returncode == 0
 
 
 def test_every_behaviour_and_every_column_is_there() -> None:

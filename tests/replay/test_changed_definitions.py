@@ -179,6 +179,7 @@ def test_a_message_under_way_at_a_change_that_fits_neither_is_not_checked(tmp_pa
     assert f"definitions of work: published before the definitions changed at {changed}" in out
 
 
+@pytest.mark.spark
 def test_spark_says_the_same(tmp_path: Path, capsys: Any) -> None:
     case = Case(tmp_path, "4.3")
     given = [*case.options(), "--release", "4.3", "--json"]
@@ -269,13 +270,12 @@ REJECTED = [steps.Publish("", "work", times=3), steps.Reject("work", 3), steps.A
     [(parked(ttl=True), "parked", EXPIRES), (parked("parked"), "audit", REJECTED)],
     ids=["the only binding", "one more binding"],
 )
-@pytest.mark.parametrize("engine", ["local", "spark"])
 def test_messages_that_died_before_a_binding_was_added_are_missing(
-    engine: str, before: Topology, queue: str, history: list[steps.AnyStep], tmp_path: Path, capsys: Any
+    before: Topology, queue: str, history: list[steps.AnyStep], tmp_path: Path, capsys: Any
 ) -> None:
     after = parked("parked", *(["audit"] if queue == "audit" else []), ttl=queue == "parked")
     log, *options = two_parts(tmp_path, before, after, history)
-    code, out, _ = replay(capsys, Path(log), *options, "--engine", engine)
+    code, out, _ = replay(capsys, Path(log), *options)
     assert code == 0
     assert re.match(
         rf"3 messages that died before 2026-01-01T00:01:0\S+Z did not reach queue '{queue}', though the definitions"
@@ -312,7 +312,7 @@ def test_a_message_is_explained_by_the_definitions_of_its_time(case: Case, capsy
     assert main(["explain", str(case.log), *alone]) == 1
 
 
-@pytest.mark.parametrize("engine", ["local", "spark"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
 def test_what_if_answers_for_the_last_definitions(engine: str, tmp_path: Path, capsys: Any) -> None:
     case = Case(tmp_path, "3.10")
     changed = "policy:waiting.message-ttl=1900"

@@ -76,12 +76,12 @@ def test_rows_that_stand_twice_count_once(forget_after_s: float, tmp_path: Path)
     twice = len(lines) // 2
     given = [*lines[:twice], *lines[:twice], *lines[twice:]]
     growing.write_bytes(b"")
-    for begin in range(0, len(given), 97):
+    for begin in range(0, len(given), 397):
         with growing.open("ab") as stream:
-            stream.write(b"".join(given[begin : begin + 97]))
+            stream.write(b"".join(given[begin : begin + 397]))
         each, state = watcher(growing, wish, tmp_path / "state")
         with state:
-            while each.step(begin / 97).more:
+            while each.step(begin / 397).more:
                 pass
             while each.step(100_000, settled=True).more:
                 pass

@@ -180,9 +180,12 @@ class Talk:
         return self._collect(client, asks)
 
     def _collect(self, asking: Client | None, asks: str | None) -> list[Answer]:
-        """Read until the answer that was asked for has come, and then nothing more for a while."""
+        """Read until the answer that was asked for has come, and then nothing more for a while.
+
+        The simulator answers at once or not at all.
+        """
         found: list[Answer] = []
-        until_s = time.monotonic() + ANSWERED_WITHIN_S * (asks is not None)
+        until_s = time.monotonic() + ANSWERED_WITHIN_S * (asks is not None and self._quiet_s > 0)
         quiet_since_s = time.monotonic()
         while True:
             came = False
