@@ -19,7 +19,7 @@ from simulator.definitions import Definitions
 from simulator.testing.strategies import definitions_document, topologies
 from tests.random_examples import random_examples
 
-EXAMPLES = int(os.environ.get("DLX_PLAN_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("DLX_PLAN_EXAMPLES", "25"))
 
 
 @st.composite

@@ -115,7 +115,7 @@ def test_a_run_without_end_counts_only_where_it_is_said_so(tree: Path) -> None:
     loop = "\n    while True:\n        pass"
     stated = fault("endless", "    return 2 * number", loop[1:], hangs=True)
     unstated = fault("endless-too", "    return 2 * number", f"    number += 1{loop}")
-    done = run(tree, stated, unstated, timeout_s=20)
+    done = run(tree, stated, unstated, timeout_s=10)
     assert done.returncode == 1, done.stderr
     assert sorted(done.stdout.splitlines()) == [
         f"HUNG      endless-too  by {DOUBLE}::test_double",

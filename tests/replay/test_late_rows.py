@@ -137,7 +137,7 @@ def delivered(log: Path, definitions: Definitions, rules: str) -> list[Row]:
 
 
 LAGS = [(kind, seed) for kind in (constant, bursts, drift) for seed in range(20)]
-FEW = [(constant, 5), (bursts, 2), (bursts, 10), (drift, 0), (drift, 5)]
+FEW = [(constant, 5), (bursts, 10), (drift, 0)]
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_late_rows_differ_in_nothing(name: str, kind: Callable[[Random], Lag], s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "seed"), some_in_ci(LAGS, [(constant, 5), (bursts, 2), (drift, 5)]))
+@pytest.mark.parametrize(("kind", "seed"), some_in_ci(LAGS, [(bursts, 2), (drift, 5)]))
 @pytest.mark.parametrize(("ttl_ms", "is_told"), [(600_000, True), (600, False)])
 def test_a_wrong_ttl_is_told_or_named_as_unchecked(
     kind: Callable[[Random], Lag], seed: int, ttl_ms: int, is_told: bool, tmp_path: Path

@@ -191,9 +191,9 @@ def test_a_consumer_that_leaves_fails_what_it_has() -> None:
 def test_a_fan_out_that_comes_together_is_no_loop() -> None:
     queues = [
         queue(f"q{number}", message_ttl=1_000, dead_letter_exchange="", dead_letter_routing_key="dead")
-        for number in range(30)
+        for number in range(15)
     ]
-    bindings = [("all", f"q{number}", "") for number in range(30)]
+    bindings = [("all", f"q{number}", "") for number in range(15)]
     assert found(topology([*queues, queue("dead")], {"all": "fanout"}, bindings), "settles") is None
 
 

@@ -16,14 +16,14 @@ from simulator.replay.watch.state import VERDICTS
 from tests.watch.logs import CAPTURED, ROOT, log_of, replayed, said, watcher, wish_for
 
 NAME = "4.3"
-KILLS = 20
+KILLS = 8
 # It says where its metrics are once it is about to begin.
 COMMAND = [sys.executable, "-m", "simulator.cli.main", "watch", "--release", NAME]
 COMMAND += ["--settle", "0", "--forget-after", "1", "--prometheus", "0"]
 
 
 @pytest.mark.slow
-def test_twenty_kills_lose_no_verdict_and_double_none(tmp_path: Path) -> None:
+def test_kills_lose_no_verdict_and_double_none(tmp_path: Path) -> None:
     """The log grows by random slices meanwhile; each kill comes at a random moment of the work."""
     chance = random.Random(11)
     log, growing, folder = log_of(NAME), tmp_path / "trace.log", tmp_path / "state"
