@@ -25,6 +25,7 @@ from simulator.replay.engines import spark as plan
 from simulator.replay.engines.local import REPLAYED, replay_files
 from simulator.replay.engines.spark import ReplayStep
 from simulator.replay.rows.tables import Database
+from tests.long import some_in_ci
 from tests.replay.logs import example_definitions
 
 pytestmark = pytest.mark.spark
@@ -97,7 +98,7 @@ def codes(diverse: tuple[list[str], pa.Table], request: pytest.FixtureRequest) -
     return found if request.param == "codes" else None
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
+@pytest.mark.parametrize("partitions", some_in_ci([1, 2, 7, 64], [7]))
 def test_partitions_change_nothing(
     spark: SparkSession, diverse: tuple[list[str], pa.Table], partitions: int, codes: Codes | None
 ) -> None:
