@@ -16,6 +16,9 @@ NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 # nor much time.
 HERE := not live and not cluster and not clients and not containers and not browser and not frameworks and not long
 NEWEST := not (3.8 or 3.9 or 3.10 or 3.11 or 3.12 or 3.13 or 4.0 or 4.1 or 4.2)
+# The oldest and the newest server play everything; those in between what differs most from release to release.
+LIVE := 'live and not long and not bundled'
+LIVE_IN_BETWEEN := tests/amqp10 tests/differential tests/faults tests/live/test_declarations.py
 SEED ?= 1
 SAMPLE ?= 25
 RELEASE ?= 4.3
@@ -111,7 +114,8 @@ test-notebooks: install java  ## run every notebook from top to bottom
 
 .PHONY: test-live
 test-live: install java  ## against real servers, started and stopped here; those of RabbitMQ side by side
-	tests/live/broker each $(PYTEST) -m 'live and not long and not bundled' --ignore tests/systems
+	tests/live/broker each 3.8 4.3 $(PYTEST) -m $(LIVE) --ignore tests/systems
+	tests/live/broker each 3.10 4.0 $(PYTEST) -m $(LIVE) $(LIVE_IN_BETWEEN)
 	tests/live/broker run bash -c 'tests/live/broker plugins && $(PYTEST) -m bundled tests/differential'
 	tests/systems/zaqar/server run $(PYTEST) -m live tests/systems
 
@@ -126,9 +130,9 @@ test-compose: install  ## docker/compose.yaml on images that are made here, and 
 	TESTCONTAINERS_RYUK_DISABLED=true tests/live/broker image 4.3 tests/containers/with-image $(PYTEST) tests/containers
 
 .PHONY: test-long
-test-long: install java  ## what CI leaves out: more releases, more examples, larger limits
+test-long: install java  ## what CI leaves out: more releases, more examples, larger limits, all live tests on each server
 	$(PYTEST) -n auto --dist worksteal -m 'long and not live'
-	tests/live/broker each $(PYTEST) -m 'long and live' --ignore tests/systems
+	tests/live/broker each $(PYTEST) -m 'live and not bundled' --ignore tests/systems
 
 .PHONY: fuzz
 fuzz: install  ## random scripts on real servers and the simulator (CASES=100 on each, SEED, MINUTES=60)
