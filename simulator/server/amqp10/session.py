@@ -64,7 +64,7 @@ from simulator.server.amqp10.frames import (
     symbols,
 )
 from simulator.server.amqp10.messages import MessageCodec, Sections
-from simulator.server.amqp10.values import erlang_term
+from simulator.server.amqp10.values import erlang_pair, erlang_term
 
 SENDER, RECEIVER = False, True
 UNSETTLED, SETTLED, MIXED = 0, 1, 2  # snd-settle-mode
@@ -117,6 +117,7 @@ class OutgoingLink(msgspec.Struct, kw_only=True, eq=False):
 
 
 class ManagementPair(msgspec.Struct, eq=False):
+    has_priorities: bool = False
     """The two links of a name over which requests to ``/management`` come and responses go."""
 
     request_handle: int | None = None
@@ -681,6 +682,7 @@ class Session:
         yield Consume(
             channel=self.id,
             queue=name,
+            has_priorities="x-max-priority" in queue.definition.arguments,
             consumer_tag=str(handle),
             no_ack=settled,
             credited=True,
@@ -798,8 +800,9 @@ class Session:
             offset = int((reply.added or {})["x-stream-offset"])
             return offset.to_bytes(4 if offset <= UINT_MAX else 8)
         if link.type == CLASSIC:
-            unacked = self._settings.broker.channels[self.id].unacked.get(reply.delivery_tag)
-            return b"" if unacked is None else (unacked.copy.position & UINT_MAX).to_bytes(4)
+            if link.settled or reply.place is None:
+                return b""
+            return erlang_pair(*reply.place) if link.has_priorities else (reply.place[1] & UINT_MAX).to_bytes(4)
         return link.sent.to_bytes(4)
 
     def _parts(self, encoded: bytes) -> Iterator[tuple[bytes, bool]]:
@@ -877,7 +880,7 @@ class Session:
     def reply(self, reply: Reply) -> None:
         """Send a reply of the broker, unless the session failed over a message: its connection closes then."""
         answer = _REPLIES.get(type(reply))
-        if answer is not None and self.id in self._settings.broker.channels:
+        if answer is not None and (self.id in self._settings.broker.channels or self._comes_alone(reply)):
             answer(self, reply)
 
     def _attached(self, reply: replies.Consuming) -> None:
@@ -908,6 +911,14 @@ class Session:
         if link is not None and link.is_active != reply.active:
             link.is_active = reply.active
             self._queue_flow(link, reply.available, {symbol("rabbitmq:active"): reply.active})
+    def _comes_alone(self, reply: Reply) -> bool:
+        """Return whether a classic queue delivers: it sends each message by itself, other queues several at once.
+
+        Over a message that it cannot convert, a session loses those that came with it.
+        """
+        link = self._outgoing.get(int(reply.consumer_tag)) if isinstance(reply, Delivered) else None
+        return link is not None and link.type == CLASSIC
+
 
     def _say_released(self, reply: replies.DeliveriesReleased) -> None:
         """Say which deliveries the client no longer has; it settles them as it likes. Source: AMQP 1.0, 2.6.12."""
