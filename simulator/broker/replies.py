@@ -110,6 +110,7 @@ class Delivered(Reply):
 
     ``message`` is shared by all deliveries that look alike, so that a driver can keep what it encoded of it;
     ``added`` are the headers of this delivery alone, and ``failed`` is how many deliveries have failed before it.
+    ``place``: by which priority and position a queue knows what a link of AMQP 1.0 gets.
     """
 
     channel: ChannelId
@@ -120,6 +121,7 @@ class Delivered(Reply):
     body: bytes
     added: Mapping[str, Any] | None = None
     failed: int | None = None
+    place: tuple[int, int] | None = None
 
 
 def delivered_properties(message: Message, release: Release, added: Mapping[str, Any] | None = None) -> dict[str, Any]:

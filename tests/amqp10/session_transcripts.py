@@ -9,12 +9,14 @@ import json
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
+from uuid import UUID
 
 import pika
 from proton import Array, Described, char, int32, symbol, timestamp, uint, ulong
@@ -25,6 +27,7 @@ from simulator.broker.commands import (
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
+    Publish,
     SetPermissions,
     SetTopicPermissions,
 )
@@ -52,6 +55,7 @@ from simulator.server.amqp10.frames import (
     Source,
     Target,
     Transfer,
+    frame,
     symbols,
 )
 from simulator.server.management.internal_channel import InternalChannel
@@ -75,7 +79,7 @@ OUTCOMES: dict[str, Any] = {
 _GENERATED = re.compile(r"amq\.[\w.+/=-]+-[\w.+/=%-]{8,}|\d{13}")
 UNTYPED: dict[str, Any] = {
     **{"char": char("a"), "timestamp": timestamp(1_000), "list": ["a", 1]},
-    **{"double": 1.5, "null": None},
+    **{"double": 1.5, "null": None, "uuid": UUID("00112233-4455-6677-0819-1a2b3c4d5e6f"), "binary": b"\0\1"},
 }
 LATE = {symbol("rabbitmq:consumer-timeout"): uint(1_000)}
 QUIET_S = 0.25  # after which a real server has sent what it sends
@@ -133,6 +137,13 @@ class Player:
         text = _INTERNAL.sub(r"description=\1…", text) if "internal-error" in text else text
         self.seen.append(_GENERATED.sub("…", text if self.vhost == "/" else text.replace(self.vhost, "/")))
 
+    def count(self, since: int) -> None:
+        """Put how many messages came over each link in place of what was noted of them."""
+        noted = self.seen[since:]
+        counts = Counter(line.partition("(handle=uint(")[2].partition(")")[0] for line in noted if _is_transfer(line))
+        self.seen[since:] = [f"{counts[handle]} messages over link {handle}" for handle in sorted(counts)]
+        self.seen += [line for line in noted if not _is_transfer(line)]
+
     def shown(self, value: Any) -> str:
         """Return a value as text."""
         if isinstance(value, Composite):
@@ -175,12 +186,12 @@ class Player:
 
     def credit(self, handle: int, credit: int, **fields: Any) -> None:
         """Send a flow for a link."""
-        self.send(
-            Flow(
-                next_incoming_id=self.seen_id, incoming_window=1000, next_outgoing_id=0, outgoing_window=1000,
-                handle=handle, link_credit=credit, **fields,
-            )
-        )  # fmt: skip
+        self.send(self.flow(handle, credit, **fields))
+
+    def flow(self, handle: int, credit: int, **fields: Any) -> Flow:
+        """Return a flow for a link."""
+        window = {"incoming_window": 1000, "next_outgoing_id": 0, "outgoing_window": 1000, **fields}
+        return Flow(next_incoming_id=self.seen_id, handle=handle, link_credit=credit, **window)
 
     def publish(
         self, body: bytes, handle: int = 0, *, id: int = 0, header: Header | None = None, **fields: Any
@@ -223,6 +234,18 @@ class Player:
         given = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
         with self._channel() as channel:
             channel.queue_declare(name, durable=True, arguments={"x-queue-type": kind, **given})
+
+    def load(self, queue: str, messages: int) -> None:
+        """Publish messages to a queue by AMQP 0-9-1."""
+        with self._channel() as channel:
+            channel.confirm_delivery()
+            for _ in range(messages):
+                channel.basic_publish("", queue, b"x")
+
+    def ready(self, queue: str) -> int:
+        """Return how many messages of a queue are ready."""
+        with self._channel() as channel:
+            return int(channel.queue_declare(queue, passive=True).method.message_count)
 
     def delete(self, queue: str) -> None:
         """Delete a queue by AMQP 0-9-1."""
@@ -272,6 +295,10 @@ class Player:
         transfer = Transfer(handle=5, delivery_id=100 + self.names, delivery_tag=b"r", settled=True)
         self.note(f"{method} {to}")
         self.send(transfer, encoded)
+
+
+def _is_transfer(line: str) -> bool:
+    return line.startswith("Transfer(")
 
 
 def outcome(name: str, kind: str, strategy: str, player: Player) -> None:
@@ -716,6 +743,50 @@ def untyped(name: str, player: Player) -> None:
     player.credit(1, 1, delivery_count=1)
 
 
+def large_credit(name: str, kind: str, player: Player) -> None:
+    """Grant two links more credit than a session passes on to a queue at a time."""
+    player.declare("q", kind)
+    for handle in (1, 2):
+        player.receiver("/queues/q", handle, credit=None)
+    if name != "before":
+        player.load("q", 600)
+    seen = len(player.seen)
+    if name == "together":
+        flows = [frame(player.client.codec, 0, player.flow(handle, 400)) for handle in (1, 2)]
+        player.client.socket.sendall(b"".join(flows))
+        player.listen()
+    elif name == "window":
+        for window in (10, 10, 300, 1000):
+            player.credit(1, 400, incoming_window=window)
+            player.count(seen)
+            player.note(f"{player.ready('q')} ready messages")
+            seen = len(player.seen)
+    else:
+        fields = {"drain": {"drain": True}, "echo": {"echo": True}}.get(name, {})
+        for handle in (1, 2):
+            player.credit(handle, 400, **fields)
+    if name == "before":
+        player.load("q", 600)
+        player.listen()
+    player.count(seen)
+
+
+def unsendable(kind: str, player: Player) -> None:
+    """Take messages from a queue, one of which has an annotation that the server cannot send."""
+    player.declare("work", "quorum", dead_letter_exchange="", dead_letter_routing_key="q")
+    player.fill("q", kind, 2)
+    player.sender("/queues/work", handle=3)
+    player.publish(b"bad", handle=3, id=2)
+    player.receiver("/queues/work", credit=1)
+    annotations = {symbol("x-opt-v"): 1.5}
+    player.settle(Modified(undeliverable_here=True, message_annotations=annotations), 0)
+    player.detach(1)
+    player.publish(b"behind", id=3)
+    player.receiver("/queues/q", handle=2, credit=None)
+    player.note("with credit:")
+    player.credit(2, 10)
+
+
 def late(name: str, kind: str, player: Player) -> None:
     """Hold two messages for too long, settle one after the other, and take what came back."""
     player.fill("q", kind, 3, header=Header(durable=True))
@@ -847,6 +918,12 @@ SCRIPTS: dict[str, Script] = {
         for kind in TYPES
     },
     **{f"untyped {name}": partial(untyped, name) for name in UNTYPED},
+    **{
+        f"large_credit {name} {kind}": partial(large_credit, name, kind)
+        for name in ("in turn", "together", "window", "before", "drain", "echo")
+        for kind in TYPES
+    },
+    **{f"unsendable {kind}": partial(unsendable, kind) for kind in TYPES},
     **{f"delivery_tags {name}": partial(delivery_tags, name) for name in ("settled", "unsettled")},
     **{f"stream_outcome {name}": partial(stream_outcome, name) for name in OUTCOMES},
     **{f"late detached {kind}": partial(late_detached, kind) for kind in TYPES},
@@ -908,6 +985,8 @@ class NodeClient(WireClient):
     def flush(self) -> None:
         """Take what waits to be sent."""
         self._buffer += self._connection.take()
+        for command in self._connection.follow_up():
+            self._node.execute(command)
 
     def alarm_changed(self, active: bool) -> None:
         """Close or open the windows."""
@@ -934,6 +1013,13 @@ class NodePlayer(Player):
         channel.run(
             DeclareQueue(channel=channel.id, queue=name, durable=True, arguments={"x-queue-type": kind, **given})
         )
+
+    def load(self, queue: str, messages: int) -> None:
+        for _ in range(messages):
+            self.channel_of_node.run(Publish(self.channel_of_node.id, "", queue, {}, b"x"))
+
+    def ready(self, queue: str) -> int:
+        return self._node.broker.vhosts["/"].queues[queue].store.ready
 
     def delete(self, queue: str) -> None:
         self.channel_of_node.run(DeleteQueue(self.channel_of_node.id, queue))

@@ -95,6 +95,14 @@ def test_a_delivery_comes_later(server: Server, client: WireClient) -> None:
     assert kinds(heard(client)) == [Transfer]
 
 
+def test_late_deliveries_use_up_credit(server: Server, client: WireClient) -> None:
+    server.faults.add("delay_delivery", queue="q", delay_ms=2_000, times=None)
+    publish(client, *(b"%d" % number for number in range(7)))
+    heard(client)
+    server.clock.advance(seconds=2)
+    assert kinds(heard(client)) == [Transfer] * 5
+
+
 @pytest.mark.parametrize("delay_s", [None, 2])
 def test_an_outcome_is_lost_or_comes_later(server: Server, client: WireClient, delay_s: int | None) -> None:
     if delay_s is None:

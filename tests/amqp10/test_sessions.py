@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
 
@@ -22,10 +23,6 @@ KNOWN = {
     ("4.0", "management twice"): "the description has the attach as an Erlang record",
     ("4.3", "management twice"): "the description has the attach as an Erlang record",
     ("4.0", "frame handle-in-use"): "4.0 takes a second link of the same handle",
-    **{
-        (release, "delivery_tags unsettled"): "a classic queue with priorities numbers its messages by priority"
-        for release in transcripts.RELEASES
-    },
 }
 """Scripts in which the simulator differs, with how."""
 
@@ -150,6 +147,38 @@ def test_the_management_api_shows_connections_as_a_real_server(release: str) -> 
     of_release = {"channels": 1, "container_id": "client", "send_pend": 0, "state": "running"}
     assert {name: shown[name] for name in of_release if name in shown} == ({} if release == "4.0" else of_release)
     assert (totals["connections"], totals["channels"]) == (1, 0)
+
+
+@pytest.mark.parametrize(("release", "no_channel", "stream_is_active"), [("4.0", [], False), ("4.3", {}, True)])
+def test_the_management_api_shows_links_among_consumers_as_a_real_server(
+    release: str, no_channel: Any, stream_is_active: bool
+) -> None:
+    with simulator.serve(release, management_port=0) as server:
+        port = urlsplit(server.amqp_url).port or 0
+        player = transcripts.Player(WireClient(port), "/", port)
+        for handle, kind in enumerate(("classic", "stream")):
+            player.declare(kind, kind)
+            player.receiver(f"/queues/{kind}", handle)
+        shown = call(str(server.management_url), "GET", "consumers")
+        (of_queue,) = call(str(server.management_url), "GET", "queues/%2F/classic")["consumer_details"]
+        player.client.close()
+
+    assert {each["queue"]["name"]: each["active"] for each in shown} == {"classic": True, "stream": stream_is_active}
+    assert [each["channel_details"] for each in shown] == [no_channel] * 2
+    assert of_queue["channel_details"] == {}
+
+
+def test_a_connection_without_tls_has_empty_texts_where_it_is_asked_for_by_name() -> None:
+    with simulator.serve("4.3", management_port=0) as server:
+        client = WireClient(urlsplit(server.amqp_url).port or 0)
+        client.open()
+        management = str(server.management_url)
+        (listed,) = call(management, "GET", "connections")
+        found = call(management, "GET", f"connections/{quote(listed['name'])}")
+        client.close()
+
+    assert {found[name] for name, value in listed.items() if value is None} == {""}
+    assert (listed["ssl_protocol"], found["ssl_protocol"]) == (None, "")
 
 
 @pytest.mark.parametrize(("release", "fields"), [("4.1", set()), ("4.2", {"filter"})])

@@ -63,6 +63,18 @@ def test_other_fields_of_another_type_end_the_connection_of_whoever_gets_the_mes
     assert told.broker.vhosts["/"].queues["q"].messages_ready == 1, "it comes back every time"
 
 
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_what_is_behind_such_a_message_is_not_delivered(kind: str) -> None:
+    told = Told("3.13")
+    told.queue("q", x_queue_type=kind)
+    told.publish("q", "before")
+    told.publish("q", "m", headers={"x-death": [DEATH | {"count": "1"}]})
+    told.publish("q", "behind")
+    told(OpenConnection(OTHER[0]), OpenChannel(OTHER))
+    _, delivered, end = told(Consume(channel=OTHER, queue="q", consumer_tag="c"))
+    assert (delivered.body, end) == (b"before", closed(OTHER[0]))
+
+
 def test_an_automatic_acknowledgement_loses_the_message() -> None:
     told, _ = claiming("3.13", {"count": "1"})
     assert told(Consume(channel=CHANNEL, queue="q", consumer_tag="c", no_ack=True))[1:] == [closed("client")]

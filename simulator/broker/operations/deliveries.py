@@ -285,20 +285,24 @@ def deliver(node: NodeState, consumer: Consumer, copy: Copy) -> None:
     if not can_write(node, channel, copy.message, as_amqp10=consumer.credit is not None):
         return
     added = delivery_headers(node, queue, copy)
+    place = None if consumer.credit is None else (copy.priority, copy.position)
     node.send(
         channel,
-        Delivered(channel.id, consumer.tag, tag, copy.redelivered, copy.message, copy.body, added, copy.failed),
+        Delivered(channel.id, consumer.tag, tag, copy.redelivered, copy.message, copy.body, added, copy.failed, place),
     )
     if node.watched or queue.vhost.tracing:
         handed_out(node, queue, copy, channel, added, no_ack=consumer.no_ack)
 
 
 def can_write(node: NodeState, channel: Channel, message: Message, *, as_amqp10: bool = False) -> bool:
-    """Return whether the message can be sent to a client; otherwise its connection ends when the step is done."""
-    can = can_be_sent(message, as_amqp10=as_amqp10)
-    if not can:
+    """Return whether the message can be sent to a client.
+
+    Otherwise its channel sends nothing more, and its connection ends when the step is done.
+    """
+    if not channel.failed and not can_be_sent(message, as_amqp10=as_amqp10):
+        channel.failed = True
         node.agenda.append(DeliveryFailed(channel.connection.vhost.name, channel.id))
-    return can
+    return not channel.failed
 
 
 def handed_out(

@@ -128,7 +128,7 @@ class Channel:
     ``permissions_changed``: some are others since it last forgot; ``awake_us``: when it
     last had something to do; ``returned``: how many unroutable messages came back to it; ``shovel``: whose it is.
     ``publishes`` remembers what became of publishes that looked alike; ``queues_of_links`` are those that a session of
-    AMQP 1.0 has sent to or consumed, by name.
+    AMQP 1.0 has sent to or consumed, by name; ``failed``: it came upon a message that it cannot write.
 
     Source: rabbit_channel.erl check_resource_access, check_topic_authorisation,
     handle_pre_hibernate; ``?MAX_PERMISSION_CACHE_SIZE``, ``?HIBERNATE_AFTER_MIN``.
@@ -161,6 +161,7 @@ class Channel:
     timeout_due_us: int | None = None
     shovel: Shovel | None = None
     queues_of_links: dict[str, None] = field(default_factory=dict)
+    failed: bool = False
 
     @property
     def number(self) -> int:

@@ -37,7 +37,7 @@ class ClassicStore:
 
     __slots__ = (
         "_carried", "_discarded", "_discards_at_once", "_drops_once", "_forgets", "_looks", "_max_bytes", "_max_length",
-        "_max_priority", "_messages", "_next_position", "_refuses", "_timer_us", "_ttl_ms",
+        "_max_priority", "_messages", "_next_positions", "_refuses", "_timer_us", "_ttl_ms",
         "limited", "pending", "pending_bytes", "ready", "ready_bytes", "settings",
     )  # fmt: skip
 
@@ -45,8 +45,8 @@ class ClassicStore:
         self.ready = self.ready_bytes = self.pending = self.pending_bytes = 0
         self.limited = False
         self._messages = Levels()
-        self._next_position = 0
         self._max_priority = _max_priority(settings)
+        self._next_positions = [0] * ((self._max_priority or 0) + 1)  # each priority counts its own
         self._carried = settings.release.delivery_count_carried == "from all queues"
         self._forgets = settings.release.original_expiration == "not behind another message"
         self._discarded: list[Copy] = []
@@ -87,12 +87,12 @@ class ClassicStore:
         """
         message = copy.message
         copy.size = payload_size(message, copy.body)
-        copy.position = self._next_position
-        self._next_position += 1
         if self._max_priority is not None:
             copy.priority = min(message.properties.get("priority") or 0, self._max_priority)
             if copy.priority < 0:  # the management API publishes such
                 raise PriorityError(f"it has no priority {copy.priority}")
+        copy.position = self._next_positions[copy.priority]
+        self._next_positions[copy.priority] += 1
         if message.delivery_count is not None:
             copy.failed = message.delivery_count
             copy.redelivered = self._carried
@@ -110,8 +110,8 @@ class ClassicStore:
     def take_over(self, copies: Iterable[Copy]) -> None:
         """Hold what is left of a queue whose process crashed: it does not know what of that was never delivered."""
         for copy in copies:
-            copy.position = self._next_position
-            self._next_position += 1
+            copy.position = self._next_positions[copy.priority]
+            self._next_positions[copy.priority] += 1
             copy.redelivered = True
             self._messages.append(copy)
             self.ready += 1

@@ -372,6 +372,10 @@ class Connection:
         else:
             self._outbox.reply(channel.output, reply)
 
+    def follow_up(self) -> Iterable[Command]:
+        """Return no commands: none follow from what ``take`` has returned."""
+        return ()
+
     def block(self, reason: str) -> None:
         """Tell the client that the server reads no more publishes."""
         if self.capabilities.get("connection.blocked") is True:

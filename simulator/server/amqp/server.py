@@ -307,6 +307,8 @@ class AmqpClient(asyncio.Protocol):
         self.sent_bytes += len(data)
         self.sent_packets += 1
         self._transport.write(data)
+        for command in self._connection.follow_up():
+            self._node.execute(command)
         if self.pending_bytes:
             if self.pending_bytes > BACKLOG_BYTES:
                 self._do_not_read("backlog")

@@ -324,6 +324,11 @@ class Connection:
         for session in self._sessions.values():
             session.send_what_waits()
 
+    def follow_up(self) -> Iterator[Command]:
+        """Yield the commands that follow from what ``take`` has returned."""
+        for session in list(self._sessions.values()):
+            yield from session.credit_for_queues()
+
     def reply(self, reply: Reply) -> None:
         """Send a reply of the broker."""
         if type(reply) is ConnectionClosed:

@@ -24,10 +24,18 @@ class UndecodableError(ValueError):
     """Bytes that are no value of AMQP 1.0."""
 
 
+class RawText(str):
+    """A string of any bytes: surrogate escape keeps those that are not UTF-8, and they go out as they were."""
+
+    def encode(self, encoding: str = "utf-8", errors: str = "surrogateescape") -> bytes:
+        return super().encode(encoding, errors)
+
+
 class _Values(Data):
     """Proton's codec, with binary as bytes."""
 
     get_mappings: dict[int, Any] = {**Data.get_mappings, Data.BINARY: lambda data: bytes(data.get_binary())}  # noqa: RUF012
+    put_mappings: dict[type, Any] = {**Data.put_mappings, RawText: Data.put_string}  # noqa: RUF012
 
 
 class Codec:

@@ -25,7 +25,7 @@ from dlx.message_filters import URN_OF_UUID, is_application_property, plain
 from dlx.releases import Release
 from simulator.broker.replies import Delivered
 from simulator.server.amqp10.errors import SessionFault, bad_x_cc, unparsed
-from simulator.server.amqp10.frames import Codec, Header, Properties, UndecodableError, array
+from simulator.server.amqp10.frames import Codec, Header, Properties, RawText, UndecodableError, array
 from simulator.server.amqp10.values import (
     NoSuchValueError,
     erlang_term,
@@ -266,7 +266,7 @@ def _untyped(value: Any) -> Any:
         return ord(value)
     if isinstance(value, timestamp):
         return int(value)
-    return value.bytes.decode(errors="replace") if isinstance(value, UUID) else value
+    return value.bytes if isinstance(value, UUID) else value
 
 
 # Sections
@@ -490,14 +490,21 @@ def _broker_annotations(message: Message) -> dict[Any, Any]:
     for point, names in ((message.first_death, FIRST_DEATH_HEADERS), (message.last_death, LAST_DEATH_HEADERS)):
         if point is not None:
             found |= {symbol(name): value for name, value in point.as_headers(names).items()}
-    found |= {symbol(name): _annotation(value) for name, value in (message.annotations or {}).items()}
+    found |= {symbol(name): _added(value) for name, value in (message.annotations or {}).items()}
     if message.deaths is not None:
         found[symbol(X_OPT_DEATHS)] = array(Data.MAP, map(_death, message.deaths))
     return found
 
 
+def _added(value: Any) -> Any:
+    """Return an annotation of the outcome modified as a server sends it: bytes as a string, whatever they are."""
+    if isinstance(value, bytes):
+        return RawText(value.decode(errors="surrogateescape"))
+    return RawText(value) if isinstance(value, str) else _annotation(value)
+
+
 def _annotation(value: Any) -> Any:
-    """Return an annotation of the outcome modified as a server sends it; the keys of maps are strings."""
+    """Return what is in such an annotation; the keys of maps are strings."""
     if isinstance(value, Mapping):
         return {name: _annotation(each) for name, each in value.items()}
     return [_annotation(each) for each in value] if isinstance(value, list) else value_of(value)

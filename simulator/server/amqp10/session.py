@@ -64,13 +64,14 @@ from simulator.server.amqp10.frames import (
     symbols,
 )
 from simulator.server.amqp10.messages import MessageCodec, Sections
-from simulator.server.amqp10.values import erlang_term
+from simulator.server.amqp10.values import erlang_pair, erlang_term
 
 SENDER, RECEIVER = False, True
 UNSETTLED, SETTLED, MIXED = 0, 1, 2  # snd-settle-mode
 SECOND = 1  # rcv-settle-mode
 HANDLE_MAX = 255  # link_max_per_session - 1
 LINK_CREDIT = 170  # rabbit_amqp_session.erl DEFAULT_MAX_LINK_CREDIT
+QUEUE_CREDIT = 256  # DEFAULT_MAX_QUEUE_CREDIT
 INCOMING_WINDOW = 400
 TRANSFER_BYTES = 64  # room for the performative in a frame of a delivery
 UINT_MAX = 2**32 - 1
@@ -97,8 +98,10 @@ class IncomingLink(msgspec.Struct, kw_only=True, eq=False):
 class OutgoingLink(msgspec.Struct, kw_only=True, eq=False):
     """A link over which the client consumes a queue. ``attach`` is its answer, ``sent`` how many messages went out.
 
-    ``says_active``: whether the client is told which link of its queue is active, and ``is_active`` what it was told;
-    ``was_late``: whether it has ever kept a delivery for too long.
+    ``queue_credit``: how much of the client's credit the queue may use for now; ``is_stashed``: whether what the client
+    last granted has to wait until all deliveries have been sent;
+    ``has_priorities``: whether the queue does; ``says_active``: whether the client is told which link of its queue is
+    active, and ``is_active`` what it was told; ``was_late``: whether it has ever kept a delivery for too long.
     """
 
     handle: int
@@ -108,10 +111,13 @@ class OutgoingLink(msgspec.Struct, kw_only=True, eq=False):
     attach: Attach
     delivery_count: int
     credit: int = 0
+    queue_credit: int = 0
+    is_stashed: bool = False
     sent: int = 0
     drain: bool = False
     echo: bool = False
     is_active: bool | None = None
+    has_priorities: bool = False
     says_active: bool = False
     was_late: bool = False
 
@@ -676,6 +682,7 @@ class Session:
             settled=settled,
             delivery_count=self._first_delivery_count,
             attach=self._answer(attach, shown, settled=settled, capabilities=self._capabilities(queue)),
+            has_priorities="x-max-priority" in queue.definition.arguments,
             says_active=queue.definition.type == QUORUM and self._release.amqp10_links_say_active,
         )
         yield Consume(
@@ -751,12 +758,34 @@ class Session:
         if link is not None:
             link.credit = self._credit_of(flow, link.delivery_count)
             link.drain, link.echo = bool(flow.drain), bool(flow.echo)
-            yield GrantCredit(self.id, str(link.handle), link.credit, link.drain)
+            link.is_stashed = link.handle in self._waiting_links()
+            if not link.is_stashed:
+                yield self._grant_queue(link)
         elif pair is not None:
             if pair.response_handle == flow.handle:
                 self._grant_responses(pair, flow)
         elif flow.handle not in self._incoming:
             raise SessionFault("amqp:session:unattached-handle", f"Unattached link handle: {int(flow.handle)}")
+
+    def _grant_queue(self, link: OutgoingLink) -> Command:
+        """Return the command that lets the link's queue use the link's credit, or as much as it may at a time."""
+        link.queue_credit = min(link.credit, QUEUE_CREDIT)
+        return GrantCredit(self.id, str(link.handle), link.queue_credit, link.drain)
+
+    def credit_for_queues(self) -> Iterator[Command]:
+        """Let queues use the next part of the credit of links, where all that the last part brought has been sent.
+
+        Source: rabbit_amqp_session.erl sent_pending_delivery, handle_credit_reply, pop_credit_req.
+        """
+        waiting = self._waiting_links()
+        for link in list(self._outgoing.values()):
+            if link.handle not in waiting and (link.is_stashed or (link.credit and not link.queue_credit)):
+                link.is_stashed = False
+                yield self._grant_queue(link)
+
+    def _waiting_links(self) -> set[int | None]:
+        """Return the handles of links with something that waits to be sent."""
+        return {each.handle for each in self._pending}
 
     def _open_window(self, flow: Flow) -> None:
         """Take over the window of the client. Raises ``SessionFault`` if it has seen what was not sent."""
@@ -791,6 +820,7 @@ class Session:
         link.sent += 1
         link.delivery_count = _sum(link.delivery_count, 1)
         link.credit = max(0, link.credit - 1)
+        link.queue_credit = max(0, link.queue_credit - 1)
 
     def _delivery_tag(self, link: OutgoingLink, reply: Delivered) -> bytes:
         """Return the tag by which the server's queue knows the delivery."""
@@ -798,8 +828,9 @@ class Session:
             offset = int((reply.added or {})["x-stream-offset"])
             return offset.to_bytes(4 if offset <= UINT_MAX else 8)
         if link.type == CLASSIC:
-            unacked = self._settings.broker.channels[self.id].unacked.get(reply.delivery_tag)
-            return b"" if unacked is None else (unacked.copy.position & UINT_MAX).to_bytes(4)
+            if link.settled or reply.place is None:
+                return b""
+            return erlang_pair(*reply.place) if link.has_priorities else (reply.place[1] & UINT_MAX).to_bytes(4)
         return link.sent.to_bytes(4)
 
     def _parts(self, encoded: bytes) -> Iterator[tuple[bytes, bool]]:
@@ -877,8 +908,16 @@ class Session:
     def reply(self, reply: Reply) -> None:
         """Send a reply of the broker, unless the session failed over a message: its connection closes then."""
         answer = _REPLIES.get(type(reply))
-        if answer is not None and self.id in self._settings.broker.channels:
+        if answer is not None and (self.id in self._settings.broker.channels or self._comes_alone(reply)):
             answer(self, reply)
+
+    def _comes_alone(self, reply: Reply) -> bool:
+        """Return whether a classic queue delivers: it sends each message by itself, other queues several at once.
+
+        Over a message that it cannot convert, a session loses those that came with it.
+        """
+        link = self._outgoing.get(int(reply.consumer_tag)) if isinstance(reply, Delivered) else None
+        return link is not None and link.type == CLASSIC
 
     def _attached(self, reply: replies.Consuming) -> None:
         link = self._outgoing[int(reply.consumer_tag)]
@@ -896,7 +935,7 @@ class Session:
     def _say_credit(self, reply: replies.CreditState) -> None:
         """Answer a flow that drains, or asks for an answer, behind the deliveries that wait."""
         link = self._outgoing.get(int(reply.consumer_tag))
-        if link is None:
+        if link is None or (link.credit and not link.queue_credit):  # the queue may use more before there is an answer
             return
         changed = self._activity(link)
         if link.drain or link.echo or changed:

@@ -175,6 +175,13 @@ def erlang_term(value: Any) -> Any:
     return Atom(_NAMES.get(type(value), "binary")), plain
 
 
+def erlang_pair(first: int, second: int) -> bytes:
+    """Return two numbers of at most 31 bits as Erlang writes their tuple (term_to_binary)."""
+    return b"\x83h\x02" + b"".join(
+        b"a" + number.to_bytes() if number < 256 else b"b" + number.to_bytes(4) for number in (first, second)
+    )
+
+
 _NAMES: dict[type, str] = {
     str: "utf8", symbol: "symbol", bytes: "binary", byte: "byte", ubyte: "ubyte", short: "short", ushort: "ushort",
     int32: "int", uint: "uint", int: "long", ulong: "ulong", float: "double", float32: "float", char: "char",

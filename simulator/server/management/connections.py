@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from dlx.topology import QUORUM
+from dlx.topology import QUORUM, STREAM
 from simulator.broker import Channel, Connection, Consumer, QueueState
 from simulator.json_values import plain
 from simulator.server.management import access, listing
@@ -75,7 +75,8 @@ def _one(request: Request) -> Any:
     found = _found(request)
     if found is None:
         raise object_not_found()
-    return _connection_json(request, *found)
+    facts = _connection_json(request, *found)
+    return {name: "" if value is None else value for name, value in facts.items()}  # null is for lists alone
 
 
 def _close(request: Request) -> None:
@@ -170,7 +171,8 @@ def _consumers(request: Request) -> Any:
     for channel in _channels_and_sessions(request):
         vhost, user = channel.connection.vhost.name, channel.connection.user.name
         if _is_visible({"vhost": vhost, "user": user}, request):
-            details = {"channel_details": channel_details(channel, request.node)}
+            missing: Any = {} if request.api.missing_channels_are_objects else []
+            details = {"channel_details": channel_details(channel, request.node) or missing}
             facts += [consumer_json(consumer, request.api) | details for consumer in channel.consumers.values()]
     return listing.listed(facts, request, ("consumer_tag",))
 
@@ -336,7 +338,7 @@ def consumer_json(consumer: Consumer, api: Api) -> dict[str, Any]:
     queue = consumer.queue
     shown = {
         "ack_required": not consumer.no_ack,
-        "active": not queue.single_active or queue.active_single is consumer,
+        "active": _is_active(consumer, api),
         "activity_status": _activity(consumer),
         "arguments": plain(consumer.arguments),
         "consumer_tag": consumer.tag,
@@ -352,6 +354,13 @@ def consumer_json(consumer: Consumer, api: Api) -> dict[str, Any]:
 def _timeout_ms(queue: QueueState) -> int | None:
     own = queue.settings.consumer_timeout_ms
     return queue.settings.release.consumer_timeout_ms if own is None else own
+
+
+def _is_active(consumer: Consumer, api: Api) -> bool:
+    queue = consumer.queue
+    if queue.definition.type == STREAM:
+        return api.stream_consumers_active
+    return not queue.single_active or queue.active_single is consumer
 
 
 def _activity(consumer: Consumer) -> str:

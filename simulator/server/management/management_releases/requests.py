@@ -217,6 +217,16 @@ class RequestRows:
         meaning="What a connection of AMQP 1.0 does not show that others show, or that later releases show.",
         evidence="4.0 and 4.3 live",
     )
+    missing_channels_are_objects: bool = since(
+        "4.1", True, before=False,
+        meaning="GET /api/consumers shows the channel that a link of AMQP 1.0 has not as {}, and not as [].",
+        evidence="4.0 and 4.3 live; rabbit_mgmt_format.erl format_consumer_arguments (4.1.0)",
+    )
+    stream_consumers_active: bool = since(
+        "4.1", True, before=False,
+        meaning="A consumer of a stream is shown as active.",
+        evidence="3.10, 4.0 and 4.3 live; rabbit_stream_queue.erl consume (3.11.0 to 4.1.0)",
+    )
     fields_of_links: frozenset[str] = changed(
         {"4.2": frozenset({"filter"}), "4.3": frozenset({"filter", "consumer_timeout"})}, before=_NONE,
         meaning="What a session's outgoing links show besides the fields of 4.1.",
