@@ -213,7 +213,7 @@ def test_a_topology_that_cannot_be_read_is_bad_data(tmp_path: Path, capsys: Capt
 
 def test_a_folder_that_cannot_be_made_is_bad_data(tmp_path: Path, capsys: Capture) -> None:
     assert main(["compare", PARKING, "--to", "activemq", "--write", str(tmp_path / "none" / "moved")]) == EXIT_DATA
-    assert "No such file" in capsys.readouterr().err
+    assert f"there is no folder {tmp_path / 'none'}" in capsys.readouterr().err
 
 
 def test_a_dead_letter_that_its_queue_holds_is_not_taken_for_a_message_in_the_queue(capsys: Capture) -> None:
