@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from dlx.releases import release
 from simulator.analysis.snapshot import Snapshot
 from simulator.events import Event
 from simulator.scenario import steps
-from simulator.scenario.steps import AnyStep, History
+from simulator.scenario.steps import AnyStep
 from simulator.sources import definitions_from_file
 from simulator.systems.compare.outcome import Ran
 from simulator.systems.move.moving import Moving
@@ -38,6 +38,7 @@ SOURCES = [
 ]
 LONGEST_MS = 100
 AT_A_TIME = 12
+ROUNDS = 4
 
 
 class SaidOfRabbitMQ(NamedTuple):
@@ -75,39 +76,51 @@ def differences(server: LiveServer, said: SaidOfRabbitMQ, folder: Path) -> dict[
     if is_refused(server, definitions):
         assert_refused(server, definitions, folder)
         return {}
-    history = eventful(said.ran)
+    history = tuple(eventful(said))
     factor = max(1.0, max((step.ms for step in history if isinstance(step, steps.Wait)), default=0) / LONGEST_MS)
     path = folder / "definitions.json"
     path.write_text(json.dumps(quicker(definitions, factor)))
-    topology, depths = read_topology(path), ready(said.ran)
+    topology, expected = read_topology(path), ready(said)
     with RunningServer(server).broker(None, topology) as broker, LivePlayer(broker.amqp_url) as player:
         player.play(quicker_history(history, factor))
         player.leave()
-        found = player.settled(topology.topology.queues, lambda found: +Counter(found) == depths)
-    done = {"depths": +Counter(found), "refused": player.refused, "idle": player.idle}
-    told = {"depths": depths, "refused": dict(said.fate.ends).get("refused", 0), "idle": []}
+        found = player.settled(topology.topology.queues, lambda depths: counted(said, depths) == expected)
+    done = {"left": counted(said, found), "refused": player.refused, "idle": player.idle}
+    told = {"left": expected, "refused": dict(said.fate.ends).get("refused", 0), "idle": []}
     if not said.fate.endless:  # what its consumer has when it is stopped counts as delivered
         done["deliveries"], told["deliveries"] = player.deliveries.total(), said.fate.deliveries
     return {} if done == told else {"history": said.name, "said": said.fate.words(), "done": done, "told": told}
 
 
-def ready(ran: Ran) -> Counter[str]:
-    """Return how many messages a consumer would find in each queue."""
-    last = {event["message"]: event["event"] for event in ran.events}
-    return Counter(each.queue for name, each in ran.left.items() if last[name] != Event.HELD)
+def counted(said: SaidOfRabbitMQ, depths: Mapping[str, int]) -> Counter[str]:
+    """Return how many messages there are by queue; of what goes round for ever, how many there are somewhere."""
+    return Counter(all=sum(depths.values())) if said.fate.endless else +Counter(depths)
 
 
-def eventful(ran: Ran) -> History:
-    """Return the history without the time in which nothing happens to a message.
+def ready(said: SaidOfRabbitMQ) -> Counter[str]:
+    """Return how many messages a consumer would find, as ``counted``."""
+    last = {event["message"]: event["event"] for event in said.ran.events}
+    if said.fate.endless:
+        return Counter(all=len(last))
+    return Counter(each.queue for name, each in said.ran.left.items() if last[name] != Event.HELD)
 
-    Subscriptions are left out as well: the first step that settles a message makes them.
+
+def eventful(said: SaidOfRabbitMQ) -> Iterator[AnyStep]:
+    """Yield the steps of the history, without the time in which nothing happens to a message, or could.
+
+    Subscriptions are left out as well: the first step that settles a message makes them. What goes round for ever goes
+    round ``ROUNDS`` times, of which moves compare the pauses.
     """
-    left_ms = math.ceil(max(event["time_ms"] for event in ran.events))
-    shortened: list[AnyStep] = []
-    for step in steps.from_builtins(ran.scenario["steps"]):
+    history = steps.from_builtins(said.ran.scenario["steps"])
+    lives_ms = [step.expiration_ms or 0 for step in history if isinstance(step, steps.Publish)]
+    events = said.ran.attempts[:ROUNDS] if said.fate.endless else said.ran.events
+    left_ms, rounds = math.ceil(max(*lives_ms, *(event["time_ms"] for event in events))), 0
+    for step in history:
         if isinstance(step, steps.Wait):
             step = steps.Wait(min(step.ms, left_ms))
             left_ms -= step.ms
         if step != steps.Wait(0) and not isinstance(step, steps.Hold):
-            shortened.append(step)
-    return tuple(shortened)
+            yield step
+        rounds += isinstance(step, (steps.Reject, steps.Requeue, steps.Crash))
+        if said.fate.endless and rounds == ROUNDS:
+            return
