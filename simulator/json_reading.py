@@ -85,7 +85,7 @@ def read_json_as(data: bytes, release: Release, depth_max: int = DEPTH_MAX) -> A
 
 def read_first_of_equal_keys(data: bytes, document: Any) -> Any:
     """Return a JSON document, which was read already, with the first of equal keys in an object, and not the last."""
-    if _may_have_equal_keys(data, document):
+    if may_have_equal_keys(data, document):
         return json.loads(data, object_pairs_hook=_with_first_of_equal_keys)
     return document
 
@@ -137,7 +137,7 @@ def _strict_string(quoted: bytes, start: int, found: dict[str, int]) -> bytes:
 _IN_JSON = {"surrogate": b"\\ufffd", "apostrophe": b"'", "backslash": b"\\\\", "quote": b'\\"'}
 
 
-def _may_have_equal_keys(data: bytes, document: Any) -> bool:
+def may_have_equal_keys(data: bytes, document: Any) -> bool:
     """Return whether an object may have had a key twice: then fewer colons are left when it is written again."""
     return b"\\u003" in data or data.count(b":") != msgspec.json.encode(document).count(b":")
 
@@ -174,6 +174,11 @@ def is_too_deep(data: bytes, depth_max: int = DEPTH_MAX) -> bool:
 
 def read_json_object(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file. Raises ``FileContentError``: it cannot be read, or holds something else."""
+    return read_json_object_and_text(path)[0]
+
+
+def read_json_object_and_text(path: Path) -> tuple[dict[str, Any], bytes]:
+    """Return the JSON object in a file, and its text. Raises as ``read_json_object``."""
     data = b""
     try:
         data = path.read_bytes().removeprefix(UTF8_MARK)
@@ -188,4 +193,4 @@ def read_json_object(path: Path) -> dict[str, Any]:
         raise FileContentError(f"{path}: {where_broken(data, error)}: not JSON: {error}") from error
     if not isinstance(document, dict):
         raise FileContentError(f"{path}: expected an object, got {value_kind(document)}")
-    return document
+    return document, data

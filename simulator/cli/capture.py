@@ -13,7 +13,7 @@ import msgspec
 
 from simulator import capture as captures
 from simulator.capture.read import is_log
-from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
+from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted, writing
 from simulator.cli.given_server import DEFAULT_URL, given_metrics_url, given_tls, given_url, server_options
 from simulator.cli.given_source import GivenSource, Source, read_source
 from simulator.cli.options import LOG, note_remarks
@@ -266,10 +266,8 @@ def _redact(sources: tuple[Source, ...], out: Path) -> None:
     definitions = read_source(sources[0])
     note_remarks(definitions.remarks)
     text = msgspec.json.format(msgspec.json.encode(redacted(definitions.document)), indent=2) + b"\n"
-    try:
+    with writing(out):
         write_whole(out, text)
-    except OSError as error:
-        raise Unavailable(f"{out}: {error.strerror or error}") from error
     click.echo(
         f"{out} has no password hashes, no users and passwords in URIs, and no values of keys such as password,"
         " secret and token. Not checked: secrets under other names"
@@ -299,10 +297,8 @@ def _convert_topology(sources: tuple[Source, ...], form: str, out: Path | None, 
     if out is None:
         click.echo(text, nl=False)
         return
-    try:
+    with writing(out):
         write_whole(out, text.encode())
-    except OSError as error:
-        raise Unavailable(f"{out}: {error.strerror or error}") from error
 
 
 def _uncounted(report: CaptureReport) -> str:

@@ -6,6 +6,7 @@ import math
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
 
@@ -70,6 +71,17 @@ def data_errors() -> Iterator[None]:
         yield
     except FileContentError as error:
         raise DataError(str(error)) from error
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what keeps a file or a folder from being written into a ``DataError`` that names it."""
+    try:
+        yield
+    except OSError as error:
+        folder = path.absolute().parent
+        why = (error.strerror or error) if folder.exists() else f"there is no folder {folder}"
+        raise DataError(f"{path}: cannot be written: {why}") from error
 
 
 # Ends a command that runs until it is stopped.

@@ -12,7 +12,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from simulator.cli.command_parts import DataError, example, print_json
+from simulator.cli.command_parts import DataError, example, print_json, writing
 from simulator.cli.given_source import GivenSource, Source, source_argument
 from simulator.cli.options import SCENARIO, read_object
 from simulator.cli.progress import progress
@@ -44,11 +44,8 @@ def _listed(names: Iterable[str]) -> str:
 
 def _draw(picture: Path, outcomes: Sequence[SystemOutcome]) -> None:
     """Write the picture. Raises ``DataError`` if the file cannot be written."""
-
-    try:
+    with writing(picture):
         write_whole(picture, drawn(outcomes, picture.suffix).encode())
-    except OSError as error:
-        raise DataError(f"{picture}: {error.strerror or error}") from error
 
 
 def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:

@@ -20,7 +20,7 @@ from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.snapshot import Snapshot
 from simulator.broker import OperatorError
 from simulator.cli.client_options import GivenClients, client_options
-from simulator.cli.command_parts import DataError, data_errors, example
+from simulator.cli.command_parts import DataError, data_errors, example, writing
 from simulator.cli.config_file import config_beside, config_option
 from simulator.cli.given_source import Source, named, read_recording_of, read_source, source_argument
 from simulator.cli.options import OWN_OR_DEFAULT, RELEASE, chosen_release
@@ -412,7 +412,8 @@ def finding(search: Search, found: Counterexample, picture: Path | None) -> Fuzz
     """Return the finding with the deciding rule; its picture is drawn into the file ``picture``, if there is one."""
     rule = deciding_rule(search, found.broken)
     if picture is not None:
-        write_whole(picture, _drawn(search, found, picture.suffix).encode())
+        with writing(picture):
+            write_whole(picture, _drawn(search, found, picture.suffix).encode())
     return FuzzFinding(found, rule, None if picture is None else str(picture))
 
 

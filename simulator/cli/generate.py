@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from simulator.cli.command_parts import DataError, Unavailable, example
+from simulator.cli.command_parts import DataError, Unavailable, example, writing
 from simulator.cli.given_logs import definitions_option, read_noted
 from simulator.cli.given_server import server_options
 from simulator.cli.given_source import Source
@@ -84,13 +84,12 @@ def generate(
 
     try:
         definitions, rules = read_noted(given_definitions, rules, ())
-        _write(Wish(definitions.to_json(), events, rules, seed, diversity, faults), out, processes, master)
+        with writing(out):
+            _write(Wish(definitions.to_json(), events, rules, seed, diversity, faults), out, processes, master)
     except ProcessEndedError as error:
         raise Unavailable(f"{error}: --processes 1") from error
     except (CaptureError, DefinitionsError, NothingHappensError) as error:
         raise DataError(str(error)) from error
-    except OSError as error:
-        raise DataError(f"{out}: cannot be written: {error.strerror or error}") from error
 
 
 def _write(wish: Wish, out: Path, processes: int | None, master: str | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -47,8 +48,13 @@ class ServerURL(msgspec.Struct, frozen=True):
         return f"{server_of(self.url)}/api/{path_of_definitions(self.vhost)}"
 
 
-class StandardInput(msgspec.Struct, frozen=True):
+class StandardInput:
     """The text piped into the command."""
+
+    @cached_property
+    def data(self) -> bytes:
+        """The text, which can be read once."""
+        return sys.stdin.buffer.read()
 
     def __str__(self) -> str:
         return "standard input"
@@ -189,7 +195,7 @@ def _read(source: Source) -> Definitions:
     if isinstance(source, ServerURL):
         return _of_server(source)
     if isinstance(source, StandardInput):
-        return definitions_from_text(sys.stdin.buffer.read(), str(source))
+        return definitions_from_text(source.data, str(source))
     return definitions_from_file(source)
 
 

@@ -11,7 +11,7 @@ from dlx.nearest_names import suggestion
 from dlx.releases import release
 from simulator.analysis.snapshot import Snapshot
 from simulator.analysis.topology_graph import NODES_SHOWN, topology_graph
-from simulator.cli.command_parts import DataError, example
+from simulator.cli.command_parts import DataError, example, writing
 from simulator.cli.given_source import Source, read_source, source_argument
 from simulator.cli.options import chosen_release, release_option
 from simulator.definitions import DefinitionsError
@@ -85,10 +85,8 @@ def graph(
     if out is None:
         click.echo(text, nl=False)
     else:
-        try:
+        with writing(out):
             write_whole(out, text.encode())
-        except OSError as error:
-            raise DataError(f"{out}: {error.strerror or error}") from error
 
 
 def _of_queue(found: Graph, name: str) -> Graph:

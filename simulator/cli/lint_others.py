@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulator.cli.command_parts import DataError
-from simulator.cli.given_source import Source, named
+from simulator.cli.given_source import Source, StandardInput, named
 from simulator.cli.lint_activemq_xml import is_activemq_xml, lint_activemq_xml
 from simulator.cli.lint_places import PLACED_FORMATS, LintedFile
 from simulator.cli.lint_rules_table import is_rules_table, lint_rules_table
@@ -56,7 +56,9 @@ def lint_others(sources: Sequence[Source], form: str, counted: Collection[str]) 
 
 
 def _data(source: Source) -> bytes:
-    """Return what is in a file; nothing for other sources, which have definitions."""
+    """Return what is in a file or standard input; nothing for a server, which has definitions."""
+    if isinstance(source, StandardInput):
+        return source.data
     if not isinstance(source, Path):
         return b""
     try:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from simulator.cli.command_parts import DataError, print_json
+from simulator.cli.command_parts import DataError, print_json, writing
 from simulator.cli.given_source import Source, named, read_source
 from simulator.cli.options import chosen_release
 from simulator.cli.progress import progress
@@ -68,12 +68,10 @@ def _release(before: str | None) -> str | None:
 
 def _write(folder: Path, files: dict[str, str]) -> None:
     """Write the files. Raises ``DataError`` where one cannot be written."""
-    try:
+    with writing(folder):
         folder.mkdir(exist_ok=True)
         for name, text in files.items():
             write_whole(folder / name, text.encode())
-    except OSError as error:
-        raise DataError(f"{folder}: {error.strerror or error}") from error
 
 
 def _as_json(moved: Move, source: str) -> dict[str, Any]:

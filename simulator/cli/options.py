@@ -11,12 +11,14 @@ from typing import Any, NamedTuple, TextIO
 import click
 
 from dlx.releases import DEFAULT, RELEASES, Release, StandInRelease, UnknownReleaseError, release, release_and_remark
-from simulator.cli.command_parts import Function, data_errors
+from simulator.cli.command_parts import DataError, Function, data_errors
 from simulator.definitions import Definitions
 from simulator.definitions.checks import own_release, version_note
+from simulator.definitions.places import repeated_key
 from simulator.extras import check_installed, is_installed
 from simulator.files import is_url
-from simulator.json_reading import read_json_object
+from simulator.json_reading import may_have_equal_keys, read_json_object_and_text
+from simulator.sources.document import shown_path
 
 # Paths that a command reads from. A URL in place of one is refused with the command that makes a file of it.
 
@@ -92,10 +94,14 @@ def read_object(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file.
 
     Raises:
-        DataError: the file cannot be read, or holds something else.
+        DataError: the file cannot be read, holds something else, or has a key twice in one object.
     """
     with data_errors():
-        return read_json_object(path)
+        document, data = read_json_object_and_text(path)
+    if may_have_equal_keys(data, document) and (found := repeated_key(data)):
+        key, line = found
+        raise DataError(f"{path}: line {line}: {shown_path(key)}: the key is there twice; keep one")
+    return document
 
 
 # The RabbitMQ release that a command follows.

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.text import Text
 
 from dlx.releases import DEFAULT, release
-from simulator.cli.command_parts import DataError, Unavailable, example, print_json
+from simulator.cli.command_parts import DataError, Unavailable, example, print_json, writing
 from simulator.cli.given_server import given_urls, server_options
 from simulator.cli.options import RELEASE, GivenFile, note_remarks, stand_ins
 from simulator.cli.progress import progress
 from simulator.definitions import Definitions
-from simulator.files import beside
+from simulator.files import write_whole
 from simulator.scenario.steps import scenario_schema
 from simulator.testing.cases.file_format import CaseFile
 from simulator.testing.cases.given_case import fits
@@ -206,11 +206,8 @@ def _run(cases: Sequence[GivenCase], target: Target, *, other: bool) -> list[Cas
 
 
 def _write(path: Path, text: str) -> None:
-    try:
-        with beside(path) as part:
-            part.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from error
+    with writing(path):
+        write_whole(path, text)
 
 
 def _show(console: Console, results: Sequence[CaseResult]) -> None:

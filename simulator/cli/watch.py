@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 import msgspec
 
-from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted
+from simulator.cli.command_parts import DataError, FiniteRange, Unavailable, example, until_interrupted, writing
 from simulator.cli.given_logs import definitions_option, read_noted
 from simulator.cli.given_server import server_options
 from simulator.cli.given_source import Source
@@ -262,11 +262,8 @@ def _opened(otlp: Path | None) -> Iterator[BinaryIO | None]:
     if otlp is None:
         yield None
         return
-    try:
-        with otlp.open("wb") as file:
-            yield file
-    except OSError as error:
-        raise DataError(f"{otlp}: {error.strerror or error}") from error
+    with writing(otlp), otlp.open("wb") as file:
+        yield file
 
 
 @contextmanager

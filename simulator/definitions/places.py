@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from simulator.json_reading import DEPTH_MAX
+
 Path = tuple[str | int, ...]
 """The keys and positions that lead to a value of a document, such as ``("queues", 3)``."""
 _TOKEN = re.compile(
@@ -117,6 +119,16 @@ def json_lines(data: bytes, depth_max: int) -> Iterator[tuple[Path, int]]:
                 behind_colon = False
         if sign is None:
             line += text.count(b"\n")
+
+
+def repeated_key(data: bytes) -> tuple[Path, int] | None:
+    """Return the path of the first key of a JSON text that its object has already, and the line; ``None``: no such."""
+    seen: set[Path] = set()
+    for path, line in json_lines(data, DEPTH_MAX):
+        if path in seen:
+            return path, line
+        seen.add(path)
+    return None
 
 
 def _behind(data: bytes, at: int) -> int:

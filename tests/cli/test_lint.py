@@ -21,6 +21,7 @@ Capture = pytest.CaptureFixture[str]
 EXAMPLES = Path("tests/analysis/lint_examples")
 ERROR = str(EXAMPLES / "missing-dlx.json")
 CLEAN = str(EXAMPLES / "missing-dlx.near.json")
+ACTIVEMQ_XML = Path("examples/activemq/activemq.xml").read_text(encoding="utf-8")
 WARNING = str(EXAMPLES / "argument-hides-policy.json")
 NOTE = str(EXAMPLES / "unbounded-dead-letter-queue.json")
 FORMATS = ("text", "json", "sarif", "junit", "github")
@@ -550,6 +551,19 @@ def test_a_suppression_that_matches_nothing_is_told(many: str, capsys: Capture) 
 def test_a_wrong_file_is_65_with_its_key(text: str, problem: str, many: str, capsys: Capture) -> None:
     Path(many).with_name("dlx.toml").write_text(text, encoding="utf-8")
     assert problem in failing(capsys, 65, many)
+
+
+@pytest.mark.parametrize("text", ["DESTQ(A) ACTION(IGNORE) RETRY(3)\n", ACTIVEMQ_XML], ids=["table", "xml"])
+def test_a_file_of_another_system_comes_from_standard_input_as_well(
+    text: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "configuration"
+    path.write_text(text, encoding="utf-8")
+    code = main(["lint", str(path)])
+    captured = capsys.readouterr()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert main(["lint", "-"]) == code
+    assert capsys.readouterr() == tuple(each.replace(str(path), "standard input") for each in captured)
 
 
 @pytest.mark.parametrize("option", [("--select", "DLX001"), ("--statistics",), ("--all",), ("--on-failure", "crash")])

@@ -146,6 +146,13 @@ def test_a_picture_has_the_path_under_each_system(
     assert "poison" in capsys.readouterr().out
 
 
+def test_a_picture_in_a_folder_that_is_not_there_is_said_with_the_folder(
+    path: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    assert main(["compare", str(path), "--picture", str(tmp_path / "none" / "path.svg")]) == EXIT_DATA
+    assert f"path.svg: cannot be written: there is no folder {tmp_path / 'none'}" in capsys.readouterr().err
+
+
 def test_a_picture_of_another_kind_is_wrong_usage(path: Path, capsys: Capture) -> None:
     assert main(["compare", str(path), "--picture", "path.png"]) == EXIT_USAGE
     assert "expected a name that ends with .svg, .mmd or .dot" in capsys.readouterr().err
@@ -180,6 +187,11 @@ def test_a_version_of_rabbitmq_is_compared_and_noted_if_another_stands_in_for_it
     [
         ("{", "truncated"),
         ("[]", "expected an object, got an array"),
+        ('{"until_ms": 9,\n"messages": [{"name": "a"}],\n"until_ms": 1}', "line 3: until_ms: the key is there twice"),
+        (
+            '{"until_ms": 9,\n"messages": [{"name": "a",\n"name": "b"}]}',
+            "line 3: messages[0].name: the key is there twice",
+        ),
         ('{"messages": [{"name": "a", "fails": "never"}], "until_ms": 1}', "messages[0].fails: "),
     ],
 )

@@ -213,4 +213,10 @@ def test_a_topology_that_cannot_be_read_is_bad_data(tmp_path: Path, capsys: Capt
 
 def test_a_folder_that_cannot_be_made_is_bad_data(tmp_path: Path, capsys: Capture) -> None:
     assert main(["compare", PARKING, "--to", "activemq", "--write", str(tmp_path / "none" / "moved")]) == EXIT_DATA
-    assert "No such file" in capsys.readouterr().err
+    assert f"there is no folder {tmp_path / 'none'}" in capsys.readouterr().err
+
+
+def test_a_dead_letter_that_its_queue_holds_is_not_taken_for_a_message_in_the_queue(capsys: Capture) -> None:
+    answer = moved("examples/topologies/broken/held-for-ever.json", "activemq", capsys)
+    [(_, before, _)] = found(answer, "rejected once")
+    assert before == "delivered once, then held by its queue as a dead letter"

@@ -215,5 +215,5 @@ def test_convert_says_what_it_needs(
 
 def test_a_file_that_cannot_be_written_is_said(tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "nowhere" / "topology.yaml"
-    assert main(["convert", str(OPERATOR), "--to", "operator-yaml", "--out", str(out)]) == 69
-    assert f"{out}: " in capsys.readouterr().err
+    assert main(["convert", str(OPERATOR), "--to", "operator-yaml", "--out", str(out)]) == 65
+    assert f"{out}: cannot be written: there is no folder {out.parent}" in capsys.readouterr().err

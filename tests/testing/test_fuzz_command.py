@@ -310,6 +310,14 @@ def test_each_finding_has_a_picture(capsys: pytest.CaptureFixture[str], tmp_path
     assert all(Path(each["picture"]).read_text().startswith("<svg") for each in report["findings"])
 
 
+def test_a_picture_in_a_folder_that_is_not_there_is_bad_data(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, _, err = dlx(capsys, LIMIT, "--picture", str(tmp_path / "none" / "loss.svg"))
+    assert status == 65
+    assert f"loss.svg: cannot be written: there is no folder {tmp_path / 'none'}" in err
+
+
 def test_definitions_come_from_standard_input(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def broker_settings(text: str | bytes) -> BrokerSettings:
         repeat_max=int(given.get("maxSchedulerRepeatAllowed", 1000)),
         offline_timeout_ms=int(given.get("offlineDurableSubscriberTimeout", -1)),
         offline_period_ms=int(given.get("offlineDurableSubscriberTaskSchedule", 300_000)),
+        advisories=_flag(broker, given, "advisorySupport", default=True),
         durable_consumers=not given.get("rejectDurableConsumers", False),
         virtual_destinations=_virtual_destinations(broker, topics=bool(given.get("useVirtualTopics", True))),
         not_simulated=not_simulated(broker),

@@ -1,11 +1,12 @@
 """What a broker makes of a message that is poison or has expired: a dead letter, another delivery, or nothing.
 
-Source: activemq-broker, RegionBroker.sendToDeadLetterQueue, RedeliveryPlugin, DiscardingDLQBroker.
+Source: activemq-broker, RegionBroker.sendToDeadLetterQueue, RedeliveryPlugin, DiscardingDLQBroker, AdvisoryBroker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from random import Random
 
 import msgspec
@@ -14,8 +15,16 @@ from simulator.events import Event
 from simulator.systems.activemq import plugins
 from simulator.systems.activemq.broker_state import BrokerState
 from simulator.systems.activemq.dead_letter_strategies import Audit, Discarding, Individual, Strategy, refusal, target
-from simulator.systems.activemq.destinations import Destination
-from simulator.systems.activemq.messages import Message, dead_letter, expiry_cause, rescheduled
+from simulator.systems.activemq.destinations import Destination, matches
+from simulator.systems.activemq.messages import (
+    AdvisoryKind,
+    Message,
+    advisory,
+    advisory_topic,
+    dead_letter,
+    expiry_cause,
+    rescheduled,
+)
 from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy, delay_by_counter_ms
 from simulator.systems.activemq.scheduling import Schedule, Scheduler
 from simulator.systems.activemq.settings import DEFAULT_STRATEGY, DestinationPolicy
@@ -46,6 +55,7 @@ class DeadLetterMaker:
     def __init__(self, state: BrokerState, scheduler: Scheduler, arrive: Callable[[Message], None]) -> None:
         self._state, self._scheduler, self._arrive = state, scheduler, arrive
         self._audits: dict[tuple[int, Destination | None], Audit] = {}
+        self._advisories = count(1)
 
     def expire(self, held: HeldMessage, store: Store) -> None:
         """Let a message die whose time is up. The store no longer has it.
@@ -57,12 +67,14 @@ class DeadLetterMaker:
             self._state.trace.add(Event.DROPPED, held.message, reason=EXPIRED, detail=_NOT_DURABLE)
         else:
             self.die(held, store, expiry_cause(held.message), EXPIRED)
+            self._advise("Expired", held.message)
         store.forget(held.message)
 
     def expire_at_arrival(self, message: Message) -> None:
         """Let a message die that has expired before it came into any store."""
         self._state.trace.add(Event.EXPIRED, message)
         self._decide(message, _Place(self._state.policy(message.destination)), expiry_cause(message), EXPIRED)
+        self._advise("Expired", message)
 
     def die(self, held: HeldMessage, store: Store, cause: str | None, reason: str) -> None:
         """Dead-letter a message, unless a plugin or the strategy decides otherwise. The store no longer has it."""
@@ -110,6 +122,15 @@ class DeadLetterMaker:
         trace.add(Event.DEAD_LETTERED, message, reason=reason, detail=cause, to=str(to))
         self._state.dead_letter_queues.add(to)
         self._arrive(dead_letter(message, to, expiration_ms=strategy.expiration_ms, cause=cause, now_ms=trace.now_ms))
+        self._advise("MessageDLQd", message)
+
+    def _advise(self, kind: AdvisoryKind, message: Message) -> None:
+        """Tell consumers of the advisory topic what became of a message; of an advisory message nothing is told."""
+        state, topic = self._state, advisory_topic(kind, message.destination)
+        if not state.settings.advisories or message.about is not None:
+            return
+        if any(matches(each.destination, topic) for each in state.subscriptions):
+            self._arrive(advisory(kind, message, number=next(self._advisories), now_ms=state.trace.now_ms))
 
     def _audited(self, strategy: Strategy, message: Message) -> bool:
         """Return whether the strategy's audit knows the message, which it does from now on."""

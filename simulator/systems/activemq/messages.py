@@ -6,11 +6,11 @@ Source: activemq-broker, RegionBroker.sendToDeadLetterQueue, BrokerSupport.doRes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from simulator.systems.activemq.destinations import Destination
+from simulator.systems.activemq.destinations import ADVISORY, Destination
 
 ORIGINAL_EXPIRATION = "originalExpiration"
 ORIGINAL_DELIVERY_MODE = "originalDeliveryMode"
@@ -41,6 +41,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         properties: those of the application and of the broker.
         original_destination: where it was before it was dead-lettered.
         redelivery_counter: how often it was delivered again before it came here.
+        about: what an advisory message tells of.
     """
 
     message_id: str
@@ -53,6 +54,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     properties: Mapping[str, Any] = {}
     original_destination: Destination | None = None
     redelivery_counter: int = 0
+    about: Message | None = None
 
     @property
     def text(self) -> str:
@@ -116,6 +118,31 @@ def dead_letter(
         properties=properties,
         original_destination=message.destination,
         redelivery_counter=0,
+    )
+
+
+AdvisoryKind = Literal["Expired", "MessageDLQd"]
+"""What an advisory message tells: that a message has expired, or that it has a dead letter."""
+
+
+def advisory_topic(kind: AdvisoryKind, destination: Destination) -> Destination:
+    """Return the topic in which a broker tells what becomes of messages of a destination."""
+    of = destination.kind.title().replace("-", "")
+    if kind == "Expired":  # tells no temporary ones apart
+        of = of.removeprefix("Temp")
+    return Destination("topic", f"{ADVISORY}{kind}.{of}.{destination.name}")
+
+
+def advisory(kind: AdvisoryKind, about: Message, *, number: int, now_ms: int) -> Message:
+    """Make the message in which a broker tells what became of another one."""
+    return Message(
+        message_id=f"{kind} {number} of {about.message_id}",
+        destination=advisory_topic(kind, about.destination),
+        persistent=False,
+        timestamp_ms=now_ms,
+        priority=0,
+        properties={"orignalMessageId": about.message_id} if kind == "Expired" else {},
+        about=about,
     )
 
 

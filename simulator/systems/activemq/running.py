@@ -25,6 +25,10 @@ NO_DEAD_LETTERS = "Retry of message is only possible on Dead Letter Queues!"
 """What a broker answers to a retry on a queue to which no dead letter was sent since it started."""
 NO_DURABLE_CONSUMERS = "Durable Consumers are not allowed"
 """What a broker with rejectDurableConsumers answers to a durable subscriber."""
+NO_DURABLE_ADVISORIES = "Cannot create a durable subscription for an advisory Topic"
+"""What a broker answers to a durable subscriber of an advisory topic."""
+
+_SIMULATED = (f"{ADVISORY}MessageDLQd.", f"{ADVISORY}Expired.")
 
 
 class Run:
@@ -170,10 +174,9 @@ class Run:
             )
         if step.subscription is not None and not self._broker.settings.durable_consumers:
             raise ScenarioError(f"{where}.subscription", f"the broker refuses it: {NO_DURABLE_CONSUMERS}")
+        self._check_advisories(step, destination, where)
         number = sum(len(each.consumers) for each in connection.sessions) + 1
         options = form.consumer_options(step.destination, f"{where}.destination")
-        if any(part.name.startswith(ADVISORY) for part in parts(destination)):
-            self._warnings[f"{where}: advisory messages are not simulated: '{step.consumer}' gets none"] = None
         self._consumers[step.consumer] = Consumer(
             session,
             step.consumer,
@@ -186,6 +189,15 @@ class Run:
             selector=form.selector(step.selector, f"{where}.selector"),
             listener=None if step.listener is None else _listener(step.listener),
         )
+
+    def _check_advisories(self, step: form.Consume, destination: Destination, where: str) -> None:
+        """Refuse a durable subscriber of advisory messages; warn of a consumer of some that are not simulated."""
+        topics = [part.name for part in parts(destination) if part.name.startswith(ADVISORY)]
+        if topics and step.subscription is not None:
+            raise ScenarioError(f"{where}.subscription", f"the broker refuses it: {NO_DURABLE_ADVISORIES}")
+        if self._broker.settings.advisories and not all(name.startswith(_SIMULATED) for name in topics):
+            which = "of the advisory messages only MessageDLQd and Expired are simulated"
+            self._warnings[f"{where}: {which}: '{step.consumer}' gets no others"] = None
 
     def _send(self, step: form.Send, where: str) -> None:
         self._sent += 1

@@ -6,6 +6,8 @@ from itertools import count
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from simulator.deadlines import Deadlines
 from simulator.systems.activemq.broker import Broker
 from simulator.systems.activemq.broker_state import Action, BrokerState
@@ -25,7 +27,7 @@ class ServedBroker:
     """A broker with its time.
 
     Args:
-        settings: its configuration.
+        settings: its configuration. Advisory messages, which STOMP shows as JSON of Java's objects, it sends none.
         now_ms: the time at which it starts, milliseconds since 1970.
 
     Attributes:
@@ -37,7 +39,7 @@ class ServedBroker:
 
     def __init__(self, settings: BrokerSettings, now_ms: int) -> None:
         self.trace = Trace(now_ms, keeps=EVENTS_KEPT)
-        deadlines = Deadlines[Action]()
+        deadlines, settings = Deadlines[Action](), replace(settings, advisories=False)
         self._state = BrokerState(settings, PROFILES[VERSION], deadlines, self.trace, Random(0))
         self.broker = Broker(self._state)
         self.client_ids: dict[str, str] = {}

@@ -52,6 +52,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
         persistent: whether anything outlives it.
         scheduler: whether it has one, which sends what is to come later.
         repeat_max: how often a scheduled message may be repeated.
+        advisories: whether it tells in advisory topics what becomes of messages.
         durable_consumers: whether it lets durable subscribers in.
         offline_timeout_ms: after how long without consumer a durable subscription ends; below 0 never.
         offline_period_ms: how often the broker looks for such subscriptions.
@@ -68,6 +69,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     persistent: bool = True
     scheduler: bool = False
     repeat_max: int = 1000
+    advisories: bool = True
     durable_consumers: bool = True
     offline_timeout_ms: int = -1
     offline_period_ms: int = 300_000

@@ -105,6 +105,7 @@ _WHERE_TO = ("to", "delay_ms")
 
 def described(message: Message, counter: int, now_ms: int) -> dict[str, Any]:
     """Return a message as a consumer sees it. ``counter`` is how often it was delivered again."""
+    about = message.about
     return {
         "message": message.message_id,
         "body": message.text,
@@ -116,5 +117,15 @@ def described(message: Message, counter: int, now_ms: int) -> dict[str, Any]:
         "JMSExpiration": message.expiration_ms,
         "lives_for_ms": message.expiration_ms - now_ms if message.expiration_ms else None,
         "JMSPriority": message.priority,
+        "properties": dict(message.properties),
+        **({} if about is None else {"about": _told_of(about)}),
+    }
+
+
+def _told_of(message: Message) -> dict[str, Any]:
+    return {
+        "message": message.message_id,
+        "JMSDestination": str(message.destination),
+        "JMSExpiration": message.expiration_ms,
         "properties": dict(message.properties),
     }

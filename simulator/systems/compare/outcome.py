@@ -69,6 +69,7 @@ def _legs(events: Sequence[Mapping[str, Any]], end: Outcome) -> list[Leg]:
 
 
 _DEATHS = DEATHS | DEATH_OUTCOMES
+_HELD = (Event.HELD, Event.DEFERRED)
 
 
 class MessageOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,5 +201,8 @@ def _fate(neutral: NeutralScenario, ran: Ran, name: str) -> MessageOutcome:
 
 def _outcome(neutral: NeutralScenario, ran: Ran, name: str, left: Left | None) -> Outcome:
     if left is not None:
-        return Outcome.DEAD_LETTERED if left.queue == neutral.dead_letter_queue else Outcome.WAITING
+        if left.queue == neutral.dead_letter_queue:
+            return Outcome.DEAD_LETTERED
+        last = next(event["event"] for event in reversed(ran.events) if event["message"] == name)
+        return Outcome.HELD if last in _HELD else Outcome.WAITING
     return Outcome.ACKNOWLEDGED if name in ran.acknowledged else Outcome.LOST

@@ -170,6 +170,10 @@ class Plays:
 
     def under_rabbitmq(self) -> Fate:
         """Return what becomes of the messages in the topology as it is."""
+        return self._fate(*self.ran_under_rabbitmq(), {})
+
+    def ran_under_rabbitmq(self) -> tuple[NeutralScenario, Ran]:
+        """Return what is played in the topology as it is, and how that ran."""
         queue, history = self._to_play.queue, self._history
         own_life = queue.time_to_live_ms is None and history.name == "expires"
         neutral = self._neutral(queue.name, queue.dead_letter_queue, EXPIRATION_MS if own_life else None)
@@ -179,7 +183,7 @@ class Plays:
             rejects=history.rejects,
             publish=changed(self._to_play.publish, times=1),
         )
-        return self._fate(neutral, rabbitmq.run(neutral, self._release, played), {})
+        return neutral, rabbitmq.run(neutral, self._release, played)
 
     def under(self, system: str, version: str) -> Fate:
         """Return what becomes of them in the nearest topology of the other system."""
@@ -253,6 +257,8 @@ class Plays:
         if fate.queue is None:
             refused = fate.outcome is Outcome.LOST and fate.reason is None and self._history.name == "full"
             return "refused" if refused else "processed" if fate.outcome is Outcome.ACKNOWLEDGED else GONE
+        if fate.outcome is Outcome.HELD:
+            return "held by its queue as a dead letter"
         there = names.get(fate.queue, fate.queue)
         if there == queue.name:
             return "still in the queue"

@@ -380,7 +380,7 @@ public class Player {
       throw new RuntimeException(error);
     }
     Map<String, Object> found = new LinkedHashMap<>();
-    found.put("body", ((TextMessage) message).getText());
+    found.put("body", message instanceof TextMessage ? ((TextMessage) message).getText() : "");
     found.put("JMSRedelivered", message.getJMSRedelivered());
     found.put("JMSXDeliveryCount", message.getIntProperty("JMSXDeliveryCount"));
     found.put("JMSDestination", String.valueOf(message.getJMSDestination()));
@@ -389,6 +389,23 @@ public class Player {
     found.put("JMSExpiration", message.getJMSExpiration());
     found.put("JMSPriority", message.getJMSPriority());
     found.put("properties", properties);
+    if (sent.getDataStructure() instanceof ActiveMQMessage) {
+      properties.keySet().removeIf(name -> name.startsWith("originBroker"));  // those of one run
+      found.put("about", toldOf((ActiveMQMessage) sent.getDataStructure()));
+    }
+    return found;
+  }
+
+  /** What an advisory message tells of. */
+  private static Map<String, Object> toldOf(ActiveMQMessage message) throws JMSException {
+    Map<String, Object> found = new LinkedHashMap<>();
+    found.put("JMSDestination", String.valueOf(message.getJMSDestination()));
+    found.put("JMSExpiration", message.getJMSExpiration());
+    try {
+      found.put("properties", new TreeMap<>(message.getProperties()));
+    } catch (java.io.IOException error) {
+      throw new RuntimeException(error);
+    }
     return found;
   }
 

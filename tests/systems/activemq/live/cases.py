@@ -19,6 +19,7 @@ HEAD = """<beans xmlns="http://www.springframework.org/schema/beans"
          http://activemq.apache.org/schema/core http://activemq.apache.org/schema/core/activemq-core.xsd">
 """
 SCHEDULER = 'schedulerSupport="true"'
+ADVISORY = "topic://ActiveMQ.Advisory."
 RESTART = {"do": "restart"}
 AUDIT_OFF = '<sharedDeadLetterStrategy enableAudit="false"/>'
 PLUGIN = """<plugins><redeliveryPlugin fallbackToDeadLetter="true" sendToDlqIfMaxRetriesExceeded="true">
@@ -626,6 +627,36 @@ CASES: dict[str, Case] = {
         virtual('<compositeQueue name="IN" forwardOnly="false"><forwardTo><queue physicalName="A"/></forwardTo>'
                 "</compositeQueue>"),
     ),
+    # -- advisory messages -----------------------------------------------------------------------------------------
+    "a dead letter is told in an advisory topic": Case(
+        [*consumer("a", f"{ADVISORY}MessageDLQd.Queue.Q", 0), *consumer("c", "Q", 1),
+         *send("Q", "m0", "m1", properties={"n": "1"}), fails("c"), *few("a", 3), commit("a"), *drain(DLQ)],
+    ),
+    "what has expired is told in two advisory topics": Case(
+        [*consumer("a", f"{ADVISORY}Expired.Queue.>,{ADVISORY}MessageDLQd.Queue.>", 0),
+         *send("Q", "m0", ttl_ms=300), wait(700), browse("Q"), *few("a", 3), *drain(DLQ)],
+    ),
+    "what has no dead letter is told in an advisory topic where it has expired": Case(
+        [*consumer("a", f"{ADVISORY}Expired.>,{ADVISORY}MessageDLQd.>", 0), *consumer("c", "Q", 0), *send("Q", "m0"),
+         fails("c"), end("c", "connection"), *send("Q", "m1", ttl_ms=300), wait(700), browse("Q"), *few("a", 2)],
+        policies(strategy("<discarding/>")),
+    ),
+    "dead letters of subscriptions are told in an advisory topic": Case(
+        [*consumer("a", f"{ADVISORY}MessageDLQd.Topic.T", 0), *subscriber("c", "T"), *consumer("d", "topic://T", 0),
+         *consumer("e", f"{ADVISORY}Expired.Topic.>", 0), *consumer("f", "R", 0), *send("topic://T", "m0"),
+         *send("topic://T", "m1", ttl_ms=300, session="f"), fails("c"), fails("d"), wait(800), commit("f"),
+         *few("a", 3), *few("e", 3), *drain(DLQ)],
+    ),
+    "the plugin's retries are told in no advisory topic": Case(
+        [*consumer("a", f"{ADVISORY}MessageDLQd.>", 0), *consumer("c", "Q", 0), *send("Q", "m0"), *few("c"),
+         rollback("c"), *few("a"), *few("c", 1, 2500), rollback("c"), *few("a", 2), *drain(DLQ)],
+        plugin(), SCHEDULER,
+    ),
+    "a broker without advisory messages": Case(
+        [*consumer("a", f"{ADVISORY}>", 0), *consumer("c", "Q", 0), *send("Q", "m0"), fails("c"), *few("a"),
+         *drain(DLQ)],
+        attributes='advisorySupport="false"',
+    ),
     # -- pages -----------------------------------------------------------------------------------------------------
     "a page for a consumer, and more with its commit": Case(
         [*numbered(12), *consumer("c", "Q", 5), *few("c", 6), commit("c"), *few("c", 8)], page_sizes(maxPageSize=5),
@@ -775,5 +806,6 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 REFUSALS: dict[str, Case] = {
     "a durable subscriber where none is let in": Case(subscriber("c", "T"), "", 'rejectDurableConsumers="true"'),
+    "a durable subscriber of advisory messages": Case(subscriber("c", "ActiveMQ.Advisory.Expired.Queue.Q")),
 }
 """What the broker does not let clients do, at the last step."""
