@@ -19,6 +19,7 @@ from simulator.definitions import Definitions, read_definitions
 from simulator.scenario import steps
 from simulator.testing import Trial
 from simulator.testing.fuzz.systematic_search import Search
+from tests.long import some_in_ci
 
 Capture = pytest.CaptureFixture[str]
 
@@ -303,7 +304,7 @@ def test_deaths_that_clients_publish_again_count_before_4_0(rules: str) -> None:
 LADDER = Path("examples/topologies/frameworks")
 
 
-@pytest.mark.parametrize("name", ["celery", "celery-x-death", "nservicebus"])
+@pytest.mark.parametrize("name", some_in_ci(["celery", "celery-x-death", "nservicebus"], ["nservicebus"]))
 def test_a_ladder_of_delays_is_recognised_and_only_bits_are_published_to_it(name: str) -> None:
     definitions = read_definitions(LADDER / f"{name}.json")
     report = lint(definitions, release("4.3"))

@@ -26,7 +26,7 @@ from simulator.replay.rows.row_codec import (
 )
 from simulator.replay.rows.tables import Database, rows, text
 from tests.long import some_in_ci
-from tests.replay.logs import EXAMPLES, example_definitions
+from tests.replay.logs import EXAMPLES, example_definitions, example_records, write_log
 from tests.replay.odd_rows import captured as captured_rows
 from tests.replay.odd_rows import odd_rows, signature_of
 
@@ -64,13 +64,14 @@ def test_both_engines_say_the_same(capfd: pytest.CaptureFixture[str], tmp_path: 
 def test_files_and_batches_are_replayed_alike(tmp_path: Path) -> None:
     definitions = example_definitions("4.3")
     file = tmp_path / "it's [a] log?*.parquet"
-    convert([LOG], file)
+    log = write_log(tmp_path / "trace.log", example_records("4.3")[:1_500])
+    convert([log], file)
     told: list[int] = []
     with Database(tmp_path) as database:
         captured = database.parquet([file])
         verdicts = tmp_path / "verdicts.parquet"
         replayed = replay_files(captured, definitions, "3.10", verdicts=verdicts, replayed=told.append).to_list()
-    of_batches = replay_table(open_log(LOG), definitions, "3.10").to_pylist()
+    of_batches = replay_table(open_log(log), definitions, "3.10").to_pylist()
     for row in of_batches:
         row["message"] = read_message(row.pop(LINEAGE), row["vhost"])
     assert replayed == of_batches

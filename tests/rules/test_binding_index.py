@@ -73,7 +73,7 @@ def last(count: int) -> int:
 
 
 @pytest.mark.parametrize("kind", sorted(INDEXES.keys() - {"x-consistent-hash"}))
-@settings(suppress_health_check=[HealthCheck.too_slow])  # it measures the machine
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])  # it measures the machine
 @given(data=st.data(), name=st.sampled_from([*RELEASES]))
 def test_an_index_finds_what_matching_says_through_all_changes(kind: str, name: str, data: st.DataObject) -> None:
     rules = release(name)
