@@ -11,7 +11,7 @@ from tests.differential.fuzz.cases import Case, Outcome, judge
 from tests.differential.fuzz.report import report
 from tests.live.servers import LiveServer
 
-SEED, CASES, HELD_CASES, PLUGIN_CASES = 1, 125, 10, 25
+SEED, CASES, HELD_CASES, PLUGIN_CASES = 1, 80, 10, 25
 WORKERS = 16  # servers mostly wait
 UNDETERMINED_ONE_IN = 20
 
