@@ -208,6 +208,7 @@ class Talk:
         def value(found: re.Match[str]) -> str:
             if found[1] is not None:
                 return str(self._place.now_ms() + int(found[1]))
+            assert found[3] in self._messages, f"the message {found[3]} has not come"
             return self._messages[found[3]]["message-id" if found[2] == "id" else found[2]]
 
         return re.sub(r"<(?:now\+(-?\d+)|(id|ack|reply-to) of (.+?))>", value, text)
