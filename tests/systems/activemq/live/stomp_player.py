@@ -185,7 +185,8 @@ class Talk:
         The simulator answers at once or not at all.
         """
         found: list[Answer] = []
-        until_s = time.monotonic() + ANSWERED_WITHIN_S * (asks is not None and self._quiet_s > 0)
+        answers = asks is not None and not (asking and asking.closed) and self._quiet_s > 0
+        until_s = time.monotonic() + ANSWERED_WITHIN_S * answers
         quiet_since_s = time.monotonic()
         while True:
             came = False
