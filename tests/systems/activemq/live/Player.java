@@ -107,7 +107,7 @@ public class Player {
     forgetDeadLetters();
     BrokerFactory.setStartDefault(false);  // or it starts as soon as its configuration is read
     broker = BrokerFactory.createBroker("xbean:" + configuration.toURI(), false);
-    broker.setDeleteAllMessagesOnStartup(empty);
+    if (empty) broker.setDeleteAllMessagesOnStartup(true);
     if (empty) IOHelper.deleteFile(broker.getSchedulerDirectoryFile());  // or it would send what the last one was to send
     broker.setUseJmx(false);
     broker.setUseShutdownHook(false);

@@ -175,6 +175,12 @@ def scheduled(**properties: Any) -> Steps:
     return send("Q", "m1", properties={f"AMQ_SCHEDULED_{name}": str(each) for name, each in properties.items()}, **more)
 
 
+STORED_OVER_A_RESTART = [
+    *subscriber("c", "T"), end("c", "connection"), *send("Q", "m1"), *send("topic://T", "m2"),
+    *send("R", "m3", delay_ms=2000), RESTART, *send("topic://T", "m4"), browse("Q"),
+    *with_fields(subscriber("d", "T"), "connect", client_id="i-c"), *few("d", 2), wait(2500), *drain("R"),
+]  # fmt: skip
+
 CASES: dict[str, Case] = {
     # -- a second message of one identifier ------------------------------------------------------------------------
     "two subscribers without audit have one dead letter": Case([*TWO, *BOTH_FAIL, *drain(DLQ)], NO_AUDIT),
@@ -442,6 +448,12 @@ CASES: dict[str, Case] = {
     "a send that repeats over a restart": Case(
         [*scheduled(PERIOD=2000, REPEAT=2), wait(3000), RESTART, *consumer("c", "Q", 0), *few("c", 4, 3500)],
         "", SCHEDULER,
+    ),
+    "a broker that deletes all messages when it starts keeps what is scheduled": Case(
+        STORED_OVER_A_RESTART, "", f'{SCHEDULER} deleteAllMessagesOnStartup="true"',
+    ),
+    "a broker that stores nothing does not keep what is scheduled": Case(
+        STORED_OVER_A_RESTART, "", f'{SCHEDULER} persistent="false"',
     ),
     "a send by cron": Case(
         [*consumer("c", "Q", 0), *scheduled(CRON="* * * * *"), *few("c", 1, 62000)], "", SCHEDULER,
