@@ -596,6 +596,14 @@ CASES: dict[str, Case] = {
         [*consumer("c", "Q", 5, non_blocking_redelivery=True), *send("Q", "m0", "m1", "m2"), browse("Q"), *few("c", 2),
          browse("Q"), rollback("c"), browse("Q"), *few("c", 1), commit("c"), browse("Q")],
     ),
+    "a redelivery that blocks nothing comes to a message that has expired": Case(
+        [*consumer("c", "Q", 5, delay_ms=1000, non_blocking_redelivery=True), *send("Q", "m0", ttl_ms=800), *few("c"),
+         rollback("c"), wait(400), browse(DLQ), wait(1500), *drain(DLQ), *few("c")],
+    ),
+    "a redelivery that blocks comes to a message that has expired": Case(
+        [*consumer("c", "Q", 5, delay_ms=1000), *send("Q", "m0", ttl_ms=800), *few("c"),
+         rollback("c"), wait(1900), *drain(DLQ), *few("c"), *drain(DLQ)],
+    ),
     "the last that a consumer read has died when it goes away": Case(
         [*consumer("c", "Q", 5), *send("Q", "m0", ttl_ms=1500), *send("Q", "m1", "m2"), *few("c"), wait(2000),
          browse("Q"), end("c", "connection"), *drain("Q", DLQ)],
