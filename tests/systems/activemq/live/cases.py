@@ -547,6 +547,17 @@ CASES: dict[str, Case] = {
          *killed("c"), *few("d", 2), *few("e", 4)],
         policies('<policyEntry queue="Q" allConsumersExclusiveByDefault="true"/>'),
     ),
+    "one that asked to be exclusive goes, and nobody is where all are to be": Case(
+        [*consumer("c", "Q?consumer.exclusive=true", 5), *given_ahead(consumer("d", "Q", 5), 1), *consumer("e", "Q", 5),
+         *send("Q", "m0", "m1", "m2", "m3"), *few("c"), end("c", "connection"), *few("d"), *few("e", 3)],
+        policies('<policyEntry queue="Q" allConsumersExclusiveByDefault="true"/>'),
+    ),
+    "a browser lets another be exclusive, who owns fewer groups": Case(
+        [*consumer("c", "Q", 5), *consumer("d", "Q", 5),
+         *with_fields(send("Q", "m0"), "send", properties={"JMSXGroupID": "a"}), browse("Q"), *send("Q", "m1"),
+         *few("c", 2), *few("d")],
+        policies('<policyEntry queue="Q" allConsumersExclusiveByDefault="true"/>'),
+    ),
     "consumers of different priorities": Case(
         [*given_ahead(consumer("c", "Q", 5), 1), *given_ahead(consumer("d", "Q?consumer.priority=7", 5), 1),
          *given_ahead(consumer("e", "Q?consumer.priority=7", 5), 1), *send("Q", "m0", "m1", "m2", "m3", "m4"),
