@@ -67,6 +67,7 @@ def broker_settings(text: str | bytes) -> BrokerSettings:
         policies=_policies(broker),
         plugins=tuple(_plugin(each, scheduler=scheduler) for each in _installed(broker)),
         persistent=_flag(broker, given, "persistent", default=True),
+        forgets_at_start=_flag(broker, given, "deleteAllMessagesOnStartup", default=False),
         scheduler=scheduler,
         repeat_max=int(given.get("maxSchedulerRepeatAllowed", 1000)),
         offline_timeout_ms=int(given.get("offlineDurableSubscriberTimeout", -1)),

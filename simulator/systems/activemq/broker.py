@@ -186,18 +186,25 @@ class Broker:
     def restart(self) -> None:
         """Begin again with what is stored. All clients are gone by now.
 
-        Counts, the audits and what is not persistent are forgotten; a scheduler's messages are stored.
+        Counts, the audits and what is not persistent are forgotten. A scheduler has a store of its own, which
+        outlives a deletion of all messages at the start.
         """
+        settings = self._state.settings
+        keeps = settings.persistent and not settings.forgets_at_start
         self._dead_letters.restart()
+        if not settings.persistent:
+            self._scheduler.forget()
         self._state.started_ms = self._state.trace.now_ms
         for store in self._state.stores():
-            gone = store.keep(lambda held: held.message.persistent and self._state.settings.persistent)
+            gone = store.keep(lambda held: held.message.persistent and keeps)
             for held in gone:
                 self._state.trace.add(Event.PURGED, held.message, detail="the broker was stopped")
             self._state.begin(store)
             self._expiry.plan(store, store.held)
             self._await_subscriber(store)
         self._state.queues = {name: store for name, store in self._state.queues.items() if store.held}
+        if not keeps:
+            self._state.subscriptions.clear()
 
     def unsubscribe(self, durable_key: str) -> bool:
         """Forget a durable subscription and its messages. Return whether there was one."""

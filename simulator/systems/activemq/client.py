@@ -281,10 +281,9 @@ class Consumer:
         """Return the next message that is neither expired nor known to the broker as beyond the limit."""
         while self.unread_messages and not self.stopped and not self.closed:
             delivery = self.unread_messages.popleft()
-            if delivery.message.expired(self.world.trace.now_ms):
-                self._read(delivery, expired=True)
-                self.world.broker.acknowledgements.expired_ack(self, delivery.held)
-            elif self._exceeded_before(delivery):
+            if self._lets_die(delivery):
+                continue
+            if self._exceeded_before(delivery):
                 cause = dispatch_exceeds(
                     self.policy, delivery.broker_counter, self.identifier, to_listener=self.listener is not None
                 )
@@ -292,6 +291,14 @@ class Consumer:
             else:
                 return delivery
         return None
+
+    def _lets_die(self, delivery: Delivery) -> bool:
+        """Tell the broker of a message that has expired; return whether it has."""
+        if not delivery.message.expired(self.world.trace.now_ms):
+            return False
+        self._read(delivery, expired=True)
+        self.world.broker.acknowledgements.expired_ack(self, delivery.held)
+        return True
 
     def _exceeded_before(self, delivery: Delivery) -> bool:
         return (
@@ -428,11 +435,14 @@ class Consumer:
             self.world.deadlines.set(self.world.trace.now_ms + max(delay_ms, 0), partial(self._deliver_again, batch))
 
     def _deliver_again(self, batch: list[Delivery]) -> None:
-        """Put the messages back: first and in their order if redelivery blocks, else behind what came meanwhile."""
+        """Put the messages back: first and in their order if redelivery blocks, else behind what came meanwhile.
+
+        If it does not block, they come as new ones do: what has expired meanwhile dies now.
+        """
         if self.closed:
             return
         if self.session.connection.non_blocking:
-            self.unread_messages.extend(batch)
+            self.unread_messages.extend(each for each in batch if not self._lets_die(each))
         else:
             self.stopped = False
             self.unread_messages.extendleft(reversed(batch))

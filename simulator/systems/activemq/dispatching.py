@@ -16,7 +16,7 @@ from functools import partial
 from simulator.systems.activemq.broker_state import BrokerState
 from simulator.systems.activemq.dead_letters import DeadLetterMaker
 from simulator.systems.activemq.messages import Message
-from simulator.systems.activemq.stores import HeldMessage, Receiver, Store, choose, takers
+from simulator.systems.activemq.stores import HeldMessage, Receiver, Store, choose, takers, visit
 
 TURNS_OF_ACK = 2
 """How often the broker takes a turn at a queue for an acknowledgement."""
@@ -56,6 +56,7 @@ class Dispatching:
             while self._show(store, seen, limit):
                 pass
             store.turns += TURNS_OF_ACK * len(seen)
+            visit(store)
         return [held for held in seen.values() if not held.message.expired(self._state.trace.now_ms)]
 
     def read_for_sweep(self, store: Store) -> None:

@@ -111,6 +111,9 @@ def broker_doubts(settings: BrokerSettings) -> Iterator[Doubt]:
     if not settings.persistent:
         text = "all messages are lost when the broker stops"
         yield Doubt("warning", text, 'persistent="true" keeps those that are persistent')
+    if settings.forgets_at_start:
+        text = "all messages and durable subscriptions are lost when the broker starts (deleteAllMessagesOnStartup)"
+        yield Doubt("warning", text, "without it the persistent ones stay")
     if settings.offline_timeout_ms >= 0 and settings.offline_period_ms > 0:
         away = f"stay away for {settings.offline_timeout_ms} ms is lost (offlineDurableSubscriberTimeout)"
         yield Doubt("warning", f"what waits for durable subscribers that {away}", "without it subscriptions stay")

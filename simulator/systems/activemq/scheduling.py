@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from simulator.events import Event
 from simulator.systems.activemq.broker_state import BrokerState
 from simulator.systems.activemq.messages import (
     SCHEDULED_CRON,
@@ -104,7 +105,14 @@ class Scheduler:
 
     def __init__(self, state: BrokerState, arrive: Callable[[Message], None]) -> None:
         self._state, self._arrive = state, arrive
-        self._jobs, self._sent = count(1), count(1)
+        self._jobs, self._sent, self._numbers = count(1), count(1), count(1)
+        self._stored: dict[int, Message] = {}
+
+    def forget(self) -> None:
+        """Forget what is to be sent, as a broker that stores nothing does when it stops."""
+        for message in self._stored.values():
+            self._state.trace.add(Event.PURGED, message, detail="the broker was stopped")
+        self._stored.clear()
 
     def send(self, message: Message, schedule: Schedule, producer: str = "ID:broker-1:1:1:1") -> None:
         """Send a message as a schedule has it; its job has a number behind the ``producer``."""
@@ -114,9 +122,14 @@ class Scheduler:
         self._set(start_ms + schedule.first_ms, message, schedule, job)
 
     def _set(self, due_ms: int, message: Message, schedule: Schedule, job: str) -> None:
-        self._state.deadlines.set(due_ms, partial(self._due, message, schedule, job))
+        number = next(self._numbers)
+        self._stored[number] = message
+        self._state.deadlines.set(due_ms, partial(self._due, number, schedule, job))
 
-    def _due(self, message: Message, schedule: Schedule, job: str) -> None:
+    def _due(self, number: int, schedule: Schedule, job: str) -> None:
+        message = self._stored.pop(number, None)
+        if message is None:
+            return
         now_ms = self._state.trace.now_ms
         if schedule.cron:
             self._set(next_cron_ms(schedule.cron, now_ms), message, schedule, job)

@@ -50,6 +50,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         persistent: whether anything outlives it.
+        forgets_at_start: whether it begins without the messages and subscriptions that it stored.
         scheduler: whether it has one, which sends what is to come later.
         repeat_max: how often a scheduled message may be repeated.
         advisories: whether it tells in advisory topics what becomes of messages.
@@ -67,6 +68,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     plugins: tuple[Plugin, ...] = ()
     redelivery_policy: RedeliveryPolicy | None = None
     persistent: bool = True
+    forgets_at_start: bool = False
     scheduler: bool = False
     repeat_max: int = 1000
     advisories: bool = True

@@ -272,12 +272,18 @@ def join(store: Store, attached: Attached) -> None:
 
 
 def leave(store: Store, leaving: Sequence[Attached]) -> None:
-    """Let consumers go away: another is exclusive, and their groups are free."""
-    store.attached = [each for each in store.attached if each not in leaving]
+    """Let consumers go away, one after the other: another is exclusive, and their groups are free."""
     store.groups = {name: owner for name, owner in store.groups.items() if owner not in leaving}
-    if store.exclusive in leaving:
-        candidates = [each for each in store.attached if _is_exclusive(store, each)]
-        store.exclusive = max(candidates, key=lambda each: each.receiver.priority, default=None)
+    for each in leaving:
+        store.attached.remove(each)
+        _elect_after(store, each)
+
+
+def visit(store: Store) -> None:
+    """Let a browser come to a queue and go: where all consumers are to be exclusive, another may be from then on."""
+    _in_order(store)
+    if store.policy.all_exclusive:
+        _elect(store, store.attached)
 
 
 def choose(store: Store, held: HeldMessage) -> Attached | None:
@@ -301,6 +307,19 @@ def choose(store: Store, held: HeldMessage) -> Attached | None:
 def takers(store: Store, held: HeldMessage) -> list[Receiver]:
     """Return the consumers that have room for a message, and may have it."""
     return [each.receiver for each in store.attached if not each.window.full and _may_have(store, each, held)]
+
+
+def _elect_after(store: Store, gone: Attached) -> None:
+    """Let another be exclusive; after one that asked for it itself nobody is who did not ask."""
+    if gone.receiver.exclusive:
+        if store.exclusive is gone:
+            _elect(store, [each for each in store.attached if each.receiver.exclusive])
+    elif store.policy.all_exclusive and not store.topic_subscriber:
+        _elect(store, store.attached)
+
+
+def _elect(store: Store, candidates: Sequence[Attached]) -> None:
+    store.exclusive = max(candidates, key=lambda each: each.receiver.priority, default=None)
 
 
 def _is_exclusive(store: Store, attached: Attached) -> bool:

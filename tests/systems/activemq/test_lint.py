@@ -261,6 +261,15 @@ LOSSES: dict[str, Loss] = {
         attributes='persistent="false"',
         kept_attributes='persistent="true"',
     ),
+    "a broker that begins with nothing": Loss(
+        "",
+        "warning all messages and durable subscriptions are lost when the broker starts (deleteAllMessagesOnStartup)",
+        "",
+        [*send("Q", "m1"), {"do": "restart"}],
+        ("Q",),
+        attributes='deleteAllMessagesOnStartup="true"',
+        kept_attributes="",
+    ),
 }
 
 

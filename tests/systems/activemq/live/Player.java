@@ -27,6 +27,7 @@ import org.apache.activemq.command.ActiveMQTextMessage;
 import org.apache.activemq.filter.BooleanExpression;
 import org.apache.activemq.filter.NonCachedMessageEvaluationContext;
 import org.apache.activemq.selector.SelectorParser;
+import org.apache.activemq.util.IOHelper;
 import org.apache.activemq.util.IntrospectionSupport;
 
 /**
@@ -106,7 +107,8 @@ public class Player {
     forgetDeadLetters();
     BrokerFactory.setStartDefault(false);  // or it starts as soon as its configuration is read
     broker = BrokerFactory.createBroker("xbean:" + configuration.toURI(), false);
-    broker.setDeleteAllMessagesOnStartup(empty);
+    if (empty) broker.setDeleteAllMessagesOnStartup(true);
+    if (empty) IOHelper.deleteFile(broker.getSchedulerDirectoryFile());  // or it would send what the last one was to send
     broker.setUseJmx(false);
     broker.setUseShutdownHook(false);
     broker.addConnector("tcp://127.0.0.1:0");

@@ -176,6 +176,12 @@ def scheduled(**properties: Any) -> Steps:
     return send("Q", "m1", properties={f"AMQ_SCHEDULED_{name}": str(each) for name, each in properties.items()}, **more)
 
 
+STORED_OVER_A_RESTART = [
+    *subscriber("c", "T"), end("c", "connection"), *send("Q", "m1"), *send("topic://T", "m2"),
+    *send("R", "m3", delay_ms=2000), RESTART, *send("topic://T", "m4"), browse("Q"),
+    *with_fields(subscriber("d", "T"), "connect", client_id="i-c"), *few("d", 2), wait(2500), *drain("R"),
+]  # fmt: skip
+
 CASES: dict[str, Case] = {
     # -- a second message of one identifier ------------------------------------------------------------------------
     "two subscribers without audit have one dead letter": Case([*TWO, *BOTH_FAIL, *drain(DLQ)], NO_AUDIT),
@@ -444,6 +450,12 @@ CASES: dict[str, Case] = {
         [*scheduled(PERIOD=2000, REPEAT=2), wait(3000), RESTART, *consumer("c", "Q", 0), *few("c", 4, 3500)],
         "", SCHEDULER,
     ),
+    "a broker that deletes all messages when it starts keeps what is scheduled": Case(
+        STORED_OVER_A_RESTART, "", f'{SCHEDULER} deleteAllMessagesOnStartup="true"',
+    ),
+    "a broker that stores nothing does not keep what is scheduled": Case(
+        STORED_OVER_A_RESTART, "", f'{SCHEDULER} persistent="false"',
+    ),
     "a send by cron": Case(
         [*consumer("c", "Q", 0), *scheduled(CRON="* * * * *"), *few("c", 1, 62000)], "", SCHEDULER,
     ),
@@ -536,6 +548,17 @@ CASES: dict[str, Case] = {
          *killed("c"), *few("d", 2), *few("e", 4)],
         policies('<policyEntry queue="Q" allConsumersExclusiveByDefault="true"/>'),
     ),
+    "one that asked to be exclusive goes, and nobody is where all are to be": Case(
+        [*consumer("c", "Q?consumer.exclusive=true", 5), *given_ahead(consumer("d", "Q", 5), 1), *consumer("e", "Q", 5),
+         *send("Q", "m0", "m1", "m2", "m3"), *few("c"), end("c", "connection"), *few("d"), *few("e", 3)],
+        policies('<policyEntry queue="Q" allConsumersExclusiveByDefault="true"/>'),
+    ),
+    "a browser lets another be exclusive, who owns fewer groups": Case(
+        [*consumer("c", "Q", 5), *consumer("d", "Q", 5),
+         *with_fields(send("Q", "m0"), "send", properties={"JMSXGroupID": "a"}), browse("Q"), *send("Q", "m1"),
+         *few("c", 2), *few("d")],
+        policies('<policyEntry queue="Q" allConsumersExclusiveByDefault="true"/>'),
+    ),
     "consumers of different priorities": Case(
         [*given_ahead(consumer("c", "Q", 5), 1), *given_ahead(consumer("d", "Q?consumer.priority=7", 5), 1),
          *given_ahead(consumer("e", "Q?consumer.priority=7", 5), 1), *send("Q", "m0", "m1", "m2", "m3", "m4"),
@@ -584,6 +607,14 @@ CASES: dict[str, Case] = {
     "a browser does not see what a transaction has acknowledged": Case(
         [*consumer("c", "Q", 5, non_blocking_redelivery=True), *send("Q", "m0", "m1", "m2"), browse("Q"), *few("c", 2),
          browse("Q"), rollback("c"), browse("Q"), *few("c", 1), commit("c"), browse("Q")],
+    ),
+    "a redelivery that blocks nothing comes to a message that has expired": Case(
+        [*consumer("c", "Q", 5, delay_ms=1000, non_blocking_redelivery=True), *send("Q", "m0", ttl_ms=800), *few("c"),
+         rollback("c"), wait(400), browse(DLQ), wait(1500), *drain(DLQ), *few("c")],
+    ),
+    "a redelivery that blocks comes to a message that has expired": Case(
+        [*consumer("c", "Q", 5, delay_ms=1000), *send("Q", "m0", ttl_ms=800), *few("c"),
+         rollback("c"), wait(1900), *drain(DLQ), *few("c"), *drain(DLQ)],
     ),
     "the last that a consumer read has died when it goes away": Case(
         [*consumer("c", "Q", 5), *send("Q", "m0", ttl_ms=1500), *send("Q", "m1", "m2"), *few("c"), wait(2000),

@@ -19,7 +19,7 @@ LATE_MAX = 0.35
 """By how much of a slot everything may be late, so that it happens in the order of the simulator."""
 SCHEDULED_SLOT_MS = 800
 """The shortest slot of a history with a scheduler's messages: a broker sends them up to half a second later."""
-PAGED = 0.3
+PAGED = 0.5
 """Which share of the histories has small pages, and as many messages to begin with as make several."""
 _SWEEP_SLOTS = 60.4
 SCHEDULED_EACH = 20

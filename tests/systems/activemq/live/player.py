@@ -54,9 +54,11 @@ class Player:
         self._write([{"do": "broker", "xml": xml}])
         started = self._line()
         assert "started" in started, started
-        yield
-        self._write([{"do": "end"}])
-        self._line()
+        try:
+            yield
+        finally:
+            self._write([{"do": "end"}])
+            self._line()
 
     def close(self) -> None:
         """End the process."""

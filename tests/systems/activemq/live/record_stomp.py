@@ -20,7 +20,7 @@ from typing import Any
 from tests.systems.activemq.live.player import Player
 from tests.systems.activemq.live.side_by_side import BROKER
 from tests.systems.activemq.live.stomp_cases import TALKS, as_recorded
-from tests.systems.activemq.live.stomp_player import Answer, Server, Talk
+from tests.systems.activemq.live.stomp_player import QUIET_S, Answer, Server, Talk
 
 RECORDED_STOMP = Path(__file__).parents[1] / "recorded_stomp.json"
 AT_ONCE = 5
@@ -32,12 +32,12 @@ def recorded() -> dict[str, Any]:
     return found
 
 
-def asked(player: Player, name: str) -> list[list[Answer]]:
-    """Return what a real broker answers, after each step."""
+def asked(player: Player, name: str, quiet_s: float = QUIET_S) -> list[list[Answer]]:
+    """Return what a real broker answers, after each step, when nothing more has come for so long."""
     talk = TALKS[name]
     port = free_port()
     with player.broker(talk.xml.replace("{port}", str(port))):
-        answers = Talk(Server(port)).play(talk.steps)
+        answers = Talk(Server(port), quiet_s).play(talk.steps)
     return [[_kept(answer) for answer in after] for after in answers]
 
 

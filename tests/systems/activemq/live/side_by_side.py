@@ -19,7 +19,7 @@ import pytest
 from tests.systems.activemq.live.player import Player
 
 BROKER = Path(__file__).parent / "broker"
-AT_ONCE = 6
+AT_ONCE = 8
 
 Checks = Mapping[str, Future[None]]
 

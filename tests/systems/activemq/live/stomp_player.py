@@ -185,7 +185,8 @@ class Talk:
         The simulator answers at once or not at all.
         """
         found: list[Answer] = []
-        until_s = time.monotonic() + ANSWERED_WITHIN_S * (asks is not None and self._quiet_s > 0)
+        answers = asks is not None and not (asking and asking.closed) and self._quiet_s > 0
+        until_s = time.monotonic() + ANSWERED_WITHIN_S * answers
         quiet_since_s = time.monotonic()
         while True:
             came = False
@@ -208,6 +209,7 @@ class Talk:
         def value(found: re.Match[str]) -> str:
             if found[1] is not None:
                 return str(self._place.now_ms() + int(found[1]))
+            assert found[3] in self._messages, f"the message {found[3]} has not come"
             return self._messages[found[3]]["message-id" if found[2] == "id" else found[2]]
 
         return re.sub(r"<(?:now\+(-?\d+)|(id|ack|reply-to) of (.+?))>", value, text)

@@ -15,8 +15,8 @@ from tests.systems.activemq.live.histories import LATE_MAX, history, late_ms, sl
 from tests.systems.activemq.live.player import Player
 from tests.systems.activemq.test_recorded import simulated
 
-COUNT = int(os.environ.get("DLX_ACTIVEMQ_HISTORIES", "100"))
-SEED = int(os.environ.get("DLX_ACTIVEMQ_SEED", "1080"))
+COUNT = int(os.environ.get("DLX_ACTIVEMQ_HISTORIES", "40"))
+SEED = int(os.environ.get("DLX_ACTIVEMQ_SEED", "1100"))
 
 pytestmark = pytest.mark.live
 
