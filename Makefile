@@ -92,7 +92,7 @@ test-slow: install  ## no server, no Spark, but more than a second or two each
 .PHONY: test-frameworks
 test-frameworks: install  ## other people's frameworks on the simulator, against what they left on RabbitMQ; fetches them
 	@tools/frameworks
-	$(PYTEST) -m 'frameworks and not live' tests/integration/frameworks
+	$(PYTEST) -m 'frameworks and not live' tests/integration/frameworks tests/systems/activemq/test_stomp_clients.py
 
 .PHONY: test-browser
 test-browser: install  ## the pages in Debian's Chromium, which is installed where it is missing

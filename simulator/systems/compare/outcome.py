@@ -203,6 +203,6 @@ def _outcome(neutral: NeutralScenario, ran: Ran, name: str, left: Left | None) -
     if left is not None:
         if left.queue == neutral.dead_letter_queue:
             return Outcome.DEAD_LETTERED
-        last = next(event["event"] for event in reversed(ran.events) if event["message"] == name)
+        last = next((event["event"] for event in reversed(ran.events) if event["message"] == name), None)
         return Outcome.HELD if last in _HELD else Outcome.WAITING
     return Outcome.ACKNOWLEDGED if name in ran.acknowledged else Outcome.LOST
