@@ -124,7 +124,7 @@ def test_lines_about_the_lag_are_no_rows_of_a_watch(tmp_path: Path, monkeypatch:
     assert (sum(batch.num_rows for batch in added.batches), added.broken) == (ROWS, ())
 
 
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.long])])
 def test_a_replay_takes_the_lag_for_its_tolerance(
     engine: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -312,7 +312,7 @@ def test_a_message_is_explained_by_the_definitions_of_its_time(case: Case, capsy
     assert main(["explain", str(case.log), *alone]) == 1
 
 
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.long])])
 def test_what_if_answers_for_the_last_definitions(engine: str, tmp_path: Path, capsys: Any) -> None:
     case = Case(tmp_path, "3.10")
     changed = "policy:waiting.message-ttl=1900"

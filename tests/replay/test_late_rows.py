@@ -59,7 +59,7 @@ def test_both_engines_find_the_same_rows_late(capfd: Any, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.long])])
 def test_whatif_says_that_it_takes_late_rows_for_prompt(engine: str, capfd: Any) -> None:
     definitions = str(BUSY / "definitions.json")
     options = (
