@@ -758,7 +758,7 @@ class Session:
         if link is not None:
             link.credit = self._credit_of(flow, link.delivery_count)
             link.drain, link.echo = bool(flow.drain), bool(flow.echo)
-            link.is_stashed = link.handle in self._waiting_links()
+            link.is_stashed = self._waits(link)
             if not link.is_stashed:
                 yield self._grant_queue(link)
         elif pair is not None:
@@ -777,15 +777,15 @@ class Session:
 
         Source: rabbit_amqp_session.erl sent_pending_delivery, handle_credit_reply, pop_credit_req.
         """
-        waiting = self._waiting_links()
         for link in list(self._outgoing.values()):
-            if link.handle not in waiting and (link.is_stashed or (link.credit and not link.queue_credit)):
+            wants = link.is_stashed or (link.credit and not link.queue_credit)
+            if wants and not self._waits(link):
                 link.is_stashed = False
                 yield self._grant_queue(link)
 
-    def _waiting_links(self) -> set[int | None]:
-        """Return the handles of links with something that waits to be sent."""
-        return {each.handle for each in self._pending}
+    def _waits(self, link: OutgoingLink) -> bool:
+        """Return whether something waits to be sent over the link."""
+        return any(each.handle == link.handle for each in self._pending)
 
     def _open_window(self, flow: Flow) -> None:
         """Take over the window of the client. Raises ``SessionFault`` if it has seen what was not sent."""

@@ -105,8 +105,8 @@ class Scheduler:
 
     def __init__(self, state: BrokerState, arrive: Callable[[Message], None]) -> None:
         self._state, self._arrive = state, arrive
-        self._jobs, self._sent, self._numbers = count(1), count(1), count(1)
-        self._stored: dict[int, Message] = {}
+        self._jobs, self._sent = count(1), count(1)
+        self._stored: dict[str, Message] = {}
 
     def forget(self) -> None:
         """Forget what is to be sent, as a broker that stores nothing does when it stops."""
@@ -122,12 +122,11 @@ class Scheduler:
         self._set(start_ms + schedule.first_ms, message, schedule, job)
 
     def _set(self, due_ms: int, message: Message, schedule: Schedule, job: str) -> None:
-        number = next(self._numbers)
-        self._stored[number] = message
-        self._state.deadlines.set(due_ms, partial(self._due, number, schedule, job))
+        self._stored[job] = message
+        self._state.deadlines.set(due_ms, partial(self._due, schedule, job))
 
-    def _due(self, number: int, schedule: Schedule, job: str) -> None:
-        message = self._stored.pop(number, None)
+    def _due(self, schedule: Schedule, job: str) -> None:
+        message = self._stored.pop(job, None)
         if message is None:
             return
         now_ms = self._state.trace.now_ms

@@ -27,7 +27,7 @@ class ServedBroker:
     """A broker with its time.
 
     Args:
-        settings: its configuration. Advisory messages, which STOMP shows as JSON of Java's objects, it sends none.
+        settings: its configuration. It sends no advisory messages, which STOMP would show as JSON of Java's objects.
         now_ms: the time at which it starts, milliseconds since 1970.
 
     Attributes:

@@ -30,12 +30,13 @@ QUIET_S, QUIET_LIVE_S = 0.3, 1.0
 
 def seen(client: str, port: int, quiet_s: float) -> list[str]:
     """Return the lines of a client's program, one for each behaviour."""
-    given = [str(port), str(quiet_s)]
+    env = dict(os.environ)
     if client == "stomp.py":
-        command, modules = [os.fspath(virtualenv(["stomp.py==9.0.0"])), HERE / "with_stomp_py.py", *given], ""
+        program = [virtualenv(["stomp.py==9.0.0"]), HERE / "with_stomp_py.py"]
     else:
-        command, modules = ["node", HERE / "with_stompit.js", *given], npm_packages("stompit", ["stompit@1.0.0"])
-    env = {**os.environ, "NODE_PATH": os.fspath(Path(modules) / "node_modules")}
+        program = ["node", HERE / "with_stompit.js"]
+        env["NODE_PATH"] = os.fspath(npm_packages("stompit", ["stompit@1.0.0"]) / "node_modules")
+    command = [*program, str(port), str(quiet_s)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=SECONDS, check=True)
     return done.stdout.splitlines()
 
