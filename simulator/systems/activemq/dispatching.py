@@ -111,13 +111,16 @@ class Dispatching:
         """Read so many messages of a queue; what has expired dies, and does not count."""
         page: list[HeldMessage] = []
         count = min(count, len(store.unread))
-        while len(page) < count and store.unread:
-            held = store.unread.read()
+        if count <= 0:
+            return page
+        for held in store.unread.read(count):
             if held.message.expired(self._state.trace.now_ms):
                 self._dead_letters.expire(held, store)
             else:
                 held.read = next(self._state.reads)
                 page.append(held)
+            if len(page) == count:
+                break
         return page
 
     def _give(self, store: Store) -> None:
