@@ -200,6 +200,7 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
         groups: which of them owns a message group, by its JMSXGroupID.
         dispatching: whether messages are being given out right now.
         turns: how often the broker is still to look whether it has something to give out.
+        again: whether it looks once more after these turns.
         sweep_due_ms: when the broker next looks for expired messages.
     """
 
@@ -219,6 +220,7 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
     groups: dict[str, Attached] = {}
     dispatching: bool = False
     turns: int = 0
+    again: bool = False
     sweep_due_ms: int | None = None
 
     def attachment(self, receiver: Receiver) -> Attached | None:
