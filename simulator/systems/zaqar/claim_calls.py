@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.systems.zaqar import limits
-from simulator.systems.zaqar.calls import Call, formatted
 from simulator.systems.zaqar.claims import Terms, Uncountable
 from simulator.systems.zaqar.limits import Invalid
 from simulator.systems.zaqar.requests import (
+    Call,
     Parameters,
     ZaqarAnswer,
     an_object,
     bad_api,
     fields,
+    formatted,
     not_found,
     read_json,
     unavailable,

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.systems.zaqar import limits
-from simulator.systems.zaqar.calls import Call, formatted
 from simulator.systems.zaqar.claims import Uncountable
 from simulator.systems.zaqar.limits import Invalid
 from simulator.systems.zaqar.requests import (
+    Call,
     Parameters,
     RequestError,
     ZaqarAnswer,
     an_array,
     bad_api,
     fields,
+    formatted,
     not_found,
     query_text,
     read_json,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.systems.zaqar import limits, metadata, patching
-from simulator.systems.zaqar.calls import Call
+from simulator.systems.zaqar import limits, metadata
 from simulator.systems.zaqar.claims import Uncountable
 from simulator.systems.zaqar.limits import Invalid
 from simulator.systems.zaqar.metadata import DEAD_LETTER_QUEUE
 from simulator.systems.zaqar.requests import (
+    Call,
     Parameters,
     RequestError,
     ZaqarAnswer,
@@ -26,7 +26,7 @@ from simulator.systems.zaqar.requests import (
 )
 from simulator.systems.zaqar.store import Failed, NotFoundError
 
-_MEDIA_TYPE = f"Accepted media type for PATCH: {{'Accept-Patch': '{patching.CONTENT_TYPE}'}}."
+_MEDIA_TYPE = f"Accepted media type for PATCH: {{'Accept-Patch': '{metadata.PATCH_CONTENT_TYPE}'}}."
 _RESOURCES = ("messages", "subscriptions")
 _LISTING = ("marker", "limit", "detailed", "name", "with_count")
 _PURGE_AT_ONCE = 100
@@ -64,7 +64,7 @@ def patch(call: Call) -> ZaqarAnswer:
         _check_length(body)
     except Invalid as error:
         raise bad_body(str(error)) from error
-    if call.request.headers.get("content-type") != patching.CONTENT_TYPE:
+    if call.request.headers.get("content-type") != metadata.PATCH_CONTENT_TYPE:
         raise RequestError(415, "415 Unsupported Media Type", _MEDIA_TYPE)
     if not body:
         raise bad_body("PATCH body could not be empty for update.")
@@ -72,11 +72,11 @@ def patch(call: Call) -> ZaqarAnswer:
     if not isinstance(document, list):
         raise unreadable()
     try:
-        changes = patching.read_changes(document)
-        changed = patching.patched(call.store.metadata(call.project, call.queue), changes)
+        changes = metadata.read_changes(document)
+        changed = metadata.patched(call.store.metadata(call.project, call.queue), changes)
         _check_target(call, changed)
         call.store.set_metadata(call.project, call.queue, changed)
-    except patching.Conflict as error:
+    except metadata.Conflict as error:
         raise RequestError(409, "Resource conflict", str(error)) from error
     except Invalid as error:
         raise bad_body(str(error)) from error
