@@ -19,9 +19,8 @@ from simulator.systems.compare.nearest import (
     replaced,
 )
 from simulator.systems.compare.neutral_scenario import whole_seconds
-from simulator.systems.ironmq.configuring import EXPIRATION_MAX_S, MAX_RESERVATIONS_MAX, TIMEOUT_MAX_S
+from simulator.systems.ironmq.settings import EXPIRATION_MAX_S, MAX_RESERVATIONS_MAX, TIMEOUT_MAX_S
 
-NAME = "IronMQ"
 NAME_MAX: int | None = None
 SETS_TIME_TO_LIVE = "queue"
 PLAYS = ("rejected", "rejected every time", "returned every time", "consumer dies", "expires", "full", "held")

@@ -25,12 +25,20 @@ from typing import Any
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED
 from simulator.events import Event, Happened
 from simulator.systems.ironmq import http_errors
-from simulator.systems.ironmq.configuring import configured
-from simulator.systems.ironmq.message import Message, counted, dead_letter, is_dead, posted
 from simulator.systems.ironmq.pushes import Endpoints, Pushing
-from simulator.systems.ironmq.queues import Queue, QueuedMessage, Then, Timers
+from simulator.systems.ironmq.queues import (
+    Message,
+    Queue,
+    QueuedMessage,
+    Then,
+    Timers,
+    counted,
+    dead_letter,
+    is_dead,
+    posted,
+)
 from simulator.systems.ironmq.requests import Delete, Post, Release, Reserve, Touch
-from simulator.systems.ironmq.settings import DeadLetterSettings, Push, Settings, Subscriber
+from simulator.systems.ironmq.settings import DeadLetterSettings, Push, Settings, Subscriber, configured
 
 RESERVED_COUNT = "reserved_count"
 """Adds to each event the message's count after it."""
