@@ -14,7 +14,6 @@ from simulator.systems.activemq.redelivery_policy import UNLIMITED
 from simulator.systems.activemq.xml_elements import CORE, XSI
 from simulator.systems.compare.nearest import CREATED_BY_USE, Answer, Moved, WorkQueue, replaced
 
-NAME = "ActiveMQ"
 NAME_MAX: int | None = None
 SETS_TIME_TO_LIVE = "publisher"
 PLAYS = ("rejected", "rejected every time", "returned every time", "consumer dies", "expires", "full", "held")

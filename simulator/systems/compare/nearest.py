@@ -114,15 +114,15 @@ class NearestSystem(Protocol):
     """The module ``nearest`` of a system.
 
     Attributes:
-        NAME: what people call the system.
-        ANSWERS: what it makes of a part of a topology that is not played, by the part (``PARTS``).
+        NAME_MAX: how long a name may be there; ``None`` for any length.
+        ANSWERS: what it makes of a part of a topology that is not played, by the part.
         WHY: the rule behind what it does in a history, by the history.
         PLAYS: the histories that its simulator plays.
         SETS_TIME_TO_LIVE: who gives messages the time to live of their queue: ``queue`` or ``publisher``.
         ASSUMED: what is assumed of its clients, in sentences.
     """
 
-    NAME: str
+    NAME_MAX: int | None
     ANSWERS: Mapping[str, Answer]
     WHY: Mapping[str, str]
     PLAYS: Sequence[str]
@@ -137,21 +137,6 @@ class NearestSystem(Protocol):
 
     def own(self, queue: WorkQueue, moved: Moved) -> Any:
         """Return what the system's adapter takes as ``own`` to play one queue; ``None`` where it takes nothing."""
-
-
-PARTS = (
-    "wait queue",
-    "exchange",
-    "unroutable",
-    "length limit",
-    "length in bytes",
-    "single active consumer",
-    "priorities",
-    "queue expires",
-    "stream",
-    "time in queue",
-    "carries",
-)
 
 
 def names_for(

@@ -19,11 +19,9 @@ from simulator.systems.compare.nearest import (
     replaced,
 )
 from simulator.systems.compare.neutral_scenario import whole_seconds
-from simulator.systems.zaqar.limits import MESSAGE_TTL_S, NAME_MAX
+from simulator.systems.zaqar.limits import MESSAGE_TTL_S
+from simulator.systems.zaqar.limits import NAME_MAX as NAME_MAX
 
-__all__ = ["NAME_MAX"]
-
-NAME = "Zaqar"
 SETS_TIME_TO_LIVE = "queue"
 PLAYS = ("rejected", "rejected every time", "returned every time", "consumer dies", "expires", "full", "held")
 ASSUMED = (
