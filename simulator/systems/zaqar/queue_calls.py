@@ -17,7 +17,6 @@ from simulator.systems.zaqar.requests import (
     an_object,
     bad_api,
     bad_body,
-    not_found,
     query_text,
     read_json,
     unavailable,
@@ -40,8 +39,6 @@ def put(call: Call) -> ZaqarAnswer:
         wanted = an_object(read_json(body)) if body else {}
         metadata.check(wanted)
         _check_target(call, wanted)
-    except Invalid as error:
-        raise bad_api(str(error)) from error
     except TypeError as error:
         raise unforeseen(error) from error
     try:
@@ -80,8 +77,6 @@ def patch(call: Call) -> ZaqarAnswer:
         raise RequestError(409, "Resource conflict", str(error)) from error
     except Invalid as error:
         raise bad_body(str(error)) from error
-    except NotFoundError as error:
-        raise not_found(str(error)) from error
     except (TypeError, Failed) as error:
         raise unavailable("Queue could not be updated.") from error
     return ZaqarAnswer(200, metadata.shown(changed))
@@ -101,10 +96,7 @@ def list_all(call: Call) -> ZaqarAnswer:
     detailed, name, counted = asked.boolean("detailed"), asked.text("name"), asked.boolean("with_count")
     options = {"marker": marker, "limit": limit, "detailed": detailed, "name": name, "with_count": counted}
     link = {key: value for key, value in options.items() if value is not None}
-    try:
-        limits.check_queues_limit(limit)
-    except Invalid as error:
-        raise bad_api(str(error)) from error
+    limits.check_queues_limit(limit)
     page = call.store.queues(call.project, marker, limit or limits.DEFAULT_ITEMS)
     queues = [_listed(call.request.path, name, found, bool(detailed)) for name, found in page]
     answer: dict[str, Any] = {"queues": queues, "links": []}

@@ -90,7 +90,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Handlers = dict[str, Callable[[Call], ZaqarAnswer]]
-"""What answers, by method."""
+"""What answers, by method. The service makes answers of their ``Invalid`` and ``NotFoundError``."""
 
 
 def formatted(message: Shown, base: str, claim_id: str | None) -> dict[str, Any]:

@@ -26,9 +26,11 @@ from simulator.systems.zaqar.requests import (
     RequestError,
     ZaqarAnswer,
     accepts_json,
+    bad_api,
+    not_found,
     type_of_errors,
 )
-from simulator.systems.zaqar.store import Ids, Store
+from simulator.systems.zaqar.store import Ids, NotFoundError, Store
 
 _VERSION_2 = {
     "id": "2",
@@ -179,7 +181,12 @@ class Zaqar:
             raise _no_method(request.method, handlers)
         names.pop("topic", None)
         call = Call(store=self.store, request=request, project=project, client=client, now_us=now_us, **names)
-        answer = handlers[request.method](call)
+        try:
+            answer = handlers[request.method](call)
+        except Invalid as error:
+            raise bad_api(str(error)) from error
+        except NotFoundError as error:
+            raise not_found(str(error)) from error
         if answer.location is None:
             return answer
         return msgspec.structs.replace(answer, location=urljoin("/", answer.location))  # . and .. are resolved there
