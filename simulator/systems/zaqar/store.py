@@ -143,8 +143,6 @@ class Endings:
 
 
 SECOND_US = 1_000_000
-CLAIM = "claim"
-"""Adds to each event the claim behind it."""
 
 Shown = dict[str, Any]
 """A message as a driver hands it to the API: id, age, ttl, body, claim_id, claim_count."""
@@ -189,7 +187,8 @@ class Store(ABC):
     Attributes:
         profile: what this driver does differently.
         journal: what happened so far; whoever reads it may empty it. A claim is a delivery, a deletion an
-            acknowledgement, and a claim that is released or runs out a requeue. ``vhost`` is the project.
+            acknowledgement, and a claim that is released or runs out a requeue. ``vhost`` is the project, and
+            ``more`` has the claim behind the event.
     """
 
     def __init__(self, profile: Profile, ids: Ids) -> None:
@@ -389,7 +388,7 @@ class Store(ABC):
                 message=message_id,
                 queue=queue,
                 detail=detail,
-                more={CLAIM: claim},
+                more={"claim": claim},
             )
         )
 
