@@ -5,7 +5,6 @@ Each system has a module ``nearest`` in its folder, which builds its own files f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
@@ -158,8 +157,3 @@ def names_for(
         taken.add(chosen)
         found[vhost, name] = chosen
     return found
-
-
-def replaced(name: str, unwanted: str, by: str) -> str:
-    """Return the name with ``by`` for each character that the pattern matches."""
-    return re.sub(unwanted, by, name)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulator.systems.compare.nearest import NO_OFFSETS, STAYS, Answer, Moved, WorkQueue, replaced
+from simulator.systems.compare.nearest import NO_OFFSETS, STAYS, Answer, Moved, WorkQueue
 from simulator.systems.ibm_mq.keyword_values import NAME_LENGTH
 from simulator.systems.ibm_mq.rules_table import USUAL_INPUTQ
 
@@ -66,7 +67,7 @@ _DEPTH_MAX = 999_999_999
 
 def allowed(name: str) -> str:
     """Return the name with letters, digits, dots, slashes, underscores and percent signs."""
-    return replaced(name, r"[^A-Za-z0-9./_%]", "_") or "_"
+    return re.sub(r"[^A-Za-z0-9./_%]", "_", name) or "_"
 
 
 def own(queue: WorkQueue, moved: Moved) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Messages and their queue: which message is dead, the order of those that can be reserved, and what ends at its time.
+"""A queue and its messages: which message is dead, the order of those that can be reserved, and what ends at its time.
 
 The reference says that a message is moved when its ``reserved_count`` exceeds ``max_reservations``.
 It means the count that one more reservation would give: its picture shows a dead letter with

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,6 @@ from simulator.systems.compare.nearest import (
     Answer,
     Moved,
     WorkQueue,
-    replaced,
 )
 from simulator.systems.compare.neutral_scenario import whole_seconds
 from simulator.systems.zaqar.limits import MESSAGE_TTL_S
@@ -68,7 +68,7 @@ _LONGEST_S = MESSAGE_TTL_S[-1]
 
 def allowed(name: str) -> str:
     """Return the name without dots, at which Zaqar on redis cuts the name of a dead-letter queue."""
-    return replaced(name, r"[^a-zA-Z0-9_-]", "-") or "-"
+    return re.sub(r"[^a-zA-Z0-9_-]", "-", name) or "-"
 
 
 def own(queue: WorkQueue, moved: Moved) -> dict[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A request to Zaqar's HTTP API and the answer, without a socket; how bodies and parameters are read.
+"""A request to Zaqar's HTTP API, the call that it makes and the answer; how bodies and parameters are read.
 
 Refusals have the words that Zaqar 23.0.1 gave, or has in its source. It reads the header
 ``Accept`` as Falcon does: it has JSON to offer, for errors XML as well.
