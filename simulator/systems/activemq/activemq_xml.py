@@ -34,7 +34,8 @@ from simulator.systems.activemq.virtual_destinations import (
     VirtualTopic,
 )
 from simulator.systems.activemq.xml_check import Value, check, check_bean_names, check_namespace, values
-from simulator.systems.activemq.xml_elements import BYTES_MAX, DEPTH_MAX, ConfigurationError, Element, parse
+from simulator.systems.activemq.xml_elements import ConfigurationError as ConfigurationError
+from simulator.systems.activemq.xml_elements import Element, parse
 from simulator.systems.activemq.xml_not_simulated import not_simulated
 
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -358,14 +359,3 @@ def _made(element: Element, kind: Callable[..., Made], **fields: object) -> Made
         return kind(**fields)
     except ValueError as error:
         raise element.error(str(error)) from error
-
-
-__all__ = [
-    "BYTES_MAX",
-    "DEPTH_MAX",
-    "ConfigurationError",
-    "broker_element",
-    "broker_settings",
-    "plugins_with_places",
-    "policies_with_places",
-]

@@ -31,7 +31,7 @@ from simulator.systems.activemq.dead_letter_strategies import (
 )
 from simulator.systems.activemq.destinations import ADVISORY, Destination, UndefinedError, parse_destination, parts
 from simulator.systems.activemq.messages import Message
-from simulator.systems.activemq.plugins import Again, Lost, SendDeadLetter, Verdict, judge
+from simulator.systems.activemq.plugins import Again, Lost, Verdict, judge
 from simulator.systems.activemq.settings import DEFAULT_STRATEGY, BrokerSettings
 from simulator.systems.checked_log import Checked, LogProblem
 
@@ -272,9 +272,9 @@ class _BrokerLogReader:
         expired = died.message.expired(self._now_ms(died))
         for plugin in reversed(self._settings.plugins if self._settings else ()):
             verdict = judge(plugin, died.message.destination, died.message.redelivery_counter, expired=expired)
-            if not isinstance(verdict, SendDeadLetter):
+            if verdict is not None:
                 return verdict
-        return SendDeadLetter()
+        return None
 
     def _count(self, logged: Logged) -> None:
         told = _LIMIT.search(logged.rest)

@@ -22,13 +22,12 @@ from simulator.events import Event
 from simulator.systems.activemq.acknowledgements import UncorrelatedError
 from simulator.systems.activemq.broker import LAST_NONE, LAST_UNKNOWN, Broker
 from simulator.systems.activemq.broker_state import Action
-from simulator.systems.activemq.dead_letters import draw_share
+from simulator.systems.activemq.dead_letters import draw_share, redelivery_delay_ms
 from simulator.systems.activemq.destinations import Destination, DestinationMap
 from simulator.systems.activemq.messages import REDELIVERY_DELAY, Message
 from simulator.systems.activemq.profiles import Profile
 from simulator.systems.activemq.redelivery_policy import (
     RedeliveryPolicy,
-    delay_by_counter_ms,
     delivery_exceeds,
     dispatch_exceeds,
     next_delay_ms,
@@ -415,8 +414,7 @@ class Consumer:
         """Return how long to wait before the next redelivery; the message is not counted yet."""
         random, policy = self.world.random, self.policy
         if self.world.profile.delays_from == "message":
-            drawn = delivery.counter if policy.use_collision_avoidance else 0
-            return delay_by_counter_ms(policy, delivery.counter + 1, tuple(draw_share(random) for _ in range(drawn)))
+            return redelivery_delay_ms(policy, delivery.counter + 1, random)
         if delivery.counter > 0:
             share = draw_share(random) if policy.use_collision_avoidance else 0.0
             self.delay_ms = next_delay_ms(policy, self.delay_ms, share)

@@ -155,7 +155,7 @@ class DeadLetterMaker:
 
 
 def redelivery_delay_ms(policy: RedeliveryPolicy, counter: int, random: Random) -> int:
-    """Return how long a broker that redelivers by itself waits before that redelivery."""
+    """Return how long to wait before redelivery number ``counter``, where the message's own count decides."""
     drawn = counter - 1 if policy.use_collision_avoidance else 0
     return delay_by_counter_ms(policy, counter, tuple(draw_share(random) for _ in range(drawn)))
 

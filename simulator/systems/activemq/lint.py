@@ -50,9 +50,6 @@ class Doubt(msgspec.Struct, frozen=True):
     text: str
     fix: str
 
-    def __str__(self) -> str:
-        return f"{self.text}; {self.fix}"
-
 
 def strategy_doubts(
     strategy: Strategy, keys: Sequence[Destination], settings: BrokerSettings, *, of: str = ""

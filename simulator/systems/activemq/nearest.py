@@ -6,15 +6,15 @@ waits lets nothing else through. Where the plugin redelivers, clients must not: 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from simulator.systems.activemq.redelivery_policy import UNLIMITED
 from simulator.systems.activemq.xml_elements import CORE, XSI
-from simulator.systems.compare.nearest import CREATED_BY_USE, Answer, Moved, WorkQueue, replaced
+from simulator.systems.compare.nearest import CREATED_BY_USE, Answer, Moved, WorkQueue
 
-NAME = "ActiveMQ"
 NAME_MAX: int | None = None
 SETS_TIME_TO_LIVE = "publisher"
 PLAYS = ("rejected", "rejected every time", "returned every time", "consumer dies", "expires", "full", "held")
@@ -79,7 +79,7 @@ ANSWERS: Mapping[str, Answer] = {
 
 def allowed(name: str) -> str:
     """Return the name without the characters that are for patterns, options and composite destinations."""
-    return replaced(name.strip(), r"[*>,?]|://", "_") or "_"
+    return re.sub(r"[*>,?]|://", "_", name.strip()) or "_"
 
 
 def own(queue: WorkQueue, moved: Moved) -> dict[str, Any]:

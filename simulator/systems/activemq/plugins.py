@@ -63,10 +63,6 @@ class Discarding(msgspec.Struct, frozen=True, kw_only=True):
 Plugin = Redelivery | Discarding
 
 
-class SendDeadLetter(msgspec.Struct, frozen=True):
-    """Go on to the dead letter."""
-
-
 class Again(msgspec.Struct, frozen=True):
     """Deliver again, with this count, after the delay that the policy has for it."""
 
@@ -80,7 +76,8 @@ class Lost(msgspec.Struct, frozen=True):
     reason: str
 
 
-Verdict = SendDeadLetter | Again | Lost
+Verdict = Again | Lost | None
+"""What a plugin decides; ``None``: go on to the dead letter."""
 
 
 def judge(plugin: Plugin, destination: Destination, counter: int, *, expired: bool) -> Verdict:
@@ -94,18 +91,16 @@ def judge(plugin: Plugin, destination: Destination, counter: int, *, expired: bo
     """
     if isinstance(plugin, Discarding):
         reason = _discarded(plugin, destination)
-        return SendDeadLetter() if reason is None else Lost(f"discardingDLQBrokerPlugin {reason}")
+        return None if reason is None else Lost(f"discardingDLQBrokerPlugin {reason}")
     if expired:
-        return SendDeadLetter()
+        return None
     policy = plugin.policies.lookup(destination)
     if policy is None:
-        return (
-            SendDeadLetter() if plugin.fallback else Lost("redeliveryPlugin has no policy, fallbackToDeadLetter=false")
-        )
+        return None if plugin.fallback else Lost("redeliveryPlugin has no policy, fallbackToDeadLetter=false")
     if policy.maximum_redeliveries == UNLIMITED or counter < policy.maximum_redeliveries:
         return Again(counter + 1, policy)
     if plugin.dead_letter_when_exceeded:
-        return SendDeadLetter()
+        return None
     return Lost("redeliveryPlugin limit exceeded, sendToDlqIfMaxRetriesExceeded=false")
 
 

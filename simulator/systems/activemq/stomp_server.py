@@ -32,11 +32,12 @@ class StompServer:
 
     Attributes:
         served: the broker. It is at the time of its last deadline, or last frame.
+        clients: those whose sockets are open.
     """
 
     def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
         self.served, self.clock = ServedBroker(settings, clock.now_us() // 1_000), clock
-        self._clients: set[StompClient] = set()
+        self.clients: set[StompClient] = set()
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -64,21 +65,13 @@ class StompServer:
         loop = asyncio.get_running_loop()
         self._timer = None if wait_s is None else loop.call_later(wait_s, self.catch_up)
 
-    def met(self, client: StompClient) -> None:
-        """Remember a client until it is gone."""
-        self._clients.add(client)
-
-    def left(self, client: StompClient) -> None:
-        """Forget a client."""
-        self._clients.discard(client)
-
     async def stop(self) -> None:
         """Stop listening, and drop all clients."""
         if self._timer is not None:
             self._timer.cancel()
         if self._server is not None:
             self._server.close()
-        for client in list(self._clients):
+        for client in list(self.clients):
             client.drop()
         await asyncio.sleep(0)  # the transports tell their protocols that they are closed
 
@@ -97,7 +90,7 @@ class StompClient(asyncio.Protocol):
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]  # none: it is gone already
         self._address = f"tcp://{host}:{port}"
         self._connection = StompConnection(self._server.served, self._address, self._write, transport.close)
-        self._server.met(self)
+        self._server.clients.add(self)
         self._timers["connect"] = self._loop.call_later(CONNECT_WITHIN_S, self.drop)
 
     def data_received(self, data: bytes) -> None:
@@ -113,7 +106,7 @@ class StompClient(asyncio.Protocol):
         """Let the broker know that the client is gone."""
         for timer in self._timers.values():
             timer.cancel()
-        self._server.left(self)
+        self._server.clients.discard(self)
         self._server.catch_up()
         self._connection.lost()
         self._server.plan()

@@ -8,18 +8,21 @@ start with a composite queue and a connector of the same name. It checks a file 
 schemas that ``xsi:schemaLocation`` names, and reads nothing where an element has no
 namespace, or one without a schema. A text in a scenario need not be such a file.
 
-Source: Spring, XmlBeanDefinitionReader; recorded of a broker of 5.17.2 (``recorded_configurations.json`` and
-``recorded_documents.json`` of the tests).
+Source: the schema of activemq-spring 5.17.2; Spring, XmlBeanDefinitionReader; recorded of a broker of
+5.17.2 (``recorded_configurations.json`` and ``recorded_documents.json`` of the tests).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+
+import msgspec
 
 from dlx.nearest_names import suggestion
 from simulator.systems.activemq.xml_elements import CORE, Element
-from simulator.systems.activemq.xml_names import ElementContent, Form, xml_names
 
 _BITS = {"short": 16, "integer": 32, "long": 64}
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -37,6 +40,72 @@ _EXPECTED = {
 }
 
 Value = str | bool | int | float
+
+
+# The names that a broker of 5.17 takes: elements, and their attributes by type. They stand in ``xml_names.toml``.
+
+
+class ElementContent(msgspec.Struct, frozen=True):
+    """What may be in an element that sets a property.
+
+    ``elements`` is ``None`` for any element; ``single``: one of them, and none only where it may be ``empty``.
+    """
+
+    elements: tuple[str, ...] | None
+    single: bool
+    empty: bool
+
+
+class Form(msgspec.Struct, frozen=True):
+    """One element: the type of each attribute, and its properties that are elements."""
+
+    attributes: dict[str, str]
+    properties: dict[str, ElementContent]
+
+
+class XmlNames(msgspec.Struct, frozen=True):
+    """All names.
+
+    Attributes:
+        elements: all elements that there are.
+        read: what may be in the elements that the simulator reads.
+        others: what may be in others that most configurations have.
+    """
+
+    elements: frozenset[str]
+    read: dict[str, Form]
+    others: dict[str, Form]
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file; it describes its form."""
+
+    elements: str
+    forms: dict[str, dict[str, str | dict[str, str]]]
+    other_forms: dict[str, dict[str, str | dict[str, str]]]
+
+
+@cache
+def xml_names() -> XmlNames:
+    """Return the names, read from the file on first use."""
+    table = msgspec.toml.decode(resources.files(__package__).joinpath("xml_names.toml").read_bytes(), type=_Table)
+    read, others = ({name: _form(row) for name, row in forms.items()} for forms in (table.forms, table.other_forms))
+    return XmlNames(frozenset(table.elements.split()), read, others)
+
+
+def _form(row: dict[str, str | dict[str, str]]) -> Form:
+    attributes = {name: kind for kind, names in row.items() if isinstance(names, str) for name in names.split()}
+    properties = row.get("properties", {})
+    assert isinstance(properties, dict)
+    return Form(attributes, {name: _content(text) for name, text in properties.items()})
+
+
+def _content(text: str) -> ElementContent:
+    number, *elements = text.split()
+    return ElementContent(tuple(elements) or None, single=number != "*", empty=number == "?")
+
+
+# The check
 
 
 def check(element: Element) -> None:
@@ -167,7 +236,7 @@ _BETWEEN = re.compile(r"[,; ]+")
 def check_bean_names(root: Element) -> None:
     """Raise ``ConfigurationError`` for an element with the name of one before it."""
     known: dict[str, Element] = {}
-    for element in _everything(root):
+    for element in root.all():
         for name in dict.fromkeys(_names(element)):
             first = known.setdefault(name, element)
             if first is not element:
@@ -179,12 +248,6 @@ def check_bean_names(root: Element) -> None:
 def _names(element: Element) -> Iterator[str]:
     if element.ours or element.name == "bean":
         yield from filter(None, (element.attributes.get("id", ""), *_BETWEEN.split(element.attributes.get("name", ""))))
-
-
-def _everything(element: Element) -> Iterator[Element]:
-    yield element
-    for child in element.children:
-        yield from _everything(child)
 
 
 def check_schemas(root: Element) -> None:

@@ -67,13 +67,18 @@ class PollingSide(ABC):
 
     The consumer asks again at once after it got something, and else every ``poll_ms``.
 
+    Args:
+        neutral: what is played.
+        holds_s: how long a consumer keeps a message that it does not settle.
+
     Attributes:
         steps: the steps so far.
         now_ms: when the consumer did something last.
+        neutral, holds_s: as given.
     """
 
-    def __init__(self, neutral: NeutralScenario) -> None:
-        self.neutral = neutral
+    def __init__(self, neutral: NeutralScenario, holds_s: int) -> None:
+        self.neutral, self.holds_s = neutral, holds_s
         self.steps: list[dict[str, Any]] = []
         self.now_ms = 0
         self._taken = 0
@@ -113,9 +118,8 @@ class PollingSide(ABC):
 
     def hold(self, name: str) -> None:
         """Ask no more until the time of the message is over."""
-        self.now_ms += self.hold_ms
+        self.now_ms += self.holds_s * 1_000
 
-    @property
-    @abstractmethod
-    def hold_ms(self) -> int:
-        """How long a consumer keeps a message that it does not settle."""
+    def step(self, do: str, at_ms: int, **fields: Any) -> dict[str, Any]:
+        """Return a step with the queue of the scenario."""
+        return {"do": do, "at_s": at_ms / 1_000, "queue": self.neutral.queue, **fields}

@@ -5,7 +5,6 @@ Each system has a module ``nearest`` in its folder, which builds its own files f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
@@ -114,15 +113,15 @@ class NearestSystem(Protocol):
     """The module ``nearest`` of a system.
 
     Attributes:
-        NAME: what people call the system.
-        ANSWERS: what it makes of a part of a topology that is not played, by the part (``PARTS``).
+        NAME_MAX: how long a name may be there; ``None`` for any length.
+        ANSWERS: what it makes of a part of a topology that is not played, by the part.
         WHY: the rule behind what it does in a history, by the history.
         PLAYS: the histories that its simulator plays.
         SETS_TIME_TO_LIVE: who gives messages the time to live of their queue: ``queue`` or ``publisher``.
         ASSUMED: what is assumed of its clients, in sentences.
     """
 
-    NAME: str
+    NAME_MAX: int | None
     ANSWERS: Mapping[str, Answer]
     WHY: Mapping[str, str]
     PLAYS: Sequence[str]
@@ -137,21 +136,6 @@ class NearestSystem(Protocol):
 
     def own(self, queue: WorkQueue, moved: Moved) -> Any:
         """Return what the system's adapter takes as ``own`` to play one queue; ``None`` where it takes nothing."""
-
-
-PARTS = (
-    "wait queue",
-    "exchange",
-    "unroutable",
-    "length limit",
-    "length in bytes",
-    "single active consumer",
-    "priorities",
-    "queue expires",
-    "stream",
-    "time in queue",
-    "carries",
-)
 
 
 def names_for(
@@ -173,8 +157,3 @@ def names_for(
         taken.add(chosen)
         found[vhost, name] = chosen
     return found
-
-
-def replaced(name: str, unwanted: str, by: str) -> str:
-    """Return the name with ``by`` for each character that the pattern matches."""
-    return re.sub(unwanted, by, name)

@@ -12,6 +12,8 @@ from simulator.events import DEATH_OUTCOMES, DEATHS, Event, Outcome
 from simulator.systems.compare.neutral_scenario import NeutralScenario
 
 _ARRIVALS = (Event.PUBLISHED, Event.ROUTED)
+_DEATHS = DEATHS | DEATH_OUTCOMES
+_HELD = (Event.HELD, Event.DEFERRED)
 
 
 class Leg(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +56,7 @@ def _legs(events: Sequence[Mapping[str, Any]], end: Outcome) -> list[Leg]:
         if at == Event.PUBLISHED and queue and (kind in _ARRIVALS or kind == Event.DEAD_LETTERED):
             legs.append(Leg(source=Event.PUBLISHED, target=queue, kind="way"))
             at = queue
-        elif kind in DEATHS | DEATH_OUTCOMES:
+        elif kind in _DEATHS:
             death = death or str(event.get("reason") or event["event"])
         elif kind in _ARRIVALS and queue and queue != at:
             legs.append(Leg(source=at, target=queue, kind="dead letter" if death else "way", why=death))
@@ -66,10 +68,6 @@ def _legs(events: Sequence[Mapping[str, Any]], end: Outcome) -> list[Leg]:
     elif end == Outcome.LOST:
         legs.append(Leg(source=at, target=end, kind="lost", why=death))
     return legs
-
-
-_DEATHS = DEATHS | DEATH_OUTCOMES
-_HELD = (Event.HELD, Event.DEFERRED)
 
 
 class MessageOutcome(msgspec.Struct, frozen=True, kw_only=True):

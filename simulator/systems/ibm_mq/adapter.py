@@ -18,11 +18,11 @@ from simulator.systems.compare.neutral_scenario import Message, NeutralScenario,
 from simulator.systems.compare.outcome import Left, Ran, deliveries
 from simulator.systems.ibm_mq import simulate
 from simulator.systems.ibm_mq.mqdlh import read_mqdlh
+from simulator.systems.ibm_mq.rules_table import USUAL_INPUTQ
 from simulator.systems.ibm_mq.trace import reason_name
 
 VERSIONS = ("jms", "runmqdlq")
 LIMIT = "the queue's BOTHRESH, which the IBM MQ classes for JMS, or the application, have to read and follow"
-INPUT_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
 _FAILED, _PUT = "MQRC_Q_FULL", "OK"
 _HOW = {"reject": "backout", "crash": "crash", "hold": "hold"}
 
@@ -224,7 +224,7 @@ def _deaths(trace: dict[str, Any], left: dict[str, Left]) -> list[dict[str, Any]
             "event": Event.DEAD_LETTERED,
             "time_ms": visit["time_ms"],
             "message": visit["message"],
-            "queue": INPUT_QUEUE,
+            "queue": USUAL_INPUTQ,
             "reason": left[visit["message"]].carries["Reason"],
         }
         for visit in trace["visits"]

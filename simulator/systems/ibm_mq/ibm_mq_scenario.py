@@ -14,8 +14,8 @@ from simulator.systems.ibm_mq.character_sets import UTF_8, UnknownCharacterSetEr
 from simulator.systems.ibm_mq.constants import number_of
 from simulator.systems.ibm_mq.keyword_values import FAMILIES, LENGTHS, meant
 from simulator.systems.ibm_mq.mqdlh import FORMAT_DEAD, LITTLE_ENDIAN, DeadMessage, Mqdlh, MqdlhError, write_mqdlh
-from simulator.systems.ibm_mq.parser import ParsedTable, parse
-from simulator.systems.ibm_mq.rules_table import RulesTableError
+from simulator.systems.ibm_mq.parser import parse
+from simulator.systems.ibm_mq.rules_table import USUAL_INPUTQ, ParsedTable, RulesTableError
 from simulator.systems.ibm_mq.unloaded_queue import UnloadedQueueError, read_unloaded
 
 Number = Annotated[int, Meta(ge=0, le=999_999_999)] | str
@@ -137,7 +137,7 @@ class Scenario(Struct, forbid_unknown_fields=True, kw_only=True):
     queue_manager_restarts_s: list[Seconds] = []
     platform: Literal["distributed", "z/OS"] = "distributed"
     queue_manager: str = "QM1"
-    dead_letter_queue: str = "SYSTEM.DEAD.LETTER.QUEUE"
+    dead_letter_queue: str = USUAL_INPUTQ
     delivery_sequence: Literal["PRIORITY", "FIFO"] = "PRIORITY"
     arguments: Annotated[list[str], Meta(max_length=2)] = []
     clock: Literal["ideal", "whole-seconds"] = "ideal"

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from simulator.systems.ibm_mq.handling import text_fits
+from simulator.systems.ibm_mq.handler import text_fits
 from simulator.systems.ibm_mq.mqdlh import FORMAT_DEAD
 from simulator.systems.ibm_mq.rules_table import (
     ANY,
     DEST_Q,
     REPLY_Q,
+    USUAL_INPUTQ,
     Action,
     Control,
     Pattern,
@@ -22,7 +23,6 @@ from simulator.systems.ibm_mq.rules_table import (
     RulesTable,
 )
 
-USUAL_INPUTQ = "SYSTEM.DEAD.LETTER.QUEUE"
 _FOR_GOOD = (Action.IGNORE, Action.DISCARD)
 
 

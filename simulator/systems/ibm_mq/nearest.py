@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulator.systems.compare.nearest import NO_OFFSETS, STAYS, Answer, Moved, WorkQueue, replaced
+from simulator.systems.compare.nearest import NO_OFFSETS, STAYS, Answer, Moved, WorkQueue
 from simulator.systems.ibm_mq.keyword_values import NAME_LENGTH
+from simulator.systems.ibm_mq.rules_table import USUAL_INPUTQ
 
-NAME = "IBM MQ"
 NAME_MAX: int | None = NAME_LENGTH
 SETS_TIME_TO_LIVE = "publisher"
 VERSIONS = ("jms",)
@@ -60,14 +61,13 @@ ANSWERS: Mapping[str, Answer] = {
         "consumers that read x-death have to read these",
     ),
 }
-_DEAD_LETTER_QUEUE = "SYSTEM.DEAD.LETTER.QUEUE"
 _REST = "MOVED.REALLY.DEAD"
 _DEPTH_MAX = 999_999_999
 
 
 def allowed(name: str) -> str:
     """Return the name with letters, digits, dots, slashes, underscores and percent signs."""
-    return replaced(name, r"[^A-Za-z0-9./_%]", "_") or "_"
+    return re.sub(r"[^A-Za-z0-9./_%]", "_", name) or "_"
 
 
 def own(queue: WorkQueue, moved: Moved) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _commands(moved: Moved) -> Iterator[str]:
 
 
 def _rules(moved: Moved) -> Iterator[str]:
-    yield f"INPUTQ('{_DEAD_LETTER_QUEUE}') RETRYINT(30) WAIT(YES)"
+    yield f"INPUTQ('{USUAL_INPUTQ}') RETRYINT(30) WAIT(YES)"
     for queue in moved.queues:
         name, dead = moved.names[queue.at], moved.named(queue.dead_at)
         yield f"DESTQ('{name}') REASON(MQRC_Q_FULL) ACTION(RETRY) RETRY(5)"

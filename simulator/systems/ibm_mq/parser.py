@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from simulator.systems.ibm_mq.entries import (
     BLANKS,
     KeywordValue,
@@ -41,6 +39,7 @@ from simulator.systems.ibm_mq.rules_table import (
     REPLY_Q,
     Action,
     Control,
+    ParsedTable,
     Pattern,
     Problem,
     PutAuthority,
@@ -54,20 +53,6 @@ KEYWORDS = tuple(sorted((*CONTROL_READERS, *_RULE_READERS)))
 """The keywords of a table."""
 _NAMES = ("APPLNAME", "DESTQ", "DESTQM", "FWDQ", "FWDQM", "INPUTQ", "INPUTQM", "REPLYQ", "REPLYQM", "USERID")
 _FORWARD_ONLY = ("FWDQ", "FWDQM", "HEADER")
-
-
-class ParsedTable(msgspec.Struct, frozen=True):
-    """A table, and what its text says beyond it.
-
-    Attributes:
-        table: what the table means.
-        rule_lines: the line in which each rule begins, from 1.
-        warnings: what is allowed and likely a mistake, such as a table without a catch-all rule.
-    """
-
-    table: RulesTable
-    rule_lines: tuple[int, ...]
-    warnings: tuple[Problem, ...] = ()
 
 
 def parse(text: str) -> ParsedTable:

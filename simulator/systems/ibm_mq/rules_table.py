@@ -10,6 +10,8 @@ import msgspec
 ANY = "*"
 DEST_Q, REPLY_Q = "&DESTQ", "&REPLYQ"
 DEST_Q_MGR, REPLY_Q_MGR = "&DESTQM", "&REPLYQM"
+USUAL_INPUTQ = "SYSTEM.DEAD.LETTER.QUEUE"
+"""What a queue manager's dead-letter queue is usually called."""
 
 
 class Action(StrEnum):
@@ -126,6 +128,20 @@ class Problem(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         code = f" ({self.code})" if self.code else ""
         return f"line {self.line}, column {self.column}: {self.text}{code}"
+
+
+class ParsedTable(msgspec.Struct, frozen=True):
+    """A table, and what its text says beyond it.
+
+    Attributes:
+        table: what the table means.
+        rule_lines: the line in which each rule begins, from 1.
+        warnings: what is allowed and likely a mistake, such as a table without a catch-all rule.
+    """
+
+    table: RulesTable
+    rule_lines: tuple[int, ...]
+    warnings: tuple[Problem, ...] = ()
 
 
 class RulesTableError(ValueError):

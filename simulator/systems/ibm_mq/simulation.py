@@ -13,8 +13,7 @@ from typing import Any
 from simulator.deadlines import Deadlines
 from simulator.scenario.scenario_errors import ScenarioError
 from simulator.systems.ibm_mq.consumer import ENDLESS, Consumer
-from simulator.systems.ibm_mq.handler import OK, Handler, HandlerVisit
-from simulator.systems.ibm_mq.handling import Put
+from simulator.systems.ibm_mq.handler import OK, Handler, HandlerVisit, Put
 from simulator.systems.ibm_mq.ibm_mq_scenario import (
     ConsumedQueue,
     Outage,

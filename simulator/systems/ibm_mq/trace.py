@@ -6,8 +6,7 @@ from typing import Any
 
 from simulator.events import Event, Happened
 from simulator.systems.ibm_mq.constants import name_of
-from simulator.systems.ibm_mq.handler import HandlerVisit, VisitOutcome
-from simulator.systems.ibm_mq.handling import Put
+from simulator.systems.ibm_mq.handler import HandlerVisit, Put, VisitOutcome
 from simulator.systems.ibm_mq.mqdlh import MqdlhError, header_of
 from simulator.systems.ibm_mq.queue import Queued
 from simulator.systems.ibm_mq.rules_table import Action

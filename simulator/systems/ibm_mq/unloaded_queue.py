@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from dlx.nearest_names import nearest
+from simulator.systems.ibm_mq.entries import did_you_mean
 from simulator.systems.ibm_mq.mqdlh import LITTLE_ENDIAN, DeadMessage
 
 _WRITTEN_BY = ("* QLOAD", "* DMPMQMSG")
@@ -153,8 +153,7 @@ _FIELDS: Mapping[str, tuple[_Reader, int]] = {
 def _field(number: int, line: str) -> tuple[str, int | str]:
     name, value = line[2:5], line[6:]
     if line[1:2] != " " or line[5:6].strip() or name not in _FIELDS:
-        near = nearest(name.upper(), _FIELDS)
-        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        meant = did_you_mean(name.upper(), _FIELDS)
         raise UnloadedQueueError(number, f"no field {line[1:].strip()[:20]!r}; {meant}expected {', '.join(_FIELDS)}")
     read, length = _FIELDS[name]
     try:

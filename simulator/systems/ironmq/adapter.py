@@ -40,7 +40,7 @@ def run(neutral: NeutralScenario, version: str, own: Mapping[str, Mapping[str, A
 def _notes(neutral: NeutralScenario, side: _Side) -> list[str]:
     notes = note_rounded("retry_delay_ms", neutral.retry_delay_ms, side.delay_s)
     if any(message.how != "reject" for message in neutral.messages):
-        notes += note_rounded("ack_timeout_ms", neutral.ack_timeout_ms, side.timeout_s)
+        notes += note_rounded("ack_timeout_ms", neutral.ack_timeout_ms, side.holds_s)
     if any(message.how == "crash" for message in neutral.messages):
         notes.append("crash: not seen; the message comes back when its reservation ends")
     if any(message.how != "reject" for message in neutral.messages) and neutral.retry_delay_ms:
@@ -54,12 +54,11 @@ def _notes(neutral: NeutralScenario, side: _Side) -> list[str]:
 
 class _Side(PollingSide):
     def __init__(self, neutral: NeutralScenario, own: Mapping[str, Mapping[str, Any]] | None) -> None:
-        super().__init__(neutral)
+        super().__init__(neutral, whole_seconds(neutral.ack_timeout_ms, _TIMEOUT_LEAST_S, _TIMEOUT_MOST_S))
         self._own = own
-        self.timeout_s = whole_seconds(neutral.ack_timeout_ms, _TIMEOUT_LEAST_S, _TIMEOUT_MOST_S)
         self.delay_s = whole_seconds(neutral.retry_delay_ms, most=_DELAY_MOST_S)
         self.steps += [
-            self._step("post", message.at_ms, messages=[{"name": message.name, "body": message.body}])
+            self.step("post", message.at_ms, messages=[{"name": message.name, "body": message.body}])
             for message in neutral.published()
         ]
 
@@ -70,7 +69,7 @@ class _Side(PollingSide):
 
     def _nearest(self) -> Mapping[str, Mapping[str, Any]]:
         neutral = self.neutral
-        queues: dict[str, dict[str, Any]] = {neutral.queue: {"message_timeout": self.timeout_s}}
+        queues: dict[str, dict[str, Any]] = {neutral.queue: {"message_timeout": self.holds_s}}
         if neutral.dead_letter_queue is not None:
             queues[neutral.dead_letter_queue] = {}
             queues[neutral.queue]["dead_letter"] = {
@@ -84,17 +83,10 @@ class _Side(PollingSide):
 
     def polls(self, times_ms: range) -> Iterable[dict[str, Any]]:
         if times_ms:
-            yield self._step("reserve", times_ms[0], n=1, times=len(times_ms), every_s=times_ms.step / 1_000)
+            yield self.step("reserve", times_ms[0], n=1, times=len(times_ms), every_s=times_ms.step / 1_000)
 
     def acknowledge(self, name: str) -> None:
-        self.steps.append(self._step("delete", self.now_ms, message=name))
+        self.steps.append(self.step("delete", self.now_ms, message=name))
 
     def reject(self, name: str) -> None:
-        self.steps.append(self._step("release", self.now_ms, message=name, delay=self.delay_s))
-
-    @property
-    def hold_ms(self) -> int:
-        return self.timeout_s * 1_000
-
-    def _step(self, do: str, at_ms: int, **fields: Any) -> dict[str, Any]:
-        return {"do": do, "at_s": at_ms / 1_000, "queue": self.neutral.queue, **fields}
+        self.steps.append(self.step("release", self.now_ms, message=name, delay=self.delay_s))

@@ -28,10 +28,9 @@ from starlette.routing import Mount, Route
 from simulator.clock import Clock, VirtualClock, WallClock, duration_us
 from simulator.events import Happened
 from simulator.json_reading import read_json
-from simulator.systems.ironmq import known_fields, operations
-from simulator.systems.ironmq.fields import an_object
+from simulator.systems.ironmq import fields, operations
+from simulator.systems.ironmq.fields import Shape, an_object, ignored
 from simulator.systems.ironmq.http_errors import Refusal, bad_request, unauthorized
-from simulator.systems.ironmq.known_fields import Shape, ignored
 from simulator.systems.ironmq.operations import Call, Operation
 from simulator.systems.ironmq.service import Service
 
@@ -58,17 +57,17 @@ ROUTES: tuple[tuple[str, str, Operation], ...] = (
 )
 
 _FIELDS: dict[Operation, Shape] = {
-    operations.create: known_fields.QUEUE,
-    operations.update: known_fields.QUEUE,
-    operations.add_subscribers: known_fields.SUBSCRIBERS,
-    operations.replace_subscribers: known_fields.SUBSCRIBERS,
-    operations.remove_subscribers: known_fields.SUBSCRIBERS,
-    operations.post: known_fields.MESSAGES,
-    operations.delete_several: known_fields.DELETIONS,
-    operations.reserve: known_fields.RESERVATION,
-    operations.delete: known_fields.DELETION,
-    operations.touch: known_fields.TOUCH,
-    operations.release: known_fields.RELEASE,
+    operations.create: fields.QUEUE,
+    operations.update: fields.QUEUE,
+    operations.add_subscribers: fields.SUBSCRIBERS,
+    operations.replace_subscribers: fields.SUBSCRIBERS,
+    operations.remove_subscribers: fields.SUBSCRIBERS,
+    operations.post: fields.MESSAGES,
+    operations.delete_several: fields.DELETIONS,
+    operations.reserve: fields.RESERVATION,
+    operations.delete: fields.DELETION,
+    operations.touch: fields.TOUCH,
+    operations.release: fields.RELEASE,
 }
 
 _log = logging.getLogger(__name__)

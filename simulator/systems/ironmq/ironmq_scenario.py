@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from dlx.nearest_names import nearest
 from simulator.scenario.scenario_errors import ScenarioError, hint
-from simulator.systems.ironmq.known_fields import QUEUE, unknown_fields
+from simulator.systems.ironmq.fields import QUEUE, unknown_fields
 from simulator.systems.ironmq.settings import FIELDS
 
 _SECONDS_MAX = 10 * 365 * 86_400

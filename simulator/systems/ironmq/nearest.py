@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,12 +17,10 @@ from simulator.systems.compare.nearest import (
     Answer,
     Moved,
     WorkQueue,
-    replaced,
 )
 from simulator.systems.compare.neutral_scenario import whole_seconds
-from simulator.systems.ironmq.configuring import EXPIRATION_MAX_S, MAX_RESERVATIONS_MAX, TIMEOUT_MAX_S
+from simulator.systems.ironmq.settings import EXPIRATION_MAX_S, MAX_RESERVATIONS_MAX, TIMEOUT_MAX_S
 
-NAME = "IronMQ"
 NAME_MAX: int | None = None
 SETS_TIME_TO_LIVE = "queue"
 PLAYS = ("rejected", "rejected every time", "returned every time", "consumer dies", "expires", "full", "held")
@@ -70,7 +69,7 @@ ANSWERS: Mapping[str, Answer] = {
 
 def allowed(name: str) -> str:
     """Return the name without the characters that a URL has a use for."""
-    return replaced(name, r"[^\w.~-]", "_") or "_"
+    return re.sub(r"[^\w.~-]", "_", name) or "_"
 
 
 def own(queue: WorkQueue, moved: Moved) -> dict[str, dict[str, Any]]:

@@ -13,11 +13,10 @@ from typing import Any
 
 import msgspec
 
-from simulator.systems.ironmq import configuring, requests
+from simulator.systems.ironmq import requests, settings
 from simulator.systems.ironmq.fields import text, whole
-from simulator.systems.ironmq.message import Message
 from simulator.systems.ironmq.project import Project
-from simulator.systems.ironmq.queues import Queue, QueuedMessage
+from simulator.systems.ironmq.queues import Message, Queue, QueuedMessage
 from simulator.systems.ironmq.settings import Settings
 
 _PAGE = 30
@@ -79,7 +78,7 @@ def names(project: Project, call: Call) -> Answer:
 
 def _subscribers(change: Callable[[Settings, object], Settings], project: Project, call: Call) -> Answer:
     wanted = call.request.get("subscribers")
-    project.change(call.queue, lambda settings: change(settings, wanted), call.now_us)
+    project.change(call.queue, lambda before: change(before, wanted), call.now_us)
     return 200, {"msg": "Updated"}
 
 
@@ -163,6 +162,6 @@ def _reservation(stored: QueuedMessage) -> dict[str, Any]:
     return {**_shown(stored.message), "reservation_id": stored.reservation_id}
 
 
-add_subscribers: Operation = partial(_subscribers, configuring.subscribers_added)
-replace_subscribers: Operation = partial(_subscribers, configuring.subscribers_replaced)
-remove_subscribers: Operation = partial(_subscribers, configuring.subscribers_removed)
+add_subscribers: Operation = partial(_subscribers, settings.subscribers_added)
+replace_subscribers: Operation = partial(_subscribers, settings.subscribers_replaced)
+remove_subscribers: Operation = partial(_subscribers, settings.subscribers_removed)

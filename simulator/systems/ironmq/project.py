@@ -25,15 +25,21 @@ from typing import Any
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED
 from simulator.events import Event, Happened
 from simulator.systems.ironmq import http_errors
-from simulator.systems.ironmq.configuring import configured
-from simulator.systems.ironmq.message import Message, counted, dead_letter, is_dead, posted
 from simulator.systems.ironmq.pushes import Endpoints, Pushing
-from simulator.systems.ironmq.queues import Queue, QueuedMessage, Then, Timers
+from simulator.systems.ironmq.queues import (
+    Message,
+    Queue,
+    QueuedMessage,
+    Then,
+    Timers,
+    counted,
+    dead_letter,
+    is_dead,
+    posted,
+)
 from simulator.systems.ironmq.requests import Delete, Post, Release, Reserve, Touch
-from simulator.systems.ironmq.settings import DeadLetterSettings, Push, Settings, Subscriber
+from simulator.systems.ironmq.settings import DeadLetterSettings, Push, Settings, Subscriber, configured
 
-RESERVED_COUNT = "reserved_count"
-"""Adds to each event the message's count after it."""
 _US = 1_000_000
 _FIRST_ID = 6_000_000_000_000_000_000  # ids have the length of IronMQ's
 
@@ -44,7 +50,8 @@ class Project:
     Args:
         name: the project's id.
         seed: of the reservation ids, the only thing that is random.
-        tell: is called with everything that happens to a message; the ``vhost`` of an event is the project.
+        tell: is called with everything that happens to a message; the ``vhost`` of an event is the project, and its
+            ``more`` has the message's count after it.
 
     Attributes:
         name: as given.
@@ -341,7 +348,7 @@ class Project:
                     reason=reason,
                     detail=detail,
                     message=stored.message.id,
-                    more={RESERVED_COUNT: stored.message.reserved_count},
+                    more={"reserved_count": stored.message.reserved_count},
                 )
             )
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from simulator.systems.ironmq.configuring import TIMEOUT_MAX_S, TIMEOUT_MIN_S
 from simulator.systems.ironmq.fields import Fields, an_object, flag, required_id, required_text, some, text, whole
 from simulator.systems.ironmq.http_errors import bad_request
+from simulator.systems.ironmq.settings import TIMEOUT_MAX_S, TIMEOUT_MIN_S
 
 BATCH_MAX = 100
 DELAY_MAX_S = 604_800

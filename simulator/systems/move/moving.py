@@ -30,7 +30,7 @@ NEAREST = {
 SHAPES_MAX = 40
 """So many different queues are played; of the others nothing is said but what their settings say."""
 
-_PARTS = {
+PARTS = {
     "wait queue": "messages wait here for their time",
     "exchange": "publishers publish to an exchange with a routing key",
     "fanout": "an exchange copies messages to several queues",
@@ -44,6 +44,7 @@ _PARTS = {
     "time in queue": "a message that nobody reads for long",
     "carries": "what a dead letter carries",
 }
+"""The parts of a topology that are not played, in words."""
 
 
 class MoveFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,10 +124,10 @@ def move(definitions: Definitions, release: str, to: str, *, played: Callable[[]
     if system not in NEAREST:
         raise ValueError(f"no system {system!r} to move to; expected one of {', '.join(NEAREST)}")
     system, version = named(to)
-    if version not in (versions := getattr(importlib.import_module(NEAREST[system]), "VERSIONS", (version,))):
+    nearest = cast(NearestSystem, importlib.import_module(NEAREST[system]))
+    if version not in (versions := getattr(nearest, "VERSIONS", (version,))):
         raise ValueError(f"{version} has no consumers to move to; expected {' or '.join(versions)}")
     rules, remark = release_and_remark(release)
-    nearest = cast(NearestSystem, importlib.import_module(NEAREST[system]))
     snapshot = Snapshot(definitions, rules)
     topology = read(snapshot)
     moving = Moving(topology, nearest, system, version, rules.name)
@@ -159,7 +160,7 @@ class Moving:
         others = list(dict.fromkeys(others))
         wanted = [*(each.at for each in queues), *others, *topology.copied]
         behind = [each for bound in topology.copied.values() for each in bound]
-        names = names_for([*wanted, *behind], nearest.allowed, getattr(nearest, "NAME_MAX", None))
+        names = names_for([*wanted, *behind], nearest.allowed, nearest.NAME_MAX)
         self.moved = Moved(queues=queues, others=others, copied=topology.copied, names=names)
         self.shapes = shapes(topology.queues)
 
@@ -204,7 +205,7 @@ class Moving:
             answer = self._nearest.ANSWERS.get(part)
             if answer is not None and about and not (part == "length limit" and "full" in self._nearest.PLAYS):
                 before = "x-death, and what is beside it" if part == "carries" else ""
-                yield _finding(answer, tuple(about), _PARTS[part], before, played=False)
+                yield _finding(answer, tuple(about), PARTS[part], before, played=False)
 
     def assumed(self) -> list[str]:
         """Return what was taken to be so."""

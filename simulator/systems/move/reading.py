@@ -45,7 +45,7 @@ class TopologyToMove(msgspec.Struct, frozen=True, kw_only=True):
         queues: those with consumers.
         others: those in which dead letters stay.
         waiting: those in which messages wait for their time, without consumers.
-        parts: what is not played, by the part (``simulator.systems.compare.nearest.PARTS``).
+        parts: what is not played, by the part (``simulator.systems.move.moving.PARTS``).
         copied: the queues behind each fanout exchange that publishers use.
         guesses: what is not known of the topology, in phrases.
     """

@@ -46,7 +46,7 @@ def _notes(neutral: NeutralScenario, side: _Side) -> list[str]:
     if neutral.retry_delay_ms:
         notes.append("retry_delay_ms: Zaqar has none; a released message can be claimed at once")
     if any(message.how != "reject" for message in neutral.messages):
-        notes += note_rounded("ack_timeout_ms", neutral.ack_timeout_ms, side.claim_s)
+        notes += note_rounded("ack_timeout_ms", neutral.ack_timeout_ms, side.holds_s)
     if any(message.how == "crash" for message in neutral.messages):
         notes.append("crash: not seen; the message comes back when its claim ends")
     for message in neutral.messages:
@@ -81,12 +81,10 @@ def _posted(message: Message, *, lives_as_the_queue_says: bool) -> dict[str, Any
 
 class _Side(PollingSide):
     def __init__(self, neutral: NeutralScenario, profile: str, own: Queues | None) -> None:
-        super().__init__(neutral)
+        super().__init__(neutral, whole_seconds(neutral.ack_timeout_ms, _CLAIM_LEAST_S, _CLAIM_MOST_S))
         self._profile, self._queues = profile, own or _nearest(neutral)
-        self.claim_s = whole_seconds(neutral.ack_timeout_ms, _CLAIM_LEAST_S, _CLAIM_MOST_S)
-
         self._posts = [
-            self._step("post", message.at_ms, messages=[_posted(message, lives_as_the_queue_says=own is not None)])
+            self.step("post", message.at_ms, messages=[_posted(message, lives_as_the_queue_says=own is not None)])
             for message in neutral.published()
         ]
 
@@ -104,7 +102,7 @@ class _Side(PollingSide):
 
     def polls(self, times_ms: range) -> Iterable[dict[str, Any]]:
         for at_ms in times_ms:
-            yield self._step("claim", at_ms, ttl=self.claim_s, grace=_CLAIM_LEAST_S, limit=1)
+            yield self.step("claim", at_ms, ttl=self.holds_s, grace=_CLAIM_LEAST_S, limit=1)
 
     def acknowledge(self, name: str) -> None:
         self._settle("delete", message=name)
@@ -112,14 +110,7 @@ class _Side(PollingSide):
     def reject(self, name: str) -> None:
         self._settle("release")
 
-    @property
-    def hold_ms(self) -> int:
-        return self.claim_s * 1_000
-
     def _settle(self, do: str, **fields: Any) -> None:
         """Delete or release by the claim of the last question, which gets a name for it."""
         claim = self.steps[-1]["claim"] = f"claim-{len(self.steps)}"
-        self.steps.append(self._step(do, self.now_ms, claim=claim, **fields))
-
-    def _step(self, do: str, at_ms: int, **fields: Any) -> dict[str, Any]:
-        return {"do": do, "at_s": at_ms / 1_000, "queue": self.neutral.queue, **fields}
+        self.steps.append(self.step(do, self.now_ms, claim=claim, **fields))

@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.systems.zaqar import limits
-from simulator.systems.zaqar.calls import Call, formatted
 from simulator.systems.zaqar.claims import Terms, Uncountable
-from simulator.systems.zaqar.limits import Invalid
 from simulator.systems.zaqar.requests import (
+    Call,
     Parameters,
     ZaqarAnswer,
     an_object,
-    bad_api,
     fields,
-    not_found,
+    formatted,
     read_json,
     unavailable,
 )
-from simulator.systems.zaqar.store import Failed, NotFoundError
+from simulator.systems.zaqar.store import Failed
 
 _SPEC: list[tuple[str, type | None, Any]] = [
     ("ttl", int, limits.DEFAULT_CLAIM_TTL_S),
@@ -31,12 +29,10 @@ def post(call: Call) -> ZaqarAnswer:
     limit = Parameters(call.request.query).integer("limit")
     wanted = fields(an_object(read_json(call.request.body)) if call.request.body else {}, _SPEC)
     terms = Terms(wanted["ttl"], wanted["grace"])
+    limits.check_claim(terms.ttl_s, terms.grace_s, limit)
+    most = limit or limits.DEFAULT_ITEMS
     try:
-        limits.check_claim(terms.ttl_s, terms.grace_s, limit)
-        most = limit or limits.DEFAULT_ITEMS
         claim_id, messages = call.store.claim(call.project, call.queue, terms, most, call.now_us)
-    except Invalid as error:
-        raise bad_api(str(error)) from error
     except (Failed, Uncountable) as error:
         raise unavailable("Claim could not be created.") from error
     if not messages:
@@ -50,8 +46,6 @@ def get(call: Call) -> ZaqarAnswer:
     """Show a claim and its messages."""
     try:
         found = call.store.claim_info(call.project, call.queue, call.item, call.now_us)
-    except NotFoundError as error:
-        raise not_found(str(error)) from error
     except Failed as error:
         raise unavailable("Claim could not be queried.") from error
     base = call.request.path.rsplit("/", 2)[0]
@@ -62,14 +56,10 @@ def get(call: Call) -> ZaqarAnswer:
 def patch(call: Call) -> ZaqarAnswer:
     """Renew a claim."""
     wanted = fields(an_object(read_json(call.request.body)), _SPEC)
+    limits.check_claim_ttl(wanted["ttl"])
+    terms = Terms(wanted["ttl"], wanted["grace"])
     try:
-        limits.check_claim_ttl(wanted["ttl"])
-        terms = Terms(wanted["ttl"], wanted["grace"])
         call.store.renew(call.project, call.queue, call.item, terms, call.now_us)
-    except Invalid as error:
-        raise bad_api(str(error)) from error
-    except NotFoundError as error:
-        raise not_found(str(error)) from error
     except Failed as error:
         raise unavailable("Claim could not be updated.") from error
     return ZaqarAnswer(204)

@@ -16,14 +16,12 @@ import msgspec
 
 from simulator.events import Event
 from simulator.systems.zaqar import claims
-from simulator.systems.zaqar.claims import Terms
-from simulator.systems.zaqar.messages import Message
+from simulator.systems.zaqar.claims import Message, Terms
 from simulator.systems.zaqar.metadata import DeadLettering, dead_lettering
 from simulator.systems.zaqar.profiles import Profile
 from simulator.systems.zaqar.store import (
     SECOND_US,
     Claimed,
-    Draft,
     Ending,
     Ends,
     Ids,
@@ -32,8 +30,8 @@ from simulator.systems.zaqar.store import (
     Shown,
     Store,
     StoredMessage,
-    check_storable,
     created,
+    describe,
     no_claim,
     no_message,
     no_queue,
@@ -77,18 +75,6 @@ class DocumentStore(Store):
 
     # Messages
 
-    def post(self, project: str, queue: str, drafts: Sequence[Draft], client: str, now_us: int) -> list[str]:
-        check_storable([draft.body for draft in drafts])
-        ids = []
-        for draft in drafts:
-            message = self._posted(draft, client, now_us)
-            posted = next(self._all_numbers)
-            number = next(self._numbers[project, queue]) if self.profile.keeps_place else posted
-            self._put(_Stored(message=message, number=number, posted=posted, project=project, queue=queue))
-            self._tell(Event.PUBLISHED, now_us, project, message.id, queue)
-            ids.append(message.id)
-        return ids
-
     def page(self, project: str, queue: str, page: PageQuery, now_us: int) -> tuple[list[Shown], str]:
         now_s, marker = now_us // SECOND_US, page.marker or ""
         after = int(marker) if marker.isdecimal() else -1
@@ -100,7 +86,7 @@ class DocumentStore(Store):
             and (page.include_delayed or stored.message.delay_until_s <= now_s)
             and (page.echo or stored.message.client != page.client)
         ][: page.limit]
-        return [self._shown(stored, now_s) for stored in found], str(found[-1].number) if found else ""
+        return [shown(stored.message, now_s) for stored in found], str(found[-1].number) if found else ""
 
     def get(self, project: str, queue: str, message_id: str, now_us: int) -> Shown:
         if not self.queue_exists(project, queue):
@@ -108,7 +94,7 @@ class DocumentStore(Store):
         stored = self._places.get((project, queue), {}).get(message_id)
         if stored is None:
             raise no_message(project, queue, message_id)
-        return self._shown(stored, now_us // SECOND_US)
+        return shown(stored.message, now_us // SECOND_US)
 
     def delete(self, project: str, queue: str, message_id: str, claim_id: str | None, now_us: int) -> None:
         stored = self._places.get((project, queue), {}).get(message_id)
@@ -140,7 +126,7 @@ class DocumentStore(Store):
             there = sorted(self._in(project, queue), key=lambda stored: stored.posted)
             free = [stored for stored in there if not stored.message.held(now_s)][:limit]
             # The driver does not ask for the number of claims here.
-            popped = [{**self._shown(stored, now_s), "claim_count": 0} for stored in free]
+            popped = [{**shown(stored.message, now_s), "claim_count": 0} for stored in free]
         self.delete_many(project, queue, [message["id"] for message in popped], now_us)
         return popped
 
@@ -183,14 +169,14 @@ class DocumentStore(Store):
             return None, []
         if self.profile.claim_is_its_messages:
             handed = self._of_claim(project, queue, claim_id)
-        return claim_id, [self._shown(stored, now_s) for stored in handed]
+        return claim_id, [shown(stored.message, now_s) for stored in handed]
 
     def claim_info(self, project: str, queue: str, claim_id: str, now_us: int) -> dict[str, Any]:
         claim, now_s = self._existing(project, queue, claim_id), now_us // SECOND_US
         return {
             "age": now_s - claim.since_s,
             "ttl": claim.expires_s - now_s if self.profile.rewrites else claim.ttl_s,
-            "messages": [self._shown(stored, now_s) for stored in self._of_claim(project, queue, claim_id)],
+            "messages": [shown(stored.message, now_s) for stored in self._of_claim(project, queue, claim_id)],
         }
 
     def renew(self, project: str, queue: str, claim_id: str, terms: Terms, now_us: int) -> None:
@@ -227,17 +213,7 @@ class DocumentStore(Store):
         stored = self._all.get(message_id)
         if stored is None:
             return {"exists": False, "queues": []}
-        message, now_s = stored.message, now_us // SECOND_US
-        return {
-            "exists": True,
-            "ttl": message.ttl_s,
-            "expires_in_s": message.expires_s - now_s,
-            "age_s": now_s - message.created_s,
-            "claim": message.claim_id,
-            "claim_ends_in_s": message.claim_expires_s - now_s,
-            "claim_count": message.claim_count,
-            "queues": [stored.queue],
-        }
+        return {**describe(stored.message, now_us // SECOND_US), "queues": [stored.queue]}
 
     # How it is done
 
@@ -255,6 +231,11 @@ class DocumentStore(Store):
         if claim is not None and claim.expires_s * SECOND_US == ending.at_us:
             del self._claims[ending.id]
 
+    def _take_in(self, project: str, queue: str, message: Message, now_us: int) -> None:
+        posted = next(self._all_numbers)
+        number = next(self._numbers[project, queue]) if self.profile.keeps_place else posted
+        self._put(_Stored(message=message, number=number, posted=posted, project=project, queue=queue))
+
     def _in(self, project: str, queue: str) -> list[_Stored]:
         there = self._places.get((project, queue), {}).values()
         return sorted(there, key=lambda stored: (stored.number, stored.posted))
@@ -268,9 +249,6 @@ class DocumentStore(Store):
 
     def _of_claim(self, project: str, queue: str, claim_id: str) -> list[_Stored]:
         return [stored for stored in self._in(project, queue) if stored.message.claim_id == claim_id]
-
-    def _shown(self, stored: _Stored, now_s: int) -> Shown:
-        return shown(stored.message, now_s - stored.message.created_s)
 
     def _put(self, stored: _Stored) -> None:
         self._places.setdefault((stored.project, stored.queue), {})[stored.message.id] = stored

@@ -8,7 +8,7 @@ Below ``/v2`` it is Zaqar, without Keystone: the project is what the header
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -61,6 +61,10 @@ def app(
         _tell_all(zaqar, tell)
         return _response(answer)
 
+    async def any_target(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await call(HttpRequest(scope, receive))
+        await response(scope, receive, send)
+
     async def now(http: HttpRequest) -> Response:
         return _response(_time(time))
 
@@ -80,19 +84,9 @@ def app(
     api = Starlette(
         routes=[Route("/clock", now, methods=["GET"]), Route("/clock/advance", advance, methods=["POST"])],
     )
-    api.router.default = _EveryMethod(call)  # any other target, even one without a slash before it
+    # Any other target, even one without a slash before it, and any method: Zaqar itself says which there are.
+    api.router.default = any_target
     return api
-
-
-class _EveryMethod:
-    """An endpoint for every method, even one that HTTP does not have: Zaqar itself says which methods there are."""
-
-    def __init__(self, answer: Callable[[HttpRequest], Awaitable[Response]]) -> None:
-        self._answer = answer
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self._answer(HttpRequest(scope, receive))
-        await response(scope, receive, send)
 
 
 def _response(answer: ZaqarAnswer) -> Response:

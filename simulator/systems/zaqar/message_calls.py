@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.systems.zaqar import limits
-from simulator.systems.zaqar.calls import Call, formatted
 from simulator.systems.zaqar.claims import Uncountable
-from simulator.systems.zaqar.limits import Invalid
 from simulator.systems.zaqar.requests import (
+    Call,
     Parameters,
     RequestError,
     ZaqarAnswer,
     an_array,
     bad_api,
     fields,
+    formatted,
     not_found,
     query_text,
     read_json,
@@ -43,12 +43,9 @@ def post(call: Call) -> ZaqarAnswer:
     wanted = [fields(message, spec) for message in an_array(document["messages"])]
     if not wanted:
         raise bad_api("No messages to enqueu.")
-    try:
-        for message in wanted:
-            limits.check_message_ttl(message["ttl"])
-            limits.check_message_delay(message.get("delay", 0))
-    except Invalid as error:
-        raise bad_api(str(error)) from error
+    for message in wanted:
+        limits.check_message_ttl(message["ttl"])
+        limits.check_message_delay(message.get("delay", 0))
     drafts = [Draft(message["body"], message["ttl"], message.get("delay", 0)) for message in wanted]
     try:
         ids = call.store.post(call.project, call.queue, drafts, call.client, call.now_us)
@@ -67,10 +64,7 @@ def list_all(call: Call) -> ZaqarAnswer:
 
 def get(call: Call) -> ZaqarAnswer:
     """Show one message."""
-    try:
-        message = call.store.get(call.project, call.queue, call.item, call.now_us)
-    except NotFoundError as error:
-        raise not_found(str(error)) from error
+    message = call.store.get(call.project, call.queue, call.item, call.now_us)
     return ZaqarAnswer(200, formatted(message, call.request.path.rsplit("/", 2)[0], message["claim_id"]))
 
 
@@ -96,10 +90,7 @@ def delete_many(call: Call) -> ZaqarAnswer:
     """Delete messages by their ids, or pop some."""
     asked = Parameters(call.request.query)
     ids, pop = asked.list("ids"), asked.integer("pop")
-    try:
-        limits.check_deletion(ids, pop)
-    except Invalid as error:
-        raise bad_api(str(error)) from error
+    limits.check_deletion(ids, pop)
     if ids is not None:
         call.store.delete_many(call.project, call.queue, ids, call.now_us)
         return ZaqarAnswer(204)
@@ -119,14 +110,12 @@ def _page(call: Call, asked: Parameters) -> ZaqarAnswer:
         "include_delayed": asked.boolean("include_delayed"),
     }
     link: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    limits.check_limit(asked.integer("limit"))
     try:
-        limits.check_limit(asked.integer("limit"))
         if not call.store.metadata(call.project, call.queue).get("_default_message_delay"):
             link["include_delayed"] = True
         page = PageQuery(client=call.client, **link)
         messages, marker = call.store.page(call.project, call.queue, page, call.now_us)
-    except Invalid as error:
-        raise bad_api(str(error)) from error
     except NotFoundError:
         messages, marker = [], ""
     except Failed as error:
@@ -144,10 +133,7 @@ def _page(call: Call, asked: Parameters) -> ZaqarAnswer:
 
 
 def _by_id(call: Call, ids: list[str]) -> ZaqarAnswer:
-    try:
-        limits.check_limit(len(ids))
-    except Invalid as error:
-        raise bad_api(str(error)) from error
+    limits.check_limit(len(ids))
     messages = call.store.get_many(call.project, call.queue, ids, call.now_us)
     if not messages:
         where = f"found in the queue {call.queue} for project {call.project}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,14 +17,11 @@ from simulator.systems.compare.nearest import (
     Answer,
     Moved,
     WorkQueue,
-    replaced,
 )
 from simulator.systems.compare.neutral_scenario import whole_seconds
-from simulator.systems.zaqar.limits import MESSAGE_TTL_S, NAME_MAX
+from simulator.systems.zaqar.limits import MESSAGE_TTL_S
+from simulator.systems.zaqar.limits import NAME_MAX as NAME_MAX
 
-__all__ = ["NAME_MAX"]
-
-NAME = "Zaqar"
 SETS_TIME_TO_LIVE = "queue"
 PLAYS = ("rejected", "rejected every time", "returned every time", "consumer dies", "expires", "full", "held")
 ASSUMED = (
@@ -70,7 +68,7 @@ _LONGEST_S = MESSAGE_TTL_S[-1]
 
 def allowed(name: str) -> str:
     """Return the name without dots, at which Zaqar on redis cuts the name of a dead-letter queue."""
-    return replaced(name, r"[^a-zA-Z0-9_-]", "-") or "-"
+    return re.sub(r"[^a-zA-Z0-9_-]", "-", name) or "-"
 
 
 def own(queue: WorkQueue, moved: Moved) -> dict[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ import msgspec
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """One column: how one driver, or the document, behaves.
+    """One column: how one driver, or the document, behaves; by default as the document says.
 
     Attributes:
         name: ``spec``, ``redis``, ``mongodb`` or ``swift``.
@@ -23,14 +23,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         renewal_stretches_ties: whether a renewal also stretches a message that would die just as the claim ends.
         uncounted_claim_keeps_count: whether a claim of a queue that does not count leaves the number alone.
         counts_the_move: whether the claim that moves a message is counted too.
-        shows_count_after: whether a claimed message shows its count with this claim, or as it was before.
         dead_letter_ttl_is_real: whether ``_dead_letter_queue_messages_ttl`` ends the message; else it is only shown.
         rewrites: whether a claim writes the message again, so that its age and its whole life begin again. Else a
             claim prolongs the life of a message only where that would end before the claim.
         hides_dead_letters: whether a dead letter is hidden until the claim that moved it ends; else it is free at once.
         keeps_place: whether a dead letter stands in its new queue where it stood in the old one, counted from the first
             message that was ever posted there; else messages stand in the order of posting.
-        claim_reaches_dead_letters: whether a release or renewal reaches messages that the same claim moved away.
         claim_is_its_messages: whether a claim is there as long as a message has it, and wherever that is: in the
             dead-letter queue too.
         claim_needs_queue: whether nothing is claimed from a queue that was never created, even by its name.
@@ -43,109 +41,58 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    release_keeps_count: bool
-    renewal_keeps_count: bool
-    renewal_stretches_ties: bool
-    uncounted_claim_keeps_count: bool
-    counts_the_move: bool
-    shows_count_after: bool
-    dead_letter_ttl_is_real: bool
-    rewrites: bool
-    hides_dead_letters: bool
-    keeps_place: bool
-    claim_reaches_dead_letters: bool
-    claim_is_its_messages: bool
-    claim_needs_queue: bool
-    pop_claims: bool
-    unset_is_off: bool
-    checks_dead_letter_queue: bool
-    own_name_loses: bool
-    any_name: bool
+    release_keeps_count: bool = True
+    renewal_keeps_count: bool = True
+    renewal_stretches_ties: bool = False
+    uncounted_claim_keeps_count: bool = True
+    counts_the_move: bool = True
+    dead_letter_ttl_is_real: bool = True
+    rewrites: bool = False
+    hides_dead_letters: bool = True
+    keeps_place: bool = False
+    claim_is_its_messages: bool = False
+    claim_needs_queue: bool = False
+    pop_claims: bool = True
+    unset_is_off: bool = True
+    checks_dead_letter_queue: bool = True
+    own_name_loses: bool = False
+    any_name: bool = False
 
 
-SPEC = Profile(
-    name="spec",
-    release_keeps_count=True,
-    renewal_keeps_count=True,
-    renewal_stretches_ties=False,
-    uncounted_claim_keeps_count=True,
-    counts_the_move=True,
-    shows_count_after=True,
-    dead_letter_ttl_is_real=True,
-    rewrites=False,
-    hides_dead_letters=True,
-    keeps_place=False,
-    claim_reaches_dead_letters=False,
-    claim_is_its_messages=False,
-    claim_needs_queue=False,
-    pop_claims=True,
-    unset_is_off=True,
-    checks_dead_letter_queue=True,
-    own_name_loses=False,
-    any_name=False,
-)
+SPEC = Profile(name="spec")
 """The document. Where it is silent, the least surprising: a release keeps the count, a missing target is refused."""
 
 REDIS = Profile(
     name="redis",
-    release_keeps_count=True,
-    renewal_keeps_count=True,
     renewal_stretches_ties=True,
-    uncounted_claim_keeps_count=True,
     counts_the_move=False,
-    shows_count_after=False,
     dead_letter_ttl_is_real=False,
-    rewrites=False,
-    hides_dead_letters=True,
-    keeps_place=False,
-    claim_reaches_dead_letters=True,
-    claim_is_its_messages=False,
-    claim_needs_queue=False,
-    pop_claims=True,
     unset_is_off=False,
     checks_dead_letter_queue=False,
     own_name_loses=True,
-    any_name=False,
 )
 
 MONGODB = Profile(
     name="mongodb",
     release_keeps_count=False,
     renewal_keeps_count=False,
-    renewal_stretches_ties=False,
     uncounted_claim_keeps_count=False,
     counts_the_move=False,
-    shows_count_after=True,
     dead_letter_ttl_is_real=False,
-    rewrites=False,
-    hides_dead_letters=True,
     keeps_place=True,
-    claim_reaches_dead_letters=False,
     claim_is_its_messages=True,
-    claim_needs_queue=False,
     pop_claims=False,
     unset_is_off=False,
     checks_dead_letter_queue=False,
-    own_name_loses=False,
-    any_name=False,
 )
 
 SWIFT = Profile(
     name="swift",
     release_keeps_count=False,
-    renewal_keeps_count=True,
-    renewal_stretches_ties=False,
-    uncounted_claim_keeps_count=True,
     counts_the_move=False,
-    shows_count_after=True,
-    dead_letter_ttl_is_real=True,
     rewrites=True,
     hides_dead_letters=False,
-    keeps_place=False,
-    claim_reaches_dead_letters=False,
-    claim_is_its_messages=False,
     claim_needs_queue=True,
-    pop_claims=True,
     unset_is_off=False,
     checks_dead_letter_queue=False,
     own_name_loses=True,

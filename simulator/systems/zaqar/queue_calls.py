@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.systems.zaqar import limits, metadata, patching
-from simulator.systems.zaqar.calls import Call
+from simulator.systems.zaqar import limits, metadata
 from simulator.systems.zaqar.claims import Uncountable
 from simulator.systems.zaqar.limits import Invalid
 from simulator.systems.zaqar.metadata import DEAD_LETTER_QUEUE
 from simulator.systems.zaqar.requests import (
+    Call,
     Parameters,
     RequestError,
     ZaqarAnswer,
     an_object,
     bad_api,
     bad_body,
-    not_found,
     query_text,
     read_json,
     unavailable,
@@ -26,7 +25,7 @@ from simulator.systems.zaqar.requests import (
 )
 from simulator.systems.zaqar.store import Failed, NotFoundError
 
-_MEDIA_TYPE = f"Accepted media type for PATCH: {{'Accept-Patch': '{patching.CONTENT_TYPE}'}}."
+_MEDIA_TYPE = f"Accepted media type for PATCH: {{'Accept-Patch': '{metadata.PATCH_CONTENT_TYPE}'}}."
 _RESOURCES = ("messages", "subscriptions")
 _LISTING = ("marker", "limit", "detailed", "name", "with_count")
 _PURGE_AT_ONCE = 100
@@ -40,8 +39,6 @@ def put(call: Call) -> ZaqarAnswer:
         wanted = an_object(read_json(body)) if body else {}
         metadata.check(wanted)
         _check_target(call, wanted)
-    except Invalid as error:
-        raise bad_api(str(error)) from error
     except TypeError as error:
         raise unforeseen(error) from error
     try:
@@ -64,7 +61,7 @@ def patch(call: Call) -> ZaqarAnswer:
         _check_length(body)
     except Invalid as error:
         raise bad_body(str(error)) from error
-    if call.request.headers.get("content-type") != patching.CONTENT_TYPE:
+    if call.request.headers.get("content-type") != metadata.PATCH_CONTENT_TYPE:
         raise RequestError(415, "415 Unsupported Media Type", _MEDIA_TYPE)
     if not body:
         raise bad_body("PATCH body could not be empty for update.")
@@ -72,16 +69,14 @@ def patch(call: Call) -> ZaqarAnswer:
     if not isinstance(document, list):
         raise unreadable()
     try:
-        changes = patching.read_changes(document)
-        changed = patching.patched(call.store.metadata(call.project, call.queue), changes)
+        changes = metadata.read_changes(document)
+        changed = metadata.patched(call.store.metadata(call.project, call.queue), changes)
         _check_target(call, changed)
         call.store.set_metadata(call.project, call.queue, changed)
-    except patching.Conflict as error:
+    except metadata.Conflict as error:
         raise RequestError(409, "Resource conflict", str(error)) from error
     except Invalid as error:
         raise bad_body(str(error)) from error
-    except NotFoundError as error:
-        raise not_found(str(error)) from error
     except (TypeError, Failed) as error:
         raise unavailable("Queue could not be updated.") from error
     return ZaqarAnswer(200, metadata.shown(changed))
@@ -101,10 +96,7 @@ def list_all(call: Call) -> ZaqarAnswer:
     detailed, name, counted = asked.boolean("detailed"), asked.text("name"), asked.boolean("with_count")
     options = {"marker": marker, "limit": limit, "detailed": detailed, "name": name, "with_count": counted}
     link = {key: value for key, value in options.items() if value is not None}
-    try:
-        limits.check_queues_limit(limit)
-    except Invalid as error:
-        raise bad_api(str(error)) from error
+    limits.check_queues_limit(limit)
     page = call.store.queues(call.project, marker, limit or limits.DEFAULT_ITEMS)
     queues = [_listed(call.request.path, name, found, bool(detailed)) for name, found in page]
     answer: dict[str, Any] = {"queues": queues, "links": []}

@@ -20,14 +20,12 @@ import msgspec
 
 from simulator.events import Event
 from simulator.systems.zaqar import claims
-from simulator.systems.zaqar.claims import Terms
-from simulator.systems.zaqar.messages import Message
+from simulator.systems.zaqar.claims import Message, Terms
 from simulator.systems.zaqar.metadata import DeadLettering, dead_lettering
 from simulator.systems.zaqar.profiles import REDIS
 from simulator.systems.zaqar.store import (
     SECOND_US,
     Claimed,
-    Draft,
     Ending,
     Ends,
     Failed,
@@ -37,8 +35,8 @@ from simulator.systems.zaqar.store import (
     Shown,
     Store,
     StoredMessage,
-    check_storable,
     created,
+    describe,
     no_claim,
     no_message,
     no_queue,
@@ -82,18 +80,6 @@ class RedisStore(Store):
 
     # Messages
 
-    def post(self, project: str, queue: str, drafts: Sequence[Draft], client: str, now_us: int) -> list[str]:
-        check_storable([draft.body for draft in drafts])
-        ids = []
-        for draft in drafts:
-            message = self._posted(draft, client, now_us)
-            stored = self._hashes[message.id] = _Hash(message=message, key_until_us=0, project=project, queue=queue)
-            self._live(stored, now_us)
-            self._index(_set_key(project, queue), message.id)
-            self._tell(Event.PUBLISHED, now_us, project, message.id, queue)
-            ids.append(message.id)
-        return ids
-
     def page(self, project: str, queue: str, page: PageQuery, now_us: int) -> tuple[list[Shown], str]:
         if page.marker is None and page.include_claimed:
             raise Failed("the driver looks up a marker of None, which redis-py refuses")
@@ -108,7 +94,7 @@ class RedisStore(Store):
         for id in ids[start : start + page.limit]:
             stored = self._hashes.get(id)
             if stored is not None and _listed(stored.message, page, now_s):
-                found.append(shown(stored.message, now_s - stored.message.created_s))
+                found.append(shown(stored.message, now_s))
         return found, found[-1]["id"] if found else ""
 
     def get_many(self, project: str, queue: str, message_ids: Sequence[str], now_us: int) -> list[Shown]:
@@ -116,7 +102,7 @@ class RedisStore(Store):
         if not self.queue_exists(project, queue):
             return []
         known = [self._hashes[id].message for id in message_ids if id in self._hashes]
-        return [shown(message, now_us // SECOND_US - message.created_s) for message in known]
+        return [shown(message, now_us // SECOND_US) for message in known]
 
     def get(self, project: str, queue: str, message_id: str, now_us: int) -> Shown:
         if not self.queue_exists(project, queue):
@@ -124,7 +110,7 @@ class RedisStore(Store):
         now_s, stored = now_us // SECOND_US, self._hashes.get(message_id)
         if stored is None or stored.message.expired(now_s):
             raise no_message(project, queue, message_id)
-        return shown(stored.message, now_s - stored.message.created_s)
+        return shown(stored.message, now_s)
 
     def delete(self, project: str, queue: str, message_id: str, claim_id: str | None, now_us: int) -> None:
         stored = self._hashes.get(message_id)
@@ -174,8 +160,7 @@ class RedisStore(Store):
             stored = self._hashes.get(id)
             if stored is None:
                 raise Failed(f"the {name} message is gone, and its id still in the queue")
-            age_s = now_us // SECOND_US - stored.message.created_s
-            answer[name] = {**shown(stored.message, age_s), "created": created(stored.message.created_s)}
+            answer[name] = {**shown(stored.message, now_us // SECOND_US), "created": created(stored.message.created_s)}
         return answer
 
     # Claims
@@ -185,7 +170,7 @@ class RedisStore(Store):
         taken = list(self._take(_set_key(project, queue), claim_id, terms, limit, now_us))
         if not taken:
             return claim_id, []
-        handed = [shown(stored.message, now_s - stored.message.created_s) for stored in taken]
+        handed = [shown(stored.message, now_s) for stored in taken]
         self._claims[claim_id] = _Claim(terms.ttl_s, now_s + terms.ttl_s, len(taken), [s.message.id for s in taken], 0)
         self._claim_lives(claim_id, now_us)
         self._claim_sets.setdefault(_claims_key(project, queue), {})[claim_id] = None
@@ -207,7 +192,7 @@ class RedisStore(Store):
         return {
             "age": now_s - (claim.expires_s - claim.ttl_s),
             "ttl": claim.ttl_s,
-            "messages": [shown(message, now_s - message.created_s) for message in found],
+            "messages": [shown(message, now_s) for message in found],
         }
 
     def renew(self, project: str, queue: str, claim_id: str, terms: Terms, now_us: int) -> None:
@@ -255,15 +240,8 @@ class RedisStore(Store):
         stored = self._hashes.get(message_id)
         if stored is None:
             return {"exists": False, "queues": lists}
-        message, now_s = stored.message, now_us // SECOND_US
         return {
-            "exists": True,
-            "ttl": message.ttl_s,
-            "expires_in_s": message.expires_s - now_s,
-            "age_s": now_s - message.created_s,
-            "claim": message.claim_id,
-            "claim_ends_in_s": message.claim_expires_s - now_s,
-            "claim_count": message.claim_count,
+            **describe(stored.message, now_us // SECOND_US),
             # As redis answers TTL: rounded.
             "key_life_s": (stored.key_until_us - now_us + SECOND_US // 2) // SECOND_US,
             "queues": lists,
@@ -286,6 +264,11 @@ class RedisStore(Store):
         claim = self._claims.get(ending.id)
         if claim is not None and claim.key_until_us == ending.at_us:
             del self._claims[ending.id]
+
+    def _take_in(self, project: str, queue: str, message: Message, now_us: int) -> None:
+        stored = self._hashes[message.id] = _Hash(message=message, key_until_us=0, project=project, queue=queue)
+        self._live(stored, now_us)
+        self._index(_set_key(project, queue), message.id)
 
     def _index(self, key: str, message_id: str) -> None:
         ids = self._sets.setdefault(key, {})

@@ -20,9 +20,8 @@ from urllib.parse import unquote
 import msgspec
 
 from simulator.systems.checked_log import Checked, LogProblem
-from simulator.systems.zaqar import patching
 from simulator.systems.zaqar.limits import Invalid
-from simulator.systems.zaqar.metadata import DEAD_LETTER_QUEUE, dead_lettering
+from simulator.systems.zaqar.metadata import DEAD_LETTER_QUEUE, Conflict, dead_lettering, patched, read_changes
 from simulator.systems.zaqar.profiles import REDIS
 
 _Kind = TypeVar("_Kind")
@@ -136,8 +135,8 @@ class _RequestLogReader:
             if queue not in self._metadata or not isinstance(asked.request, list):
                 return
             try:
-                metadata = patching.patched(self._metadata[queue], patching.read_changes(asked.request))
-            except (Invalid, patching.Conflict, TypeError):
+                metadata = patched(self._metadata[queue], read_changes(asked.request))
+            except (Invalid, Conflict, TypeError):
                 self._metadata.pop(queue)  # another client changed it meanwhile
                 return
         elif asked.method == "PUT" and asked.status != _CREATED:

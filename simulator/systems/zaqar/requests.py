@@ -1,4 +1,4 @@
-"""A request to Zaqar's HTTP API and the answer, without a socket; how bodies and parameters are read.
+"""A request to Zaqar's HTTP API, the call that it makes and the answer; how bodies and parameters are read.
 
 Refusals have the words that Zaqar 23.0.1 gave, or has in its source. It reads the header
 ``Accept`` as Falcon does: it has JSON to offer, for errors XML as well.
@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, unquote_plus
 
 import msgspec
+
+from simulator.systems.zaqar.store import Shown, Store
 
 JSON = "application/json"
 TITLE_API = "Invalid API request"
@@ -65,6 +67,42 @@ class ZaqarAnswer(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
     bare: bool = False
     media_type: str = JSON
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that was let in.
+
+    Attributes:
+        store: the driver.
+        request: as it came.
+        project, client: from the headers ``X-PROJECT-ID`` and ``Client-ID``.
+        now_us: microseconds since 1970.
+        queue, item: the queue, and the id of the message or claim, where the path names one.
+    """
+
+    store: Store
+    request: Request
+    project: str
+    client: str
+    now_us: int
+    queue: str = ""
+    item: str = ""
+
+
+Handlers = dict[str, Callable[[Call], ZaqarAnswer]]
+"""What answers, by method. The service makes answers of their ``Invalid`` and ``NotFoundError``."""
+
+
+def formatted(message: Shown, base: str, claim_id: str | None) -> dict[str, Any]:
+    """Return a message as answers show it, without its claim count. ``base`` is the path of its queue."""
+    claim = f"?claim_id={claim_id}" if claim_id else ""
+    return {
+        "id": message["id"],
+        "href": f"{base}/messages/{message['id']}{claim}",
+        "ttl": message["ttl"],
+        "age": message["age"],
+        "body": message["body"],
+    }
 
 
 class RequestError(Exception):

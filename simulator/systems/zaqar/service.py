@@ -1,8 +1,8 @@
 """Zaqar's HTTP API v2 as a state machine: a request and the time in, an answer out.
 
-It opens no socket and reads no clock. Queues, messages and claims are served; what
-``not_simulated`` lists is answered with 501. Administrators' calls are not there, as on
-a Zaqar that is not in their mode.
+It opens no socket and reads no clock. Queues, messages and claims are served; what else Zaqar
+has is answered with 501, after the checks that all calls go through. Administrators' calls are
+not there, as on a Zaqar that is not in their mode.
 """
 
 from __future__ import annotations
@@ -13,14 +13,24 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from simulator.systems.zaqar import claim_calls, limits, message_calls, not_simulated, queue_calls
-from simulator.systems.zaqar.calls import Call, Handlers
+from simulator.systems.zaqar import claim_calls, limits, message_calls, queue_calls
 from simulator.systems.zaqar.documents import DocumentStore
 from simulator.systems.zaqar.limits import Invalid
 from simulator.systems.zaqar.profiles import PROFILES
 from simulator.systems.zaqar.redis import RedisStore
-from simulator.systems.zaqar.requests import JSON, Request, RequestError, ZaqarAnswer, accepts_json, type_of_errors
-from simulator.systems.zaqar.store import Ids, Store
+from simulator.systems.zaqar.requests import (
+    JSON,
+    Call,
+    Handlers,
+    Request,
+    RequestError,
+    ZaqarAnswer,
+    accepts_json,
+    bad_api,
+    not_found,
+    type_of_errors,
+)
+from simulator.systems.zaqar.store import Ids, NotFoundError, Store
 
 _VERSION_2 = {
     "id": "2",
@@ -34,6 +44,31 @@ _VERSION_2 = {
 def versions(call: Call) -> ZaqarAnswer:
     """List the versions: there is one."""
     return ZaqarAnswer(300, {"versions": [_VERSION_2]})
+
+
+_SUBSCRIPTIONS = {
+    r"subscriptions": "GET POST",
+    r"subscriptions/(?P<item>[^/]*)": "DELETE GET PATCH",
+    r"subscriptions/(?P<item>[^/]*)/confirm": "PUT",
+}
+_TOPICS = {
+    r"/v2/topics": "GET",
+    r"/v2/topics/(?P<topic>[^/]*)": "DELETE GET PATCH PUT",
+    r"/v2/topics/(?P<topic>[^/]*)/stats": "GET",
+    r"/v2/topics/(?P<topic>[^/]*)/purge": "POST",
+    r"/v2/topics/(?P<topic>[^/]*)/messages": "DELETE GET POST",
+    r"/v2/topics/(?P<topic>[^/]*)/messages/(?P<item>[^/]*)": "DELETE GET",
+}
+
+
+def _not_simulated(what: str, paths: dict[str, str]) -> list[tuple[re.Pattern[str], Handlers]]:
+    """Return the routes of calls that Zaqar has and dlx has not, each with its methods: they are answered with 501."""
+
+    def refuse(call: Call) -> ZaqarAnswer:
+        text = f"Zaqar has {what}; dlx does not simulate them. docs/reference/zaqar.md lists what it simulates."
+        raise RequestError(501, "Not simulated", text)
+
+    return [(re.compile(path), dict.fromkeys(methods.split(), refuse)) for path, methods in paths.items()]
 
 
 _FORM = "application/x-www-form-urlencoded"
@@ -72,7 +107,15 @@ _ROUTES: list[tuple[re.Pattern[str], Handlers]] = [
         re.compile(r"/v2/queues/(?P<queue>[^/]*)/claims/(?P<item>[^/]*)"),
         {"GET": claim_calls.get, "PATCH": claim_calls.patch, "DELETE": claim_calls.delete},
     ),
-    *not_simulated.ROUTES,
+    *_not_simulated("documents about itself", {"/v2/": "GET"}),
+    *_not_simulated("signed URLs", {r"/v2/queues/(?P<queue>[^/]*)/share": "POST"}),
+    *_not_simulated(
+        "subscriptions", {rf"/v2/queues/(?P<queue>[^/]*)/{path}": methods for path, methods in _SUBSCRIPTIONS.items()}
+    ),
+    *_not_simulated("topics", _TOPICS),
+    *_not_simulated(
+        "topics", {rf"/v2/topics/(?P<topic>[^/]*)/{path}": methods for path, methods in _SUBSCRIPTIONS.items()}
+    ),
 ]
 # HTTP's methods and those of WebDAV: Zaqar takes no other as a method.
 _METHODS = frozenset(
@@ -138,7 +181,12 @@ class Zaqar:
             raise _no_method(request.method, handlers)
         names.pop("topic", None)
         call = Call(store=self.store, request=request, project=project, client=client, now_us=now_us, **names)
-        answer = handlers[request.method](call)
+        try:
+            answer = handlers[request.method](call)
+        except Invalid as error:
+            raise bad_api(str(error)) from error
+        except NotFoundError as error:
+            raise not_found(str(error)) from error
         if answer.location is None:
             return answer
         return msgspec.structs.replace(answer, location=urljoin("/", answer.location))  # . and .. are resolved there

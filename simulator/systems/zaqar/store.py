@@ -24,10 +24,8 @@ import msgspec
 
 from simulator.deadlines import Deadlines
 from simulator.events import Event, Happened
-from simulator.systems.zaqar import messages
-from simulator.systems.zaqar.claims import Terms
+from simulator.systems.zaqar.claims import Message, Terms, posted
 from simulator.systems.zaqar.limits import DEFAULT_ITEMS
-from simulator.systems.zaqar.messages import Message
 from simulator.systems.zaqar.profiles import Profile
 
 
@@ -145,8 +143,6 @@ class Endings:
 
 
 SECOND_US = 1_000_000
-CLAIM = "claim"
-"""Adds to each event the claim behind it."""
 
 Shown = dict[str, Any]
 """A message as a driver hands it to the API: id, age, ttl, body, claim_id, claim_count."""
@@ -191,7 +187,8 @@ class Store(ABC):
     Attributes:
         profile: what this driver does differently.
         journal: what happened so far; whoever reads it may empty it. A claim is a delivery, a deletion an
-            acknowledgement, and a claim that is released or runs out a requeue. ``vhost`` is the project.
+            acknowledgement, and a claim that is released or runs out a requeue. ``vhost`` is the project, and
+            ``more`` has the claim behind the event.
     """
 
     def __init__(self, profile: Profile, ids: Ids) -> None:
@@ -243,11 +240,29 @@ class Store(ABC):
         for ending in self._endings.due(now_us):
             ends[ending.ends](ending)
 
+    def post(self, project: str, queue: str, drafts: Sequence[Draft], client: str, now_us: int) -> list[str]:
+        """Put messages into a queue, all or none, and return their ids. Raises ``Failed``."""
+        check_storable([draft.body for draft in drafts])
+        ids = []
+        for draft in drafts:
+            message = posted(
+                self._ids.message(),
+                draft.body,
+                ttl_s=draft.ttl_s,
+                delay_s=draft.delay_s,
+                client=client,
+                now_s=now_us // SECOND_US,
+            )
+            self._take_in(project, queue, message, now_us)
+            self._tell(Event.PUBLISHED, now_us, project, message.id, queue)
+            ids.append(message.id)
+        return ids
+
     # What each driver does in its own way
 
     @abstractmethod
-    def post(self, project: str, queue: str, drafts: Sequence[Draft], client: str, now_us: int) -> list[str]:
-        """Put messages into a queue, all or none, and return their ids. Raises ``Failed``."""
+    def _take_in(self, project: str, queue: str, message: Message, now_us: int) -> None:
+        """Keep a new message in a queue."""
 
     @abstractmethod
     def page(self, project: str, queue: str, page: PageQuery, now_us: int) -> tuple[list[Shown], str]:
@@ -355,16 +370,6 @@ class Store(ABC):
             message = stored.message
             self._tell(Event.EXTENDED, now_us, stored.project, message.id, stored.queue, message.claim_id)
 
-    def _posted(self, draft: Draft, client: str, now_us: int) -> Message:
-        return messages.posted(
-            self._ids.message(),
-            draft.body,
-            ttl_s=draft.ttl_s,
-            delay_s=draft.delay_s,
-            client=client,
-            now_s=now_us // SECOND_US,
-        )
-
     def _tell(
         self,
         event: Event,
@@ -383,7 +388,7 @@ class Store(ABC):
                 message=message_id,
                 queue=queue,
                 detail=detail,
-                more={CLAIM: claim},
+                more={"claim": claim},
             )
         )
 
@@ -401,15 +406,28 @@ def check_storable(value: Any) -> None:
         raise Failed(f"{error.object[error.start]!r} is not a character") from error
 
 
-def shown(message: Message, age_s: float) -> Shown:
+def shown(message: Message, now_s: int) -> Shown:
     """Return the message as a driver hands it to the API."""
     return {
         "id": message.id,
-        "age": age_s,
+        "age": now_s - message.created_s,
         "ttl": message.ttl_s,
         "body": message.body,
         "claim_id": message.claim_id,
         "claim_count": message.count,
+    }
+
+
+def describe(message: Message, now_s: int) -> dict[str, Any]:
+    """Return what a driver keeps of a message that is there, in seconds from now."""
+    return {
+        "exists": True,
+        "ttl": message.ttl_s,
+        "expires_in_s": message.expires_s - now_s,
+        "age_s": now_s - message.created_s,
+        "claim": message.claim_id,
+        "claim_ends_in_s": message.claim_expires_s - now_s,
+        "claim_count": message.claim_count,
     }
 
 

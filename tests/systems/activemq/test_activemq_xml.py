@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.systems.activemq import plugins
-from simulator.systems.activemq.activemq_xml import BYTES_MAX, DEPTH_MAX, ConfigurationError, broker_settings
+from simulator.systems.activemq.activemq_xml import ConfigurationError, broker_settings
 from simulator.systems.activemq.dead_letter_strategies import Discarding, Individual, Shared
 from simulator.systems.activemq.destinations import Destination
 from simulator.systems.activemq.redelivery_policy import RedeliveryPolicy
 from simulator.systems.activemq.selectors import Selector
 from simulator.systems.activemq.settings import BrokerSettings, DestinationPolicy
 from simulator.systems.activemq.virtual_destinations import CompositeDestination, Forward
+from simulator.systems.activemq.xml_elements import BYTES_MAX, DEPTH_MAX
 from tests.systems.activemq.live.cases import virtual
 
 LIVE = Path(__file__).parent / "live" / "activemq.xml"

@@ -113,7 +113,7 @@ def test_the_scheduler_begins_a_time_to_live_anew() -> None:
 def test_the_discarding_plugin(plugin: plugins.Discarding, destination: Destination, lost: str | None) -> None:
     verdict = plugins.judge(plugin, destination, 0, expired=False)
     if lost is None:
-        assert verdict == plugins.SendDeadLetter()
+        assert verdict is None
     else:
         assert isinstance(verdict, plugins.Lost)
         assert lost in verdict.reason
@@ -123,9 +123,9 @@ def test_the_redelivery_plugin() -> None:
     policy = RedeliveryPolicy(maximum_redeliveries=2)
     plugin = plugins.Redelivery(policies=DestinationMap(tuple(entries(QUEUE, policy))))
     assert plugins.judge(plugin, QUEUE, 1, expired=False) == plugins.Again(2, policy)
-    assert plugins.judge(plugin, QUEUE, 2, expired=False) == plugins.SendDeadLetter()
-    assert plugins.judge(plugin, QUEUE, 0, expired=True) == plugins.SendDeadLetter()
-    assert plugins.judge(plugin, TOPIC, 0, expired=False) == plugins.SendDeadLetter()
+    assert plugins.judge(plugin, QUEUE, 2, expired=False) is None
+    assert plugins.judge(plugin, QUEUE, 0, expired=True) is None
+    assert plugins.judge(plugin, TOPIC, 0, expired=False) is None
     strict = plugins.Redelivery(policies=plugin.policies, fallback=False, dead_letter_when_exceeded=False)
     assert isinstance(plugins.judge(strict, QUEUE, 2, expired=False), plugins.Lost)
     assert isinstance(plugins.judge(strict, TOPIC, 0, expired=False), plugins.Lost)

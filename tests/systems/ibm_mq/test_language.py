@@ -7,9 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simulator.systems.ibm_mq.entries import LENGTH_MAX
-from simulator.systems.ibm_mq.parser import ParsedTable, parse
+from simulator.systems.ibm_mq.parser import parse
 from simulator.systems.ibm_mq.printer import print_table
-from simulator.systems.ibm_mq.rules_table import Action, Pattern, Rule, RulesTable, RulesTableError
+from simulator.systems.ibm_mq.rules_table import Action, ParsedTable, Pattern, Rule, RulesTable, RulesTableError
 from tests.systems.ibm_mq.tables import tables
 
 # Pieces of which drawn texts look like tables.

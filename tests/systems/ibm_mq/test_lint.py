@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cli.main import main
-from simulator.systems.ibm_mq.handling import text_fits
+from simulator.systems.ibm_mq.handler import text_fits
 from simulator.systems.ibm_mq.lint import covers
 from simulator.systems.ibm_mq.parser import parse
 from simulator.systems.ibm_mq.rules_table import Pattern

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.systems.ibm_mq.handling import fits, text_fits
+from simulator.systems.ibm_mq.handler import fits, text_fits
 from simulator.systems.ibm_mq.mqdlh import DeadMessage, Mqdlh
 from simulator.systems.ibm_mq.rules_table import Pattern
 

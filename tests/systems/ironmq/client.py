@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from simulator.clock import VirtualClock
 from simulator.events import Happened
 from simulator.systems.ironmq.http import app
+from tests.systems import asgi
 
 AUTHORIZED = {"authorization": "OAuth token"}
 
@@ -28,33 +29,9 @@ async def ask(
     application: Starlette, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
 ) -> Answer:
     """Send one request to an ASGI application. Bytes go as they are, anything else as JSON."""
-    raw, _, query = path.partition("?")
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": method,
-        "scheme": "http",
-        "path": raw,
-        "raw_path": raw.encode(),
-        "query_string": query.encode(),
-        "headers": [
-            (name.encode(), value.encode()) for name, value in (AUTHORIZED if headers is None else headers).items()
-        ],
-        "client": ("127.0.0.1", 50_000),
-        "server": ("127.0.0.1", 80),
-    }
-    sent: list[Any] = []
-
-    async def receive() -> dict[str, Any]:
-        encoded = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        return {"type": "http.request", "body": encoded, "more_body": False}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    await application(scope, receive, send)
-    return Answer(sent[0]["status"], json.loads(b"".join(part.get("body", b"") for part in sent[1:])))
+    encoded = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    answer = await asgi.ask(application, method, path, AUTHORIZED if headers is None else headers, encoded)
+    return Answer(answer.status, json.loads(answer.content))
 
 
 class Client:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from simulator.systems.ironmq import known_fields
-from simulator.systems.ironmq.known_fields import Shape, ignored
+from simulator.systems.ironmq import fields
+from simulator.systems.ironmq.fields import Shape, ignored
 from simulator.systems.ironmq.settings import FIELDS
 from tests.systems.ironmq.client import Client
 
@@ -18,20 +18,20 @@ _NO_SUCH = "is ignored: IronMQ has no such field here"
 @pytest.mark.parametrize(
     ("request_", "shape", "told"),
     [
-        ({"queue": {"dead_letter": {"queue_name": "dead", "max_reservations": 3}}}, known_fields.QUEUE, []),
+        ({"queue": {"dead_letter": {"queue_name": "dead", "max_reservations": 3}}}, fields.QUEUE, []),
         (
             {"queue": {"dead_leter": {"queue_name": "dead"}}},
-            known_fields.QUEUE,
+            fields.QUEUE,
             [f"queue.dead_leter {_NO_SUCH}; did you mean queue.dead_letter?"],
         ),
         (
             {"dead_letter": {"queue_name": "dead"}},
-            known_fields.QUEUE,
+            fields.QUEUE,
             [f"dead_letter {_NO_SUCH}; did you mean queue.dead_letter?"],
         ),
         (
             {"queue": {"dead_letter": {"name": "dead", "max_reservation": 3}}},
-            known_fields.QUEUE,
+            fields.QUEUE,
             [
                 f"queue.dead_letter.name {_NO_SUCH}; did you mean queue.dead_letter.queue_name?",
                 f"queue.dead_letter.max_reservation {_NO_SUCH}; did you mean queue.dead_letter.max_reservations?",
@@ -39,11 +39,11 @@ _NO_SUCH = "is ignored: IronMQ has no such field here"
         ),
         (
             {"messages": [{"body": "a"}, {"body": "b", "delai": 1, "zzz": 2}]},
-            known_fields.MESSAGES,
+            fields.MESSAGES,
             [f"messages[1].delai {_NO_SUCH}; did you mean messages[1].delay?", f"messages[1].zzz {_NO_SUCH}"],
         ),
-        ({"messages": [{"body": "a", "push_headers": {"anything": "b"}}]}, known_fields.MESSAGES, []),
-        ({"queue": None, "messages": "no list"}, known_fields.MESSAGES, [f"queue {_NO_SUCH}"]),
+        ({"messages": [{"body": "a", "push_headers": {"anything": "b"}}]}, fields.MESSAGES, []),
+        ({"queue": None, "messages": "no list"}, fields.MESSAGES, [f"queue {_NO_SUCH}"]),
     ],
 )
 def test_what_is_ignored(request_: dict[str, Any], shape: Shape, told: list[str]) -> None:
@@ -51,7 +51,7 @@ def test_what_is_ignored(request_: dict[str, Any], shape: Shape, told: list[str]
 
 
 def test_every_setting_is_known() -> None:
-    assert set(FIELDS) <= set(known_fields.QUEUE["queue"])
+    assert set(FIELDS) <= set(fields.QUEUE["queue"])
 
 
 @pytest.mark.parametrize("strict", [False, True])

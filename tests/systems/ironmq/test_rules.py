@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.systems.ironmq import configuring, requests
-from simulator.systems.ironmq.configuring import configured
+from simulator.systems.ironmq import requests, settings
 from simulator.systems.ironmq.http_errors import Refusal
-from simulator.systems.ironmq.message import Message, counted, dead_letter, is_dead, posted
-from simulator.systems.ironmq.settings import DeadLetterSettings, Push, Settings, Subscriber
+from simulator.systems.ironmq.queues import Message, counted, dead_letter, is_dead, posted
+from simulator.systems.ironmq.settings import DeadLetterSettings, Push, Settings, Subscriber, configured
 
 A, B = ({"name": name, "url": f"http://localhost/{name}"} for name in "ab")
 PUSHED = configured({"type": "unicast", "push": {"subscribers": [A], "error_queue": "errors"}})
@@ -106,15 +105,15 @@ def test_subscribers_are_added_changed_replaced_and_removed() -> None:
         assert settings.push is not None
         return [(each.name, each.url) for each in settings.push.subscribers]
 
-    both = configuring.subscribers_added(PUSHED, [B, {**A, "url": "http://new/"}])
+    both = settings.subscribers_added(PUSHED, [B, {**A, "url": "http://new/"}])
     assert names(both) == [("a", "http://new/"), ("b", B["url"])]
-    assert names(configuring.subscribers_replaced(both, [B])) == [("b", B["url"])]
-    assert names(configuring.subscribers_removed(both, [{"name": "a"}])) == [("b", B["url"])]
+    assert names(settings.subscribers_replaced(both, [B])) == [("b", B["url"])]
+    assert names(settings.subscribers_removed(both, [{"name": "a"}])) == [("b", B["url"])]
     assert names(both)  # settings never change
 
 
 @pytest.mark.parametrize(
-    "change", [configuring.subscribers_added, configuring.subscribers_replaced, configuring.subscribers_removed]
+    "change", [settings.subscribers_added, settings.subscribers_replaced, settings.subscribers_removed]
 )
 @pytest.mark.parametrize("value", [None, [], "a", [1], [{"url": "u"}]])
 def test_wrong_subscribers_are_refused(change: Callable[[Settings, object], Settings], value: Any) -> None:
@@ -123,11 +122,11 @@ def test_wrong_subscribers_are_refused(change: Callable[[Settings, object], Sett
 
 
 def test_a_pull_queue_has_no_subscribers_and_a_push_queue_keeps_one() -> None:
-    for change in (configuring.subscribers_added, configuring.subscribers_replaced, configuring.subscribers_removed):
+    for change in (settings.subscribers_added, settings.subscribers_replaced, settings.subscribers_removed):
         with pytest.raises(Refusal, match="a pull queue has no subscribers"):
             change(Settings(), [A])
     with pytest.raises(Refusal, match="one subscriber at least"):
-        configuring.subscribers_removed(PUSHED, [A])
+        settings.subscribers_removed(PUSHED, [A])
 
 
 # Requests

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
-from urllib.parse import unquote
 
 from starlette.applications import Starlette
+
+from tests.systems import asgi
 
 HEADERS = {"X-PROJECT-ID": "p", "Client-ID": "3381af92-2b9e-11e3-b191-71861300734c"}
 
@@ -27,41 +28,10 @@ class Client:
         self, method: str, path: str, headers: dict[str, str], body: bytes | None
     ) -> tuple[int, dict[str, str], bytes]:
         """Send a request: the answer's status, headers by their names in small letters, and body."""
-        return asyncio.run(self._ask(method, path, headers, body))
+        return asyncio.run(asgi.ask(self._application, method, path, headers, body))
 
     def call(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> tuple[int, Any]:
         """Send a request with a JSON body: the answer's status and document."""
         sent = HEADERS if headers is None else headers
         status, _, content = self.send(method, path, sent, None if body is None else json.dumps(body))
         return status, json.loads(content) if content else None
-
-    async def _ask(
-        self, method: str, path: str, headers: dict[str, str], body: bytes | None
-    ) -> tuple[int, dict[str, str], bytes]:
-        raw, _, query = path.partition("?")
-        if body is not None:
-            headers = {**headers, "Content-Length": str(len(body))}
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": method,
-            "scheme": "http",
-            "path": unquote(raw),
-            "raw_path": raw.encode(),
-            "query_string": query.encode(),
-            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
-            "client": ("127.0.0.1", 50_000),
-            "server": ("127.0.0.1", 80),
-        }
-        sent: list[Any] = []
-
-        async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": body or b"", "more_body": False}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await self._application(scope, receive, send)
-        found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return sent[0]["status"], found, b"".join(part.get("body", b"") for part in sent[1:])

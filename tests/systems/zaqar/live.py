@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from simulator.systems.zaqar import zaqar_scenario
-from simulator.systems.zaqar.steps import AnyStep, Claim, Create, EndClaims, Look, Post, StepRequest, Wait
+from simulator.systems.zaqar.zaqar_scenario import AnyStep, Claim, Create, EndClaims, Look, Post, StepRequest, Wait
 
 VARIABLE = "DLX_LIVE_ZAQAR"
 _CONSUMER, _PRODUCER = str(uuid.uuid4()), str(uuid.uuid4())

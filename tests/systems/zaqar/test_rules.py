@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.systems.zaqar import claims, limits, metadata, patching
-from simulator.systems.zaqar.claims import Terms
+from simulator.systems.zaqar import claims, limits, metadata
+from simulator.systems.zaqar.claims import Message, Terms, posted
 from simulator.systems.zaqar.limits import Invalid
-from simulator.systems.zaqar.messages import Message, posted
 from simulator.systems.zaqar.metadata import DeadLettering
 from simulator.systems.zaqar.profiles import PROFILES, Profile
 
@@ -105,18 +104,18 @@ def test_what_is_shown_of_a_queue() -> None:
 )
 def test_adding_is_updating_and_removing_undoes_it(before: dict[str, Any], added: dict[str, Any]) -> None:
     adds = [{"op": "add", "path": f"/metadata/{name}", "value": value} for name, value in added.items()]
-    after = patching.patched(before, patching.read_changes(adds))
+    after = metadata.patched(before, metadata.read_changes(adds))
     assert after == before | added
     removes = [{"op": "remove", "path": f"/metadata/{name}"} for name in added]
-    left = patching.patched(after, patching.read_changes(removes))
+    left = metadata.patched(after, metadata.read_changes(removes))
     assert left == {name: value for name, value in before.items() if name not in added}
 
 
 def test_only_what_is_there_is_replaced() -> None:
-    (change,) = patching.read_changes([{"op": "replace", "path": "/metadata/note", "value": 1}])
-    assert patching.patched({"note": 0}, [change]) == {"note": 1}
-    with pytest.raises(patching.Conflict, match=r"^Can't replace non-existent object note\.$"):
-        patching.patched({}, [change])
+    (change,) = metadata.read_changes([{"op": "replace", "path": "/metadata/note", "value": 1}])
+    assert metadata.patched({"note": 0}, [change]) == {"note": 1}
+    with pytest.raises(metadata.Conflict, match=r"^Can't replace non-existent object note\.$"):
+        metadata.patched({}, [change])
 
 
 # When a message is moved

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from simulator.scenario.scenario_errors import ScenarioError
-from simulator.systems.zaqar import simulate, steps
+from simulator.systems.zaqar import simulate, zaqar_scenario
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "zaqar.md"
 
@@ -29,8 +29,8 @@ def test_the_example_of_the_document() -> None:
 def test_every_step_is_documented() -> None:
     known = {
         cls.__struct_config__.tag
-        for cls in vars(steps).values()
-        if isinstance(cls, type) and issubclass(cls, steps.Step)
+        for cls in vars(zaqar_scenario).values()
+        if isinstance(cls, type) and issubclass(cls, zaqar_scenario.Step)
     }
     documented = set(re.findall(r"^\| `(\w+)` \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE))
     assert known - {"Step"} <= documented

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from simulator.systems.zaqar import patching, zaqar_scenario
+from simulator.systems.zaqar import metadata, zaqar_scenario
 from simulator.systems.zaqar.claims import Terms
 from simulator.systems.zaqar.service import Zaqar
 from simulator.systems.zaqar.store import SECOND_US, Draft
@@ -146,7 +146,7 @@ def _request(event: dict[str, Any]) -> dict[str, Any]:
         "method": event["method"],
         "path": event["path"],
         "body": event["request"],
-        "headers": {"Content-Type": patching.CONTENT_TYPE} if patches_queue else {},
+        "headers": {"Content-Type": metadata.PATCH_CONTENT_TYPE} if patches_queue else {},
         "creates": _created(event),
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from simulator.systems.zaqar import patching
+from simulator.systems.zaqar import metadata
 from tests.systems.zaqar.vectors import Names
 
 Ask = Callable[[str, str, dict[str, str], bytes | None], tuple[int, dict[str, str], bytes]]
@@ -20,7 +20,7 @@ _CLIENT, _OTHER = str(uuid.uuid4()), str(uuid.uuid4())
 _SET = re.compile(r"\{('[a-z]+'(?:, '[a-z]+')+)\}")
 _AGE = re.compile(r'(?<="age": )[0-9]+')
 _TOLD = ("allow", "content-type", "location", "vary")
-_PATCH = {"Content-Type": patching.CONTENT_TYPE}
+_PATCH = {"Content-Type": metadata.PATCH_CONTENT_TYPE}
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -165,7 +165,7 @@ CASES: dict[str, list[Asked]] = {
         _patched("{}", "missing"),
         _patched("[]", "missing"),
         *[Asked("PATCH", "/v2/queues/jobs", "{}", {"Content-Type": kind}) for kind in ("application/json", None)],
-        Asked("PATCH", "/v2/queues/jobs", "[]", {"Content-Type": patching.CONTENT_TYPE.upper()}),
+        Asked("PATCH", "/v2/queues/jobs", "[]", {"Content-Type": metadata.PATCH_CONTENT_TYPE.upper()}),
         _patched("[]" + " " * 65_536),
         _patched('[{"op": "add", "path": "/metadata/ ", "value": 1}, {"op": "remove", "path": "/metadata/nothing"}]'),
     ],

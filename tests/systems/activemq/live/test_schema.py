@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.systems.activemq.xml_names import xml_names
+from simulator.systems.activemq.xml_check import xml_names
 from tests.systems.activemq.live.player import Player
 
 JAR = Path("/usr/share/java/activemq-spring.jar")
