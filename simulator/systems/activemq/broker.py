@@ -101,7 +101,7 @@ class Broker:
         asked = wanted > 0 and window.extension != wanted
         window.extension = wanted
         if asked:
-            self._dispatching.room(receiver, turns=1)
+            self._dispatching.pull(receiver)
 
     def got_nothing(self, receiver: Receiver) -> None:
         """Record that a consumer waited in vain."""

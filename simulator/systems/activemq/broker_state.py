@@ -101,10 +101,9 @@ class BrokerState:
         store.audit = Audit(depth, policy.max_producers_to_audit) if audited else None
         held = store.held
         store.returned.clear()
-        store.waiting, store.unread = deque(held if store.topic_subscriber else ()), Unread()
+        waiting, stored = (held, ()) if store.topic_subscriber else ((), held)
+        store.waiting, store.unread = deque(waiting), Unread(stored)
         for each in held:
-            if not store.topic_subscriber:
-                store.unread.add(each)
             each.counter = each.message.redelivery_counter
             if store.audit is not None:
                 store.audit.is_duplicate(each.message)

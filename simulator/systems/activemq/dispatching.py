@@ -1,10 +1,13 @@
 """When consumers get messages, and when a broker looks for those that have expired and takes them out.
 
 A broker reads a queue in pages. It takes a turn at a queue with each message that comes, each acknowledgement, and
-each consumer that comes or goes; in a turn it reads one page at most, and gives out what it has read.
+each consumer that comes or goes; in a turn it reads one page at most, and gives out what it has read. A page that comes
+to messages that wait in memory is given out in a turn of its own. Whatever asks for one within a turn, as such a page
+does, brings one more after all others.
 
 Source: activemq-broker, Queue.iterate, Queue.doPageInForDispatch, Queue.doDispatch, Queue.doActualDispatch,
-Queue.doBrowse, PrefetchSubscription.dispatchPending, Topic.doBrowse.
+Queue.doBrowse, PrefetchSubscription.dispatchPending, pullMessage, Topic.doBrowse; activemq-client,
+PooledTaskRunner.
 """
 
 from __future__ import annotations
@@ -33,6 +36,12 @@ class Dispatching:
         for store, _ in self._state.attachments(receiver):
             self.dispatch(store, turns)
 
+    def pull(self, receiver: Receiver) -> None:
+        """Look once for what a consumer asks for."""
+        for store, _ in self._state.attachments(receiver):
+            with self._turns(store, 0):
+                store.again = True
+
     def dispatch(self, store: Store, turns: int = 1) -> None:
         """Take turns at a store. A consumer that acts at once comes back here, and its turns are taken afterwards."""
         with self._turns(store, turns):
@@ -52,9 +61,9 @@ class Dispatching:
         """
         seen: dict[int, HeldMessage] = {}
         limit = store.policy.max_browse_page_size
-        with self._turns(store, 2):  # it comes and goes
+        with self._turns(store, 1):  # as it goes
             while self._show(store, seen, limit):
-                pass
+                store.again = True
             store.turns += TURNS_OF_ACK * len(seen)
             visit(store)
         return [held for held in seen.values() if not held.message.expired(self._state.trace.now_ms)]
@@ -67,7 +76,7 @@ class Dispatching:
         with self._turns(store, 1):
             for _ in range(1 + len(store.unread) // limit):
                 if len(store.in_memory) < limit:
-                    self._page(store, limit, force=True)
+                    store.turns += self._page(store, limit, force=True)
 
     def note_waiting(self, receiver: Receiver) -> None:
         """Note where a consumer that got nothing would get more, if it acknowledged what it has."""
@@ -86,38 +95,54 @@ class Dispatching:
         store.dispatching = True
         try:
             yield
-            while store.turns > 0:
-                store.turns -= 1
-                self._page(store, store.policy.max_page_size)
+            while store.turns > 0 or store.again:
+                self._turn(store)
         finally:
-            store.dispatching, store.turns = False, 0
+            store.dispatching, store.turns, store.again = False, 0, False
         self._note_starving(store)
 
-    def _page(self, store: Store, count: int, *, force: bool = False) -> None:
-        """Give out what is in memory, and a page that is read where consumers have not left so many there."""
+    def _turn(self, store: Store) -> None:
+        """Take a turn at a store; the one that comes after all others is not counted."""
+        counted = store.turns > 0
+        if counted:
+            store.turns -= 1
+        else:
+            store.again = False
+        if self._page(store, store.policy.max_page_size):
+            store.turns += counted
+            store.again = True
+
+    def _page(self, store: Store, count: int, *, force: bool = False) -> bool:
+        """Give out what is in memory, and a page that is read where consumers have not left so many there.
+
+        Return whether the page is to be given out in another turn.
+        """
         if store.topic_subscriber:
-            return self._give(store)
+            self._give(store)
+            return False
         page = self._read(store, count) if force or (store.attached and store.ready < count) else []
         if store.ready:
             self._give(store)
-            store.turns += bool(page) and bool(store.ready)
         first = not store.ready
         store.waiting.extend(page)
         if page and first:
             self._give(store)
-        return None
+        return bool(page) and not first
 
     def _read(self, store: Store, count: int) -> list[HeldMessage]:
         """Read so many messages of a queue; what has expired dies, and does not count."""
         page: list[HeldMessage] = []
         count = min(count, len(store.unread))
-        while len(page) < count and store.unread:
-            held = store.unread.read()
+        if count <= 0:
+            return page
+        for held in store.unread.read(count):
             if held.message.expired(self._state.trace.now_ms):
                 self._dead_letters.expire(held, store)
             else:
                 held.read = next(self._state.reads)
                 page.append(held)
+            if len(page) == count:
+                break
         return page
 
     def _give(self, store: Store) -> None:
@@ -139,7 +164,9 @@ class Dispatching:
 
     def _show(self, store: Store, seen: dict[int, HeldMessage], limit: int) -> bool:
         """Show a browser what it has not seen yet. Return whether there may be more."""
-        self._page(store, store.policy.max_page_size, force=limit > 0)
+        if self._page(store, store.policy.max_page_size, force=limit > 0):
+            store.turns += 1
+            store.again = True
         fresh = [held for held in store.in_memory if not held.acked and held.sequence not in seen]
         if limit > 0:
             fresh = fresh[: limit - len(seen)]

@@ -9,7 +9,8 @@ orderedCompare; QueueDispatchSelector.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Protocol
 
 import msgspec
@@ -120,40 +121,63 @@ class Unread:
     It is read by kind: all that is persistent, then all that is not, or the other way round. Reading goes on with the
     kind that it ended with.
 
-    Source: activemq-broker, StoreQueueCursor.
+    Where the broker started with ``stored`` messages, what is persistent is no longer read at once: it is fetched as
+    many at a time as a page has, and the other kind is read before the next are fetched. That ends when a message
+    comes and no other persistent one is left.
+
+    Source: activemq-broker, StoreQueueCursor, AbstractStoreCursor.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stored: Iterable[HeldMessage] = ()) -> None:
+        self._stored = deque(stored)
         self._by_kind: dict[bool, deque[HeldMessage]] = {True: deque(), False: deque()}
-        self._persistent = True
+        self._fetches, self._persistent = bool(self._stored), True
 
     def __len__(self) -> int:
         """Return how many messages there are."""
-        return sum(map(len, self._by_kind.values()))
+        return sum(map(len, self._all))
 
     def __iter__(self) -> Iterator[HeldMessage]:
-        """Return them in the order in which they are read."""
-        return iter([*self._by_kind[self._persistent], *self._by_kind[not self._persistent]])
+        """Return them, those of the kind that is read now first."""
+        persistent, others = (*self._by_kind[True], *self._stored), self._by_kind[False]
+        return chain(persistent, others) if self._persistent else chain(others, persistent)
 
     @property
     def last(self) -> HeldMessage:
         """The message that came last; there is one."""
-        return max((messages[-1] for messages in self._by_kind.values() if messages), key=lambda held: held.sequence)
+        return max((messages[-1] for messages in self._all if messages), key=lambda held: held.sequence)
 
     def add(self, held: HeldMessage) -> None:
         """Take a message."""
-        self._by_kind[held.message.persistent].append(held)
+        if held.message.persistent:
+            self._fetches = self._fetches and bool(self._stored or self._by_kind[True])
+        stays = held.message.persistent and self._fetches
+        (self._stored if stays else self._by_kind[held.message.persistent]).append(held)
 
-    def read(self) -> HeldMessage:
-        """Take the next message out; there is one."""
-        if not self._by_kind[self._persistent]:
-            self._persistent = not self._persistent
-        return self._by_kind[self._persistent].popleft()
+    def read(self, page: int) -> Iterator[HeldMessage]:
+        """Take the messages out one after the other, for a page of so many."""
+        self._fetch(page)
+        while self:
+            if not self._by_kind[self._persistent] and (self._by_kind[False] or not self._persistent):
+                self._persistent = not self._persistent
+            if self._persistent:
+                self._fetch(page)
+            yield self._by_kind[self._persistent].popleft()
 
     def keep(self, stays: Callable[[HeldMessage], bool]) -> None:
         """Take the messages out that do not stay."""
+        self._stored = deque(held for held in self._stored if stays(held))
         for kind, messages in self._by_kind.items():
             self._by_kind[kind] = deque(held for held in messages if stays(held))
+
+    @property
+    def _all(self) -> tuple[deque[HeldMessage], ...]:
+        return (*self._by_kind.values(), self._stored)
+
+    def _fetch(self, count: int) -> None:
+        """Fetch so many of the stored messages, unless some are left of those that were fetched before."""
+        if not self._by_kind[True]:
+            self._by_kind[True].extend(self._stored.popleft() for _ in range(min(count, len(self._stored))))
 
 
 class Store(msgspec.Struct, eq=False, kw_only=True):
@@ -176,6 +200,7 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
         groups: which of them owns a message group, by its JMSXGroupID.
         dispatching: whether messages are being given out right now.
         turns: how often the broker is still to look whether it has something to give out.
+        again: whether it looks once more after these turns.
         sweep_due_ms: when the broker next looks for expired messages.
     """
 
@@ -195,6 +220,7 @@ class Store(msgspec.Struct, eq=False, kw_only=True):
     groups: dict[str, Attached] = {}
     dispatching: bool = False
     turns: int = 0
+    again: bool = False
     sweep_due_ms: int | None = None
 
     def attachment(self, receiver: Receiver) -> Attached | None:

@@ -741,6 +741,16 @@ CASES: dict[str, Case] = {
          *consumer("c", "Q", 5), *few("c", 6), commit("c"), *few("c", 8)],
         page_sizes(maxPageSize=5),
     ),
+    "a page that comes to others brings the next": Case(
+        [*wanted(0, 0, 1, 1, 1, 0, 0, *[1] * 10), *selecting(consumer("c", "Q", 5), "n = 1"), *few("c", 4),
+         *send("Q", "n", properties={"n": 0}), *few("c", 9)],
+        page_sizes(maxPageSize=5),
+    ),
+    "a broker that starts again reads what it stored a few at a time": Case(
+        [*numbered(2), *numbered(1, "e", ttl_ms=200), *numbered(9, "n"), wait(400), RESTART, *consumer("c", "Q", 5),
+         *few("c", 5), *send("Q", "x", persistent=False), *few("c", 6)],
+        page_sizes(maxPageSize=5),
+    ),
     "a consumer that is killed leaves a page to the next": Case(
         [*numbered(22), *given_ahead(consumer("c", "Q", 5), 7), *few("c", 3), *killed("c"), *consumer("d", "Q", 5),
          *few("d", 14), commit("d"), *few("d", 12)],

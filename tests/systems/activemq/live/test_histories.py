@@ -2,7 +2,7 @@
 
 ``DLX_ACTIVEMQ_HISTORIES`` says how many, and ``DLX_ACTIVEMQ_SEED`` from which on. Of the forty by default 17 have small
 pages and two a scheduler that sends. Other seeds may come upon what ``docs/reference/activemq.md`` says is not
-simulated, as 1125 and 22299 do.
+simulated.
 """
 
 from __future__ import annotations
