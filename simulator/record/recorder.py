@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from dlx.message import Message
 from dlx.routing import REPLY_TO
-from dlx.topology import STOCK_EXCHANGES
+from dlx.topology import STOCK_EXCHANGES, Binding
 from simulator.broker import commands, replies
 from simulator.broker.commands import ChannelId, Command
 from simulator.broker.replies import Reply
@@ -21,7 +21,6 @@ from simulator.capture.journal import CaptureFile
 from simulator.capture.schema import Observation
 from simulator.events import Event, Happened, silent_loss
 from simulator.generate.traced_rows import TRACED, observation
-from simulator.json_values import plain
 from simulator.message_history import RecordingBroker
 from simulator.record.publishes import SeenPublishes, identities
 from simulator.record.recording import (
@@ -42,6 +41,7 @@ from simulator.record.recording import (
     readable,
     write_recording,
 )
+from simulator.server.management.bindings import exported_binding
 from simulator.server.management.definitions import Export
 from simulator.server.management.internal_channel import InternalConnectionId
 from simulator.server.node import Node
@@ -236,9 +236,14 @@ class ApplicationRecorder:
                 self._declared("exchange", self._export.exchange(host.exchanges[command.exchange], host), by)
         elif isinstance(command, commands.BindQueue):
             queue_name = command.queue or self._last_queue(command.channel)
-            self._declared("binding", _binding(vhost, command, command.exchange, "queue", queue_name), by)
+            self._bound(command, by, source=command.exchange, destination=queue_name)
         elif isinstance(command, commands.BindExchange):
-            self._declared("binding", _binding(vhost, command, command.source, "exchange", command.destination), by)
+            ends = {"source": command.source, "destination": command.destination}
+            self._bound(command, by, **ends, destination_type="exchange")
+
+    def _bound(self, command: commands.BindQueue | commands.BindExchange, by: ClientConnection, **ends: str) -> None:
+        binding = Binding(**ends, routing_key=command.routing_key, arguments=command.arguments)
+        self._declared("binding", exported_binding(binding, by.vhost), by)
 
     def _last_queue(self, channel: ChannelId) -> str:
         found = self._broker.channels.get(channel)
@@ -267,13 +272,9 @@ class ApplicationRecorder:
         )
         if isinstance(command.connection, InternalConnectionId):
             connection.number, connection.name = MANAGEMENT_API, "management API"
-            self._connections[command.connection] = connection
-            return
+        else:
+            self.recording.connections.append(connection)
         self._connections[command.connection] = connection
-        self.recording.connections.append(connection)
-
-    def _close_connection(self, command: commands.CloseConnection) -> None:
-        self._connection_gone(command.connection)
 
     def _connection_gone(self, key: Hashable) -> None:
         connection = self._connections.pop(key, None)
@@ -288,9 +289,6 @@ class ApplicationRecorder:
         connection = self._connections.get(command.channel[0])
         if connection is not None:
             self._channels[command.channel] = _Channel(connection)
-
-    def _close_channel(self, command: commands.CloseChannel) -> None:
-        self._channel_gone(command.channel)
 
     def _channel_gone(self, key: ChannelId) -> None:
         channel = self._channels.pop(key, None)
@@ -353,10 +351,7 @@ class ApplicationRecorder:
             channel.prefetch = command.prefetch_count
 
     def _queue(self, vhost: str, queue: str) -> RecordedQueue:
-        found = self._consumed.get((vhost, queue))
-        if found is None:
-            found = self._consumed[vhost, queue] = RecordedQueue(vhost=vhost, queue=queue)
-        return found
+        return self._consumed.setdefault((vhost, queue), RecordedQueue(vhost=vhost, queue=queue))
 
     def _consumption(self, channel: _Channel, queue: str) -> RecordedQueue:
         found = self._queue(channel.connection.vhost, queue)
@@ -423,11 +418,14 @@ class ApplicationRecorder:
     def login_refused(self, user: str) -> None:
         """Note that nobody could log in as this user."""
         text = f"login refused: user '{user}' - invalid credentials"
-        key = "", "connection.start-ok", _ACCESS_REFUSED, text
-        found = self._refusals.setdefault(
-            key, RecordedRefusal(vhost="", method=key[1], code=key[2], text=text, first_us=self._node.clock.now_us())
-        )
+        self._count_refusal("", "connection.start-ok", _ACCESS_REFUSED, text)
+
+    def _count_refusal(self, vhost: str, method: str, code: int, text: str) -> RecordedRefusal:
+        first_us = self._node.clock.now_us()
+        refusal = RecordedRefusal(vhost=vhost, method=method, code=code, text=text, first_us=first_us)
+        found = self._refusals.setdefault((vhost, method, code, text), refusal)
         found.times += 1
+        return found
 
     # Replies
 
@@ -477,25 +475,13 @@ class ApplicationRecorder:
         by = self._connections.get(connection)
         if by is None:
             return
-        key = by.vhost, reply.method, reply.code, reply.text
-        found = self._refusals.get(key)
-        if found is None:
-            found = RecordedRefusal(
-                vhost=by.vhost,
-                method=reply.method,
-                code=reply.code,
-                text=reply.text,
-                first_us=self._node.clock.now_us(),
-            )
-            self._refusals[key] = found
-        found.times += 1
+        found = self._count_refusal(by.vhost, reply.method, reply.code, reply.text)
         if by.number not in found.connections:
             found.connections.append(by.number)
         if isinstance(reply, replies.ChannelClosed) and reply.code == _PRECONDITION_FAILED and not reply.method:
             channel = self._channels.get(reply.channel)
-            for queue in (
-                {id(each.queue): each.queue for each in channel.unsettled.values()}.values() if channel else ()
-            ):
+            waiting = [each.queue for each in channel.unsettled.values()] if channel is not None else []
+            for queue in {id(each): each for each in waiting}.values():
                 queue.timed_out += 1
 
     def _cancelled(self, reply: replies.ConsumerCancelled | replies.Cancelled) -> None:
@@ -532,11 +518,6 @@ class ApplicationRecorder:
             self._consumption(channel, asked.queue or self._last_queue(asked.channel)).gets += 1
         else:
             self._was_declared(asked, reply, channel.connection)
-
-    def _get(self, command: commands.Get) -> None:
-        channel = self._channels.get(command.channel)
-        if channel is not None:
-            channel.asked.append(command)
 
     # What happens to messages
 
@@ -629,19 +610,6 @@ class ApplicationRecorder:
         found.times += 1
 
 
-def _binding(
-    vhost: str, command: commands.BindQueue | commands.BindExchange, source: str, kind: str, destination: str
-) -> dict[str, Any]:
-    return {
-        "source": source,
-        "vhost": vhost,
-        "destination": destination,
-        "destination_type": kind,
-        "routing_key": command.routing_key,
-        "arguments": plain(command.arguments),
-    }
-
-
 def _message(by: ClientConnection, properties: Mapping[str, Any], body: bytes) -> Iterable[Hashable]:
     """Return what identifies a message that a client publishes or is given."""
     return identities(properties, by.number, hash(body) if body else None)
@@ -656,9 +624,9 @@ _PUBLISHED, _ROUTED = Event.PUBLISHED, Event.ROUTED  # Python 3.11 takes long to
 _OF_PUBLISHES = frozenset({Event.UNROUTABLE, Event.RETURNED})
 _COMMANDS: Mapping[type[Command], Callable[[ApplicationRecorder, Any], None]] = {
     commands.OpenConnection: ApplicationRecorder._open_connection,
-    commands.CloseConnection: ApplicationRecorder._close_connection,
+    commands.CloseConnection: lambda recorder, command: recorder._connection_gone(command.connection),
     commands.OpenChannel: ApplicationRecorder._open_channel,
-    commands.CloseChannel: ApplicationRecorder._close_channel,
+    commands.CloseChannel: lambda recorder, command: recorder._channel_gone(command.channel),
     commands.DeclareQueue: ApplicationRecorder._ask,
     commands.DeclareExchange: ApplicationRecorder._ask,
     commands.BindQueue: ApplicationRecorder._ask,
@@ -666,7 +634,7 @@ _COMMANDS: Mapping[type[Command], Callable[[ApplicationRecorder, Any], None]] = 
     commands.DeleteQueue: ApplicationRecorder._ask,
     commands.DeleteExchange: ApplicationRecorder._ask,
     commands.Consume: ApplicationRecorder._ask,
-    commands.Get: ApplicationRecorder._get,
+    commands.Get: ApplicationRecorder._ask,
     commands.Qos: ApplicationRecorder._qos,
     commands.SelectConfirms: ApplicationRecorder._confirms,
     commands.SelectTransactions: ApplicationRecorder._transactions,

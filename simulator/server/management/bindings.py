@@ -30,7 +30,7 @@ from simulator.server.management.http_errors import (
     not_found,
     object_not_found,
 )
-from simulator.server.management.internal_connections import declare
+from simulator.server.management.internal_channel import declare
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Handler, Resource, vhost_exists
 from simulator.server.management.values import arguments_of
@@ -53,16 +53,20 @@ def _by_default(queue: str) -> Binding:
     return Binding(source="", destination=queue, routing_key=queue)
 
 
-def _binding_json(binding: Binding, vhost: VirtualHost) -> dict[str, Any]:
+def exported_binding(binding: Binding, vhost: str) -> dict[str, Any]:
+    """Describe a binding as an export does."""
     return {
         "source": binding.source,
-        "vhost": vhost.name,
+        "vhost": vhost,
         "destination": binding.destination,
         "destination_type": binding.destination_type,
         "routing_key": binding.routing_key,
         "arguments": plain(binding.arguments),
-        "properties_key": properties_key(binding),
     }
+
+
+def _binding_json(binding: Binding, vhost: VirtualHost) -> dict[str, Any]:
+    return exported_binding(binding, vhost.name) | {"properties_key": properties_key(binding)}
 
 
 # Lists

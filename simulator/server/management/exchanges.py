@@ -17,7 +17,7 @@ from simulator.broker.commands import DeclareExchange, DeleteExchange
 from simulator.json_values import plain
 from simulator.server.management import access, listing, messages
 from simulator.server.management.http_errors import crashed, object_not_found
-from simulator.server.management.internal_connections import declare
+from simulator.server.management.internal_channel import declare
 from simulator.server.management.message_stats import exchange_stats
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
@@ -32,17 +32,21 @@ def _exists(request: Request) -> bool:
     return _found(request) is not None
 
 
-def _exchange_json(exchange: Exchange, vhost: VirtualHost, request: Request) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "arguments": plain(exchange.arguments),
-        "auto_delete": exchange.auto_delete,
-        "durable": exchange.durable,
-        "internal": exchange.internal,
+def declaration(exchange: Exchange, vhost: VirtualHost) -> dict[str, Any]:
+    """Describe the declaration of an exchange, in the order of exports."""
+    return {
         "name": exchange.name,
-        "type": exchange.type,
-        "user_who_performed_action": "guest",
         "vhost": vhost.name,
+        "type": exchange.type,
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": plain(exchange.arguments),
     }
+
+
+def _exchange_json(exchange: Exchange, vhost: VirtualHost, request: Request) -> dict[str, Any]:
+    shown = declaration(exchange, vhost) | {"user_who_performed_action": "guest"}
     policy = choose_policy(exchange, vhost.topology.policies, request.broker.release).policy
     if policy is not None:
         shown["policy"] = policy.name

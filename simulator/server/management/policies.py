@@ -5,7 +5,8 @@ Source: rabbit_mgmt_wm_policy.erl, _operator_policy.erl.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from html import escape
 from typing import Any
 
@@ -75,12 +76,18 @@ async def _set(request: Request, document: dict[str, Any], *, operator: bool) ->
         apply_to=document.get("apply-to", "all"),
         priority=document.get("priority", 0),
     )
-    try:
+    with refusals(request, escaped=request.api.policy_refusals_escaped and not operator):
         await request.carry_out(SetPolicy(request.needed_vhost().name, policy, operator))
+
+
+@contextmanager
+def refusals(request: Request, *, escaped: bool) -> Iterator[None]:
+    """Answer what the broker refuses of a policy or parameter with 400; the text may be ``escaped`` for HTML."""
+    try:
+        yield
     except UnforeseenError as error:
         raise HandlerCrash from error
     except OperatorError as error:
-        escaped = request.api.policy_refusals_escaped and not operator
         refusal = bad_request(escape(error.text, quote=False) if escaped else error.text)
         raise told(refusal, request.api) from error
 

@@ -159,8 +159,7 @@ def _has_topic_permission(request: Request) -> bool:
 
 
 def _permission(request: Request) -> Any:
-    shown = next(p for p in permissions([_needed_user(request)]) if _is_asked_for(p, request))
-    return shown
+    return next(p for p in permissions([_needed_user(request)]) if _is_asked_for(p, request))
 
 
 def _strings(request: Request, *names: str) -> list[str]:
