@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from simulator.broker import Broker
 from simulator.clock import Clock
@@ -52,17 +52,17 @@ ENVIRONMENT: Mapping[str, str] = {
 """What applications read, and what it is made of: the fields of ``template_fields``."""
 
 
-def template_fields(amqp_url: str, management_url: str, vhost: str = "/") -> dict[str, str]:
+def template_fields(amqp_url: str, management_url: str) -> dict[str, str]:
     """Return what a template of the environment may name, for a broker at these URLs (without users)."""
     parts = urlsplit(amqp_url)
     return {
-        "amqp_url": f"amqp://{USER}:{PASSWORD}@{parts.netloc}/{quote(vhost, safe='')}",
+        "amqp_url": f"amqp://{USER}:{PASSWORD}@{parts.netloc}/%2F",
         "management_url": management_url.replace("://", f"://{USER}:{PASSWORD}@", 1),
         "host": parts.hostname or "",
         "port": str(parts.port),
         "user": USER,
         "password": PASSWORD,
-        "vhost": vhost,
+        "vhost": "/",
     }
 
 
