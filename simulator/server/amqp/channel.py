@@ -27,9 +27,15 @@ from simulator.broker.commands import (
     Reject,
 )
 from simulator.server.amqp.frames import CONTENT_HEADER
-from simulator.server.amqp.methods import CONTENT_METHODS, INDEX, NAMES, decode_fields, decode_publish
+from simulator.server.amqp.methods import (
+    CONTENT_METHODS,
+    INDEX,
+    NAMES,
+    decode_fields,
+    decode_properties,
+    decode_publish,
+)
 from simulator.server.amqp.outbox import ChannelOutput, Outbox
-from simulator.server.amqp.properties import decode_properties
 from simulator.server.amqp.protocol_errors import (
     CannotDecodeError,
     CrashError,
