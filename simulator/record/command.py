@@ -90,7 +90,7 @@ class RecordedCommand:
         command: the program and its arguments.
         folder: that of the recording; an earlier recording there is replaced once the broker listens.
         broker, clock: what it runs against.
-        host, port, management_port: where that listens; 0 takes a free port.
+        port, management_port: where that listens, on this machine; 0 takes a free port.
         environment: templates of further variables, by name; they replace those of ``ENVIRONMENT``.
         seconds: after how many seconds of wall time the command is ended; ``None``: when it ends by itself.
         to_stderr: whether what it prints to standard output goes to standard error.
@@ -108,7 +108,6 @@ class RecordedCommand:
         broker: Broker,
         clock: Clock,
         *,
-        host: str = "127.0.0.1",
         port: int = 0,
         management_port: int = 0,
         environment: Mapping[str, str] | None = None,
@@ -119,7 +118,7 @@ class RecordedCommand:
     ) -> None:
         self.command = tuple(command)
         self._folder, self._seconds, self._to_stderr, self._on_ready = folder, seconds, to_stderr, on_ready
-        self._where = host, port, management_port
+        self._where = "127.0.0.1", port, management_port
         self._templates = {**ENVIRONMENT, **(environment or {})}
         self._node = Node(RecordingBroker.taking_over(broker), clock, memory_limit_bytes=MEMORY_LIMIT_BYTES)
         self.cut_off = False
