@@ -28,7 +28,6 @@ from simulator.server.management.http_errors import (
     bad_request,
     not_authorised,
     not_found,
-    object_not_found,
 )
 from simulator.server.management.internal_channel import declare
 from simulator.server.management.request import Request
@@ -129,28 +128,14 @@ def _found(request: Request) -> Binding | None:
     if not tilde or not digest:
         return next((b for b in candidates if b.routing_key == routing_key and not b.arguments), None)
     if "~" in digest:
-        raise bad_request(["too_many_tokens", request.name("properties")])
+        return None
     hashed = unquote_plus(digest)
     arguments = next((b.arguments for b in candidates if arguments_hash(b.arguments) == hashed), None)
     return next((b for b in candidates if b.routing_key == routing_key and b.arguments == arguments), None)
 
 
-def _exists(request: Request) -> bool:
-    try:
-        return _found(request) is not None
-    except ApiError:
-        return False
-
-
-def _needed(request: Request) -> Binding:
-    binding = _found(request)
-    if binding is None:
-        raise object_not_found()
-    return binding
-
-
 def _one(request: Request) -> Any:
-    return _binding_json(_needed(request), request.needed_vhost())
+    return _binding_json(request.found, request.needed_vhost())
 
 
 def _bind(request: Request) -> Response:
@@ -196,7 +181,7 @@ def _check_ends(request: Request) -> None:
 
 
 def _unbind(request: Request) -> None:
-    binding = _needed(request)
+    binding: Binding = request.found
     unbind = UnbindQueue if binding.destination_type == "queue" else UnbindExchange
     declare(
         request,
@@ -210,7 +195,7 @@ RESOURCES = (
     Resource("/bindings", _all, allow=access.inhabitants),
     Resource("/bindings/:vhost", _all, allow=access.inhabitants, exists=vhost_exists),
     Resource(_BETWEEN, _between, post=_bind, allow=access.inhabitants, exists=vhost_exists),
-    Resource(f"{_BETWEEN}/:properties", _one, delete=_unbind, allow=access.inhabitants, exists=_exists),
+    Resource(f"{_BETWEEN}/:properties", _one, delete=_unbind, allow=access.inhabitants, exists=_found),
     Resource(
         "/exchanges/:vhost/:exchange/bindings/source",
         _of("exchange", "exchange", "source"),

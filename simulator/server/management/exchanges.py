@@ -16,7 +16,7 @@ from simulator.broker import VirtualHost
 from simulator.broker.commands import DeclareExchange, DeleteExchange
 from simulator.json_values import plain
 from simulator.server.management import access, listing, messages
-from simulator.server.management.http_errors import crashed, object_not_found
+from simulator.server.management.http_errors import crashed
 from simulator.server.management.internal_channel import declare
 from simulator.server.management.message_stats import exchange_stats
 from simulator.server.management.request import Request
@@ -26,10 +26,6 @@ from simulator.server.management.values import arguments_of, boolean
 
 def _found(request: Request) -> Exchange | None:
     return None if request.vhost is None else request.vhost.exchanges.get(request.name("exchange"))
-
-
-def _exists(request: Request) -> bool:
-    return _found(request) is not None
 
 
 def declaration(exchange: Exchange, vhost: VirtualHost) -> dict[str, Any]:
@@ -64,10 +60,7 @@ def _all(request: Request) -> Any:
 
 def _one(request: Request) -> Any:
     listing.check_samples(request)
-    exchange = _found(request)
-    if exchange is None:
-        raise object_not_found()
-    details = _exchange_json(exchange, request.needed_vhost(), request) | {"incoming": [], "outgoing": []}
+    details = _exchange_json(request.found, request.needed_vhost(), request) | {"incoming": [], "outgoing": []}
     return dict(sorted(details.items()))
 
 
@@ -117,7 +110,7 @@ RESOURCES = (
         put=_declare,
         delete=_delete,
         allow=access.inhabitants,
-        exists=_exists,
+        exists=_found,
     ),
-    Resource("/exchanges/:vhost/:exchange/publish", post=messages.publish, allow=access.inhabitants, exists=_exists),
+    Resource("/exchanges/:vhost/:exchange/publish", post=messages.publish, allow=access.inhabitants),
 )

@@ -64,7 +64,7 @@ def _found(request: Request) -> dict[str, Any] | None:
 
 
 def _one(request: Request) -> Any:
-    return _found(request) or {}
+    return request.found
 
 
 def _put(request: Request) -> None:
@@ -135,7 +135,7 @@ _PARAMETERS = (
         put=_put,
         delete=_clear,
         allow=_MAKERS,
-        exists=lambda request: _found(request) is not None,
+        exists=_found,
     ),
     Resource("/global-parameters", _all_global, allow=_GLOBAL_MAKERS),
     Resource(

@@ -18,7 +18,7 @@ from simulator.broker import VirtualHost
 from simulator.broker.commands import ClearPolicy, SetPolicy
 from simulator.json_values import plain
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import HandlerCrash, bad_request, object_not_found, told
+from simulator.server.management.http_errors import HandlerCrash, bad_request, told
 from simulator.server.management.request import Request
 from simulator.server.management.resources import JSON, Handler, Resource, vhost_exists
 
@@ -47,14 +47,8 @@ def _list(operator: bool) -> Handler:
     return handler
 
 
-def _one(operator: bool) -> Handler:
-    def handler(request: Request) -> Any:
-        policy = _found(request, operator)
-        if policy is None:
-            raise object_not_found()
-        return policy_json(policy, request.needed_vhost().name)
-
-    return handler
+def _one(request: Request) -> Any:
+    return policy_json(request.found, request.needed_vhost().name)
 
 
 def _put(operator: bool) -> Handler:
@@ -106,11 +100,11 @@ def _policy_resources(path: str, operator: bool, allow: access.Rule) -> tuple[Re
         Resource(f"{path}/:vhost", listed, allow=access.inhabitants, exists=vhost_exists),
         Resource(
             f"{path}/:vhost/:name",
-            _one(operator),
+            _one,
             put=_put(operator),
             delete=_clear(operator),
             allow=allow,
-            exists=lambda request: _found(request, operator) is not None,
+            exists=lambda request: _found(request, operator),
             takes=(JSON,) if operator else (),
         ),
     )

@@ -38,9 +38,11 @@ class Request:
         body: the request's body.
         peer_host: the client's address.
         user: the authenticated user; not set before authentication.
+        found: what ``Resource.exists`` has returned.
     """
 
     user: User
+    found: Any
 
     def __init__(
         self,
