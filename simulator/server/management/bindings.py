@@ -29,7 +29,7 @@ from simulator.server.management.http_errors import (
     not_authorised,
     not_found,
 )
-from simulator.server.management.internal_channel import declare
+from simulator.server.management.internal_connections import declare
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Handler, Resource, vhost_exists
 from simulator.server.management.values import arguments_of

@@ -17,7 +17,7 @@ from simulator.broker.commands import DeclareExchange, DeleteExchange
 from simulator.json_values import plain
 from simulator.server.management import access, listing, messages
 from simulator.server.management.http_errors import crashed
-from simulator.server.management.internal_channel import declare
+from simulator.server.management.internal_connections import declare
 from simulator.server.management.message_stats import exchange_stats
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists

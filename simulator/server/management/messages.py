@@ -16,7 +16,8 @@ from simulator.broker.commands import Commit, Get, Nack, Publish, Reject, Select
 from simulator.broker.replies import PROPERTIES, Got, Refused, Returned
 from simulator.json_values import plain
 from simulator.server.management.http_errors import HandlerCrash, bad_request, not_found
-from simulator.server.management.internal_channel import InternalChannel, getting_channel, publishing_channel
+from simulator.server.management.internal_channel import InternalChannel
+from simulator.server.management.internal_connections import getting_channel, publishing_channel
 from simulator.server.management.request import Request
 from simulator.server.management.values import amqp_table
 

@@ -26,7 +26,7 @@ from simulator.broker import VirtualHost
 from simulator.broker.commands import DeclareQueue, ResetCounters
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import HandlerCrash, bad_request, json_response, object_not_found
-from simulator.server.management.internal_channel import getting_channel
+from simulator.server.management.internal_connections import getting_channel
 from simulator.server.management.management_releases import PERMITTED
 from simulator.server.management.message_stats import overall_stats, with_rates
 from simulator.server.management.request import Request

@@ -17,7 +17,7 @@ from simulator.json_values import plain
 from simulator.server.management import access, listing, messages
 from simulator.server.management.connections import UNKNOWN_GARBAGE, channel_details, consumer_json
 from simulator.server.management.http_errors import HandlerCrash, bad_request, crashed, not_found
-from simulator.server.management.internal_channel import declare
+from simulator.server.management.internal_connections import declare
 from simulator.server.management.management_releases import Api
 from simulator.server.management.message_stats import queue_stats, with_rates
 from simulator.server.management.policies import effective_definition
