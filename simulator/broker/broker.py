@@ -286,8 +286,7 @@ class Broker:
 
     def queue(self, name: str, vhost: str) -> QueueState | None:
         """Return one queue, or ``None`` if it does not exist."""
-        host = self.vhosts.get(vhost)
-        return None if host is None else host.queues.get(name)
+        return self.state.queue(vhost, name)
 
     def messages_delayed(self, vhost: VirtualHost, exchange: str) -> int:
         """Return how many messages the management API says that an exchange delays."""

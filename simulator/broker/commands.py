@@ -488,3 +488,33 @@ class ResetCounters(Command):
 
 class PassTime(Command):
     """Nothing but time passes: what is due by then happens, each thing at its own time."""
+
+
+METHODS: Mapping[type[Command], str] = {
+    Publish: "basic.publish",
+    Ack: "basic.ack",
+    Nack: "basic.nack",
+    Reject: "basic.reject",
+    Recover: "basic.recover",
+    Get: "basic.get",
+    Consume: "basic.consume",
+    Cancel: "basic.cancel",
+    Qos: "basic.qos",
+    SetFlow: "channel.flow",
+    SelectConfirms: "confirm.select",
+    SelectTransactions: "tx.select",
+    Commit: "tx.commit",
+    Rollback: "tx.rollback",
+    DeclareExchange: "exchange.declare",
+    DeleteExchange: "exchange.delete",
+    BindExchange: "exchange.bind",
+    UnbindExchange: "exchange.unbind",
+    DeclareQueue: "queue.declare",
+    BindQueue: "queue.bind",
+    UnbindQueue: "queue.unbind",
+    PurgeQueue: "queue.purge",
+    DeleteQueue: "queue.delete",
+    OpenConnection: "connection.open",
+    OpenChannel: "channel.open",
+}
+"""The protocol's name of the method behind a command."""

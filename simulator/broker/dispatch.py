@@ -26,7 +26,7 @@ from simulator.broker.state import NodeState
 def refuse(node: NodeState, command: Any, refusal: amqp_errors.Refusal) -> None:
     """End the channel or the connection of a client whose command is refused."""
     refusal = amqp_errors.as_told(refusal, node.release)
-    method = "" if _is_nameless(command, refusal) else _METHODS.get(type(command), "")
+    method = "" if _is_nameless(command, refusal) else commands.METHODS.get(type(command), "")
     if isinstance(command, commands.OpenConnection):
         node.out.append(ConnectionClosed(command.connection, refusal.code, refusal.text, method))
         return
@@ -122,33 +122,4 @@ OPERATIONS: dict[type, Callable[[NodeState, Any], Steps | None]] = {
     commands.ProtectVhost: administration.protect_vhost,
     commands.ResetCounters: administration.reset_counters,
     commands.PassTime: _pass_time,
-}
-
-# The protocol's name of the method behind a command, as errors name it.
-_METHODS: dict[type, str] = {
-    commands.Publish: "basic.publish",
-    commands.Ack: "basic.ack",
-    commands.Nack: "basic.nack",
-    commands.Reject: "basic.reject",
-    commands.Recover: "basic.recover",
-    commands.Get: "basic.get",
-    commands.Consume: "basic.consume",
-    commands.Cancel: "basic.cancel",
-    commands.Qos: "basic.qos",
-    commands.SetFlow: "channel.flow",
-    commands.SelectConfirms: "confirm.select",
-    commands.SelectTransactions: "tx.select",
-    commands.Commit: "tx.commit",
-    commands.Rollback: "tx.rollback",
-    commands.DeclareExchange: "exchange.declare",
-    commands.DeleteExchange: "exchange.delete",
-    commands.BindExchange: "exchange.bind",
-    commands.UnbindExchange: "exchange.unbind",
-    commands.DeclareQueue: "queue.declare",
-    commands.BindQueue: "queue.bind",
-    commands.UnbindQueue: "queue.unbind",
-    commands.PurgeQueue: "queue.purge",
-    commands.DeleteQueue: "queue.delete",
-    commands.OpenConnection: "connection.open",
-    commands.OpenChannel: "channel.open",
 }

@@ -21,7 +21,7 @@ from simulator.events import Event
 if TYPE_CHECKING:
     from simulator.broker.replies import Delivered
     from simulator.broker.state.queues import QueueState
-    from simulator.broker.state.shovels import Shovel
+    from simulator.broker.state.virtual_hosts import Shovel
 
 
 class Effect(msgspec.Struct, gc=False):

@@ -124,6 +124,13 @@ class Delivered(Reply):
     place: tuple[int, int] | None = None
 
 
+PROPERTIES = (
+    "cluster_id", "app_id", "user_id", "type", "timestamp", "message_id", "expiration", "reply_to",
+    "correlation_id", "priority", "delivery_mode", "headers", "content_encoding", "content_type",
+)  # fmt: skip
+"""The basic properties as the firehose and the management API list them: in the order of the protocol, backwards."""
+
+
 def delivered_properties(message: Message, release: Release, added: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the basic properties of a delivery by their names in the protocol, without absent ones.
 

@@ -262,12 +262,12 @@ def _check_room(server: ServerAddress, on_server: QueueOnServer, count: int) -> 
 def _wanted(
     to: Origin | Address | OwnKeys, expressions: Sequence[str], headers: str, allowed: Sequence[str], discard: bool
 ) -> RedriveOptions:
-    from simulator.redrive.groups import ExpressionError, only
+    from simulator.redrive.groups import ExpressionError, Selection
     from simulator.redrive.plan import RedriveOptions
     from simulator.redrive.prediction import ALLOWABLE
 
     try:
-        chosen = only(expressions)
+        chosen = Selection(expressions)
     except ExpressionError as error:
         raise click.BadParameter(str(error), param_hint="'--only'") from error
     for name in allowed:

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from simulator.broker import Broker
 from simulator.clock import Clock
@@ -52,17 +52,17 @@ ENVIRONMENT: Mapping[str, str] = {
 """What applications read, and what it is made of: the fields of ``template_fields``."""
 
 
-def template_fields(amqp_url: str, management_url: str, vhost: str = "/") -> dict[str, str]:
+def template_fields(amqp_url: str, management_url: str) -> dict[str, str]:
     """Return what a template of the environment may name, for a broker at these URLs (without users)."""
     parts = urlsplit(amqp_url)
     return {
-        "amqp_url": f"amqp://{USER}:{PASSWORD}@{parts.netloc}/{quote(vhost, safe='')}",
+        "amqp_url": f"amqp://{USER}:{PASSWORD}@{parts.netloc}/%2F",
         "management_url": management_url.replace("://", f"://{USER}:{PASSWORD}@", 1),
         "host": parts.hostname or "",
         "port": str(parts.port),
         "user": USER,
         "password": PASSWORD,
-        "vhost": vhost,
+        "vhost": "/",
     }
 
 
@@ -90,7 +90,7 @@ class RecordedCommand:
         command: the program and its arguments.
         folder: that of the recording; an earlier recording there is replaced once the broker listens.
         broker, clock: what it runs against.
-        host, port, management_port: where that listens; 0 takes a free port.
+        port, management_port: where that listens, on this machine; 0 takes a free port.
         environment: templates of further variables, by name; they replace those of ``ENVIRONMENT``.
         seconds: after how many seconds of wall time the command is ended; ``None``: when it ends by itself.
         to_stderr: whether what it prints to standard output goes to standard error.
@@ -108,7 +108,6 @@ class RecordedCommand:
         broker: Broker,
         clock: Clock,
         *,
-        host: str = "127.0.0.1",
         port: int = 0,
         management_port: int = 0,
         environment: Mapping[str, str] | None = None,
@@ -119,7 +118,7 @@ class RecordedCommand:
     ) -> None:
         self.command = tuple(command)
         self._folder, self._seconds, self._to_stderr, self._on_ready = folder, seconds, to_stderr, on_ready
-        self._where = host, port, management_port
+        self._where = "127.0.0.1", port, management_port
         self._templates = {**ENVIRONMENT, **(environment or {})}
         self._node = Node(RecordingBroker.taking_over(broker), clock, memory_limit_bytes=MEMORY_LIMIT_BYTES)
         self.cut_off = False

@@ -201,50 +201,65 @@ def _publishes(recording: Recording, release: Release) -> Iterator[Fact]:
         by_exchange[each.vhost, each.exchange].append(each)
     for (vhost, exchange), found in by_exchange.items():
         to = (f"exchange '{exchange}'" if exchange else "the default exchange") + _in(vhost)
-        gone = [each for each in found if each.unroutable > each.returned]
-        if gone:
-            count = sum(each.unroutable - each.returned for each in gone)
-            what = f"{counted(count, 'message')} to {to} with {_keys(gone)} reached no queue"
-            who = together(list(recording.clients_of([number for each in gone for number in each.connections])))
-            by = f" Published by {who}" if who else ""
-            if _may_have_no_listener(recording, vhost, exchange):
-                text = f"{what}: none was ever bound to it, so nobody listened.{by}"
-                yield Fact("unroutable", "warning", text.removesuffix("."))
-            else:
-                text = f"{what}, and nobody was told: publish them as mandatory.{by}"
-                yield Fact("unroutable", "error", text.removesuffix("."))
-        back = [each for each in found if each.returned]
-        if back:
-            what = f"{counted(sum(each.returned for each in back), 'message')} to {to} with {_keys(back)}"
-            yield Fact("returned", "warning", f"{what} reached no queue and went back to the publisher")
-        full = [each for each in found if each.refused and not each.confirmed]
-        if full:
-            what = f"{counted(sum(each.refused for each in full), 'message')} to {to} with {_keys(full)}"
-            yield Fact("full", "error", f"a full queue refused {what}, and nobody was told: publish with confirms")
-        full = [each for each in found if each.refused and each.confirmed]
-        if full:
-            what = f"{counted(sum(each.refused for each in full), 'message')} to {to} with {_keys(full)}"
-            yield Fact("full", "warning", f"a full queue refused {what} (basic.nack)")
-        again = [each for each in found if each.with_x_death and (release.client_deaths_continued or not each.counters)]
-        if again:
-            what = counted(sum(each.with_x_death for each in again), "message")
-            counts_on = release.client_deaths_continued
-            yield Fact(
-                "x-death",
-                "note" if counts_on else "warning",
-                f"{what} to {to} with {_keys(again)} had the x-death of an earlier delivery: RabbitMQ {release.name} "
-                + ("counts on from it" if counts_on else "does not count on from it"),
-            )
-        timed = [each for each in found if each.least_expiration_ms is not None]
-        if timed:
-            least = min(each.least_expiration_ms or 0 for each in timed)
-            most = max(each.most_expiration_ms or 0 for each in timed)
-            ms = f"{least:,} ms" if least == most else f"{least:,} to {most:,} ms"
-            text = f"messages to {to} with {_keys(timed)} had an expiration of {ms}"
-            yield Fact("expiration", "note", f"{text}: findings are about messages without one")
+        yield from _unroutable(recording, found, to)
+        yield from _returned_or_refused(found, to)
+        yield from _with_x_death(found, to, release)
+        yield from _expiring(found, to)
     if recording.omitted_unroutable:
         what = counted(recording.omitted_unroutable, "message")
         yield Fact("unroutable", "error", f"{what} with further routing keys reached no queue, and nobody was told")
+
+
+def _told(count: int, found: list[RecordedPublishes], to: str) -> str:
+    return f"{counted(count, 'message')} to {to} with {_keys(found)}"
+
+
+def _unroutable(recording: Recording, found: list[RecordedPublishes], to: str) -> Iterator[Fact]:
+    gone = [each for each in found if each.unroutable > each.returned]
+    if not gone:
+        return
+    what = f"{_told(sum(each.unroutable - each.returned for each in gone), gone, to)} reached no queue"
+    who = together(list(recording.clients_of([number for each in gone for number in each.connections])))
+    by = f". Published by {who.removesuffix('.')}" if who else ""
+    if _may_have_no_listener(recording, gone[0].vhost, gone[0].exchange):
+        yield Fact("unroutable", "warning", f"{what}: none was ever bound to it, so nobody listened{by}")
+    else:
+        yield Fact("unroutable", "error", f"{what}, and nobody was told: publish them as mandatory{by}")
+
+
+def _returned_or_refused(found: list[RecordedPublishes], to: str) -> Iterator[Fact]:
+    back = [each for each in found if each.returned]
+    if back:
+        what = _told(sum(each.returned for each in back), back, to)
+        yield Fact("returned", "warning", f"{what} reached no queue and went back to the publisher")
+    full = [each for each in found if each.refused and not each.confirmed]
+    if full:
+        what = _told(sum(each.refused for each in full), full, to)
+        yield Fact("full", "error", f"a full queue refused {what}, and nobody was told: publish with confirms")
+    full = [each for each in found if each.refused and each.confirmed]
+    if full:
+        what = _told(sum(each.refused for each in full), full, to)
+        yield Fact("full", "warning", f"a full queue refused {what} (basic.nack)")
+
+
+def _with_x_death(found: list[RecordedPublishes], to: str, release: Release) -> Iterator[Fact]:
+    counts_on = release.client_deaths_continued
+    again = [each for each in found if each.with_x_death and (counts_on or not each.counters)]
+    if again:
+        what = _told(sum(each.with_x_death for each in again), again, to)
+        goes_on = "counts on from it" if counts_on else "does not count on from it"
+        text = f"{what} had the x-death of an earlier delivery: RabbitMQ {release.name} {goes_on}"
+        yield Fact("x-death", "note" if counts_on else "warning", text)
+
+
+def _expiring(found: list[RecordedPublishes], to: str) -> Iterator[Fact]:
+    timed = [each for each in found if each.least_expiration_ms is not None]
+    if timed:
+        least = min(each.least_expiration_ms or 0 for each in timed)
+        most = max(each.most_expiration_ms or 0 for each in timed)
+        ms = f"{least:,} ms" if least == most else f"{least:,} to {most:,} ms"
+        text = f"messages to {to} with {_keys(timed)} had an expiration of {ms}"
+        yield Fact("expiration", "note", f"{text}: findings are about messages without one")
 
 
 def _may_have_no_listener(recording: Recording, vhost: str, exchange: str) -> bool:

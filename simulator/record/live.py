@@ -102,17 +102,30 @@ def record_server(
         CaptureError: the trace cannot be written, or ``enable`` needs a virtual host.
         OSError: the folder cannot be written.
     """
-    return _ServerRecorder(url, Path(folder), vhost, amqp_url).record(
-        seconds, enable=enable, poll_seconds=poll_seconds, stop=stop, on_poll=on_poll, progress=progress
-    )
+    where = (url, Path(folder), vhost, amqp_url)
+    return _ServerRecorder(*where, seconds, poll_seconds, stop, on_poll, progress).record(enable=enable)
 
 
 class _ServerRecorder:
-    def __init__(self, url: str, folder: Path, vhost: str | None, amqp_url: str | None) -> None:
+    """Records one server. The arguments are those of ``record_server``."""
+
+    def __init__(
+        self,
+        url: str,
+        folder: Path,
+        vhost: str | None,
+        amqp_url: str | None,
+        seconds: float | None,
+        poll_seconds: float,
+        stop: Callable[[], bool],
+        on_poll: Callable[[], object],
+        progress: Callable[[str, int], object],
+    ) -> None:
         self._url, self._folder = url, folder
+        self._seconds, self._poll_seconds = seconds, poll_seconds
+        self._stop, self._on_poll, self._progress = stop, on_poll, progress
         overview = self._asked("overview")
         version = str(overview.get("rabbitmq_version", ""))
-        self._version = version
         self.recording = Recording(
             format=FORMAT,
             of=server_of(url),
@@ -124,6 +137,7 @@ class _ServerRecorder:
         self._tags = tags.split(",") if isinstance(tags, str) else tags
         self._vhost = vhost
         self._vhosts = self._visible_vhosts()
+        self._traced: list[str] = []  # the virtual hosts whose firehose is read
         own = f"dlx record {uuid.uuid4().hex[:12]}"
         self._amqp_url = _named(amqp_url or _amqp_url(url, overview), own)
         self._objects = ServerObjects(vhost, own)
@@ -153,16 +167,7 @@ class _ServerRecorder:
         there = ", ".join(str(each["name"]) for each in found)
         raise CaptureUnavailable(self.recording.of, f"no virtual host {self._vhost!r} for this user; there is {there}")
 
-    def record(
-        self,
-        seconds: float | None,
-        *,
-        enable: bool,
-        poll_seconds: float,
-        stop: Callable[[], bool],
-        on_poll: Callable[[], object],
-        progress: Callable[[str, int], object],
-    ) -> Recording:
+    def record(self, *, enable: bool) -> Recording:
         names = [str(each["name"]) for each in self._vhosts]
         if enable and len(names) != 1:
             raise CaptureError(self.recording.of, f"tracing one virtual host: expected which one of {', '.join(names)}")
@@ -175,26 +180,25 @@ class _ServerRecorder:
         rest = self._definitions()
         prepare_folder(self._folder)
         self._trace = CaptureFile(self._folder / TRACE)
-        traced: list[str] = []
         try:
             with ExitStack() as switched, exact_values():
                 if enable:
                     self._switched = switched
                     self._left_on = switched.enter_context(tracing(self._url, names[0]))
                 self._seen_on = _clock_time()
-                traced += [str(each["name"]) for each in self._vhosts if enable or each.get("tracing")]
+                self._traced += [str(each["name"]) for each in self._vhosts if enable or each.get("tracing")]
                 try:
-                    for name in [*traced]:
-                        self._start(partial(self._read_trace, name, traced))
+                    for name in [*self._traced]:
+                        self._start(partial(self._read_trace, name))
                     self._start(self._read_events_there)
-                    self._go_on(seconds, poll_seconds, stop, on_poll, progress, traced)
+                    self._go_on()
                 except KeyboardInterrupt:
                     pass
                 finally:
                     self._ended.set()
                     for thread in self._threads:
                         thread.join()
-                self._polled_again(traced)
+                self._polled_again()
         except CaptureUnavailable as error:  # tracing could not be switched on, or not off again
             if not self._ended.is_set():
                 raise
@@ -202,7 +206,7 @@ class _ServerRecorder:
             self._unseen(f"whether tracing of {names[0]} is off again ({error}): `{command}` switches it off")
         finally:
             self._trace.close()
-        self._finish(rest, traced, names)
+        self._finish(rest, names)
         if self._failure is not None:
             raise CaptureError(os.fspath(self._trace.path), f"cannot be written: {self._failure}") from self._failure
         return self.recording
@@ -236,43 +240,36 @@ class _ServerRecorder:
         with self._lock:
             self._objects.polled(poll)
 
-    def _go_on(
-        self,
-        seconds: float | None,
-        poll_seconds: float,
-        stop: Callable[[], bool],
-        on_poll: Callable[[], object],
-        progress: Callable[[str, int], object],
-        traced: list[str],
-    ) -> None:
+    def _go_on(self) -> None:
         """Poll until it is over, or the server goes away."""
         began = time.monotonic()
-        while self._polled_again(traced):
-            on_poll()
+        while self._polled_again():
+            self._on_poll()
             polled = time.monotonic()
-            while (now := time.monotonic()) < polled + poll_seconds:
-                progress(f"recording {self.recording.of}", self._rows)
-                if stop() or (seconds is not None and now >= began + seconds) or self._failure is not None:
+            while (now := time.monotonic()) < polled + self._poll_seconds:
+                self._progress(f"recording {self.recording.of}", self._rows)
+                time_is_up = self._seconds is not None and now >= began + self._seconds
+                if self._stop() or time_is_up or self._failure is not None:
                     return
-                time.sleep(min(_STOP_SECONDS, poll_seconds))
+                time.sleep(min(_STOP_SECONDS, self._poll_seconds))
 
-    def _polled_again(self, traced: list[str]) -> bool:
+    def _polled_again(self) -> bool:
         """Poll, and return whether the server is still there."""
         if self._gone:
             return False
         try:
             self._poll()
-            self._see_tracing(traced)
+            self._see_tracing()
         except CaptureUnavailable as error:
             self._gone = True
             self._unseen(f"what happened after {_clock_time()}, when the server went away: {error.problem}")
         return not self._gone
 
-    def _see_tracing(self, traced: list[str]) -> None:
+    def _see_tracing(self) -> None:
         """Note when somebody switched tracing off, and switch it on again where that was asked for."""
         on = {str(each["name"]): each.get("tracing") for each in self._asked("vhosts")}
         now = _clock_time()
-        for name in [each for each in traced if each in on]:
+        for name in [each for each in self._traced if each in on]:
             if not on[name]:
                 self._off_since.setdefault(name, self._seen_on)
                 if self._switched is None or self._ended.is_set():
@@ -312,7 +309,7 @@ class _ServerRecorder:
         thread.start()
         ready.wait()
 
-    def _read_trace(self, vhost: str, traced: list[str], ready: threading.Event) -> None:
+    def _read_trace(self, vhost: str, ready: threading.Event) -> None:
         limits = CaptureLimits(stop=self._ended.is_set)
         broken = 0
 
@@ -329,7 +326,7 @@ class _ServerRecorder:
             if ready.is_set():
                 self._unseen(f"messages in {vhost} after {_clock_time()}, when the firehose ended: {error.problem}")
             else:
-                traced.remove(vhost)
+                self._traced.remove(vhost)
                 self._unread.append(vhost)
                 self._unseen(f"messages in {vhost}: its firehose could not be read: AMQP at {error}")
         finally:
@@ -383,18 +380,18 @@ class _ServerRecorder:
     def _unseen(self, clause: str) -> None:
         self.recording.not_seen.append(clause)
 
-    def _finish(self, rest: Mapping[str, Any], traced: list[str], names: list[str]) -> None:
+    def _finish(self, rest: Mapping[str, Any], names: list[str]) -> None:
         recording = self.recording
         self._traffic.finish(recording)
-        self._objects.finish(recording, traced=traced)
-        if traced:
+        self._objects.finish(recording, traced=self._traced)
+        if self._traced:
             recording.not_seen += _NEVER_TRACED
         for name, since in self._off_since.items():
             self._unseen(f"messages in {name} after {since}: {_SWITCHED_OFF}")
         if self._left_on:
             command = f"rabbitmqctl trace_off -p {shlex.quote(names[0])}"
             self._unseen(f"who switched tracing of {names[0]} on: it was on already, and it stays on ({command})")
-        untraced = [name for name in names if name not in (*traced, *self._unread)]
+        untraced = [name for name in names if name not in (*self._traced, *self._unread)]
         if untraced:
             shown = ", ".join(untraced)
             recording.not_seen.append(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from dlx.message import Message
 from dlx.routing import REPLY_TO
-from dlx.topology import STOCK_EXCHANGES
+from dlx.topology import STOCK_EXCHANGES, Binding
 from simulator.broker import commands, replies
 from simulator.broker.commands import ChannelId, Command
 from simulator.broker.replies import Reply
@@ -21,7 +21,6 @@ from simulator.capture.journal import CaptureFile
 from simulator.capture.schema import Observation
 from simulator.events import Event, Happened, silent_loss
 from simulator.generate.traced_rows import TRACED, observation
-from simulator.json_values import plain
 from simulator.message_history import RecordingBroker
 from simulator.record.publishes import SeenPublishes, identities
 from simulator.record.recording import (
@@ -42,13 +41,13 @@ from simulator.record.recording import (
     readable,
     write_recording,
 )
+from simulator.server.management.bindings import exported_binding
 from simulator.server.management.definitions import Export
 from simulator.server.management.internal_channel import InternalConnectionId
 from simulator.server.node import Node
 
 PUBLISHES_REMEMBERED = 10_000
 ROWS_AT_ONCE = 200
-_FORGETTING = (commands.ClearPolicy, commands.DeleteVhost)
 
 
 class _Open(NamedTuple):
@@ -62,6 +61,7 @@ class _Channel:
     """What one channel has open.
 
     Attributes:
+        connection, number: whose it is, and which of its channels.
         asked: commands whose replies have not come.
         consumers: statistics of the queue by consumer tag, and whether the consumer acknowledges automatically.
         prefetch: what the next consumer gets.
@@ -70,8 +70,9 @@ class _Channel:
         to_commit: what a transaction has done so far; ``None`` without transactions.
     """
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: ClientConnection, number: int) -> None:
         self.connection = connection
+        self.number = number
         self.asked: deque[Command] = deque()
         self.consumers: dict[str, tuple[RecordedQueue, bool]] = {}
         self.prefetch = 0
@@ -236,9 +237,14 @@ class ApplicationRecorder:
                 self._declared("exchange", self._export.exchange(host.exchanges[command.exchange], host), by)
         elif isinstance(command, commands.BindQueue):
             queue_name = command.queue or self._last_queue(command.channel)
-            self._declared("binding", _binding(vhost, command, command.exchange, "queue", queue_name), by)
+            self._bound(command, by, source=command.exchange, destination=queue_name)
         elif isinstance(command, commands.BindExchange):
-            self._declared("binding", _binding(vhost, command, command.source, "exchange", command.destination), by)
+            ends = {"source": command.source, "destination": command.destination}
+            self._bound(command, by, **ends, destination_type="exchange")
+
+    def _bound(self, command: commands.BindQueue | commands.BindExchange, by: ClientConnection, **ends: str) -> None:
+        binding = Binding(**ends, routing_key=command.routing_key, arguments=command.arguments)
+        self._declared("binding", exported_binding(binding, by.vhost), by)
 
     def _last_queue(self, channel: ChannelId) -> str:
         found = self._broker.channels.get(channel)
@@ -248,11 +254,18 @@ class ApplicationRecorder:
 
     def command(self, command: Command) -> None:
         """Note a command that the broker is about to carry out."""
-        act = _COMMANDS.get(type(command))
-        if act is not None and not (isinstance(command, _IN_TRANSACTIONS) and self._waits_for_commit(command)):
-            act(self, command)
-        elif isinstance(command, _FORGETTING):
-            self._see_all()
+        kind = type(command)
+        if kind in _OF_NODE:
+            _OF_NODE[kind](self, command)
+        elif kind in _OF_CHANNELS:
+            channel = self._channels.get(command.channel)  # type: ignore[attr-defined]
+            if channel is None:
+                return
+            if kind in _IN_TRANSACTIONS and channel.to_commit is not None:
+                channel.to_commit.append(command)
+                self._publishing, self._publishing_on = channel.connection, channel.number  # it is traced at once
+            else:
+                _OF_CHANNELS[kind](self, channel, command)
 
     def _open_connection(self, command: commands.OpenConnection) -> None:
         given = command.client_properties
@@ -267,13 +280,9 @@ class ApplicationRecorder:
         )
         if isinstance(command.connection, InternalConnectionId):
             connection.number, connection.name = MANAGEMENT_API, "management API"
-            self._connections[command.connection] = connection
-            return
+        else:
+            self.recording.connections.append(connection)
         self._connections[command.connection] = connection
-        self.recording.connections.append(connection)
-
-    def _close_connection(self, command: commands.CloseConnection) -> None:
-        self._connection_gone(command.connection)
 
     def _connection_gone(self, key: Hashable) -> None:
         connection = self._connections.pop(key, None)
@@ -287,10 +296,7 @@ class ApplicationRecorder:
     def _open_channel(self, command: commands.OpenChannel) -> None:
         connection = self._connections.get(command.channel[0])
         if connection is not None:
-            self._channels[command.channel] = _Channel(connection)
-
-    def _close_channel(self, command: commands.CloseChannel) -> None:
-        self._channel_gone(command.channel)
+            self._channels[command.channel] = _Channel(connection, command.channel[1])
 
     def _channel_gone(self, key: ChannelId) -> None:
         channel = self._channels.pop(key, None)
@@ -298,41 +304,23 @@ class ApplicationRecorder:
             for delivery in channel.unsettled.values():
                 delivery.queue.abandoned += 1
 
-    def _ask(self, command: Any) -> None:
+    def _ask(self, channel: _Channel, command: Command) -> None:
         """Remember a command until its reply says that it was carried out."""
-        channel = self._channels.get(command.channel)
-        if channel is not None:
-            if isinstance(command, commands.DeleteQueue | commands.DeleteExchange):
-                self._see_all()
-            channel.asked.append(command)
+        if isinstance(command, commands.DeleteQueue | commands.DeleteExchange):
+            self._see_all()
+        channel.asked.append(command)
 
-    def _waits_for_commit(self, command: Any) -> bool:
-        """Keep a command until the transaction of its channel is committed; return whether there is one."""
-        channel = self._channels.get(command.channel)
-        if channel is None or channel.to_commit is None:
-            return False
-        channel.to_commit.append(command)
-        self._publishing, self._publishing_on = channel.connection, command.channel[1]  # it is traced at once
-        return True
-
-    def _transactions(self, command: commands.SelectTransactions | commands.Rollback) -> None:
+    def _transactions(self, channel: _Channel, _command: commands.SelectTransactions | commands.Rollback) -> None:
         """Begin a transaction, without what one before it did."""
-        channel = self._channels.get(command.channel)
-        if channel is not None:
-            channel.to_commit = []
+        channel.to_commit = []
 
-    def _commit(self, command: commands.Commit) -> None:
-        channel = self._channels.get(command.channel)
-        if channel is not None:
-            done, channel.to_commit = channel.to_commit or [], []
-            for each in done:
-                _COMMANDS[type(each)](self, each)
+    def _commit(self, channel: _Channel, _command: commands.Commit) -> None:
+        done, channel.to_commit = channel.to_commit or [], []
+        for each in done:
+            _OF_CHANNELS[type(each)](self, channel, each)
 
-    def _publish(self, command: commands.Publish) -> None:
-        channel = self._channels.get(command.channel)
-        if channel is None:
-            return
-        self._publishing, self._publishing_on = channel.connection, command.channel[1]
+    def _publish(self, channel: _Channel, command: commands.Publish) -> None:
+        self._publishing, self._publishing_on = channel.connection, channel.number
         connection = channel.connection
         if is_reply(command.exchange, command.routing_key):
             return
@@ -347,16 +335,11 @@ class ApplicationRecorder:
         published.confirmed += channel.confirms
         self._published.published(_message(connection, properties, command.body), headers, published)
 
-    def _qos(self, command: commands.Qos) -> None:
-        channel = self._channels.get(command.channel)
-        if channel is not None:
-            channel.prefetch = command.prefetch_count
+    def _qos(self, channel: _Channel, command: commands.Qos) -> None:
+        channel.prefetch = command.prefetch_count
 
     def _queue(self, vhost: str, queue: str) -> RecordedQueue:
-        found = self._consumed.get((vhost, queue))
-        if found is None:
-            found = self._consumed[vhost, queue] = RecordedQueue(vhost=vhost, queue=queue)
-        return found
+        return self._consumed.setdefault((vhost, queue), RecordedQueue(vhost=vhost, queue=queue))
 
     def _consumption(self, channel: _Channel, queue: str) -> RecordedQueue:
         found = self._queue(channel.connection.vhost, queue)
@@ -364,28 +347,26 @@ class ApplicationRecorder:
             found.connections.append(channel.connection.number)
         return found
 
-    def _confirms(self, command: commands.SelectConfirms) -> None:
-        channel = self._channels.get(command.channel)
-        if channel is not None:
-            channel.confirms = True
+    def _confirms(self, channel: _Channel, _command: commands.SelectConfirms) -> None:
+        channel.confirms = True
 
-    def _ack(self, command: commands.Ack) -> None:
-        for delivery in self._settled(command.channel, command.delivery_tag, multiple=command.multiple):
+    def _ack(self, channel: _Channel, command: commands.Ack) -> None:
+        for delivery in self._settled(channel, command.delivery_tag, multiple=command.multiple):
             delivery.queue.acked += 1
 
-    def _reject(self, command: commands.Reject | commands.Nack) -> None:
+    def _reject(self, channel: _Channel, command: commands.Reject | commands.Nack) -> None:
         multiple = isinstance(command, commands.Nack) and command.multiple
-        for delivery in self._settled(command.channel, command.delivery_tag, multiple=multiple):
+        for delivery in self._settled(channel, command.delivery_tag, multiple=multiple):
             if command.requeue:
                 delivery.queue.requeued += 1
                 delivery.queue.failed += isinstance(command, commands.Reject)
             else:
                 delivery.queue.rejected += 1
 
-    def _settle(self, command: commands.Settle) -> None:
+    def _settle(self, channel: _Channel, command: commands.Settle) -> None:
         """Note an outcome of AMQP 1.0."""
         for tag in command.delivery_tags:
-            for delivery in self._settled(command.channel, tag, multiple=False):
+            for delivery in self._settled(channel, tag, multiple=False):
                 if command.outcome == "accepted":
                     delivery.queue.acked += 1
                 elif command.outcome == "rejected" or command.undeliverable_here:
@@ -394,40 +375,37 @@ class ApplicationRecorder:
                     delivery.queue.requeued += 1
                     delivery.queue.failed += command.delivery_failed
 
-    def _detach_link(self, command: commands.DetachLink) -> None:
+    def _detach_link(self, channel: _Channel, command: commands.DetachLink) -> None:
         """Note what comes back to its queue with a link of AMQP 1.0."""
-        channel = self._channels.get(command.channel)
-        if channel is None:
-            return
         queue, _ = channel.consumers.pop(command.consumer_tag, (None, False))
         for tag in [tag for tag, delivery in channel.unsettled.items() if delivery.queue is queue]:
-            for delivery in self._settled(command.channel, tag, multiple=False):
+            for delivery in self._settled(channel, tag, multiple=False):
                 delivery.queue.requeued += 1
 
-    def _recover(self, command: commands.Recover) -> None:
-        for delivery in self._settled(command.channel, 0, multiple=True):
+    def _recover(self, channel: _Channel, _command: commands.Recover) -> None:
+        for delivery in self._settled(channel, 0, multiple=True):
             delivery.queue.requeued += 1
 
-    def _settled(self, channel: ChannelId, tag: int, *, multiple: bool) -> list[_Open]:
+    def _settled(self, channel: _Channel, tag: int, *, multiple: bool) -> list[_Open]:
         """Take the deliveries that a client settles: that of a tag, or all up to it; tag 0 means all."""
-        found = self._channels.get(channel)
-        if found is None:
-            return []
-        unsettled = found.unsettled
+        unsettled = channel.unsettled
         tags = [each for each in unsettled if tag == 0 or each <= tag] if multiple else [tag] * (tag in unsettled)
         settled = [unsettled.pop(each) for each in tags]
         for each in settled:
-            self._published.settled(found.connection.number, each.body)
+            self._published.settled(channel.connection.number, each.body)
         return settled
 
     def login_refused(self, user: str) -> None:
         """Note that nobody could log in as this user."""
         text = f"login refused: user '{user}' - invalid credentials"
-        key = "", "connection.start-ok", _ACCESS_REFUSED, text
-        found = self._refusals.setdefault(
-            key, RecordedRefusal(vhost="", method=key[1], code=key[2], text=text, first_us=self._node.clock.now_us())
-        )
+        self._count_refusal("", "connection.start-ok", _ACCESS_REFUSED, text)
+
+    def _count_refusal(self, vhost: str, method: str, code: int, text: str) -> RecordedRefusal:
+        first_us = self._node.clock.now_us()
+        refusal = RecordedRefusal(vhost=vhost, method=method, code=code, text=text, first_us=first_us)
+        found = self._refusals.setdefault((vhost, method, code, text), refusal)
         found.times += 1
+        return found
 
     # Replies
 
@@ -477,25 +455,13 @@ class ApplicationRecorder:
         by = self._connections.get(connection)
         if by is None:
             return
-        key = by.vhost, reply.method, reply.code, reply.text
-        found = self._refusals.get(key)
-        if found is None:
-            found = RecordedRefusal(
-                vhost=by.vhost,
-                method=reply.method,
-                code=reply.code,
-                text=reply.text,
-                first_us=self._node.clock.now_us(),
-            )
-            self._refusals[key] = found
-        found.times += 1
+        found = self._count_refusal(by.vhost, reply.method, reply.code, reply.text)
         if by.number not in found.connections:
             found.connections.append(by.number)
         if isinstance(reply, replies.ChannelClosed) and reply.code == _PRECONDITION_FAILED and not reply.method:
             channel = self._channels.get(reply.channel)
-            for queue in (
-                {id(each.queue): each.queue for each in channel.unsettled.values()}.values() if channel else ()
-            ):
+            waiting = [each.queue for each in channel.unsettled.values()] if channel is not None else []
+            for queue in {id(each): each for each in waiting}.values():
                 queue.timed_out += 1
 
     def _cancelled(self, reply: replies.ConsumerCancelled | replies.Cancelled) -> None:
@@ -532,11 +498,6 @@ class ApplicationRecorder:
             self._consumption(channel, asked.queue or self._last_queue(asked.channel)).gets += 1
         else:
             self._was_declared(asked, reply, channel.connection)
-
-    def _get(self, command: commands.Get) -> None:
-        channel = self._channels.get(command.channel)
-        if channel is not None:
-            channel.asked.append(command)
 
     # What happens to messages
 
@@ -629,19 +590,6 @@ class ApplicationRecorder:
         found.times += 1
 
 
-def _binding(
-    vhost: str, command: commands.BindQueue | commands.BindExchange, source: str, kind: str, destination: str
-) -> dict[str, Any]:
-    return {
-        "source": source,
-        "vhost": vhost,
-        "destination": destination,
-        "destination_type": kind,
-        "routing_key": command.routing_key,
-        "arguments": plain(command.arguments),
-    }
-
-
 def _message(by: ClientConnection, properties: Mapping[str, Any], body: bytes) -> Iterable[Hashable]:
     """Return what identifies a message that a client publishes or is given."""
     return identities(properties, by.number, hash(body) if body else None)
@@ -654,11 +602,15 @@ _PRECONDITION_FAILED = 406  # of no method: the consumer timeout
 STOCK = frozenset(exchange.name for exchange in STOCK_EXCHANGES)
 _PUBLISHED, _ROUTED = Event.PUBLISHED, Event.ROUTED  # Python 3.11 takes long to look them up
 _OF_PUBLISHES = frozenset({Event.UNROUTABLE, Event.RETURNED})
-_COMMANDS: Mapping[type[Command], Callable[[ApplicationRecorder, Any], None]] = {
+_OF_NODE: Mapping[type[Command], Callable[[ApplicationRecorder, Any], None]] = {
     commands.OpenConnection: ApplicationRecorder._open_connection,
-    commands.CloseConnection: ApplicationRecorder._close_connection,
+    commands.CloseConnection: lambda recorder, command: recorder._connection_gone(command.connection),
     commands.OpenChannel: ApplicationRecorder._open_channel,
-    commands.CloseChannel: ApplicationRecorder._close_channel,
+    commands.CloseChannel: lambda recorder, command: recorder._channel_gone(command.channel),
+    commands.ClearPolicy: lambda recorder, _: recorder._see_all(),
+    commands.DeleteVhost: lambda recorder, _: recorder._see_all(),
+}
+_OF_CHANNELS: Mapping[type[Command], Callable[[ApplicationRecorder, _Channel, Any], None]] = {
     commands.DeclareQueue: ApplicationRecorder._ask,
     commands.DeclareExchange: ApplicationRecorder._ask,
     commands.BindQueue: ApplicationRecorder._ask,
@@ -666,7 +618,7 @@ _COMMANDS: Mapping[type[Command], Callable[[ApplicationRecorder, Any], None]] = 
     commands.DeleteQueue: ApplicationRecorder._ask,
     commands.DeleteExchange: ApplicationRecorder._ask,
     commands.Consume: ApplicationRecorder._ask,
-    commands.Get: ApplicationRecorder._get,
+    commands.Get: ApplicationRecorder._ask,
     commands.Qos: ApplicationRecorder._qos,
     commands.SelectConfirms: ApplicationRecorder._confirms,
     commands.SelectTransactions: ApplicationRecorder._transactions,

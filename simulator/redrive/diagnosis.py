@@ -22,7 +22,15 @@ from simulator.redrive.bring_back import Pace, would_die
 from simulator.redrive.groups import first_death
 from simulator.redrive.how_to_peek import PeekPlan
 from simulator.redrive.plan import Planned, RedriveOptions, RedrivePlanner
-from simulator.redrive.server import QueueOnServer, ServerAddress, held_by_queue, held_now, ready_in, shown_by_api
+from simulator.redrive.server import (
+    QueueOnServer,
+    ServerAddress,
+    held_by_queue,
+    held_now,
+    queues_shown,
+    ready_in,
+    shown_by_api,
+)
 from simulator.redrive.waiting import WaitingMessage
 
 SAMPLE = 200
@@ -92,8 +100,7 @@ def length_of(server: ServerAddress, queue: str) -> Length:
 
 def lengths_of(server: ServerAddress, queues: Collection[str]) -> dict[str, Length]:
     """Return how many messages each of these queues has. Raises ``CaptureUnavailable``."""
-    listed = shown_by_api(server, f"queues/{quote(server.vhost, safe='')}")
-    return {each["name"]: _length(each) for each in listed if each["name"] in queues}
+    return {each["name"]: _length(each) for each in queues_shown(server) if each["name"] in queues}
 
 
 def _length(shown: dict[str, Any]) -> Length:

@@ -114,11 +114,9 @@ def grouped(messages: Iterable[WaitingMessage], told: Callable[[WaitingMessage],
     return sorted(found, key=lambda group: -group.messages)
 
 
-def all_groups(
-    messages: Sequence[WaitingMessage], *, now: datetime | None = None, headers: Sequence[str] = ()
-) -> Mapping[str, list[MessageGroup]]:
+def all_groups(messages: Sequence[WaitingMessage], headers: Sequence[str] = ()) -> Mapping[str, list[MessageGroup]]:
     """Return the groups of each grouping, by its name."""
-    return {name: grouped(messages, told) for name, told in groupings(now or datetime.now(UTC), headers).items()}
+    return {name: grouped(messages, told) for name, told in groupings(datetime.now(UTC), headers).items()}
 
 
 def _group(value: str, members: Sequence[WaitingMessage]) -> MessageGroup:
@@ -176,9 +174,6 @@ class Selection:
             each = ", ".join(f"{condition.text} ({condition.held:,})" for condition in self._conditions)
             said = [f"none fits all expressions together: {each}"]
         return f"--only chose none of {self._seen:,} messages: {'; '.join(said)}"
-
-
-only = Selection
 
 
 class _Condition:

@@ -148,7 +148,7 @@ def queue_on(server: ServerAddress, name: str) -> QueueOnServer:
         DefinitionsError: what it answers cannot be used.
         NoSuchQueueError: there is no such queue.
     """
-    version = _asked(server, "overview")["rabbitmq_version"]
+    version = shown_by_api(server, "overview")["rabbitmq_version"]
     release, remark = release_and_remark(version)
     vhost = quote(server.vhost, safe="")
     _check_vhost(server)
@@ -158,7 +158,7 @@ def queue_on(server: ServerAddress, name: str) -> QueueOnServer:
     if name not in flow.topology.queues:
         problem = f"no queue {name!r} in the virtual host {server.vhost!r}; {suggestion(name, flow.topology.queues)}"
         raise NoSuchQueueError(f"{server}: {problem}")
-    asked = _asked(server, f"queues/{vhost}/{quote(name, safe='')}")
+    asked = shown_by_api(server, f"queues/{vhost}/{quote(name, safe='')}")
     remarks = (f"the server is RabbitMQ {version}; the rules are those of {release.name}", *filter(None, [remark]))
     consumers = asked.get("consumers", 0)
     return QueueOnServer(snapshot, flow, flow.settings(name), consumers, remarks, definitions.remarks)
@@ -170,7 +170,7 @@ def held_by_queue(server: ServerAddress) -> dict[str, Held]:
     Raises:
         CaptureUnavailable: the management API does not answer, or refuses.
     """
-    listed = _listed(server, "queues")
+    listed = queues_shown(server)
     return {each["name"]: Held(each.get("messages_ready", 0), each.get("message_bytes_ready", 0)) for each in listed}
 
 
@@ -234,14 +234,15 @@ def held_on_the_way(server: ServerAddress, on_server: QueueOnServer) -> Iterator
     Raises:
         CaptureUnavailable: the management API does not answer, or refuses.
     """
-    for each in _listed(server, "queues"):
+    for each in queues_shown(server):
         held, name = each.get("messages_dlx") or 0, each["name"]
         if held and on_server.settings.queue.name in (name, *on_server.flow.possible_targets(name)):
             yield f"{held:,} that died in '{name}' and are held there until a queue takes their dead letters"
 
 
-def _listed(server: ServerAddress, what: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = read_json(_fetched(server, f"{what}/{quote(server.vhost, safe='')}"))
+def queues_shown(server: ServerAddress) -> list[dict[str, Any]]:
+    """Return what the management API shows of the queues of the virtual host. Raises ``CaptureUnavailable``."""
+    found: list[dict[str, Any]] = shown_by_api(server, f"queues/{quote(server.vhost, safe='')}")
     return found
 
 
@@ -250,7 +251,8 @@ def _completed(server: ServerAddress, definitions: Definitions) -> Definitions:
     document = dict(definitions.document)
     for section, fields in _LISTED.items():
         known = {each["name"] for each in document.get(section, ())}
-        missing = [each for each in _listed(server, section) if each["name"] not in known | _STOCK]
+        there = shown_by_api(server, f"{section}/{quote(server.vhost, safe='')}")
+        missing = [each for each in there if each["name"] not in known | _STOCK]
         added = [{name: each[name] for name in fields if name in each} for each in missing]
         of_vhost = {} if definitions.single_vhost else {"vhost": server.vhost}
         document[section] = [*document.get(section, ()), *({**each, **of_vhost} for each in added)]
@@ -276,7 +278,7 @@ def _definitions(server: ServerAddress) -> Definitions:
 
 
 def _check_vhost(server: ServerAddress) -> None:
-    known = [each["name"] for each in read_json(_fetched(server, "vhosts"))]
+    known = [each["name"] for each in shown_by_api(server, "vhosts")]
     if server.vhost not in known:
         problem = f"no virtual host {server.vhost!r} that this user may see; {suggestion(server.vhost, known)}"
         raise NoSuchQueueError(f"{server}: {problem}")
@@ -290,14 +292,11 @@ def _exported(server: ServerAddress, vhost: str | None) -> Definitions:
     return definitions
 
 
-def _asked(server: ServerAddress, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = read_json(_fetched(server, path))
-    return found
-
-
-def _fetched(server: ServerAddress, path: str) -> bytes:
+def shown_by_api(server: ServerAddress, path: str) -> Any:
+    """Return what the management API shows at a path below ``/api/``. Raises ``CaptureUnavailable``."""
     with _answers(server):
-        return fetched(server.management_url, path)
+        data = fetched(server.management_url, path)
+    return read_json(data)
 
 
 @contextmanager
@@ -310,8 +309,3 @@ def _answers(server: ServerAddress) -> Iterator[None]:
         raise CaptureUnavailable(str(server), problem) from error
     except OSError as error:
         raise CaptureUnavailable(str(server), f"no answer: {getattr(error, 'reason', error)}") from error
-
-
-def shown_by_api(server: ServerAddress, path: str) -> Any:
-    """Return what the management API shows at a path below ``/api/``. Raises ``CaptureUnavailable``."""
-    return read_json(_fetched(server, path))

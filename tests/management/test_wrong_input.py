@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simulator.server.management.application import RESOURCES
-from simulator.server.management.page import PAGE
+from simulator.server.management.page.pages import PAGE
 from tests.management.client import GUEST, Answer, Simulated
 
 REQUESTS = 10_000

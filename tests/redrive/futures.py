@@ -32,7 +32,7 @@ from dlx.message_flow import MessageFlow
 from simulator.analysis.walk import Place as Situation
 from simulator.analysis.walk import Walk
 from simulator.redrive.execute import Execution, RedriveSource
-from simulator.redrive.groups import only
+from simulator.redrive.groups import Selection
 from simulator.redrive.how_to_peek import how_to_peek
 from simulator.redrive.journal import RedriveJournal
 from simulator.redrive.peek import peek
@@ -232,7 +232,7 @@ class Case:
         self.follows = len(proposed[option])
         _, *words = option.split()
         to = words[0] if len(words) == 1 else Address(words[0], words[1])
-        chosen = only([f"id~^({'|'.join(proposed[option])})$"])
+        chosen = Selection([f"id~^({'|'.join(proposed[option])})$"])
         # Which is not lost there: if the dry run says now that it is, it stays, and that is found.
         return RedriveOptions(to=to, headers=headers, only=chosen, allowed=frozenset(Kind) - STAY - {Kind.LOST_LATER})
 

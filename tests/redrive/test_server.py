@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from simulator.capture.server_definitions import ServerDefinitions
 from simulator.redrive import server as asking
-from simulator.redrive.server import ServerAddress, queue_on, server_at
+from simulator.redrive.server import queue_on, server_at
 from tests.redrive.dead_letters import Place, simulated
 
 VHOST = "/läden"
@@ -13,13 +14,13 @@ VHOST = "/läden"
 
 def test_definitions_that_are_cut_off_are_taken_from_the_whole_export(monkeypatch: pytest.MonkeyPatch) -> None:
     """As 4.3 cuts off the export of a virtual host whose name is not ASCII."""
-    whole = asking._fetched
+    whole = asking.definitions_on
 
-    def cut(server: ServerAddress, path: str) -> bytes:
-        answer = whole(server, path)
-        return answer[: len(answer) // 2] if path.startswith("definitions/") else answer
+    def cut(url: str, vhost: str | None = None) -> ServerDefinitions:
+        answer = whole(url, vhost)
+        return answer if vhost is None else ServerDefinitions(answer.data[: len(answer.data) // 2])
 
-    monkeypatch.setattr(asking, "_fetched", cut)
+    monkeypatch.setattr(asking, "definitions_on", cut)
     with simulated("4.3") as simulator:
         place = Place(server_at(simulator.amqp_url, simulator.server.management_url, VHOST), "4.3")
         place.api("PUT", "vhosts/%2Fl%C3%A4den", {})

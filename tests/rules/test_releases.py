@@ -89,7 +89,7 @@ def test_every_row_is_read_by_code_outside_the_table():
     read = set()
     for package in ("dlx", "simulator"):
         for path in (ROOT / package).rglob("*.py"):
-            if path.parent.name not in ("releases", "management_releases"):
+            if path.parent.name != "releases" and path.stem != "management_releases":
                 read |= {
                     node.attr
                     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))

@@ -11,8 +11,7 @@ from simulator.clock import VirtualClock
 from simulator.server.amqp.connection import Connection, ServerSettings
 from simulator.server.amqp.contents import DeliveryEncoder
 from simulator.server.amqp.frames import BODY, CONTENT_HEADER, HEADER, METHOD, frame
-from simulator.server.amqp.methods import NAMES, decode_fields, encode_method
-from simulator.server.amqp.properties import encode_properties
+from simulator.server.amqp.methods import NAMES, decode_fields, encode_method, encode_properties
 from simulator.server.node import Node
 
 HELLO = b"AMQP\0\0\x09\x01"

@@ -15,8 +15,14 @@ from hypothesis import strategies as st
 from pamqp import header as pamqp_header
 
 from simulator.server.amqp.frames import METHOD, frame
-from simulator.server.amqp.methods import NAMES, decode_fields, decode_publish, encode_method
-from simulator.server.amqp.properties import decode_properties, encode_properties
+from simulator.server.amqp.methods import (
+    NAMES,
+    decode_fields,
+    decode_properties,
+    decode_publish,
+    encode_method,
+    encode_properties,
+)
 from simulator.server.amqp.protocol_errors import CannotDecodeError, MalformedError, NotUtf8Error
 
 # Where pika's names are not the protocol's.

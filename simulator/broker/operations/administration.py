@@ -10,7 +10,7 @@ Source: rabbit_vhost.erl, rabbit_policy.erl.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -257,10 +257,15 @@ def keep(node: NodeState, vhost: VirtualHost, component: str, name: str, value: 
 def checked_policy(node: NodeState, name: str, value: Any, *, operator: bool) -> Policy:
     """Return the policy that the value of a parameter describes. Raises ``OperatorError``."""
     check_policy_parameter(node, name, value, operator=operator)
+    return policy_of(name, value)
+
+
+def policy_of(name: str, value: Mapping[str, Any]) -> Policy:
+    """Return the policy that the value of a parameter describes, whose members have been checked."""
     return Policy(
         name=name,
         pattern=value["pattern"],
         definition=value["definition"],
         apply_to=value.get("apply-to", "all"),
-        priority=value["priority"],
+        priority=value.get("priority", 0),
     )

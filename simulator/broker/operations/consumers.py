@@ -34,7 +34,7 @@ def consume(node: NodeState, command: Consume) -> None:
     if command.queue == REPLY_TO:
         reply_to.consume(node, channel, command)
         return
-    name = sharding.taken_from(node, channel.connection.vhost, _named(channel, command.queue))
+    name = sharding.taken_from(node, channel.connection.vhost, access.expand_queue(channel, command.queue))
     if command.consumer_tag in channel.consumers:
         raise amqp_errors.consumer_tag_in_use(command.consumer_tag)
     access.check(node, channel, "read", "queue", name)
@@ -57,10 +57,7 @@ def start(node: NodeState, queue: QueueState, consumer: Consumer) -> None:
     if consumer.exclusive and queue.definition.type == CLASSIC:
         queue.exclusive_consumer = consumer
     deliveries.offer_single_active_place(node, queue, consumer)
-    if queue.definition.type == STREAM:
-        stream_consumers.run(node, queue)
-    else:
-        queues.evaluate(node, queue)
+    queues.evaluate(node, queue)
 
 
 def _check_consume(node: NodeState, channel: Channel, queue: QueueState, command: Consume) -> None:
@@ -134,10 +131,7 @@ def grant_credit(node: NodeState, command: GrantCredit) -> None:
     queue = consumer.queue
     consumer.credit = command.credit
     deliveries.unblock(queue, channel)
-    if queue.definition.type == STREAM:
-        stream_consumers.run(node, queue)
-    else:
-        queues.evaluate(node, queue)
+    queues.evaluate(node, queue)
     left = consumer.credit
     if command.drain:
         consumer.credit = 0
@@ -189,7 +183,7 @@ def unused(node: NodeState, queue: QueueState) -> None:
 def get(node: NodeState, command: Get) -> None:
     """Hand one message to a client that asks for it (basic.get)."""
     channel = node.channel(command.channel)
-    name = sharding.taken_from(node, channel.connection.vhost, _named(channel, command.queue))
+    name = sharding.taken_from(node, channel.connection.vhost, access.expand_queue(channel, command.queue))
     access.check(node, channel, "read", "queue", name)
     reply_to.check_use(node, channel, name, "basic.get")
     queue = access.queue(channel, name)
@@ -270,7 +264,3 @@ def set_flow(node: NodeState, command: SetFlow) -> None:
     if not command.active:
         raise amqp_errors.channel_flow()
     node.out.append(Done(channel.id, "channel.flow-ok"))
-
-
-def _named(channel: Channel, name: str) -> str:
-    return access.expand_queue(channel, name)

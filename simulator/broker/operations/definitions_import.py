@@ -20,7 +20,7 @@ from dlx.amqp_errors import Refusal
 from dlx.erlang_printing import Atom
 from dlx.operator_errors import OperatorError, UnforeseenError
 from dlx.releases import Release
-from dlx.topology import Binding, Exchange
+from dlx.topology import Arguments, Binding, Exchange, Queue
 from simulator.broker.commands import (
     AddVhost,
     ImportDefinitions,
@@ -321,19 +321,29 @@ def _add_queue(node: NodeState, at: At, item: Item) -> None:
     if name.startswith("amq.") or (exists and release.definitions_existing == "skipped"):
         return
     _check_fields("queues", item, release)
-    queue = declarations.imported_queue(
-        name,
-        vhost=vhost.name,
-        durable=item.get("durable", True),
-        auto_delete=item.get("auto_delete", False),
-        arguments=arguments_of(item),
-        release=release,
-        default_queue_type=vhost.default_queue_type if release.definitions_default_queue_type else None,
-        limit_reached=limits.queue_limit_reached(vhost),
-    )
+    queue = queue_of(item, arguments_of(item), vhost, release, limits.queue_limit_reached(vhost))
     if queue is not None and not exists:
         over_http = at.user is not None  # other documents tell what a broker has, and not which came first
         queue_lifecycle.add(node, vhost, queue, None, policies_as_declared=over_http)
+
+
+def queue_of(
+    item: Item, arguments: Arguments, vhost: VirtualHost, release: Release, limit_reached: int | None = None
+) -> Queue | None:
+    """Return the queue that an item describes, with these arguments; ``None`` where a release leaves it out silently.
+
+    ``limit_reached``: how many queues the virtual host may have, if it has as many. Raises ``Refusal``.
+    """
+    return declarations.imported_queue(
+        item["name"],
+        vhost=vhost.name,
+        durable=item.get("durable", True),
+        auto_delete=item.get("auto_delete", False),
+        arguments=arguments,
+        release=release,
+        default_queue_type=vhost.default_queue_type if release.definitions_default_queue_type else None,
+        limit_reached=limit_reached,
+    )
 
 
 def _add_exchange(node: NodeState, at: At, item: Item) -> None:
@@ -343,18 +353,23 @@ def _add_exchange(node: NodeState, at: At, item: Item) -> None:
         return
     declarations.check_type(kind, node.release, node.exchange_types)
     _check_fields("exchanges", item, node.release)
-    exchange = Exchange(
-        name=name,
-        type=kind,
+    exchange = exchange_of(item)
+    if not exists:
+        declarations.check_exchange_arguments(kind, exchange.arguments, node.release, node.exchange_types)
+        exchanges.add_exchange(vhost, exchange)
+        sharding.start(node, vhost, exchange)
+
+
+def exchange_of(item: Item) -> Exchange:
+    """Return the exchange that an item describes. Raises ``NoFieldValueError``."""
+    return Exchange(
+        name=item["name"],
+        type=item.get("type", "direct"),
         durable=item.get("durable", True),
         auto_delete=item.get("auto_delete", False),
         internal=item.get("internal", False),
         arguments=arguments_of(item),
     )
-    if not exists:
-        declarations.check_exchange_arguments(kind, exchange.arguments, node.release, node.exchange_types)
-        exchanges.add_exchange(vhost, exchange)
-        sharding.start(node, vhost, exchange)
 
 
 def _add_binding(node: NodeState, at: At, item: Item) -> None:

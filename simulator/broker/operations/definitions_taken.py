@@ -16,7 +16,7 @@ from dlx import declarations
 from dlx.amqp_errors import Refusal
 from dlx.operator_errors import OperatorError
 from dlx.server_plugins import CONSISTENT_HASH
-from dlx.topology import Arguments, Exchange, Policy, Queue
+from dlx.topology import Arguments, Queue
 from simulator.broker.commands import AddVhost, PutUser, TakeDefinitions
 from simulator.broker.operations import administration, exchanges, queue_lifecycle, users
 from simulator.broker.operations.definitions_import import (
@@ -26,8 +26,10 @@ from simulator.broker.operations.definitions_import import (
     arguments_of,
     binding_of,
     checked_document,
+    exchange_of,
     import_item,
     objects_in,
+    queue_of,
     sections_of,
 )
 from simulator.broker.replies import NotImported
@@ -122,17 +124,9 @@ def _take_queue(node: NodeState, vhost: VirtualHost, item: Item, error: Operator
     if item["name"] in vhost.queues:
         return item, ""
 
-    def declared(arguments: Arguments, properties: Mapping[str, bool]) -> Queue | None:
+    def declared(arguments: Arguments, properties: Item) -> Queue | None:
         try:
-            return declarations.imported_queue(
-                item["name"],
-                vhost=vhost.name,
-                durable=properties.get("durable", True),
-                auto_delete=properties.get("auto_delete", False),
-                arguments=arguments,
-                release=node.release,
-                default_queue_type=vhost.default_queue_type if node.release.definitions_default_queue_type else None,
-            )
+            return queue_of(properties, arguments, vhost, node.release)
         except Refusal:
             return None
 
@@ -175,20 +169,11 @@ def _take_exchange(node: NodeState, vhost: VirtualHost, item: Item, error: Opera
         return item, ""
     if error is not None and item.get("type") not in node.exchange_types:
         return None, "" if "type" in item else "the field type is missing"
+    exchange = exchange_of(item)
     try:
-        declarations.check_exchange_arguments(
-            item.get("type", "direct"), arguments_of(item), node.release, node.exchange_types
-        )
+        declarations.check_exchange_arguments(exchange.type, exchange.arguments, node.release, node.exchange_types)
     except Refusal:
         return None, ""
-    exchange = Exchange(
-        name=name,
-        type=item.get("type", "direct"),
-        durable=item.get("durable", True),
-        auto_delete=item.get("auto_delete", False),
-        internal=item.get("internal", False),
-        arguments=arguments_of(item),
-    )
     exchanges.add_exchange(vhost, exchange)
     return item, "" if error is not None else f"{_LEFT_OUT}: its name begins with amq."
 
@@ -211,7 +196,7 @@ def _take_policy(node: NodeState, vhost: VirtualHost, item: Item, error: Operato
         return item, ""
     kept, plain = _known_policy(node, str(item.get("name")), item, operator=False)
     if kept is not None:
-        vhost.policies[str(item["name"])] = _policy(str(item["name"]), kept)
+        vhost.policies[str(item["name"])] = administration.policy_of(str(item["name"]), kept)
     return kept, plain
 
 
@@ -222,7 +207,7 @@ def _take_parameter(node: NodeState, vhost: VirtualHost, item: Item, error: Oper
     kept, plain = _known_policy(node, str(item.get("name")), value, operator=True)
     if kept is None:
         return None, plain
-    vhost.operator_policies[str(item["name"])] = _policy(str(item["name"]), kept)
+    vhost.operator_policies[str(item["name"])] = administration.policy_of(str(item["name"]), kept)
     return {**item, "value": kept}, plain
 
 
@@ -251,16 +236,6 @@ _OF_A_POLICY = ("pattern", "definition", "priority", "apply-to")
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
-
-
-def _policy(name: str, value: Item) -> Policy:
-    return Policy(
-        name=name,
-        pattern=value["pattern"],
-        definition=value["definition"],
-        apply_to=value.get("apply-to", "all"),
-        priority=value.get("priority", 0),
-    )
 
 
 _TAKERS: dict[str, Callable[[NodeState, VirtualHost, Item, OperatorError | None], tuple[Taken, str]]] = {

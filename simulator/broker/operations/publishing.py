@@ -97,12 +97,7 @@ def _alike(channel: Channel, command: Publish, vhost: VirtualHost, by_value: tup
 def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
     """Check a publish, in RabbitMQ's order, and return the message and where it goes."""
     vhost = channel.connection.vhost
-    access.check(node, channel, "write", "exchange", command.exchange)
-    exchange = vhost.exchanges.get(command.exchange)
-    if exchange is None:
-        raise amqp_errors.no_exchange(command.exchange, vhost.name)
-    if exchange.internal:
-        raise amqp_errors.internal_exchange(command.exchange, vhost.name)
+    exchange = _target(node, channel, command.exchange)
     publisher_first = node.release.publisher_checked == "before the message"
     if publisher_first:
         access.check_topic(node, channel, "write", exchange, (command.routing_key,))
@@ -123,14 +118,19 @@ def _checked(node: NodeState, channel: Channel, command: Publish) -> Route:
 
 def check_target(node: NodeState, command: CheckTarget) -> None:
     """Check that a link of AMQP 1.0 may publish to an exchange. Source: rabbit_amqp_session.erl ensure_target."""
-    channel = node.channel(command.channel)
-    access.check(node, channel, "write", "exchange", command.exchange)
+    _target(node, node.channel(command.channel), command.exchange)
+
+
+def _target(node: NodeState, channel: Channel, name: str) -> Exchange:
+    """Return the exchange of that name. Raises ``Refusal`` unless the channel's user may publish to it."""
+    access.check(node, channel, "write", "exchange", name)
     vhost = channel.connection.vhost
-    exchange = vhost.exchanges.get(command.exchange)
+    exchange = vhost.exchanges.get(name)
     if exchange is None:
-        raise amqp_errors.no_exchange(command.exchange, vhost.name)
+        raise amqp_errors.no_exchange(name, vhost.name)
     if exchange.internal:
-        raise amqp_errors.internal_exchange(command.exchange, vhost.name)
+        raise amqp_errors.internal_exchange(name, vhost.name)
+    return exchange
 
 
 def _message(

@@ -41,7 +41,7 @@ from simulator.broker.effects import Shovelled, ShovelLost
 from simulator.broker.operations import acknowledgements, connections, consumers, declaring, publishing
 from simulator.broker.replies import Delivered, Refused, Reply, delivered_properties
 from simulator.broker.state import Channel, Connection, NodeState, Permissions, User, VirtualHost
-from simulator.broker.state.shovels import Shovel
+from simulator.broker.state.virtual_hosts import Shovel
 
 REFUSED_US = 100_000
 _CAPABILITIES = {"capabilities": {"consumer_cancel_notify": True}}

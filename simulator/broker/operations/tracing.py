@@ -16,15 +16,10 @@ from dlx.deaths import seconds
 from dlx.message import Message
 from simulator.broker.copies import Copy
 from simulator.broker.effects import Traced
-from simulator.broker.replies import delivered_properties
+from simulator.broker.replies import PROPERTIES, delivered_properties
 from simulator.broker.state import Channel, NodeState, QueueState
 
 EXCHANGE = "amq.rabbitmq.trace"
-# The order in which the firehose lists properties: that of the protocol, backwards.
-_PROPERTIES = (
-    "cluster_id", "app_id", "user_id", "type", "timestamp", "message_id", "expiration", "reply_to",
-    "correlation_id", "priority", "delivery_mode", "headers", "content_encoding", "content_type",
-)  # fmt: skip
 
 
 def published(
@@ -74,7 +69,7 @@ def _emit(
 
 
 def _table(properties: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {name: properties[name] for name in _PROPERTIES if name in properties}
+    shown = {name: properties[name] for name in PROPERTIES if name in properties}
     if isinstance(shown.get("timestamp"), datetime):
         shown["timestamp"] = seconds(shown["timestamp"])
     return shown

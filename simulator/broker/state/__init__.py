@@ -19,6 +19,6 @@ from simulator.broker.state.node import NodeState as NodeState
 from simulator.broker.state.node import Observer as Observer
 from simulator.broker.state.queues import Pending as Pending
 from simulator.broker.state.queues import QueueState as QueueState
-from simulator.broker.state.shovels import Shovel as Shovel
 from simulator.broker.state.virtual_hosts import Counters as Counters
+from simulator.broker.state.virtual_hosts import Shovel as Shovel
 from simulator.broker.state.virtual_hosts import VirtualHost as VirtualHost

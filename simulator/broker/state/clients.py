@@ -18,8 +18,7 @@ from simulator.broker.copies import Copy
 
 if TYPE_CHECKING:
     from simulator.broker.state.queues import QueueState
-    from simulator.broker.state.shovels import Shovel
-    from simulator.broker.state.virtual_hosts import Counters, VirtualHost
+    from simulator.broker.state.virtual_hosts import Counters, Shovel, VirtualHost
 
 
 # The contents of a transaction until its commit: publishes that were checked, deliveries that were settled.

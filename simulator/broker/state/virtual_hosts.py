@@ -1,21 +1,22 @@
-"""Virtual hosts: exchanges, bindings, queues, policies, and the counters that management shows of them."""
+"""Virtual hosts: exchanges, bindings, queues, policies, shovels, and the counters that management shows of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from dlx.message_flow import MessageFlow
+from dlx.shovels import ShovelDefinition, read_shovel
 from dlx.topology import Binding, Exchange, Policy, Queue, Topology
-from simulator.broker.state.shovels import Shovel
 
 if TYPE_CHECKING:
     from dlx.binding_index import BindingIndex
     from dlx.message import Message
     from dlx.releases import Release
     from dlx.settings import Settings
+    from simulator.broker.state.clients import Channel
     from simulator.broker.state.queues import QueueState
 
 
@@ -43,6 +44,38 @@ class Counters:
         """Count from zero again: routes that are remembered keep this very object."""
         for each in fields(self):
             setattr(self, each.name, 0)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Shovel:
+    """A shovel. ``value`` is its parameter.
+
+    ``source`` and ``destination`` are its channels while it runs; ``state`` is as RabbitMQ names it, and ``reason``
+    says why it has terminated. ``since_us``: when it came into its state; ``left``: how many messages until it ends;
+    ``forwarded``: how many it has published since it started; ``refused``: delivery tags of messages that the
+    destination has refused, which go back a little later; ``starts_us``: when it connects again; ``restarted``:
+    whether it has failed once, and was started again at once.
+    """
+
+    vhost: str
+    name: str
+    value: dict[str, Any]
+    state: Literal["starting", "running", "terminated"] = "starting"
+    reason: str = ""
+    since_us: int = 0
+    source: Channel | None = None
+    destination: Channel | None = None
+    queue: str = ""
+    left: int | None = None
+    refused: list[int] = field(default_factory=list)
+    forwarded: int = 0
+    starts_us: int | None = None
+    restarted: bool = False
+
+    @property
+    def definition(self) -> ShovelDefinition:
+        """What the parameter says."""
+        return read_shovel(self.value)
 
 
 class VirtualHost(msgspec.Struct, eq=False):

@@ -28,12 +28,9 @@ class PriorityError(Exception):
 class ClassicStore:
     """Implements ``simulator.broker.stores.store.Store``. The lists it returns are not to be changed.
 
-    RabbitMQ looks for expired messages after what ``ON_PUBLISH`` and ``ON_RETURN``
-    say, after each delivery and when its timer fires, but not before a delivery.
+    RabbitMQ looks for expired messages at the end of a publish, before it delivers what came back, after each delivery
+    and when its timer fires, but not before a delivery.
     """
-
-    ON_PUBLISH = ("deliver", "limits", "expiry")
-    ON_RETURN = ("limits", "expiry", "deliver")
 
     __slots__ = (
         "_carried", "_discarded", "_discards_at_once", "_drops_once", "_forgets", "_looks", "_max_bytes", "_max_length",

@@ -39,9 +39,6 @@ class QuorumStore:
     delayed retry keeps back, as RabbitMQ counts it.
     """
 
-    ON_PUBLISH = ("expiry", "deliver", "limits")
-    ON_RETURN = ON_PUBLISH
-
     __slots__ = (
         "_counted", "_delayed", "_delivery_limit", "_expires_each_priority", "_fell_unheard", "_has_limits", "_known",
         "_known_priority", "_known_size", "_max_bytes", "_max_length", "_messages", "_mortal", "_next_position",

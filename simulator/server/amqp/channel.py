@@ -13,21 +13,29 @@ from dlx import amqp_errors
 from dlx.amqp_errors import Refusal
 from dlx.bounded_cache import BoundedCache
 from dlx.releases import Release
-from simulator.broker import commands
 from simulator.broker.commands import (
+    METHODS,
     Ack,
     ChannelId,
     CloseChannel,
     Command,
     Nack,
     OpenChannel,
+    OpenConnection,
     Publish,
+    Recover,
     Reject,
 )
 from simulator.server.amqp.frames import CONTENT_HEADER
-from simulator.server.amqp.methods import CONTENT_METHODS, INDEX, NAMES, decode_fields, decode_publish
+from simulator.server.amqp.methods import (
+    CONTENT_METHODS,
+    INDEX,
+    NAMES,
+    decode_fields,
+    decode_properties,
+    decode_publish,
+)
 from simulator.server.amqp.outbox import ChannelOutput, Outbox
-from simulator.server.amqp.properties import decode_properties
 from simulator.server.amqp.protocol_errors import (
     CannotDecodeError,
     CrashError,
@@ -240,33 +248,10 @@ def decoded(name: str, payload: bytes, release: Release) -> dict[str, Any]:
 # Turns the methods that clients send into commands of the broker.
 
 
-_Request = Callable[..., Command]
-
 # Method -> the command, whose fields have the protocol's names unless renamed here.
-_COMMANDS: dict[str, _Request] = {
-    "channel.flow": commands.SetFlow,
-    "exchange.declare": commands.DeclareExchange,
-    "exchange.delete": commands.DeleteExchange,
-    "exchange.bind": commands.BindExchange,
-    "exchange.unbind": commands.UnbindExchange,
-    "queue.declare": commands.DeclareQueue,
-    "queue.bind": commands.BindQueue,
-    "queue.unbind": commands.UnbindQueue,
-    "queue.purge": commands.PurgeQueue,
-    "queue.delete": commands.DeleteQueue,
-    "basic.qos": commands.Qos,
-    "basic.consume": commands.Consume,
-    "basic.cancel": commands.Cancel,
-    "basic.get": commands.Get,
-    "basic.ack": commands.Ack,
-    "basic.reject": commands.Reject,
-    "basic.nack": commands.Nack,
-    "basic.recover": commands.Recover,
-    "basic.recover-async": commands.Recover,
-    "confirm.select": commands.SelectConfirms,
-    "tx.select": commands.SelectTransactions,
-    "tx.commit": commands.Commit,
-    "tx.rollback": commands.Rollback,
+_COMMANDS: dict[str, Callable[..., Command]] = {
+    **{method: command for command, method in METHODS.items() if command is not OpenConnection},
+    "basic.recover-async": Recover,
 }
 _NOT_THE_BROKERS = frozenset({"ticket", "nowait"})
 _RENAMED = {"global": "global_"}

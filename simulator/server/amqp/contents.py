@@ -11,7 +11,7 @@ from dlx.message import Message
 from dlx.releases import Release
 from simulator.broker import delivered_properties
 from simulator.server.amqp.frames import BODY, ENVELOPE, HEADER, METHOD, OVERHEAD
-from simulator.server.amqp.properties import encode_properties, short_string
+from simulator.server.amqp.methods import encode_properties, short_string
 
 BASIC = 60
 

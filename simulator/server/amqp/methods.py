@@ -1,4 +1,4 @@
-"""The methods of AMQP 0-9-1 with RabbitMQ's extensions: their numbers, their fields, in bytes and back.
+"""The methods of AMQP 0-9-1 with RabbitMQ's extensions, and the basic properties of a message, in bytes and back.
 
 A codec of our own, because those of the client libraries lose the types of field values.
 
@@ -12,8 +12,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any
 
-from simulator.server.amqp.properties import short_string
-from simulator.server.amqp.protocol_errors import CannotDecodeError, NotUtf8Error
+from simulator.server.amqp.protocol_errors import CannotDecodeError, MalformedError, NotUtf8Error
 from simulator.server.amqp.tables import decode_table, encode_table
 
 # A line per method: numbers of class and method, name, fields. A field's type is before it: b(it), o(ctet), h (short,
@@ -166,7 +165,7 @@ def decode_publish(data: bytes) -> dict[str, Any]:
     }
 
 
-def _decode(data: bytes, offset: int, kind: str, passing: str) -> tuple[Any, int]:
+def _decode(data: bytes, offset: int, kind: str, passing: str = "surrogateescape") -> tuple[Any, int]:
     if kind in _NUMBERS:
         form = _NUMBERS[kind]
         return form.unpack_from(data, offset)[0], offset + form.size
@@ -209,3 +208,56 @@ def _encode(value: Any, kind: str) -> bytes:
         return encode_table(value or {})
     data = value.encode() if isinstance(value, str) else value or b""
     return _U32.pack(len(data)) + data
+
+
+def short_string(text: str) -> bytes:
+    """Encode a short string, after its length. Raises ``ValueError`` beyond 255 bytes."""
+    data = text.encode(errors="surrogateescape")
+    return bytes((len(data),)) + data
+
+
+# The basic properties of a message, by their names in the protocol
+
+
+_PROPERTIES = """
+s:content_type s:content_encoding T:headers o:delivery_mode o:priority s:correlation_id s:reply_to s:expiration
+s:message_id q:timestamp s:type s:user_id s:app_id s:cluster_id
+"""
+"""In the order of their flags, from the highest bit on, each after its type."""
+_FLAGS = tuple((0x8000 >> place, each[0], each[2:]) for place, each in enumerate(_PROPERTIES.split()))
+_U16 = _NUMBERS["h"]
+# The management API publishes larger numbers, too; a server sends their low bits.
+_LOW_BITS = {"o": 0xFF, "q": 0xFFFF_FFFF_FFFF_FFFF}
+
+
+def decode_properties(data: bytes) -> dict[str, Any]:
+    """Decode the properties of a content header; absent ones are left out. Raises ``MalformedError``.
+
+    Source: rabbit_framing_amqp_0_9_1.erl decode_properties (which ignores the flag for more flags).
+    """
+    properties: dict[str, Any] = {}
+    try:
+        flags, offset = _U16.unpack_from(data)[0], 2
+        for flag, kind, name in _FLAGS:
+            if flags & flag:
+                properties[name], offset = _decode(data, offset, kind)
+    except (IndexError, StructError) as error:
+        raise MalformedError(f"no properties: {error}") from None
+    if offset != len(data):
+        raise MalformedError("properties that are longer or shorter than their frame")
+    if "headers" in properties:
+        properties["headers"] = decode_table(properties["headers"])
+    return properties
+
+
+def encode_properties(properties: Mapping[str, Any]) -> bytes:
+    """Encode properties for a content header. Raises ``ValueError`` for a value that does not fit."""
+    flags = 0
+    parts = [b""]
+    for flag, kind, name in _FLAGS:
+        value = properties.get(name)
+        if value is not None:
+            flags |= flag
+            parts.append(_encode(value & _LOW_BITS[kind] if kind in _LOW_BITS else value, kind))
+    parts[0] = _U16.pack(flags)
+    return b"".join(parts)

@@ -9,8 +9,7 @@ from simulator.broker import replies
 from simulator.broker.replies import Confirmed, Delivered, Got, Refused, Reply, Returned
 from simulator.server.amqp.contents import DeliveryEncoder, content, delivery
 from simulator.server.amqp.frames import METHOD, frame
-from simulator.server.amqp.methods import INDICES, encode_method
-from simulator.server.amqp.properties import short_string
+from simulator.server.amqp.methods import INDICES, encode_method, short_string
 
 
 class ChannelOutput:

@@ -86,7 +86,8 @@ def _decode_value(data: bytes, offset: int, depth: int) -> tuple[Any, int]:
     return of_bytes(data[start:end], depth + 1), end
 
 
-def _string(data: bytes, _depth: int) -> str | bytes:
+def text_or_bytes(data: bytes) -> str | bytes:
+    """Return what a long string holds: text where it is UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -117,7 +118,7 @@ _FIXED: dict[int, tuple[Struct, Callable[..., Any]]] = {
     ord("V"): (Struct(""), lambda: None),
 }
 _SIZED: dict[int, Callable[[bytes, int], Any]] = {
-    ord("S"): _string,
+    ord("S"): lambda data, _depth: text_or_bytes(data),
     ord("x"): lambda data, _depth: Binary(data),
     ord("F"): decode_table,
     ord("A"): _decode_array,

@@ -24,6 +24,7 @@ from dlx.message import Amqp10, Message, published_expiration
 from dlx.message_filters import URN_OF_UUID, is_application_property, plain
 from dlx.releases import Release
 from simulator.broker.replies import Delivered
+from simulator.server.amqp.tables import text_or_bytes
 from simulator.server.amqp10.errors import SessionFault, bad_x_cc, unparsed
 from simulator.server.amqp10.frames import Codec, Header, Properties, RawText, UndecodableError, array
 from simulator.server.amqp10.values import (
@@ -32,7 +33,6 @@ from simulator.server.amqp10.values import (
     field_value,
     is_opaque,
     seconds_of,
-    text_or_bytes,
     value_of,
 )
 

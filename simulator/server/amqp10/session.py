@@ -77,7 +77,6 @@ TRANSFER_BYTES = 64  # room for the performative in a frame of a delivery
 UINT_MAX = 2**32 - 1
 Send = Callable[..., None]
 _Terminus = TypeVar("_Terminus", Source, Target)
-_Link = TypeVar("_Link", "IncomingLink", "OutgoingLink")
 
 
 class IncomingLink(msgspec.Struct, kw_only=True, eq=False):
@@ -1026,6 +1025,7 @@ class Session:
 
     def facts(self) -> dict[str, Any]:
         """Return what the management API shows of the session and its links. Source: rabbit_amqp_session.erl infos."""
+        pairs = self._pairs.items()
         shown = {
             "channel_number": self.id[1],
             "handle_max": self._handle_max,
@@ -1036,20 +1036,12 @@ class Session:
             "remote_outgoing_window": self._remote_outgoing_window,
             "outgoing_unsettled_deliveries": len(self._unsettled),
             "incoming_links": [
-                *(
-                    self._request_facts(name, pair)
-                    for name, pair in self._pairs.items()
-                    if pair.request_handle is not None
-                ),
-                *map(self._incoming_facts, _by_handle(self._incoming)),
+                *(self._request_facts(name, pair) for name, pair in pairs if pair.request_handle is not None),
+                *(self._incoming_facts(link) for _, link in sorted(self._incoming.items())),
             ],
             "outgoing_links": [
-                *(
-                    _response_facts(name, pair)
-                    for name, pair in self._pairs.items()
-                    if pair.response_handle is not None
-                ),
-                *map(_outgoing_facts, _by_handle(self._outgoing)),
+                *(_response_facts(name, pair) for name, pair in pairs if pair.response_handle is not None),
+                *(_outgoing_facts(link) for _, link in sorted(self._outgoing.items())),
             ],
         }
         return {name: _native(value) for name, value in shown.items()}
@@ -1116,10 +1108,6 @@ _OUTCOME_NAMES = tuple(f"amqp:{name}:list" for name in ("accepted", "rejected", 
 
 _SETTLE_MODES = ("unsettled", "settled", "mixed")
 UNLIMITED = "unlimited"
-
-
-def _by_handle(links: dict[int, _Link]) -> list[_Link]:
-    return [links[handle] for handle in sorted(links)]
 
 
 def _response_facts(name: str, pair: ManagementPair) -> dict[str, Any]:

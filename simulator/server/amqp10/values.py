@@ -33,6 +33,7 @@ from dlx import field_values
 from dlx.deaths import seconds
 from dlx.erlang_printing import Atom
 from dlx.field_values import Float32, Long, Short, SignedByte, UnsignedByte, UnsignedInt, UnsignedShort, wire_type
+from simulator.server.amqp.tables import text_or_bytes
 
 UTF8_BYTES_MAX = 4_096  # a longer text counts as binary: the server does not look
 _64_BITS = 1 << 64
@@ -61,14 +62,6 @@ def seconds_of(milliseconds: int) -> int:
     """Return whole seconds, cut towards zero, as 64 bits without a sign."""
     whole = abs(milliseconds) // 1_000
     return (whole if milliseconds >= 0 else -whole) % _64_BITS
-
-
-def text_or_bytes(data: bytes) -> str | bytes:
-    """Return bytes as a long string reads them: text where they are UTF-8."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data
 
 
 def _long(value: int) -> Long:

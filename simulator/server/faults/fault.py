@@ -134,7 +134,7 @@ def read_fault(document: Mapping[str, Any]) -> Fault:
     """
     name = document.get("fault")
     if not isinstance(name, str):
-        raise FaultError(f"fault: expected the name of a fault, got {name!r:.60}; {_known(KINDS)}")
+        raise FaultError(f"fault: expected the name of a fault, got {name!r:.60}; there are {', '.join(KINDS)}")
     kind = KINDS.get(name)
     if kind is None:
         raise FaultError(f"fault: no fault {name!r:.60}; {suggestion(name, KINDS)}")
@@ -176,7 +176,3 @@ def _reword(problem: str) -> str:
 
 def _listed(codes: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(codes)))
-
-
-def _known(names: Iterable[str]) -> str:
-    return f"there are {', '.join(names)}"

@@ -48,7 +48,7 @@ from simulator.server.management.http_errors import (
     object_not_found,
     told,
 )
-from simulator.server.management.page import PAGE, PARTS
+from simulator.server.management.page.pages import PAGE, PARTS
 from simulator.server.management.request import ManagementState, Request
 from simulator.server.management.resources import MalformedPathError, Resource, Router, segments_of
 from simulator.server.node import Node
@@ -116,7 +116,8 @@ class Application:
             if resource.allow is not None:
                 request.user = access.authenticate(request)
                 resource.allow(request, request.user)
-            existed = resource.exists(request)
+            request.found = resource.exists(request)
+            existed = bool(request.found)
             if not existed and request.method in ("GET", "HEAD", "DELETE"):
                 raise object_not_found()
             if request.method in ("PUT", "POST") and not resource.takes_type(request):

@@ -28,7 +28,6 @@ from simulator.server.management.http_errors import (
     bad_request,
     not_authorised,
     not_found,
-    object_not_found,
 )
 from simulator.server.management.internal_connections import declare
 from simulator.server.management.request import Request
@@ -53,16 +52,20 @@ def _by_default(queue: str) -> Binding:
     return Binding(source="", destination=queue, routing_key=queue)
 
 
-def _binding_json(binding: Binding, vhost: VirtualHost) -> dict[str, Any]:
+def exported_binding(binding: Binding, vhost: str) -> dict[str, Any]:
+    """Describe a binding as an export does."""
     return {
         "source": binding.source,
-        "vhost": vhost.name,
+        "vhost": vhost,
         "destination": binding.destination,
         "destination_type": binding.destination_type,
         "routing_key": binding.routing_key,
         "arguments": plain(binding.arguments),
-        "properties_key": properties_key(binding),
     }
+
+
+def _binding_json(binding: Binding, vhost: VirtualHost) -> dict[str, Any]:
+    return exported_binding(binding, vhost.name) | {"properties_key": properties_key(binding)}
 
 
 # Lists
@@ -125,28 +128,14 @@ def _found(request: Request) -> Binding | None:
     if not tilde or not digest:
         return next((b for b in candidates if b.routing_key == routing_key and not b.arguments), None)
     if "~" in digest:
-        raise bad_request(["too_many_tokens", request.name("properties")])
+        return None
     hashed = unquote_plus(digest)
     arguments = next((b.arguments for b in candidates if arguments_hash(b.arguments) == hashed), None)
     return next((b for b in candidates if b.routing_key == routing_key and b.arguments == arguments), None)
 
 
-def _exists(request: Request) -> bool:
-    try:
-        return _found(request) is not None
-    except ApiError:
-        return False
-
-
-def _needed(request: Request) -> Binding:
-    binding = _found(request)
-    if binding is None:
-        raise object_not_found()
-    return binding
-
-
 def _one(request: Request) -> Any:
-    return _binding_json(_needed(request), request.needed_vhost())
+    return _binding_json(request.found, request.needed_vhost())
 
 
 def _bind(request: Request) -> Response:
@@ -192,7 +181,7 @@ def _check_ends(request: Request) -> None:
 
 
 def _unbind(request: Request) -> None:
-    binding = _needed(request)
+    binding: Binding = request.found
     unbind = UnbindQueue if binding.destination_type == "queue" else UnbindExchange
     declare(
         request,
@@ -206,7 +195,7 @@ RESOURCES = (
     Resource("/bindings", _all, allow=access.inhabitants),
     Resource("/bindings/:vhost", _all, allow=access.inhabitants, exists=vhost_exists),
     Resource(_BETWEEN, _between, post=_bind, allow=access.inhabitants, exists=vhost_exists),
-    Resource(f"{_BETWEEN}/:properties", _one, delete=_unbind, allow=access.inhabitants, exists=_exists),
+    Resource(f"{_BETWEEN}/:properties", _one, delete=_unbind, allow=access.inhabitants, exists=_found),
     Resource(
         "/exchanges/:vhost/:exchange/bindings/source",
         _of("exchange", "exchange", "source"),

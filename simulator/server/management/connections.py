@@ -14,7 +14,7 @@ from dlx.topology import QUORUM, STREAM
 from simulator.broker import Channel, Connection, Consumer, QueueState
 from simulator.json_values import plain
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import HandlerCrash, bad_request, object_not_found
+from simulator.server.management.http_errors import HandlerCrash, bad_request
 from simulator.server.management.management_releases import Api
 from simulator.server.management.message_stats import channel_stats
 from simulator.server.management.request import Request
@@ -62,27 +62,18 @@ def _found(request: Request) -> tuple[Hashable, Client] | None:
     return next(((k, client) for k, client in _clients(request) if client.name == request.name("connection")), None)
 
 
-def _exists(request: Request) -> bool:
-    return _found(request) is not None
-
-
 def _owner(request: Request) -> str | None:
     found = _found(request)
     return None if found is None else found[1].user
 
 
 def _one(request: Request) -> Any:
-    found = _found(request)
-    if found is None:
-        raise object_not_found()
-    facts = _connection_json(request, *found)
+    facts = _connection_json(request, *request.found)
     return {name: "" if value is None else value for name, value in facts.items()}  # null is for lists alone
 
 
 def _close(request: Request) -> None:
-    found = _found(request)
-    if found is not None:
-        request.node.close_connection(found[0], request.headers.get("x-reason", _CLOSED_BY_US))
+    request.node.close_connection(request.found[0], request.headers.get("x-reason", _CLOSED_BY_US))
 
 
 def _close_of_user(request: Request) -> None:
@@ -142,9 +133,7 @@ def _channel_owner(request: Request) -> str | None:
 
 
 def _one_channel(request: Request) -> Any:
-    channel = _channel(request)
-    if channel is None:
-        raise object_not_found()
+    channel: Channel = request.found
     details = channel_details(channel, request.node)
     consumers = [consumer_json(c, request.api) | {"channel_details": details} for c in channel.consumers.values()]
     facts = channel_json(channel, request.node, request.api)
@@ -153,8 +142,8 @@ def _one_channel(request: Request) -> Any:
 
 def _sessions_of_connection(request: Request) -> Any:
     """List the sessions of a connection. Source: rabbit_mgmt_wm_connection_sessions.erl."""
-    found = _found(request)
-    sessions = None if found is None else found[1].sessions()
+    _, client = request.found
+    sessions = client.sessions()
     if sessions is None:
         raise bad_request("connection does not use AMQP 1.0")
     for link in [link for session in sessions for link in session["outgoing_links"]]:
@@ -182,14 +171,14 @@ _CONNECTION = access.owners(_owner)
 
 RESOURCES = (
     Resource("/connections", _all),
-    Resource("/connections/:connection", _one, delete=_close, allow=_CONNECTION, exists=_exists),
+    Resource("/connections/:connection", _one, delete=_close, allow=_CONNECTION, exists=_found),
     Resource("/connections/username/:user", _of_user, delete=_close_of_user, allow=access.administrators),
     Resource("/connections/:connection/channels", _channels_of_connection, allow=_CONNECTION),
     Resource(
         "/connections/:connection/sessions",
         _sessions_of_connection,
         allow=_CONNECTION,
-        exists=_exists,
+        exists=_found,
         offered=lambda api: api.sessions_endpoint,
     ),
     Resource("/channels", _all_channels),
@@ -197,7 +186,7 @@ RESOURCES = (
         "/channels/:channel",
         _one_channel,
         allow=access.owners(_channel_owner),
-        exists=lambda request: _channel(request) is not None,
+        exists=_channel,
     ),
     Resource("/consumers", _consumers),
     Resource("/consumers/:vhost", _consumers, allow=access.inhabitants, exists=vhost_exists),

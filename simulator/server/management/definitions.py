@@ -17,8 +17,8 @@ from simulator.broker import OperatorError, QueueState, VirtualHost
 from simulator.broker.commands import ImportDefinitions
 from simulator.json_reading import UTF8_MARK, NestedTooDeeplyError, read_json_as
 from simulator.json_values import plain
-from simulator.server.management import access, listing
-from simulator.server.management.bindings import all_bindings
+from simulator.server.management import access, exchanges, listing
+from simulator.server.management.bindings import all_bindings, exported_binding
 from simulator.server.management.http_errors import (
     ApiError,
     HandlerCrash,
@@ -149,14 +149,14 @@ def _vhost_json(vhost: VirtualHost, request: Request) -> dict[str, Any]:
 def _sections(vhost: VirtualHost, request: Request) -> dict[str, list[dict[str, Any]]]:
     """Return what a virtual host declares, without exclusive queues and the exchanges that every one has."""
     queues = [queue for queue in vhost.queues.values() if queue.owner is None]
-    exchanges = [x for x in vhost.exchanges.values() if x.name not in _STOCK]
+    own = [x for x in vhost.exchanges.values() if x.name not in _STOCK]
     if not request.api.broker.definitions_internal_exchanges:
-        exchanges = [x for x in exchanges if not x.internal]
+        own = [x for x in own if not x.internal]
     return {
         "policies": [policy_json(policy, vhost.name) for policy in vhost.policies.values()],
         "queues": [_queue_json(queue, request) for queue in queues],
-        "exchanges": [_exchange_json(exchange, vhost, request) for exchange in exchanges],
-        "bindings": _binding_json(vhost, request),
+        "exchanges": [_exchange_json(exchange, vhost, request) for exchange in own],
+        "bindings": _bindings(vhost, request),
     }
 
 
@@ -172,29 +172,17 @@ def _queue_json(queue: QueueState, request: Request) -> dict[str, Any]:
 
 
 def _exchange_json(exchange: Exchange, vhost: VirtualHost, request: Request) -> dict[str, Any]:
-    facts = {
-        "name": exchange.name,
-        "vhost": vhost.name,
-        "type": exchange.type,
-        "durable": exchange.durable,
-        "auto_delete": exchange.auto_delete,
-    }
-    facts |= {"internal": exchange.internal} if request.api.broker.definitions_internal_exchanges else {}
-    return facts | {"arguments": plain(exchange.arguments)}
+    facts = exchanges.declaration(exchange, vhost)
+    if not request.api.broker.definitions_internal_exchanges:
+        del facts["internal"]
+    return facts
 
 
-def _binding_json(vhost: VirtualHost, request: Request) -> list[dict[str, Any]]:
+def _bindings(vhost: VirtualHost, request: Request) -> list[dict[str, Any]]:
     exclusive = {queue.name for queue in vhost.queues.values() if queue.owner is not None}
     left_out = set() if request.api.broker.definitions_exclusive_bindings else exclusive
     return [
-        {
-            "source": binding.source,
-            "vhost": vhost.name,
-            "destination": binding.destination,
-            "destination_type": binding.destination_type,
-            "routing_key": binding.routing_key,
-            "arguments": plain(binding.arguments),
-        }
+        exported_binding(binding, vhost.name)
         for binding in all_bindings(vhost)
         if binding.source and not (binding.destination_type == "queue" and binding.destination in left_out)
     ]

@@ -16,7 +16,7 @@ from simulator.broker import VirtualHost
 from simulator.broker.commands import DeclareExchange, DeleteExchange
 from simulator.json_values import plain
 from simulator.server.management import access, listing, messages
-from simulator.server.management.http_errors import crashed, object_not_found
+from simulator.server.management.http_errors import crashed
 from simulator.server.management.internal_connections import declare
 from simulator.server.management.message_stats import exchange_stats
 from simulator.server.management.request import Request
@@ -28,21 +28,21 @@ def _found(request: Request) -> Exchange | None:
     return None if request.vhost is None else request.vhost.exchanges.get(request.name("exchange"))
 
 
-def _exists(request: Request) -> bool:
-    return _found(request) is not None
+def declaration(exchange: Exchange, vhost: VirtualHost) -> dict[str, Any]:
+    """Describe the declaration of an exchange, in the order of exports."""
+    return {
+        "name": exchange.name,
+        "vhost": vhost.name,
+        "type": exchange.type,
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": plain(exchange.arguments),
+    }
 
 
 def _exchange_json(exchange: Exchange, vhost: VirtualHost, request: Request) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "arguments": plain(exchange.arguments),
-        "auto_delete": exchange.auto_delete,
-        "durable": exchange.durable,
-        "internal": exchange.internal,
-        "name": exchange.name,
-        "type": exchange.type,
-        "user_who_performed_action": "guest",
-        "vhost": vhost.name,
-    }
+    shown = declaration(exchange, vhost) | {"user_who_performed_action": "guest"}
     policy = choose_policy(exchange, vhost.topology.policies, request.broker.release).policy
     if policy is not None:
         shown["policy"] = policy.name
@@ -60,10 +60,7 @@ def _all(request: Request) -> Any:
 
 def _one(request: Request) -> Any:
     listing.check_samples(request)
-    exchange = _found(request)
-    if exchange is None:
-        raise object_not_found()
-    details = _exchange_json(exchange, request.needed_vhost(), request) | {"incoming": [], "outgoing": []}
+    details = _exchange_json(request.found, request.needed_vhost(), request) | {"incoming": [], "outgoing": []}
     return dict(sorted(details.items()))
 
 
@@ -113,7 +110,7 @@ RESOURCES = (
         put=_declare,
         delete=_delete,
         allow=access.inhabitants,
-        exists=_exists,
+        exists=_found,
     ),
-    Resource("/exchanges/:vhost/:exchange/publish", post=messages.publish, allow=access.inhabitants, exists=_exists),
+    Resource("/exchanges/:vhost/:exchange/publish", post=messages.publish, allow=access.inhabitants),
 )

@@ -9,7 +9,7 @@ Source: rabbit_mgmt_util.erl direct_request, with_channel.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from simulator.broker.commands import ChannelId, Command
 from simulator.server.management.http_errors import (
@@ -25,18 +25,14 @@ from simulator.server.management.internal_channel import InternalChannel, Refuse
 from simulator.server.management.request import Request
 
 
-@contextmanager
-def getting_channel(request: Request) -> Iterator[InternalChannel]:
+def getting_channel(request: Request) -> AbstractContextManager[InternalChannel]:
     """Open a channel in the request's virtual host; refusals show the name of their code."""
-    with _opened(request, _shown_whole) as channel:
-        yield channel
+    return _opened(request, _shown_whole)
 
 
-@contextmanager
-def publishing_channel(request: Request) -> Iterator[InternalChannel]:
+def publishing_channel(request: Request) -> AbstractContextManager[InternalChannel]:
     """Open a channel in the request's virtual host; every refusal is a bad request that shows its code."""
-    with _opened(request, _shown_with_code) as channel:
-        yield channel
+    return _opened(request, _shown_with_code)
 
 
 def declare(request: Request, command: Callable[[ChannelId], Command]) -> None:

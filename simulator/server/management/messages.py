@@ -13,7 +13,7 @@ from typing import Any
 
 from simulator.broker import VirtualHost, delivered_properties
 from simulator.broker.commands import Commit, Get, Nack, Publish, Reject, SelectConfirms, SelectTransactions
-from simulator.broker.replies import Got, Refused, Returned
+from simulator.broker.replies import PROPERTIES, Got, Refused, Returned
 from simulator.json_values import plain
 from simulator.server.management.http_errors import HandlerCrash, bad_request, not_found
 from simulator.server.management.internal_channel import InternalChannel
@@ -22,11 +22,6 @@ from simulator.server.management.request import Request
 from simulator.server.management.values import amqp_table
 
 _NUMBERS = ("delivery_mode", "priority", "timestamp")
-# The order in which RabbitMQ lists properties: that of the protocol, backwards.
-_PROPERTIES = (
-    "cluster_id", "app_id", "user_id", "type", "timestamp", "message_id", "expiration", "reply_to",
-    "correlation_id", "priority", "delivery_mode", "headers", "content_encoding", "content_type",
-)  # fmt: skip
 _ACKMODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
 _GOT_MAX = 100_000
 
@@ -84,7 +79,7 @@ def _basic_properties(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise HandlerCrash
     properties = {}
-    for name in reversed(_PROPERTIES):
+    for name in reversed(PROPERTIES):
         if name in given:
             properties[name] = _property(name, given[name])
     return properties
@@ -192,7 +187,7 @@ def _message_json(got: Got, request: Request, encoding: str, truncate: int | Non
 
 
 def _shown_properties(properties: Mapping[str, Any]) -> dict[str, Any] | list[Any]:
-    shown = {name: plain(properties[name]) for name in _PROPERTIES if name in properties}
+    shown = {name: plain(properties[name]) for name in PROPERTIES if name in properties}
     return shown or []
 
 

@@ -9,10 +9,8 @@ rabbit_runtime_parameters.erl.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 from typing import Any
 
-from dlx.operator_errors import OperatorError, UnforeseenError
 from dlx.shovels import COMPONENT
 from simulator.broker import User, VirtualHost
 from simulator.broker.commands import (
@@ -26,8 +24,8 @@ from simulator.broker.commands import (
     SetVhostLimits,
 )
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import HandlerCrash, bad_request, not_found, told
-from simulator.server.management.policies import policy_parameter
+from simulator.server.management.http_errors import HandlerCrash, not_found
+from simulator.server.management.policies import policy_parameter, refusals
 from simulator.server.management.request import Request
 from simulator.server.management.resources import JSON, Resource, vhost_exists
 
@@ -66,20 +64,14 @@ def _found(request: Request) -> dict[str, Any] | None:
 
 
 def _one(request: Request) -> Any:
-    return _found(request) or {}
+    return request.found
 
 
 def _put(request: Request) -> None:
     vhost, value = request.needed_vhost(), request.json("value")["value"]
-    try:
+    with refusals(request, escaped=request.api.policy_refusals_escaped):
         user = request.user.name
         request.run(SetParameter(vhost.name, request.name("component"), request.name("name"), value, user))
-    except UnforeseenError as error:
-        raise HandlerCrash from error
-    except OperatorError as error:
-        escaped = request.api.policy_refusals_escaped
-        refusal = bad_request(escape(error.text, quote=False) if escaped else error.text)
-        raise told(refusal, request.api) from error
 
 
 def _clear(request: Request) -> None:
@@ -143,7 +135,7 @@ _PARAMETERS = (
         put=_put,
         delete=_clear,
         allow=_MAKERS,
-        exists=lambda request: _found(request) is not None,
+        exists=_found,
     ),
     Resource("/global-parameters", _all_global, allow=_GLOBAL_MAKERS),
     Resource(

@@ -5,7 +5,8 @@ Source: rabbit_mgmt_wm_policy.erl, _operator_policy.erl.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from html import escape
 from typing import Any
 
@@ -17,7 +18,7 @@ from simulator.broker import VirtualHost
 from simulator.broker.commands import ClearPolicy, SetPolicy
 from simulator.json_values import plain
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import HandlerCrash, bad_request, object_not_found, told
+from simulator.server.management.http_errors import HandlerCrash, bad_request, told
 from simulator.server.management.request import Request
 from simulator.server.management.resources import JSON, Handler, Resource, vhost_exists
 
@@ -46,14 +47,8 @@ def _list(operator: bool) -> Handler:
     return handler
 
 
-def _one(operator: bool) -> Handler:
-    def handler(request: Request) -> Any:
-        policy = _found(request, operator)
-        if policy is None:
-            raise object_not_found()
-        return policy_json(policy, request.needed_vhost().name)
-
-    return handler
+def _one(request: Request) -> Any:
+    return policy_json(request.found, request.needed_vhost().name)
 
 
 def _put(operator: bool) -> Handler:
@@ -75,12 +70,18 @@ async def _set(request: Request, document: dict[str, Any], *, operator: bool) ->
         apply_to=document.get("apply-to", "all"),
         priority=document.get("priority", 0),
     )
-    try:
+    with refusals(request, escaped=request.api.policy_refusals_escaped and not operator):
         await request.carry_out(SetPolicy(request.needed_vhost().name, policy, operator))
+
+
+@contextmanager
+def refusals(request: Request, *, escaped: bool) -> Iterator[None]:
+    """Answer what the broker refuses of a policy or parameter with 400; the text may be ``escaped`` for HTML."""
+    try:
+        yield
     except UnforeseenError as error:
         raise HandlerCrash from error
     except OperatorError as error:
-        escaped = request.api.policy_refusals_escaped and not operator
         refusal = bad_request(escape(error.text, quote=False) if escaped else error.text)
         raise told(refusal, request.api) from error
 
@@ -99,11 +100,11 @@ def _policy_resources(path: str, operator: bool, allow: access.Rule) -> tuple[Re
         Resource(f"{path}/:vhost", listed, allow=access.inhabitants, exists=vhost_exists),
         Resource(
             f"{path}/:vhost/:name",
-            _one(operator),
+            _one,
             put=_put(operator),
             delete=_clear(operator),
             allow=allow,
-            exists=lambda request: _found(request, operator) is not None,
+            exists=lambda request: _found(request, operator),
             takes=(JSON,) if operator else (),
         ),
     )

@@ -16,7 +16,7 @@ from simulator.broker.commands import DeclareQueue, DeleteQueue, PurgeQueue
 from simulator.json_values import plain
 from simulator.server.management import access, listing, messages
 from simulator.server.management.connections import UNKNOWN_GARBAGE, channel_details, consumer_json
-from simulator.server.management.http_errors import HandlerCrash, bad_request, crashed, not_found, object_not_found
+from simulator.server.management.http_errors import HandlerCrash, bad_request, crashed, not_found
 from simulator.server.management.internal_connections import declare
 from simulator.server.management.management_releases import Api
 from simulator.server.management.message_stats import queue_stats, with_rates
@@ -31,14 +31,8 @@ _NOT_LISTED = ("garbage_collection", "idle_since")
 _Show = Callable[[QueueState, Request], dict[str, Any]]
 
 
-def found(request: Request) -> QueueState | None:
-    """Return the queue that the path names; ``None`` when it does not exist."""
+def _found(request: Request) -> QueueState | None:
     return None if request.vhost is None else request.vhost.queues.get(request.name("queue"))
-
-
-def exists(request: Request) -> bool:
-    """Return whether the queue that the path names exists."""
-    return found(request) is not None
 
 
 def _all(request: Request) -> Any:
@@ -62,14 +56,7 @@ def _shown(queue: QueueState, request: Request, show: _Show) -> dict[str, Any]:
 
 def _one(request: Request) -> Any:
     listing.check_samples(request)
-    return _shown(_needed(request), request, queue_details)
-
-
-def _needed(request: Request) -> QueueState:
-    queue = found(request)
-    if queue is None:
-        raise object_not_found()
-    return queue
+    return _shown(request.found, request, queue_details)
 
 
 def _declare(request: Request) -> None:
@@ -109,10 +96,10 @@ def _purge(request: Request) -> None:
 
 
 def _act(request: Request) -> None:
-    if request.api.missing_targets == "not found" and not exists(request):
+    if request.api.missing_targets == "not found" and request.found is None:
         raise not_found("queue_not_found")
     action = request.json("action")["action"]
-    if not exists(request):
+    if request.found is None:
         raise HandlerCrash
     if not (request.api.mirroring_actions and action in ("sync", "cancel_sync")):
         raise bad_request(["unknown", action])
@@ -122,10 +109,10 @@ RESOURCES = (
     Resource("/queues", _all, allow=access.inhabitants, exists=vhost_exists),
     Resource("/queues/detailed", _all_detailed, allow=access.inhabitants, offered=lambda api: api.detailed_queues),
     Resource("/queues/:vhost", _all, allow=access.inhabitants, exists=vhost_exists),
-    Resource("/queues/:vhost/:queue", _one, put=_declare, delete=_delete, allow=access.inhabitants, exists=exists),
-    Resource("/queues/:vhost/:queue/contents", delete=_purge, allow=access.inhabitants, exists=exists),
-    Resource("/queues/:vhost/:queue/get", post=messages.get, allow=access.inhabitants, exists=exists),
-    Resource("/queues/:vhost/:queue/actions", post=_act, allow=access.administrators, exists=exists),
+    Resource("/queues/:vhost/:queue", _one, put=_declare, delete=_delete, allow=access.inhabitants, exists=_found),
+    Resource("/queues/:vhost/:queue/contents", delete=_purge, allow=access.inhabitants, exists=_found),
+    Resource("/queues/:vhost/:queue/get", post=messages.get, allow=access.inhabitants),
+    Resource("/queues/:vhost/:queue/actions", post=_act, allow=access.administrators, exists=_found),
 )
 
 # Describes a queue as the management API does.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -25,6 +26,7 @@ _DOUBLY_ENCODED = "invalid payload: the request body JSON-decoded to a string. I
 _EXCHANGES = ("exchange", "source", "destination")
 
 
+@dataclass(eq=False)
 class Request:
     """One request.
 
@@ -38,29 +40,19 @@ class Request:
         body: the request's body.
         peer_host: the client's address.
         user: the authenticated user; not set before authentication.
+        found: what ``Resource.exists`` has returned.
     """
 
-    user: User
-
-    def __init__(
-        self,
-        management: ManagementState,
-        method: str,
-        segments: Sequence[str],
-        names: Mapping[str, str],
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes,
-        peer_host: str = "127.0.0.1",
-    ) -> None:
-        self.management = management
-        self.method = method
-        self.segments = segments
-        self.names = names
-        self.query = query
-        self.headers = headers
-        self.body = body
-        self.peer_host = peer_host
+    management: ManagementState
+    method: str
+    segments: Sequence[str]
+    names: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+    peer_host: str = "127.0.0.1"
+    user: User = field(init=False)
+    found: Any = field(init=False)
 
     @property
     def node(self) -> Node:

@@ -51,7 +51,8 @@ class Resource:
         put, delete: return nothing; the answer is 201 or 204.
         post: returns the body of the answer, or nothing. A handler that takes long is a coroutine function.
         allow: raises ``ApiError`` for users who may not ask; ``None``: everybody may, without authentication.
-        exists: returns whether the object exists. PUT then changes it; GET and DELETE need it.
+        exists: returns the object that the path names, or whether there is one; handlers have it as
+            ``request.found``. PUT then changes it; GET and DELETE need it.
         offered: returns whether the release has the resource at all.
         takes: the content types that PUT and POST take (415 otherwise), such as ``JSON``; empty: all, and none.
     """
@@ -62,7 +63,7 @@ class Resource:
     post: Handler | None = None
     delete: Handler | None = None
     allow: access.Rule | None = access.anyone
-    exists: Callable[[Request], bool] = always
+    exists: Callable[[Request], object] = always
     offered: Callable[[Api], bool] = in_every_release
     takes: tuple[re.Pattern[str], ...] = ()
 

@@ -6,7 +6,6 @@ Source: rabbit_shovel_mgmt.erl, rabbit_shovel_mgmt_shovel.erl, rabbit_shovel_mgm
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from dlx.server_plugins import PLUGINS
@@ -17,6 +16,7 @@ from simulator.server.management import access, listing
 from simulator.server.management.http_errors import object_not_found
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
+from simulator.server.management.values import local_time
 
 
 def _is_enabled(request: Request) -> bool:
@@ -72,7 +72,7 @@ def shovel_json(shovel: Shovel, vhost: VirtualHost, request: Request) -> dict[st
     """Return what the API says of a shovel."""
     facts: dict[str, Any] = {
         "node": request.broker.node,
-        "timestamp": _timestamp(shovel.since_us),
+        "timestamp": local_time(shovel.since_us),
         "name": shovel.name,
         "vhost": vhost.name,
         "type": "dynamic",
@@ -110,11 +110,6 @@ def shovel_json(shovel: Shovel, vhost: VirtualHost, request: Request) -> dict[st
 def _address(side: str, uri: ShovelUri, value: Mapping[str, Any]) -> dict[str, str]:
     protocol = value.get(f"{side}-protocol", "amqp091")
     return {f"{side}_uri": "" if protocol == "local" else uri.shown, f"{side}_protocol": protocol}
-
-
-def _timestamp(time_us: int) -> str:
-    time = datetime.fromtimestamp(time_us / 1_000_000, UTC)
-    return f"{time:%Y-%m-%d} {time.hour}:{time:%M:%S}"
 
 
 _MONITORS = access.monitors

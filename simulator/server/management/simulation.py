@@ -169,19 +169,12 @@ def _found(request: Request) -> SetFault | None:
     return request.node.faults.known.get(int(number)) if number.isdecimal() and len(number) < 20 else None
 
 
-def _exists(request: Request) -> bool:
-    return _found(request) is not None
-
-
 def _one(request: Request) -> Any:
-    found = _found(request)
-    return None if found is None else _fault_json(request, found)
+    return _fault_json(request, request.found)
 
 
 def _clear(request: Request) -> None:
-    found = _found(request)
-    if found is not None:
-        request.node.clear_faults(found.number)
+    request.node.clear_faults(request.found.number)
 
 
 def _fault_json(request: Request, fault: SetFault) -> dict[str, object]:
@@ -190,7 +183,7 @@ def _fault_json(request: Request, fault: SetFault) -> dict[str, object]:
 
 _FAULTS = (
     Resource("/faults", _faults, post=_set, delete=_clear_all, allow=access.administrators_to_change),
-    Resource("/faults/:id", _one, delete=_clear, exists=_exists, allow=access.administrators_to_change),
+    Resource("/faults/:id", _one, delete=_clear, exists=_found, allow=access.administrators_to_change),
 )
 
 

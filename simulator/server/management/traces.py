@@ -10,7 +10,7 @@ from typing import Any
 from starlette.responses import Response
 
 from simulator.server.management import access
-from simulator.server.management.http_errors import HandlerCrash, bad_request, object_not_found
+from simulator.server.management.http_errors import HandlerCrash, bad_request
 from simulator.server.management.queues import queue_json
 from simulator.server.management.request import Request
 from simulator.server.management.resources import JSON_ALONE, Resource
@@ -33,16 +33,9 @@ def _found(request: Request) -> Trace | None:
     return request.management.traces.running.get((request.name("vhost"), request.name("name")))
 
 
-def _exists(request: Request) -> bool:
-    return _found(request) is not None
-
-
 def _one(request: Request) -> Any:
     _check_node(request)
-    trace = _found(request)
-    if trace is None:
-        raise object_not_found()
-    return _trace_json(trace, request)
+    return _trace_json(request.found, request)
 
 
 def _put(request: Request) -> None:
@@ -107,7 +100,7 @@ def _trace_resources(prefix: str) -> tuple[Resource, ...]:
             put=_put,
             delete=_delete,
             allow=_ADMIN,
-            exists=_exists,
+            exists=_found,
             takes=(JSON_ALONE,),
         ),
         Resource(f"/trace-files{prefix}", _logs, allow=_ADMIN),

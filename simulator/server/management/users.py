@@ -20,7 +20,7 @@ from simulator.broker.commands import (
     SetTopicPermissions,
 )
 from simulator.server.management import access, listing
-from simulator.server.management.http_errors import HandlerCrash, bad_request, object_not_found
+from simulator.server.management.http_errors import HandlerCrash, bad_request
 from simulator.server.management.management_releases import Api
 from simulator.server.management.request import Request
 from simulator.server.management.resources import Resource, vhost_exists
@@ -47,17 +47,6 @@ def _user(request: Request) -> User | None:
     return request.broker.users.get(request.name("user"))
 
 
-def _user_exists(request: Request) -> bool:
-    return _user(request) is not None
-
-
-def _needed_user(request: Request) -> User:
-    user = _user(request)
-    if user is None:
-        raise object_not_found()
-    return user
-
-
 def _all(request: Request) -> Any:
     return _listed(list(request.broker.users.values()), request)
 
@@ -74,7 +63,7 @@ def _listed(users: list[User], request: Request) -> Any:
 
 
 def _one(request: Request) -> Any:
-    return user_json(_needed_user(request), request.api)
+    return user_json(request.found, request.api)
 
 
 def _put(request: Request) -> None:
@@ -137,7 +126,8 @@ def _granted_topics(request: Request) -> Any:
 
 def _users(request: Request) -> list[User]:
     """Return the user that the path names, or all users if it names no user."""
-    return [_needed_user(request)] if "user" in request.names else list(request.broker.users.values())
+    users = request.broker.users
+    return [users[request.name("user")]] if "user" in request.names else list(users.values())
 
 
 def _is_asked_for(permission: dict[str, str], request: Request) -> bool:
@@ -159,8 +149,7 @@ def _has_topic_permission(request: Request) -> bool:
 
 
 def _permission(request: Request) -> Any:
-    shown = next(p for p in permissions([_needed_user(request)]) if _is_asked_for(p, request))
-    return shown
+    return next(p for p in permissions(_users(request)) if _is_asked_for(p, request))
 
 
 def _strings(request: Request, *names: str) -> list[str]:
@@ -200,9 +189,9 @@ RESOURCES = (
     Resource("/users", _all, allow=_ADMIN),
     Resource("/users/without-permissions", _without_permissions, allow=_ADMIN),
     Resource("/users/bulk-delete", post=_bulk_delete, allow=_ADMIN),
-    Resource("/users/:user", _one, put=_put, delete=_delete, allow=_ADMIN, exists=_user_exists),
-    Resource("/users/:user/permissions", _granted, allow=_ADMIN, exists=_user_exists),
-    Resource("/users/:user/topic-permissions", _granted_topics, allow=_ADMIN, exists=_user_exists),
+    Resource("/users/:user", _one, put=_put, delete=_delete, allow=_ADMIN, exists=_user),
+    Resource("/users/:user/permissions", _granted, allow=_ADMIN, exists=_user),
+    Resource("/users/:user/topic-permissions", _granted_topics, allow=_ADMIN, exists=_user),
     Resource("/vhosts/:vhost/permissions", _granted, allow=_ADMIN, exists=vhost_exists),
     Resource("/vhosts/:vhost/topic-permissions", _granted_topics, allow=_ADMIN, exists=vhost_exists),
     Resource("/permissions", _granted, allow=_ADMIN),

@@ -50,8 +50,12 @@ def boolean(document: Mapping[str, Any], name: str) -> bool:
 
 def moment(time_us: int, api: Api, *, milliseconds: bool = False) -> str:
     """Return a time (microseconds since 1970) as the release writes it; RFC 3339 always has milliseconds."""
-    time = datetime.fromtimestamp(time_us / 1_000_000, UTC)
     if api.timestamps == "RFC 3339":
-        return time.isoformat(timespec="milliseconds")
-    shown = f"{time:%Y-%m-%d} {time.hour}:{time:%M:%S}"
-    return f"{shown}:{time.microsecond // 1000:03}" if milliseconds else shown
+        return datetime.fromtimestamp(time_us / 1_000_000, UTC).isoformat(timespec="milliseconds")
+    return f"{local_time(time_us)}:{time_us // 1000 % 1000:03}" if milliseconds else local_time(time_us)
+
+
+def local_time(time_us: int) -> str:
+    """Return a time (microseconds since 1970) in the form of older releases, such as ``2026-11-21 9:59:09``."""
+    time = datetime.fromtimestamp(time_us / 1_000_000, UTC)
+    return f"{time:%Y-%m-%d} {time.hour}:{time:%M:%S}"

@@ -149,5 +149,5 @@ RESOURCES = (
         exists=vhost_exists,
         offered=_can_be_protected,
     ),
-    Resource("/vhosts/:vhost/start/:node", post=_started, allow=access.administrators, exists=vhost_exists),
+    Resource("/vhosts/:vhost/start/:node", post=_started, allow=access.administrators),
 )

@@ -4,6 +4,3 @@ It shows what the API would show to the same user, and changes nothing for clien
 pages are whole without scripts; with the script, they follow what happens.
 ``pages`` has the addresses, ``frame`` what all have in common.
 """
-
-from simulator.server.management.page.pages import PAGE as PAGE
-from simulator.server.management.page.pages import PARTS as PARTS
