@@ -58,21 +58,19 @@ class CaptureFile:
 
     def append(self, row: Observation) -> None:
         """Write a row. Raises ``OSError`` if it cannot be written as a whole."""
-        line = _encode(row) + b"\n"
-        if self._file.write(line) != len(line):
-            raise OSError("the disk took only part of the line")
+        self._write(_encode(row) + b"\n", "line")
 
     def extend(self, rows: Iterable[Observation]) -> None:
         """Write rows at once. Raises as ``append``."""
-        lines = b"".join(_encode(row) + b"\n" for row in rows)
-        if self._file.write(lines) != len(lines):
-            raise OSError("the disk took only part of the lines")
+        self._write(b"".join(_encode(row) + b"\n" for row in rows), "lines")
 
     def note_late(self, late_us: int) -> None:
         """Write down how late rows have arrived so far, at most. Raises as ``append``."""
-        line = _encode(_Late(late_us)) + b"\n"
-        if self._file.write(line) != len(line):
-            raise OSError("the disk took only part of the line")
+        self._write(_encode(_Late(late_us)) + b"\n", "line")
+
+    def _write(self, data: bytes, what: str) -> None:
+        if self._file.write(data) != len(data):
+            raise OSError(f"the disk took only part of the {what}")
 
     def close(self) -> None:
         """Close the file."""

@@ -251,11 +251,12 @@ def tracing(management_url: str, vhost: str) -> Iterator[bool]:
     kept = {key: before[key] for key in _KEPT if before.get(key) not in (None, "", [], "undefined")}
     if "tags" in kept:
         kept["tags"] = ",".join(kept["tags"])
-    _call(management_url, vhost, {**kept, "tracing": True})
+    path = f"vhosts/{quote(vhost, safe='')}"
+    _called(management_url, vhost, path, "PUT", {**kept, "tracing": True})
     try:
         yield False
     finally:
-        _call(management_url, vhost, {**kept, "tracing": False})
+        _called(management_url, vhost, path, "PUT", {**kept, "tracing": False})
 
 
 def _of_vhost(management_url: str, vhost: str) -> dict[str, Any]:
@@ -264,11 +265,6 @@ def _of_vhost(management_url: str, vhost: str) -> dict[str, Any]:
         if each["name"] == vhost:
             return dict(each)
     raise CaptureUnavailable(server_of(management_url), f"management API: no virtual host {vhost!r} for this user")
-
-
-def _call(management_url: str, vhost: str, body: dict[str, Any]) -> None:
-    """PUT the virtual host."""
-    _called(management_url, vhost, f"vhosts/{quote(vhost, safe='')}", "PUT", body)
 
 
 def _called(management_url: str, vhost: str, path: str, method: str = "GET", body: object = None) -> Any:

@@ -21,6 +21,7 @@ from simulator.capture.counters import CounterReadings
 from simulator.capture.parquet import MAGIC, stored_late_us
 from simulator.capture.redaction import has_redacted_headers
 from simulator.definitions import Definitions
+from simulator.files import write_whole
 from simulator.replay.coverage.totals import Coverage, coverage
 from simulator.replay.repair.repair_report import NO_REPAIRS, Repairs
 from simulator.replay.results.counters import Balance, as_json, balance, log_counts, readings_fit
@@ -41,9 +42,9 @@ from simulator.replay.results.summary import (
 )
 from simulator.replay.results.untested import untested_settings
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, NO_LOST_ROWS, Assumptions, is_gapless, lost_rows
-from simulator.replay.rows.damage import Place, counting_queues, overview, without
+from simulator.replay.rows.damage import Place, check_no_copies, counting_queues, overview, without
 from simulator.replay.rows.periods import Period, in_force, named_after_all, periods_of, wrong_in
-from simulator.replay.rows.tables import Table, check_no_copies, rows, select, text
+from simulator.replay.rows.tables import Table, rows, select, text
 from simulator.replay.rows.topologies import left_out, topologies, without_headers_exchanges
 from simulator.replay.rows.verdict_words import What
 
@@ -200,7 +201,7 @@ def prepare(
 
 
 class Engine(Protocol[Table]):
-    """What replays: ``local_engine.LocalEngine`` or ``spark_engine.SparkEngine``."""
+    """What replays: ``LocalEngine`` or ``SparkEngine`` (``simulator.replay.engines``)."""
 
     def read(self, captures: Sequence[str]) -> Table: ...
 
@@ -401,21 +402,12 @@ class _Run(Generic[Table]):
         """Write hops, totals and report; the verdicts are written."""
         self.engine.write(hops(replayed), self.work / HOPS)
         (self.work / SUMMARY).write_bytes(result.as_json())
-        from simulator.replay.report import write_report  # plotly is only needed here
+        from simulator.replay.report import aggregate, page  # plotly is only needed here
 
-        write_report(
-            self.work / REPORT,
-            replayed,
-            named_after_all(self.periods),
-            self.rules,
-            result.summary,
-            result.files,
-            self.captured,
-            assumptions,
-            result.balance,
-            result.repairs,
-            result.coverage,
-        )
+        definitions = named_after_all(self.periods)
+        data = aggregate(replayed, definitions, self.rules, result.summary, result.files, self.captured, assumptions)
+        data = msgspec.structs.replace(data, balance=result.balance, repairs=result.repairs, coverage=result.coverage)
+        write_whole(self.work / REPORT, page(data))
 
 
 def _by_any_binding(prepared: Prepared, periods: Sequence[Period], rules: str) -> Sequence[Period]:

@@ -12,8 +12,8 @@ from dlx._lazy import lazy
 from simulator.extras import importing
 
 if TYPE_CHECKING:
-    from simulator.spark_sources.registration import register as register
+    from simulator.spark_sources.data_sources import register as register
 else:
     __all__, __getattr__, __dir__ = lazy(
-        __name__, {"simulator.spark_sources.registration": ("register",)}, load=importing("replay")
+        __name__, {"simulator.spark_sources.data_sources": ("register",)}, load=importing("replay")
     )

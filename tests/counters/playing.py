@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import threading
 import time
 import uuid
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pika
+import pyarrow as pa
 from pika.exceptions import NackError
 
 from dlx.releases import release
@@ -24,8 +26,10 @@ from simulator.capture.firehose import CaptureLimits
 from simulator.capture.live import capture
 from simulator.definitions import Definitions, read_definitions
 from simulator.replay import replay_table
-from simulator.replay.results.counters import Balance, balance, log_counts_of_tables
+from simulator.replay.results.counters import Balance, balance, log_counts
 from simulator.replay.rows.assumptions import Assumptions
+from simulator.replay.rows.row_codec import LINEAGE, read_messages
+from simulator.replay.rows.tables import Database
 from simulator.replay.rows.topologies import topologies
 from simulator.testing.brokers.servers import Server
 from tests.counters.workloads import EXPIRATION_MS, SETTLE_MS, QueuePlan, Step, Workload
@@ -104,7 +108,10 @@ def replayed(workload: Workload, log: Path, definitions_path: Path, rules: str) 
     definitions, readings = read_definitions(definitions_path), read_counters(path_beside(log))
     # The rows have the time of whoever captures; a simulator's clock has run ahead of it.
     table = replay_table(open_log(log), definitions, rules, Assumptions(tolerance_ms=HOUR_MS))
-    counts = log_counts_of_tables(table, open_log(log))
+    messages = pa.array(read_messages(table.column(LINEAGE), table.column("vhost")), pa.string())
+    with tempfile.TemporaryDirectory() as work, Database(Path(work)) as database:
+        captured = database.arrow("captured", pa.Table.from_batches(open_log(log)))
+        counts = log_counts(database.arrow("replayed", table.append_column("message", messages)), captured)
     books = balance(readings, counts, topologies(definitions), release(rules))
     verdicts = [verdict for verdict in table.column("verdict").to_pylist() if verdict is not None]
     return Played(workload, readings, definitions, Counter(verdicts), counts.deaths, books)

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from dlx.settings import MAX_LENGTH, MAX_LENGTH_BYTES, Settings
 from dlx.topology import CLASSIC, QUORUM
+from simulator.replay.rows.columns import Ints
 
-Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 SECOND_US = 1_000_000
 

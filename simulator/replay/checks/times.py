@@ -21,8 +21,8 @@ import numpy.typing as npt
 from simulator.replay.checks.lengths import SECOND_US, Arrivals, LengthLimit, arrived
 from simulator.replay.checks.path_times import ANY_NUMBER, NO_TIME, NO_TTL, HopTimes, PathTimes
 from simulator.replay.rows.assumptions import Assumptions
+from simulator.replay.rows.columns import Ints
 
-Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 NEVER_US = -(2**60)
 FOREVER_US = 2**60
@@ -259,10 +259,6 @@ class TimeCheck:
             self._paths.append(times)
             self._known = None
         return number
-
-    def path_times(self, number: int) -> PathTimes:
-        """Return the ``PathTimes`` with that number."""
-        return self._paths[number]
 
     @property
     def size(self) -> int:

@@ -120,7 +120,7 @@ def replay_files(
     replayed: Callable[[int], object] = int,
     message: str | None = None,
 ) -> LocalTable:
-    """Replay a capture of any size into the Parquet file ``verdicts``, as ``plan.replay`` does on Spark.
+    """Replay a capture of any size into the Parquet file ``verdicts``, as ``spark.replay`` does.
 
     ``replayed`` is called with the number of rows done. With ``message``, only its rows are: the rest is counted.
     """
@@ -161,14 +161,6 @@ def _in_order(captured: LocalTable) -> Iterator[pa.RecordBatch]:
         yield batch.select(INPUT.names).cast(INPUT)
 
 
-def repair_files(captured: LocalTable, replayed: LocalTable, definitions: Definitions, rules: str) -> Repairs:
-    """Return what may be behind the deliveries that are not as predicted, as ``repair_plan.repair`` does on Spark."""
-    chosen, passed_over = chosen_messages(replayed)
-    repairing = Repairing(definitions, rules)
-    found = repairing.gather(in_order(rows_with_verdicts(captured, replayed, chosen)).batches())
-    return repairing.repaired(Gathered(found.sequences, found.left_out + passed_over))
-
-
 def _with_message(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the batch with its messages instead of its lineages."""
     messages = read_messages(batch.column(LINEAGE), batch.column("vhost"))
@@ -176,7 +168,7 @@ def _with_message(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def arranged_table(captured: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Return what the kernel takes, as ``plan.arranged`` does: the rows of a message together and in order."""
+    """Return what the kernel takes, as ``spark.arranged`` does: the rows of a message together and in order."""
     arranged = [_arranged(batch) for batch in captured if batch.num_rows]
     return pa.Table.from_batches(arranged, schema=INPUT).sort_by(_ORDER).combine_chunks()
 
@@ -253,7 +245,10 @@ class LocalEngine:
 
     def repair(self, captured: LocalTable, replayed: LocalTable, definitions: Definitions, rules: str) -> Repairs:
         """Return what may be behind the deliveries that are not as predicted."""
-        return repair_files(captured, replayed, definitions, rules)
+        chosen, passed_over = chosen_messages(replayed)
+        repairing = Repairing(definitions, rules)
+        found = repairing.gather(in_order(rows_with_verdicts(captured, replayed, chosen)).batches())
+        return repairing.repaired(Gathered(found.sequences, found.left_out + passed_over))
 
     def write(self, table: LocalTable, folder: Path) -> LocalTable:
         """Write a table into a folder of Parquet files, and return it from there."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,14 +23,23 @@ from simulator.capture.codes import CODED, Codes, read_codes
 from simulator.definitions import Definitions, parse_definitions
 from simulator.replay.checks.lengths import NO_ARRIVALS, Arrivals
 from simulator.replay.engines.spark_sessions import telling
-from simulator.replay.kernel.arrivals import ARRIVALS, ArrivalsCounter, collected
+from simulator.replay.kernel.arrivals import ARRIVALS, ARRIVED, ArrivalsCounter, collected
 from simulator.replay.kernel.batch_replay import Kernel
-from simulator.replay.kernel.kernel_input import ORDER, kernel_rows, publishes
-from simulator.replay.repair.repair_plan import repair
+from simulator.replay.kernel.kernel_input import (
+    ORDER,
+    Texts,
+    decoded,
+    kernel_rows,
+    publishes,
+    rows_with_verdicts,
+    texts_of,
+)
 from simulator.replay.repair.repair_report import Repairs
+from simulator.replay.repair.repairs import Repairing
+from simulator.replay.repair.sequences import Gathered, RowSequence, chosen_messages, gathered
 from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions
 from simulator.replay.rows.row_codec import LINEAGE, MESSAGE_SQL
-from simulator.replay.rows.schema import OUTPUT, Texts, coded_rows, decoded, texts_of
+from simulator.replay.rows.schema import OUTPUT
 from simulator.replay.rows.topologies import exporting_release, topologies
 
 # The functions that Spark runs on each partition.
@@ -126,7 +136,7 @@ def replay(
     the plan is returned: it counts what can have been in the queues.
     """
     step = replay_step(captured, definitions, rules, assumptions, codes)
-    rows = kernel_rows(captured) if codes is None else coded_rows(captured)
+    rows = kernel_rows(captured, coded=codes is not None)
     replayed = arranged(rows).mapInArrow(step, from_arrow_schema(OUTPUT))
     return replayed.withColumn("message", F.expr(MESSAGE_SQL)).drop(LINEAGE)
 
@@ -151,8 +161,7 @@ def _arrivals(captured: DataFrame, definitions: Definitions, rules: str, codes: 
     if published is None:
         return NO_ARRIVALS
     counted = published.mapInArrow(ArrivalsStep(definitions, rules, codes), from_arrow_schema(ARRIVALS))
-    numbers = ("at_once", "later", "bytes_at_once", "bytes_later")
-    summed = counted.groupBy("vhost", "queue", "second").agg(*(F.sum(name).alias(name) for name in numbers))
+    summed = counted.groupBy("vhost", "queue", "second").agg(*(F.sum(name).alias(name) for name in ARRIVED))
     return collected(summed.toArrow())
 
 
@@ -182,23 +191,63 @@ def scan(spark: SparkSession, paths: list[str], *, coded: bool = False) -> DataF
 
     ``coded``: with their codes, which all of them have.
     """
-    wanted: list[Any] = ["time_us", "file", "line", "event", "vhost", "exchange", "queue", "routing_keys"]
-    wanted += [
-        "message",
-        "message_id",
-        "expiration",
-        "properties",
-        "headers",
-        "broker_headers",
-        "x_death",
-        "x_death_times",
-        "redelivered",
-        "routed_queues",
-        "payload",
+    wanted: list[Any] = [
+        *("time_us", "file", "line", "event", "vhost", "exchange", "queue", "routing_keys", "message", "message_id"),
+        *("expiration", "properties", "headers", "broker_headers", "x_death", "x_death_times", "redelivered"),
+        *("routed_queues", "payload"),
     ]
     if coded:
         wanted += CODED
     return spark.read.parquet(*paths).select(*wanted)
+
+
+# Repairs on Spark: messages with deliveries that are not as predicted become sequences, and these a repair.
+#
+# Spark brings the rows of a message together and counts those that look alike. What remains is small, and is repaired
+# in the driver.
+
+
+_GATHERED = pa.schema([("sequence", pa.binary()), ("left_out", pa.int64())])
+
+
+class GatherStep:
+    """Gathers the sequences of a partition. Small to ship: it takes the definitions as JSON."""
+
+    def __init__(self, definitions: Definitions, rules: str) -> None:
+        self._definitions = definitions.to_json()
+        self._rules = rules
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        repairing = Repairing(parse_definitions(self._definitions, "definitions"), self._rules)
+        found = repairing.gather(batches)
+        rows = [{"sequence": msgspec.msgpack.encode(sequence), "left_out": 0} for sequence in found.sequences]
+        yield pa.RecordBatch.from_pylist([*rows, {"sequence": None, "left_out": found.left_out}], schema=_GATHERED)
+
+
+def repair(captured: DataFrame, replayed: DataFrame, definitions: Definitions, rules: str) -> Repairs:
+    """Return what may be behind the deliveries that are not as predicted.
+
+    ``captured`` are the captured rows, ``replayed`` is what ``replay`` made of them.
+    """
+    chosen, passed_over = chosen_messages(replayed)
+    rows = rows_with_verdicts(captured, replayed, chosen).repartition(LINEAGE).sortWithinPartitions(*ORDER)
+    step = GatherStep(definitions, rules)
+    parts = rows.mapInArrow(step, from_arrow_schema(_GATHERED)).toLocalIterator()
+    return Repairing(definitions, rules).repaired(_gathered(parts, passed_over))
+
+
+def _gathered(parts: Iterator[object], passed_over: int) -> Gathered:
+    left_out = passed_over
+
+    def sequences() -> Iterator[RowSequence]:
+        nonlocal left_out
+        for part in parts:
+            left_out += part["left_out"]  # type: ignore[index]
+            if part["sequence"] is not None:  # type: ignore[index]
+                yield msgspec.msgpack.decode(part["sequence"], type=RowSequence)  # type: ignore[index]
+
+    found = gathered(sequences())
+    return Gathered(found.sequences, found.left_out + left_out)
 
 
 # Replays on Spark: for logs of any size, on one machine or many.

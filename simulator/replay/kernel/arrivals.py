@@ -8,7 +8,6 @@ from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dlx.bounded_cache import BoundedCache
@@ -21,7 +20,7 @@ from dlx.topology import Topology
 from simulator.replay.checks.explain import Explainer
 from simulator.replay.checks.lengths import SECOND_US, Arrivals, QueueArrivals
 from simulator.replay.kernel.signatures import Signatures
-from simulator.replay.rows.columns import AlikeKeys
+from simulator.replay.rows.columns import AlikeKeys, Ints
 from simulator.replay.rows.row_codec import CONTENT, SIGNATURE, looked_at
 from simulator.replay.search.visible_state import CaptureRow
 
@@ -137,15 +136,13 @@ def _most_at_a_time(graph: _Graph, queue: str) -> dict[Hashable, float]:
 # How many messages can have been in a queue with a length limit, by the publishes of the whole log.
 #
 # A death of ``maxlen`` needs more messages in its queue than the limit. One message does not tell how many others
-# there were; so a first pass over all publishes counts, by second, what each can have put into such queues
-# (``simulator.replay.kernel.arrivals``). The kernel then asks for the number up to the moment of a death
-# (``simulator.replay.checks.lengths``).
+# there were; so a first pass over all publishes counts, by second, what each can have put into such queues. The kernel
+# then asks for the number up to the moment of a death (``simulator.replay.checks.lengths``).
 
 
 REMEMBERED_MAX = 200_000
 """Kinds of publishes that are remembered."""
 
-Ints = npt.NDArray[np.int64]
 NUMBER = "publishes"
 SIZE = "size_bytes"
 PUBLISHES = pa.schema(
@@ -159,12 +156,13 @@ PUBLISHES = pa.schema(
 
 ``SIZE`` is the length of their payloads, as far as the log has it.
 """
+ARRIVED = ("at_once", "later", "bytes_at_once", "bytes_later")
 ARRIVALS = pa.schema(
     [
         ("vhost", pa.string()),
         ("queue", pa.string()),
         ("second", pa.int64()),
-        *((name, pa.float64()) for name in ("at_once", "later", "bytes_at_once", "bytes_later")),
+        *((name, pa.float64()) for name in ARRIVED),
     ]
 )
 """What it makes of them: the messages, and their bytes, that came into a queue in one second or may come in later."""
@@ -185,10 +183,7 @@ class ArrivalsCounter:
 
     def count(self, publishes: pa.RecordBatch) -> pa.RecordBatch:
         """Return ``ARRIVALS`` for a batch of ``PUBLISHES``."""
-        encoded = publishes.column(SIGNATURE).dictionary_encode()
-        numbers = self._signatures.numbers(encoded.dictionary.to_pylist())[
-            encoded.indices.to_numpy(zero_copy_only=False)
-        ]
+        numbers = self._signatures.of(publishes.column(SIGNATURE))
         contents = publishes.column(CONTENT).dictionary_encode()
         places = contents.indices.to_numpy(zero_copy_only=False)
         kinds, kind = np.unique(np.stack([numbers, places]), axis=1, return_inverse=True)
@@ -275,11 +270,10 @@ def _times(count: float, copies: float) -> float:
 
 def collected(counted: pa.Table) -> Arrivals:
     """Return the arrivals from all rows of ``ARRIVALS``, whichever batches they come from."""
-    names = ("at_once", "later", "bytes_at_once", "bytes_later")
-    sums = counted.group_by(["vhost", "queue", "second"]).aggregate([(name, "sum") for name in names])
+    sums = counted.group_by(["vhost", "queue", "second"]).aggregate([(name, "sum") for name in ARRIVED])
     by_queue: defaultdict[tuple[str, str], list[list[float]]] = defaultdict(list)
     for row in sums.sort_by("second").to_pylist():
-        by_queue[row["vhost"], row["queue"]].append([row["second"], *(row[f"{name}_sum"] for name in names)])
+        by_queue[row["vhost"], row["queue"]].append([row["second"], *(row[f"{name}_sum"] for name in ARRIVED)])
     found: dict[tuple[str, str], QueueArrivals] = {}
     for key, rows in by_queue.items():
         seconds, *several = np.array(rows).T

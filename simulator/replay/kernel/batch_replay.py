@@ -30,7 +30,7 @@ from simulator.replay.coverage.shown import RuleAtQueue
 from simulator.replay.kernel.message_verdicts import DISORDERED, LOST, Fits, RowVerdict, not_checked
 from simulator.replay.kernel.output import dead_end_column, misfit_column, shown_column, verdict_columns
 from simulator.replay.kernel.verdict_cache import NO_VERDICT, Found, Memory
-from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, Lateness, LostRows
+from simulator.replay.rows.assumptions import DEFAULT_ASSUMPTIONS, Assumptions, Lateness
 from simulator.replay.rows.bodies import BODY, Bodies
 from simulator.replay.rows.columns import Ints, alike_rows, alike_sequences, alike_within, firsts, places_of
 from simulator.replay.rows.row_codec import CONTENT, LINEAGE, SIGNATURE, looked_at
@@ -72,23 +72,9 @@ class Kernel:
         )
         self._open: OpenMessage | None = None
 
-    @property
-    def lateness(self) -> Lateness:
-        """How late rows may be: at first as the assumptions say."""
-        return self._memory.lateness
-
-    @lateness.setter
-    def lateness(self, lateness: Lateness) -> None:
+    def allow_for(self, lateness: Lateness) -> None:
+        """Judge the next rows as ones that may be so late: at first as the assumptions say."""
         self._memory.lateness = lateness
-
-    @property
-    def lost_rows(self) -> LostRows:
-        """Where the log lacks rows: at first as the assumptions say."""
-        return self._memory.lost_rows
-
-    @lost_rows.setter
-    def lost_rows(self, lost_rows: LostRows) -> None:
-        self._memory.lost_rows = lost_rows
 
     def replay(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield one output batch for each input batch of a partition, when the next one has come.

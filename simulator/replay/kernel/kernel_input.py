@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
+
 from dlx.deaths import MAXLEN
 from dlx.releases import Release
 from dlx.topology import Topology
@@ -19,15 +21,18 @@ from simulator.replay.rows.row_codec import (
     LINEAGE_SQL,
     SIGNATURE,
     SIGNATURE_SQL,
+    Signature,
     write_content,
+    write_signature,
 )
 from simulator.replay.rows.tables import Table, rows, select, text
 
 ORDER = (LINEAGE, "time_us", "file", "line")
 """How the kernel takes its rows."""
 _WRITTEN = f"{LINEAGE_SQL} AS {LINEAGE}, {SIGNATURE_SQL} AS {SIGNATURE}, {CONTENT_SQL} AS {CONTENT}"
+_CODED = f"{LINEAGE_SQL} AS {LINEAGE}, {SIGNATURE_CODE} AS {SIGNATURE}, {CONTENT_CODE} AS {CONTENT}"
 _ROWS = f"""
-    SELECT time_us, file, line, x_death_times, redelivered, {{body}} AS {BODY}, {_WRITTEN}{{beside}}
+    SELECT time_us, file, line, x_death_times, redelivered, {{body}} AS {BODY}, {{texts}}{{beside}}
     FROM {{{{captured}}}}"""
 _IN_ORDER = f"SELECT * FROM {{rows}} ORDER BY {', '.join(ORDER)}"
 _DROPPED = f"SELECT 1 FROM {{captured}} WHERE x_death LIKE '%{MAXLEN}%' LIMIT 1"
@@ -49,10 +54,13 @@ _WITH_VERDICTS = f"""
     ) USING (vhost, message, file, line, time_us)"""
 
 
-def kernel_rows(captured: Table, beside: Sequence[str] = ()) -> Table:
-    """Return the columns of ``schema.INPUT``, and these of the capture, in the order of the table."""
-    also = "".join(f", {name}" for name in beside)
-    return select(_ROWS.format(body=body_sql(captured.columns), beside=also), captured=captured)
+def kernel_rows(captured: Table, beside: Sequence[str] = (), *, coded: bool = False) -> Table:
+    """Return the columns of ``schema.INPUT``, and these of the capture, in the order of the table.
+
+    ``coded``: with the codes of the capture instead of the texts.
+    """
+    also, texts = "".join(f", {name}" for name in beside), _CODED if coded else _WRITTEN
+    return select(_ROWS.format(body=body_sql(captured.columns), texts=texts, beside=also), captured=captured)
 
 
 def in_order(rows: Table) -> Table:
@@ -91,3 +99,33 @@ def _any_dropped(captured: Table, codes: Codes | None) -> bool:
         return bool(rows(_DROPPED, captured=captured))
     place = CODED[SIGNATURE_CODE].index("x_death")
     return any(MAXLEN in (values[place] or "") for values in codes[SIGNATURE_CODE].values())
+
+
+# Codes on their way through Spark: few bytes a row encode the texts that the kernel reads.
+#
+# A capture may have codes for what its rows share (``simulator.capture.codes``). Spark then reads, sorts and moves
+# integers, and Python puts the texts in their place again, each once for a batch.
+
+
+Texts = Mapping[str, Mapping[int, str]]
+"""The texts of the codes, by column of the kernel's rows."""
+
+
+def texts_of(codes: Codes) -> Texts:
+    """Return the texts of the kernel's rows for the values in a capture."""
+    return {
+        SIGNATURE: {code: write_signature(Signature(*values)) for code, values in codes[SIGNATURE_CODE].items()},
+        CONTENT: {code: write_content(*values) for code, values in codes[CONTENT_CODE].items()},
+    }
+
+
+def decoded(batch: pa.RecordBatch, texts: Texts) -> pa.RecordBatch:
+    """Return the batch with texts instead of codes, as arrays with dictionaries; what is text already stays."""
+    for name, known in texts.items():
+        if pa.types.is_string(batch.schema.field(name).type):
+            continue
+        codes = batch.column(name).dictionary_encode()
+        written = pa.array([known[code] for code in codes.dictionary.to_pylist()], pa.string())
+        column = pa.DictionaryArray.from_arrays(codes.indices, written)
+        batch = batch.set_column(batch.schema.get_field_index(name), name, column)
+    return batch

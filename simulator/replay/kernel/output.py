@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow as pa
 from simulator.replay.checks.times import DIED_EARLY, TOO_EARLY, TOO_LATE, WRONG_TIME, Bounds, Refutation
 from simulator.replay.coverage.shown import RuleAtQueue
 from simulator.replay.rows.columns import alike_rows, firsts
-from simulator.replay.rows.schema import DEAD_END, MISFIT, SHOWN, TIMED_HOP, VERDICT, as_struct
+from simulator.replay.rows.schema import DEAD_END, MISFIT, SHOWN, TIMED_HOP, VERDICT
 from simulator.replay.rows.verdict_words import Verdict
 from simulator.replay.search.copies import DeadEnd
 
@@ -26,12 +27,29 @@ def verdict_columns(
 
     ``number`` says which of the verdicts each row has; rows without one have null in all columns.
     """
-    found = pa.array([None if verdict is None else as_struct(verdict) for verdict in verdicts], VERDICT)
+    found = pa.array([None if verdict is None else _as_struct(verdict) for verdict in verdicts], VERDICT)
     taken = found.take(pa.array(number))
     # flatten, not field: a row without a verdict has null in all of its columns.
     columns = dict(zip((field.name for field in found.type), taken.flatten(), strict=True))
     columns["hops"] = _timed_hops(found.field("hops"), number, bounds, np.array([each is None for each in verdicts]))
     return columns
+
+
+def _as_struct(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as a value of ``VERDICT``."""
+    return {
+        "verdict": verdict.name,
+        "why": verdict.why or None,
+        "hops": [hop._asdict() for hop in verdict.hops],
+        "new_hops": verdict.new_hops,
+        "new_deaths": verdict.new_deaths,
+        "alternatives": list(verdict.alternatives),
+        "differences": [
+            {"field": d.field, "expected": d.expected, "seen": d.seen, "behaviours": list(d.behaviours)}
+            for d in verdict.differences
+        ],
+        "unchecked": [msgspec.structs.asdict(each) for each in verdict.unchecked],
+    }
 
 
 def _timed_hops(hops: Any, number: npt.NDArray[np.int64], bounds: Bounds, missing: npt.NDArray[np.bool_]) -> Any:

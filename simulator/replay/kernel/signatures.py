@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from simulator.replay.checks.path_times import NO_TTL
 from simulator.replay.rows.columns import alike_rows, firsts, places_of
-from simulator.replay.rows.row_codec import Signature, read_signature, read_vhost, without_expirations, without_keys
+from simulator.replay.rows.row_codec import read_vhost, without_expirations, without_keys
 from simulator.replay.search.visible_state import CaptureRow, row_of
 
 SIGNATURES_MAX = 200_000
@@ -97,10 +97,6 @@ class Signatures:
             self._rows[number] = row_of(self._texts[number])
         return self._rows[number]
 
-    def signature(self, number: int) -> Signature:
-        """Return the signature of a number, read again."""
-        return read_signature(self._texts[number])
-
     def example_of(self, number: int) -> CaptureRow:
         """Return the example of the signature's template."""
         return self._examples[self._template_of[number]]
@@ -126,11 +122,6 @@ class Signatures:
             for kept in (self._texts, self._template_of, self._values, self._has_values):
                 kept.clear()
             self._expiration_us.clear()
-
-    @property
-    def count(self) -> int:
-        """How many signatures there are."""
-        return len(self._numbers)
 
     @property
     def template_count(self) -> int:

@@ -24,11 +24,11 @@ from simulator.replay.checks.path_times import UNKNOWN
 from simulator.replay.checks.times import HopMarks, Refutation, TimeCheck
 from simulator.replay.coverage.shown import ExplainedDelivery, RuleAtQueue, ShownRules
 from simulator.replay.kernel.attribution import AttributingLineage
-from simulator.replay.kernel.message_verdicts import Fits, Lineage, RowVerdict, always
+from simulator.replay.kernel.message_verdicts import Fits, Lineage, RowVerdict, always, not_checked
 from simulator.replay.kernel.signatures import Signatures
 from simulator.replay.rows.assumptions import Assumptions
 from simulator.replay.rows.columns import AlikeKeys, Ints, alike_sequences, firsts
-from simulator.replay.rows.verdict_words import Unchecked, Verdict
+from simulator.replay.rows.verdict_words import Verdict
 from simulator.replay.search.copies import DeadEnd
 
 T = TypeVar("T")
@@ -185,7 +185,7 @@ class Memory:
         if row.event != Event.DELIVERED:
             return RowVerdict(None, UNKNOWN)
         why = f"virtual host '{row.vhost}' is not in the definitions"
-        return RowVerdict(Verdict("agree", unchecked=(Unchecked("queue", row.queue or "", why),)), UNKNOWN)
+        return RowVerdict(not_checked("queue", row.queue or "", why), UNKNOWN)
 
     # -- coverage ----------------------------------------------------------------
 

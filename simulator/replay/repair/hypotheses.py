@@ -206,7 +206,7 @@ class Hypothesis(msgspec.Struct, frozen=True):
         exchange, routing_keys: of an unseen publish, where it went to.
         queue: the queue that the copy entered, or, of a missing delivery, the one that made it.
         headers: of ``forged headers``, those that the client wrote or left out.
-        remarks: what makes it less likely than others of its kind (``costs.REMARKS``); one may stand there twice.
+        remarks: what makes it less likely than others of its kind (``REMARKS``); one may stand there twice.
     """
 
     kind: Kind

@@ -72,11 +72,6 @@ class EitherFlow(MessageFlow):
         """Return the state of ``message`` in ``queue``."""
         return self._one.state(queue, message)
 
-    def publish(self, message: Message) -> tuple[State, ...]:
-        """Return the states that a publish enters under either."""
-        queues = dict.fromkeys((*self._one.entries(message), *self._other.entries(message)))
-        return tuple(self.state(queue, message) for queue in queues)
-
     def why_not(self, state: State, reason: str) -> str | None:
         """Return why neither lets the message die there for that reason; ``None`` when one does."""
         if state.queue not in self._one.topology.queues:

@@ -47,7 +47,7 @@ class Likely(msgspec.Struct, frozen=True):
     """One hypothesis.
 
     Attributes:
-        kind: what sort of thing happened (``costs.COSTS``).
+        kind: what sort of thing happened (``hypotheses.COSTS``).
         cost: how much has to be assumed; the cheapest is the likeliest.
         text: what may have happened, and what to check.
         queue, exchange, routing_keys: of an unseen publish, where it went.

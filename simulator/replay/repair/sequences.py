@@ -18,7 +18,8 @@ from simulator.replay.rows.row_codec import (
     LINEAGE,
     SIGNATURE,
     looked_at,
-    read_signature,
+    read_message,
+    read_vhost,
     without_expirations,
 )
 from simulator.replay.rows.tables import Table, rows, select
@@ -195,7 +196,7 @@ def _sequences(replayed: Iterable[pa.RecordBatch], names: Names, by_release: boo
 
 def _sequence(lineage: str, rows: list[_Row], names: Names, by_release: bool) -> RowSequence:
     signatures, contents = tuple(row.signature for row in rows), tuple(row.content for row in rows)
-    vhost = read_signature(signatures[0]).vhost
+    vhost = read_vhost(signatures[0])
     bad = tuple(at for at, row in enumerate(rows) if _is_bad(row, by_release))
     differing = tuple(_first_difference(rows[at]) for at in bad)
     untold = tuple(at for at, row in enumerate(rows) if any(each["what"] == _TTL for each in row.unchecked or ()))
@@ -204,7 +205,7 @@ def _sequence(lineage: str, rows: list[_Row], names: Names, by_release: bool) ->
     return RowSequence(
         key=_key(vhost, signatures, contents, of_vhost, (bad, [field for field, _, _ in differing], untold)),
         vhost=vhost,
-        message=lineage[len(vhost) + 1 :],
+        message=read_message(lineage, vhost),
         signatures=signatures,
         contents=contents,
         bad=bad,

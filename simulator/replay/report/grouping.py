@@ -66,11 +66,6 @@ class QueueGroup(msgspec.Struct, frozen=True):
         return sum(kind.deaths for kind in self.dead_letters)
 
     @property
-    def delivery_count(self) -> int:
-        """Return the number of deliveries from the group's queues."""
-        return sum(queue.delivered for queue in self.queues.values())
-
-    @property
     def unlike_count(self) -> int:
         """Return the number of deliveries that differ or are unexplained."""
         return sum(queue.unlike for queue in self.queues.values())

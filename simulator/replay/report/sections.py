@@ -55,14 +55,11 @@ def _title(balance: Balance) -> str:
 
 
 def _row(entry: BalanceEntry, balance: Balance) -> tuple[object, ...]:
-    says = join(map(_sentence, sentences(entry, balance))) if entry.residual else "every one is in the log"
+    told = join(element("div", each) for each in sentences(entry, balance))
+    says = told if entry.residual else "every one is in the log"
     strategy = "none" if entry.lost else entry.strategy.replace("_", " ")
     where = f"{entry.queue_type} queues"
     return entry.reason, where, strategy, entry.counted, entry.reconstructed, entry.residual, says
-
-
-def _sentence(sentence: str) -> Html:
-    return element("div", sentence)
 
 
 # Writes the section on the rules that the log has exercised, and those that it has not.
@@ -508,7 +505,7 @@ def _repair(repair: Repair) -> Html:
 
 def _rows(rows: tuple[ShownRow, ...]) -> Html:
     cells = [(row.role, f"{row.file}:{row.line}", row.moment, row.where, row.address, row.deaths) for row in rows]
-    return join([table(["", "line", "time (UTC)", "row", "sent to", "deaths, as x-death lists them"], cells)])
+    return table(["", "line", "time (UTC)", "row", "sent to", "deaths, as x-death lists them"], cells)
 
 
 # Writes the section on what was not checked, by queue and setting.

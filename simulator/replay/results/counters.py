@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from dlx.deaths import DELIVERY_LIMIT, EXPIRED, MAXLEN, REASONS, REJECTED
 from dlx.global_counters import (
@@ -30,7 +28,7 @@ from simulator.events import Event
 from simulator.replay.coverage.totals import Place
 from simulator.replay.results.summary import hops
 from simulator.replay.rows.tables import Table, rows
-from simulator.replay.rows.verdict_words import IS_LACKING, LACKING
+from simulator.replay.rows.verdict_words import IS_LACKING
 from simulator.replay.search.graph import with_stand_ins
 from simulator.replay.search.losses import NO_EXCHANGE, find_losses, never_routed
 from simulator.time_spans import moment
@@ -84,56 +82,13 @@ _BY_DEATH = """
 def log_counts(replayed: Table, captured: Table) -> LogCounts:
     """Count; ``captured`` are the rows of which ``replayed`` is the replay."""
     by_queue, by_verdict = rows(_BY_QUEUE, captured=captured), rows(_BY_VERDICT, replayed=replayed)
-    return _added_up(by_queue, by_verdict, rows(_BY_DEATH, hops=hops(replayed)))
-
-
-def log_counts_of_tables(replayed: pa.Table, captured: Iterable[pa.RecordBatch]) -> LogCounts:
-    """Count in this process, for logs that fit into memory."""
-    routed: Counter[tuple[Any, ...]] = Counter()
-    expiring: Counter[tuple[Any, ...]] = Counter()
-    for batch in captured:
-        for row in batch.select(["event", "vhost", "expiration", "routed_queues"]).to_pylist():
-            for queue in row["routed_queues"] or () if row["event"] == Event.PUBLISHED else ():
-                routed[row["vhost"], queue] += 1
-                expiring[row["vhost"], queue] += row["expiration"] is not None
-    verdicts: Counter[tuple[Any, ...]] = Counter()
-    times = pc.min_max(replayed.column("time_us")).as_py()
-    copies: Counter[tuple[Any, ...]] = Counter()
-    deaths: Counter[tuple[Any, ...]] = Counter()
-    names = ["vhost", "queue", "event", "verdict", "hops", "new_hops", "new_deaths", "unchecked"]
-    for row in replayed.select(names).to_pylist():
-        lacking = any(each["what"] in LACKING for each in row["unchecked"] or ())
-        verdicts[row["vhost"], row["queue"], row["event"], "unexplained" if lacking else row["verdict"]] += 1
-        for step, hop in enumerate((row["hops"] or [])[-row["new_hops"] :] if row["new_hops"] else ()):
-            death = row["vhost"], hop["queue"], hop["reason"], hop["to_queue"]
-            copies[death] += 1
-            deaths[death] += step > 0 or row["new_deaths"] == row["new_hops"]
-    ends = {"first_us": times["min"], "last_us": times["max"]}
-    return _added_up(
-        _rows(("vhost", "queue"), routed, expiring=expiring),
-        [row | ends for row in _rows(("vhost", "queue", "event", "verdict"), verdicts)],
-        _rows(("vhost", "queue", "reason", "to_queue"), copies, deaths=deaths),
-    )
-
-
-def _rows(names: tuple[str, ...], counts: Counter[Any], **more: Counter[Any]) -> list[dict[str, Any]]:
-    """Return counts as the rows of a ``groupBy``."""
-    return [
-        dict(zip((*names, "count", *more), (*key, count, *(other[key] for other in more.values())), strict=True))
-        for key, count in counts.items()
-    ]
-
-
-def _added_up(
-    by_queue: list[dict[str, Any]], by_verdict: list[dict[str, Any]], by_death: list[dict[str, Any]]
-) -> LogCounts:
     arrived: Counter[Place] = Counter()
     delivered: Counter[Place] = Counter()
     deaths: Counter[tuple[str, str, str]] = Counter()
     unexplained: Counter[Place] = Counter()
     for row in by_queue:
         arrived[row["vhost"], row["queue"]] += row["count"]
-    for row in by_death:
+    for row in rows(_BY_DEATH, hops=hops(replayed)):
         arrived[row["vhost"], row["to_queue"]] += row["count"]
         deaths[row["vhost"], row["queue"], row["reason"]] += row["deaths"]
     deliveries = [row for row in by_verdict if row["event"] == Event.DELIVERED]

@@ -155,16 +155,15 @@ def _texts(names: Iterable[str]) -> str:
 _DROPPED = f"""
     SELECT vhost, queue, count_if(first_copy) AS deaths
     FROM {{hops}} WHERE reason = '{MAXLEN}' AND verdict = 'agree' GROUP BY 1, 2 ORDER BY 1, 2"""
-_IS_PUBLISH = f"event = '{Event.PUBLISHED.value}'"
 _ROUTED = f"""
     SELECT vhost, queue, count(*) AS messages, count(size_bytes) AS sizes, sum(size_bytes) AS size_bytes,
         min(size_bytes) AS smallest
     FROM (
         SELECT vhost, CAST(%s AS BIGINT) AS size_bytes, explode(routed_queues) AS queue
-        FROM {{captured}} WHERE {_IS_PUBLISH}
+        FROM {{captured}} WHERE {_PUBLISHED}
     )
     GROUP BY 1, 2"""
-_NOT_TOLD = f"SELECT DISTINCT vhost FROM {{captured}} WHERE {_IS_PUBLISH} AND routed_queues IS NULL"
+_NOT_TOLD = f"SELECT DISTINCT vhost FROM {{captured}} WHERE {_PUBLISHED} AND routed_queues IS NULL"
 
 
 class UnfilledQueue(msgspec.Struct, frozen=True, kw_only=True):

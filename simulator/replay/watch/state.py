@@ -22,6 +22,7 @@ import msgspec
 
 from simulator.broker import WORKER_PREFETCH
 from simulator.capture.capture_errors import CaptureError
+from simulator.replay.kernel.arrivals import ARRIVALS, ARRIVED
 from simulator.replay.watch.growing import Position
 
 VERDICTS = "verdicts.jsonl"
@@ -377,18 +378,15 @@ class WatchState:
     # -- arrivals -----------------------------------------------------------------
 
     def arrived(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Add rows of ``simulator.replay.kernel.arrivals.ARRIVALS`` to those before."""
-        adding = ", ".join(f"{name} = {name} + excluded.{name}" for name in _NUMBERS)
-        places = ", ".join(f":{name}" for name in ("vhost", "queue", "second", *_NUMBERS))
+        """Add rows of ``ARRIVALS`` to those before."""
+        adding = ", ".join(f"{name} = {name} + excluded.{name}" for name in ARRIVED)
+        places = ", ".join(f":{name}" for name in ARRIVALS.names)
         on_conflict = f"ON CONFLICT (vhost, queue, second) DO UPDATE SET {adding}"
         self._database.executemany(f"INSERT INTO arrivals VALUES ({places}) {on_conflict}", rows)
 
     def arrivals(self) -> list[tuple[Any, ...]]:
         """Return the arrivals so far, in the order of their columns."""
         return self._database.execute("SELECT * FROM arrivals").fetchall()
-
-
-_NUMBERS = ("at_once", "later", "bytes_at_once", "bytes_later")
 
 
 def _hash(lineage: str) -> int:

@@ -103,7 +103,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_paths(totals: Mapping[str, int]) -> tuple[DeadLetterPath, ...]:
-    """Return the ways of dead letters that the totals have (``verdict_lines.totals_of``), the most frequent first."""
+    """Return the ways of dead letters that the totals have (``watcher.totals_of``), the most frequent first."""
     found = [
         DeadLetterPath(*_PATH(key.removeprefix("path ")), n)
         for key, n in totals.items()

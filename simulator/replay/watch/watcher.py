@@ -409,7 +409,7 @@ class Watcher:
         return set(again.values())
 
     def _check_overlap(self, found: Iterable[tuple[str, str, int]]) -> None:
-        """Raise ``CaptureError`` if two files have the same rows of several moments (``copied_logs`` says why)."""
+        """Raise ``CaptureError`` if two files have the same rows of several moments (``rows.damage`` says why)."""
         for file, other, time_us in found:
             moments = self._shared.setdefault(f"{min(file, other)} {max(file, other)}", [])
             if time_us not in moments:
@@ -494,12 +494,13 @@ class Watcher:
 
     def _judged_as_late(self, kept: list[KeptRow]) -> list[dict[str, Any]]:
         """Return the same as ``_judged``; where times refute some, once more if that shows that rows are late."""
-        self._kernel.lateness = self._signs.lateness()
+        self._kernel.allow_for(self._signs.lateness())
         found = self._judged(kept)
         new = (verdict for row, verdict in zip(kept, found, strict=True) if not row.final)
         if self._signs.judged(new):
-            self._kernel.lateness = self._signs.lateness()
-            if self._kernel.lateness.stretches:
+            late = self._signs.lateness()
+            self._kernel.allow_for(late)
+            if late.stretches:
                 found = self._judged(kept)
         self._state.keep("late", _encode(self._signs))
         return found
