@@ -23,8 +23,7 @@ from simulator.pictures.dot import as_dot
 from simulator.pictures.graph import Edge, EdgeKind, Graph, Node, NodeKind
 from simulator.pictures.mermaid import as_mermaid
 from simulator.pictures.svg import as_svg
-from simulator.scenario.error_words import in_our_words
-from simulator.scenario.scenario_errors import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError, in_our_words
 from simulator.scenario.steps import scenario_schema
 from simulator.systems.compare import ADAPTERS, MessageOutcome, NeutralScenario, SystemOutcome, read
 from simulator.systems.compare import compare as run

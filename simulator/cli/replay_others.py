@@ -19,7 +19,7 @@ from simulator.cli.given_logs import must_exist
 from simulator.cli.options import MASTER
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
-from simulator.scenario.error_words import in_our_words
+from simulator.scenario.scenario_errors import in_our_words
 from simulator.systems.activemq.activemq_xml import ConfigurationError, broker_settings
 from simulator.systems.activemq.broker_log import CheckedBrokerLog, check_broker_log, read_log
 from simulator.systems.activemq.settings import BrokerSettings
