@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -131,6 +131,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             **({"lost": self.lost, "story": self.story} if self.lost else {}),
             **({"declared_by": self.declared_by} if self.declared_by else {}),
         }
+
+
+def few(names: Sequence[str], most: int = 3) -> str:
+    """Return names for a sentence: the first few, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def actions_in(history: History) -> Counter[str]:

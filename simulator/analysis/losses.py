@@ -24,7 +24,7 @@ from dlx.settings import AT_LEAST_ONCE, DEAD_LETTER_STRATEGY, EXPIRES, alternate
 from dlx.topology import STREAM, Exchange
 from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.entries import Entries, by_name, entries
-from simulator.analysis.findings import ObjectName
+from simulator.analysis.findings import ObjectName, few
 from simulator.analysis.next_steps import unused_ms
 from simulator.analysis.proofs import Budget, loses, proof
 from simulator.analysis.shapes import Shape, renamed, shape
@@ -44,7 +44,6 @@ _ACTIONS_PER_QUEUE = 8
 HELD: Final = "held"
 PUBLISHED = "clients.publish"
 REPUBLISHED = "clients.republish_x_death"
-NAMED_MAX = 3
 MISSING = "dead-letter exchange missing"
 UNROUTABLE = "unroutable"
 NOT_LOST = frozenset({"dead-lettered"})
@@ -227,8 +226,7 @@ def _stated(snapshot: Snapshot, walks: Mapping[str, Walk], clients: Clients) -> 
                 if line is not None:
                     without[line][f"'{loss.queue}' ({f'{loss.reason}, ' * bool(loss.reason)}{loss.fate})"] = None
     for line, lost in without.items():
-        more = f" and {len(lost) - NAMED_MAX:,} more" if len(lost) > NAMED_MAX else ""
-        yield f"{clients.said(line)}; else messages are lost or held in {', '.join([*lost][:NAMED_MAX])}{more}"
+        yield f"{clients.said(line)}; else messages are lost or held in {few(list(lost))}"
     taken = all(flow.release.client_deaths_continued for flow in snapshot.flows.values())
     for line in (each for each in clients.lines if each not in without):
         opaque = line == REPUBLISHED and not taken

@@ -34,6 +34,17 @@ def print_json(document: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
 
 
+def schema_option(help: str, schema: Callable[[], Any]) -> Callable[[Function], Function]:  # as click calls it
+    """Return the option ``--schema``, which prints a JSON Schema and ends the command."""
+
+    def show(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+        if asked:
+            print_json(schema())
+            context.exit()
+
+    return click.option("--schema", is_flag=True, callback=show, is_eager=True, expose_value=False, help=help)
+
+
 class FiniteRange(click.FloatRange):
     """A number with bounds that is neither infinite nor NaN, which ``float`` reads, too."""
 

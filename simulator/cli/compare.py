@@ -12,7 +12,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from simulator.cli.command_parts import DataError, example, print_json, writing
+from simulator.cli.command_parts import DataError, example, print_json, schema_option, writing
 from simulator.cli.given_source import GivenSource, Source, source_argument
 from simulator.cli.options import SCENARIO, read_object
 from simulator.cli.progress import progress
@@ -23,8 +23,7 @@ from simulator.pictures.dot import as_dot
 from simulator.pictures.graph import Edge, EdgeKind, Graph, Node, NodeKind
 from simulator.pictures.mermaid import as_mermaid
 from simulator.pictures.svg import as_svg
-from simulator.scenario.error_words import in_our_words
-from simulator.scenario.scenario_errors import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError, in_our_words
 from simulator.scenario.steps import scenario_schema
 from simulator.systems.compare import ADAPTERS, MessageOutcome, NeutralScenario, SystemOutcome, read
 from simulator.systems.compare import compare as run
@@ -46,14 +45,6 @@ def _draw(picture: Path, outcomes: Sequence[SystemOutcome]) -> None:
     """Write the picture. Raises ``DataError`` if the file cannot be written."""
     with writing(picture):
         write_whole(picture, drawn(outcomes, picture.suffix).encode())
-
-
-def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
-    """Print the schema of a scenario, and end."""
-    if asked:
-        schema = scenario_schema(NeutralScenario, "A neutral scenario, for dlx compare")
-        print_json(schema)
-        context.exit()
 
 
 class _ScenarioOrSource(GivenSource):
@@ -104,13 +95,9 @@ class _ScenarioOrSource(GivenSource):
     help=f"Draw the path of the messages under each system. FILE ends with {_listed(PICTURES)}.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON that includes the scenario each system ran.")
-@click.option(
-    "--schema",
-    is_flag=True,
-    callback=_print_schema,
-    is_eager=True,
-    expose_value=False,
-    help="Print the JSON Schema of a scenario, and end.",
+@schema_option(
+    "Print the JSON Schema of a scenario, and end.",
+    lambda: scenario_schema(NeutralScenario, "A neutral scenario, for dlx compare"),
 )
 def compare(
     source: Source,

@@ -14,6 +14,7 @@ import msgspec
 from rich.console import Console
 
 from dlx.topology import STREAM
+from simulator.analysis.findings import few
 from simulator.capture.access import usual_api, with_user_of
 from simulator.cli.command_parts import DataError, Unavailable, count_messages, example, print_json
 from simulator.cli.given_queue import EXIT_KILLED, Looked, exit_codes, look_into, queue_options, server_given
@@ -393,8 +394,7 @@ def _show_consumers(found: Diagnosis) -> None:
 
 
 def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMES_MAX:,} more" if len(names) > NAMES_MAX else ""
-    return ", ".join(f"'{name}'" for name in names[:NAMES_MAX]) + more
+    return few([f"'{name}'" for name in names], NAMES_MAX)
 
 
 def _fate(each: Foreseen) -> str:

@@ -19,12 +19,11 @@ from dlx.releases import release as release_named
 from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.snapshot import Snapshot
 from simulator.broker import OperatorError
-from simulator.cli.client_options import GivenClients, client_options
 from simulator.cli.command_parts import DataError, data_errors, example, writing
-from simulator.cli.config_file import config_beside, config_option
 from simulator.cli.given_source import Source, named, read_recording_of, read_source, source_argument
 from simulator.cli.options import OWN_OR_DEFAULT, RELEASE, chosen_release
 from simulator.cli.progress import countdown
+from simulator.cli.project_options import GivenClients, client_options, config_beside, config_option
 from simulator.definitions import DefinitionsError
 from simulator.files import write_whole
 from simulator.json_reading import NestedTooDeeplyError, read_json
@@ -514,15 +513,11 @@ def held(search: Search) -> list[str]:
         lines.append("No message can get into any queue, so nothing was published.")
     elif search.complete:
         lines.append("The search is complete: it tried every way that a message can go.")
-    return [*lines, *_said(search), *([NOT_CHANGED] if search.complete else [])]
+    return [*lines, *rest(search), *([NOT_CHANGED] if search.complete else [])]
 
 
 def rest(search: Search) -> list[str]:
-    """Return what to say after the findings."""
-    return _said(search)
-
-
-def _said(search: Search) -> list[str]:
+    """Return what the answer rests on, which is said after the findings."""
     assumed = list(assumptions(search))
     more = [f"Assumed: the same for {len(assumed) - ASSUMED_MAX} more queues; --json lists all."]
     return [

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -14,12 +15,10 @@ from simulator.analysis.findings import SEVERITIES
 from simulator.analysis.lint.fixes import policy_commands
 from simulator.analysis.lint.linting import LintReport
 from simulator.analysis.lint.linting import lint as lint_definitions
-from simulator.analysis.lint.rule import rule_named
+from simulator.analysis.lint.rule import RULES, rule_named
 from simulator.analysis.losses import PUBLISHED
 from simulator.analysis.snapshot import Snapshot
-from simulator.cli.client_options import GivenClients, client_options
-from simulator.cli.command_parts import DataError, Unavailable, data_errors, example, print_json
-from simulator.cli.config_file import config_beside, config_option
+from simulator.cli.command_parts import DataError, Unavailable, data_errors, example, schema_option
 from simulator.cli.given_source import (
     Source,
     StandardInput,
@@ -28,9 +27,9 @@ from simulator.cli.given_source import (
     read_source,
     sources_argument,
 )
-from simulator.cli.lint_choice import Rules, chosen
 from simulator.cli.lint_others import is_of_another_system, lint_others
 from simulator.cli.options import GivenFile, chosen_release, release_option
+from simulator.cli.project_options import GivenClients, client_options, config_beside, config_option
 from simulator.definitions import Definitions
 from simulator.definitions.schema import definitions_schema
 from simulator.definitions.secrets import note_on_secrets
@@ -45,6 +44,21 @@ if TYPE_CHECKING:
 FAIL_ON = {"lost": ("error",), "warning": ("error", "warning")}
 
 
+class _Rules(click.ParamType):  # type: ignore[type-arg]  # which takes an argument from click 8.4 on
+    """Codes or names of rules, with commas between several."""
+
+    name = "RULE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the codes. Fails with the nearest name for what is no rule."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return [rule_named(each.strip()).code for each in value.split(",")]
+        except KeyError as error:
+            self.fail(str(error.args[0]), param, ctx)
+
+
 def _explain(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     """Print a rule's document, and end."""
     if value is None:
@@ -55,13 +69,6 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
         raise click.BadParameter(error.args[0]) from error
     click.echo(explained(found))
     context.exit()
-
-
-def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
-    """Print the schema of definitions, and end."""
-    if asked:
-        print_json(definitions_schema())
-        context.exit()
 
 
 @click.command(
@@ -87,8 +94,8 @@ def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bo
 @click.option(
     "--baseline", type=GivenFile(), metavar="FILE", help="Leave out what FILE has, which --format json wrote."
 )
-@click.option("--select", type=Rules(), multiple=True, help="Tell only what these rules find; repeatable.")
-@click.option("--ignore", type=Rules(), multiple=True, help="Leave out what these rules find; repeatable.")
+@click.option("--select", type=_Rules(), multiple=True, help="Tell only what these rules find; repeatable.")
+@click.option("--ignore", type=_Rules(), multiple=True, help="Leave out what these rules find; repeatable.")
 @config_option("Suppressions, severities, and what clients do.")
 @click.option(
     "--publish",
@@ -120,14 +127,7 @@ def _print_schema(context: click.Context, _parameter: click.Parameter, asked: bo
     expose_value=False,
     help="Print what a rule does, why, an example and the fix, and end: DLX001 or missing-dlx.",
 )
-@click.option(
-    "--schema",
-    is_flag=True,
-    callback=_print_schema,
-    is_eager=True,
-    expose_value=False,
-    help="Print the JSON Schema of definitions files, for editors, and end.",
-)
+@schema_option("Print the JSON Schema of definitions files, for editors, and end.", definitions_schema)
 def lint(
     sources: tuple[Source, ...],
     over: Source | None,
@@ -181,7 +181,7 @@ def lint(
         raise click.UsageError("--over: standard input can be read once; give it as a file for several SOURCEs")
     with data_errors():
         known = known_findings(baseline)
-    codes = chosen(select, ignore)
+    codes = _chosen(select, ignore)
     stated = GivenClients(on_failure, declare_before_publish, republish_x_death)
     reports, statuses, projects = [], [0], dict[Path | None, Settled]()
     for source in sources:
@@ -210,6 +210,12 @@ def lint(
     counted = FAIL_ON.get(fail_on or "", SEVERITIES)
     found = any(severity in counted for linted in reports for severity in linted.severities)
     return max(*statuses, int(found))
+
+
+def _chosen(select: Iterable[list[str]], ignore: Iterable[list[str]]) -> frozenset[str]:
+    """Return the codes of the rules whose findings are told."""
+    selected = {code for codes in select for code in codes} or set(RULES)
+    return frozenset(selected.difference(*ignore))
 
 
 def _linted(

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from simulator.analysis.findings import few
 from simulator.cli.command_parts import DataError, print_json, writing
 from simulator.cli.given_source import Source, named, read_source
 from simulator.cli.options import chosen_release
@@ -108,8 +109,7 @@ def _lines(moved: Move, source: str, written: Path | None) -> Iterator[tuple[Tex
         yield Text(f"The limit of {_SYSTEMS[system]} lives in {limit}."), 0
     others = [f"'{about.name}' is '{name}'" for about, name in moved.names.items()]
     if others:
-        more = f" and {len(others) - _NAMES_SHOWN:,} more" if len(others) > _NAMES_SHOWN else ""
-        yield Text(f"Other names: {', '.join(others[:_NAMES_SHOWN])}{more}."), 0
+        yield Text(f"Other names: {few(others, _NAMES_SHOWN)}."), 0
     for title, said in (("Assumed", moved.assumed), ("Not played", moved.not_played)):
         for sentence in said:
             yield Text(f"{title}: {sentence}."), 0

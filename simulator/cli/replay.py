@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-import msgspec
 from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from dlx.releases import TABLE
 from simulator.cli.command_parts import DataError, FiniteRange, example
@@ -42,66 +40,7 @@ if TYPE_CHECKING:
     from simulator.replay.run import Engine, ReplayResult
 
 
-# ``dlx replay --form histories``: logs in the neutral event schema against the rules of the system they come from.
-
-
 EXIT_FINDINGS = 1
-HISTORIES_SHOWN = 10
-
-
-def replay_histories(
-    logs: tuple[Path, ...], *, tolerance_ms: float = 0, master: str | None = None, as_json: bool = False
-) -> int:
-    """Replay recorded histories of any simulated system on Spark, print what differs, and return the exit code.
-
-    Each log has one history a line: JSON with system, scenario and events (docs/how-to/replay.md).
-
-    Raises ``DataError`` for a line that cannot be read.
-    """
-    with progress("replaying"):
-        report = _replayed_histories(logs, tolerance_ms, master or "local[*]")
-    if as_json:
-        click.echo(msgspec.json.encode(report).decode())
-    else:
-        _show_histories(Console(), report)
-    if report["unreadable"]:
-        raise DataError(f"{report['unreadable'][0]['problem']}")
-    return EXIT_FINDINGS if report["differs"] else 0
-
-
-def _replayed_histories(logs: tuple[Path, ...], tolerance_ms: float, master: str) -> dict[str, Any]:
-    """Return the counts by system, and the first histories that differ or cannot be read."""
-    return run_on_spark(master, "dlx replay", lambda spark: _count_histories(spark, logs, tolerance_ms))
-
-
-def _count_histories(spark: SparkSession, logs: tuple[Path, ...], tolerance_ms: float) -> dict[str, Any]:
-    from pyspark.sql import functions as F
-
-    from simulator.replay.histories import DIFFERS, UNREADABLE
-    from simulator.replay.histories import replay_histories as run
-
-    verdicts = run(spark.read.text([str(path.resolve()) for path in logs]), tolerance_ms=tolerance_ms).cache()
-    sums = F.count("*").alias("histories"), F.sum("events").alias("events")
-    counts = verdicts.groupBy("system", "verdict").agg(*sums)
-    some = {
-        kind: [
-            row.asDict() for row in verdicts.where(F.col("verdict") == kind).limit(HISTORIES_SHOWN).toLocalIterator()
-        ]
-        for kind in (DIFFERS, UNREADABLE)
-    }
-    return {"counts": [row.asDict() for row in counts.orderBy("system", "verdict").toLocalIterator()], **some}
-
-
-def _show_histories(console: Console, report: dict[str, Any]) -> None:
-    table = Table("system", "verdict", "histories", "events", box=None, pad_edge=False)
-    for row in report["counts"]:
-        table.add_row(row["system"], row["verdict"], f"{row['histories']:,}", f"{row['events']:,}")
-    console.print(table)
-    for row in report["differs"]:
-        told = f"{row['history'] or 'a history'} of {row['system']}, event {row['at']}: "
-        console.print(Text(f"{told}expected {row['expected'] or 'nothing'}, seen {row['seen'] or 'nothing'}"))
-
-
 # What logs may be, and the options that go with each besides.
 FORMS: dict[str, tuple[str, ...]] = {
     "rabbitmq": (),
@@ -237,20 +176,18 @@ def _of_another_form(context: click.Context, form: str, logs: tuple[Path, ...]) 
     check_installed("spark" if form == "histories" else "replay")
     must_exist(logs)
     options = {name: context.params[name] for name in FORMS[form] if name in given}
-    if form == "histories":
-        status = replay_histories(logs, **options)
-    elif form == "activemq":
-        from simulator.cli.replay_activemq import replay_activemq
+    from simulator.cli import replay_others  # with all that it needs, for those who ask for it
 
+    if form == "histories":
+        status = replay_others.replay_histories(logs, **options)
+    elif form == "activemq":
         given_files = options.pop("given_definitions", ())
         files = [each.source for each in given_files if each.since is None and isinstance(each.source, Path)]
         if len(given_files) > 1 or len(files) < len(given_files):
             raise click.UsageError("--definitions: --form activemq takes one activemq.xml, for the whole log")
-        status = replay_activemq(logs, definitions_path=files[0] if files else None, **options)
+        status = replay_others.replay_activemq(logs, definitions_path=files[0] if files else None, **options)
     else:
-        from simulator.cli.replay_zaqar import replay_zaqar
-
-        status = replay_zaqar(logs, **options)
+        status = replay_others.replay_zaqar(logs, **options)
     if status:
         raise click.exceptions.Exit(status)
 
@@ -316,6 +253,12 @@ def _spark_engine(spark: SparkSession) -> Engine[DataFrame]:
     return SparkEngine(spark)
 
 
+def _say(console: Console, *lines: str) -> None:
+    """Print lines as they are, and whole, however long they are."""
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
 def _show(result: ReplayResult, rules: str, *, explain: bool, coverage: bool) -> None:
     from simulator.replay.results.headline import headline
 
@@ -323,8 +266,7 @@ def _show(result: ReplayResult, rules: str, *, explain: bool, coverage: bool) ->
     summary = result.summary
     found = headline(summary, rules, result.balance, result.lost)
     console.print(f"{found.text}.", style=STYLES[found.tone], soft_wrap=True, highlight=False, markup=False)
-    for more in found.more:
-        console.print(f"  {more}", soft_wrap=True, highlight=False, markup=False)
+    _say(console, *(f"  {more}" for more in found.more))
     table = Table(title=f"Replayed under RabbitMQ {rules}", title_justify="left", show_header=False)
     table.add_column(justify="left")
     table.add_column(justify="right")
@@ -356,8 +298,7 @@ def _show(result: ReplayResult, rules: str, *, explain: bool, coverage: bool) ->
 
 def _show_findings(console: Console, result: ReplayResult) -> None:
     console.print("Disagreements, most frequent first:")
-    for finding in result.findings:
-        console.print(_described(finding), soft_wrap=True, highlight=False, markup=False)
+    _say(console, *map(_described, result.findings))
     named = {name for finding in result.findings for name in finding.behaviours}
     if named:
         console.print("These behaviours of the release table explain them:")
@@ -377,15 +318,14 @@ def _show_lost(console: Console, result: ReplayResult) -> None:
         for certain, perhaps, each in told:
             counts = f"{certain:>8,} {end}, {perhaps:,} may be"
             lines.append(f"{counts}  in queue {each.queue}: {each.why}; first at {each.file}:{each.line}")
-        for line in lines:
-            console.print(line, soft_wrap=True, highlight=False, markup=False)
+        _say(console, *lines)
 
 
 def _show_unchecked(console: Console, result: ReplayResult) -> None:
     console.print("Not checked, most frequent first:")
     for each in result.unchecked:
         text = f"{each.count:>8,}  {each.what} of {each.name}: {each.why}; first at {each.file}:{each.line}"
-        console.print(text, soft_wrap=True, highlight=False, markup=False)
+        _say(console, text)
 
 
 def _show_untested(console: Console, result: ReplayResult) -> None:
@@ -393,7 +333,7 @@ def _show_untested(console: Console, result: ReplayResult) -> None:
 
     told = sentence(result.summary.untested or {}, result.summary.untested_more)
     if told:
-        console.print(f"{told}.", soft_wrap=True, highlight=False, markup=False)
+        _say(console, f"{told}.")
 
 
 def _show_coverage(console: Console, found: Coverage, *, every: bool) -> None:
@@ -406,8 +346,7 @@ def _show_coverage(console: Console, found: Coverage, *, every: bool) -> None:
         lines += [f"  not exercised: {name}: {RULE_MEANINGS[name]}" for name in found.missing]
         told = ((each, queue_line(each)[1]) for each in found.by_queue)
         lines += [f"  not seen in queue {each.queue}: {missing}" for each, missing in told if missing]
-    for line in lines:
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
+    _say(console, *lines)
 
 
 def _described(finding: Finding) -> str:
@@ -441,11 +380,10 @@ def show_balance(console: Console, balance: Balance) -> None:
         table.add_row(entry.reason, f"{entry.queue_type} queues", entry.strategy.replace("_", " "), *numbers)
     console.print(table if balance.entries else "The broker counted no dead letters.")
     for entry in balance.entries:
-        for sentence in sentences(entry, balance) if entry.residual else ():
-            console.print(f"* {sentence}", soft_wrap=True, highlight=False, markup=False)
+        if entry.residual:
+            _say(console, *(f"* {sentence}" for sentence in sentences(entry, balance)))
     console.print("Not checked:")
-    for remark in remarks(balance):
-        console.print(f"* {remark}", soft_wrap=True, highlight=False, markup=False)
+    _say(console, *(f"* {remark}" for remark in remarks(balance)))
 
 
 # Shows what may be behind the deliveries of a replay that are not as predicted.
@@ -464,8 +402,7 @@ def show_repairs(console: Console, repairs: Repairs, *, explain: bool) -> None:
         lines += _repair_lines(repair)
         lines += [_shown_row(row) for row in repair.rows] if explain else []
     lines += _repairs_left(repairs, explain=explain)
-    for line in lines:
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
+    _say(console, *lines)
 
 
 def _repair_lines(repair: Repair) -> list[str]:

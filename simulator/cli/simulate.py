@@ -15,8 +15,7 @@ from simulator.cli.command_parts import DataError, example, print_json
 from simulator.cli.options import SCENARIO, read_object, stand_ins_noted
 from simulator.cli.tables import column_of_times, show
 from simulator.events import LOSSES
-from simulator.scenario.error_words import in_our_words
-from simulator.scenario.scenario_errors import ScenarioError
+from simulator.scenario.scenario_errors import ScenarioError, in_our_words
 from simulator.scenario.steps import scenario_schema
 from simulator.systems import SCENARIO_TYPES, SYSTEMS
 from simulator.systems import simulate as run

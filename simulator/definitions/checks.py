@@ -29,8 +29,10 @@ _ARGUMENT = re.compile(r"'(x-[a-z-]+)'")
 _TAKEN = {"max-length": 1}
 _CHECKED = ("queues", "policies", "parameters")
 _NEAR = 0.8
+APPLY_TO_WORDS = ("all", "exchanges", "queues", *TYPE_SELECTORS.values())
+"""The kinds of object that a policy can be for, in one release or another."""
 _WORDS: Mapping[str, tuple[str, ...]] = {
-    "apply-to": ("all", "exchanges", "queues", *TYPE_SELECTORS.values()),
+    "apply-to": APPLY_TO_WORDS,
     "queue-type": (CLASSIC, QUORUM, STREAM),
     "overflow": OVERFLOWS,
     "dead-letter-strategy": STRATEGIES,

@@ -11,11 +11,10 @@ from typing import Any
 
 from dlx.amqp_errors import Refusal
 from dlx.declarations import ARGUMENTS, EXCHANGE_ARGUMENTS, queue_arguments
-from dlx.policies import TYPE_SELECTORS
 from dlx.policy_validation import PolicyRefusedError, check_policy
 from dlx.releases import RELEASES, Release, release
 from dlx.topology import CLASSIC, QUORUM, STREAM
-from simulator.definitions.checks import SETTING_WORDS, check_declared, policy_keys
+from simulator.definitions.checks import APPLY_TO_WORDS, SETTING_WORDS, check_declared, policy_keys
 from simulator.json_reading import SCHEMA_DIALECT
 
 Field = tuple[str, str]
@@ -243,20 +242,16 @@ def _section(section: str, text: str) -> dict[str, Any]:
     if section == "bindings":
         properties["destination_type"]["enum"] = ["queue", "exchange"]
     if section == "policies":
-        properties["apply-to"]["enum"] = _applying()
+        properties["apply-to"]["enum"] = list(APPLY_TO_WORDS)
     if section == "parameters":
         item["if"] = {"properties": {"component": {"const": "operator_policy"}}, "required": ["component"]}
         item["then"] = {"properties": {"value": _operator_policy()}}
     return {"type": "array", "description": text, "items": item}
 
 
-def _applying() -> list[str]:
-    return ["all", "exchanges", "queues", *TYPE_SELECTORS.values()]
-
-
 def _operator_policy() -> dict[str, Any]:
     fields = {name: _typed(*OBJECT_FIELDS["policies"][name]) for name in ("pattern", "apply-to", "priority")}
-    fields["apply-to"]["enum"] = _applying()
+    fields["apply-to"]["enum"] = list(APPLY_TO_WORDS)
     pairs = {"type": "array", "items": {"type": "array", "minItems": 2, "maxItems": 2}}
     text = "What it sets: an object, or pairs, as rabbitmqctl before 4.1.6 writes them."
     fields["definition"] = {"anyOf": [{"$ref": "#/$defs/settings"}, pairs], "description": text}

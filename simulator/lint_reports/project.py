@@ -19,8 +19,7 @@ from simulator.files import FileContentError
 from simulator.lint_reports.baseline import Known, key_of
 from simulator.lint_reports.formats import Linted, Suppressed
 from simulator.record.facts import Recorded
-from simulator.scenario.error_words import in_our_words
-from simulator.scenario.scenario_errors import hint
+from simulator.scenario.scenario_errors import hint, in_our_words
 
 NAME = "dlx.toml"
 _PLACE = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,10 @@ import pytest
 import yaml
 
 from simulator.cli.main import main
-from simulator.definitions import Definitions, DefinitionsError
-from simulator.sources import definitions_from_file, definitions_from_text
+from simulator.definitions import Definitions
+from simulator.sources import definitions_from_file
 from simulator.sources.dapr import COMPONENT_METADATA, FIELDS, SUBSCRIPTION_METADATA
+from tests.sources.reading import failing, parsed, paths
 
 FOLDER = Path(__file__).parent / "dapr"
 
@@ -35,17 +35,6 @@ OF_COMPONENT = (
 OF_SUBSCRIPTION = (
     "isRawPayload maxLen maxLenBytes maxPriority queueName queueType rawPayload routingKey singleActiveConsumer"
 )
-
-
-def paths(fields: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in fields.items():
-        below = known[name]
-        for each in value if isinstance(value, list) else [value]:
-            inside = below[0] if isinstance(below, list) else below
-            if isinstance(inside, Mapping) and isinstance(each, Mapping):
-                yield from (f"{name}.{path}" for path in paths(each, inside))
-            else:
-                yield name
 
 
 def resources(kind: str) -> list[dict[str, Any]]:
@@ -120,10 +109,6 @@ def a_subscription(spec: str = "", scopes: str = "") -> str:
     return f"---\n{head}{scopes}spec:\n  pubsubname: bus\n  topic: orders\n{spec}"
 
 
-def parsed(*texts: str) -> Definitions:
-    return definitions_from_text("".join(texts).encode(), "given.yaml")
-
-
 def test_defaults_are_those_of_the_component() -> None:
     read = parsed(a_component(), a_subscription())
     (queue,) = read.document["queues"]
@@ -195,10 +180,9 @@ def test_a_dead_letter_topic_that_is_read_is_not_said_to_be_lost() -> None:
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(DefinitionsError) as caught:
-        parsed(text)
-    assert said in str(caught.value)
-    assert "given.yaml" in str(caught.value)
+    told = failing(text)
+    assert said in told
+    assert "given.yaml" in told
 
 
 def test_a_component_of_another_broker_is_left_out() -> None:

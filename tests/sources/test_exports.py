@@ -15,6 +15,7 @@ from simulator.definitions import Definitions, DefinitionsError
 from simulator.definitions.places import json_lines
 from simulator.sources import definitions_from_file, definitions_from_text
 from simulator.sources.yaml_documents import plain_scalar, yaml_documents
+from tests.sources.reading import failing, parsed
 
 EXPORT = """\
 {"rabbitmq_version": "4.0.5",
@@ -36,16 +37,6 @@ extraSecrets:
   load-definition:
     load_definition.json: |
 {}"""
-
-
-def parsed(text: str) -> Definitions:
-    return definitions_from_text(text.encode(), "given.yaml")
-
-
-def failing(text: str) -> str:
-    with pytest.raises(DefinitionsError) as caught:
-        parsed(text)
-    return str(caught.value)
 
 
 def lines(definitions: Definitions) -> list[int | None]:

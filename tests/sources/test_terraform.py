@@ -15,6 +15,7 @@ from simulator.cli.main import main
 from simulator.definitions import Definitions, DefinitionsError
 from simulator.sources import definitions_from_file, definitions_from_text
 from simulator.sources.terraform import RESOURCES
+from tests.sources.reading import named, paths
 
 FOLDER = Path(__file__).parent / "terraform"
 PLAN, STATE = FOLDER / "plan.json", FOLDER / "state.json"
@@ -45,12 +46,6 @@ FIELDS = {
 }
 
 
-def paths(fields: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in fields.items():
-        block = value[0] if isinstance(value, list) and value else None
-        yield from [f"{name}.{each}" for each in block] if isinstance(block, Mapping) else [name]
-
-
 def resources(module: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield from module.get("resources", [])
     for each in module.get("child_modules", []):
@@ -65,10 +60,6 @@ def plan() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def read() -> Definitions:
     return definitions_from_file(PLAN)
-
-
-def named(definitions: Definitions, section: str, name: str) -> dict[str, Any]:
-    return next(each for each in definitions.document[section] if each["name"] == name)
 
 
 def parsed(given: Mapping[str, Any]) -> Definitions:
@@ -86,9 +77,9 @@ QUEUE = {"name": "q", "vhost": "/", "settings": [{"durable": True}]}
 
 @pytest.mark.parametrize("kind", RESOURCES)
 def test_every_field_of_the_schema_is_known_and_in_the_plan(kind: str) -> None:
-    assert set(paths(RESOURCES[kind])) == set(FIELDS[kind].split())
+    assert set(paths(RESOURCES[kind], RESOURCES[kind])) == set(FIELDS[kind].split())
     written = [each["values"] for each in resources(plan()["planned_values"]["root_module"]) if each["type"] == kind]
-    assert {path for each in written for path in paths(each)} >= set(FIELDS[kind].split())
+    assert {path for each in written for path in paths(each, RESOURCES[kind])} >= set(FIELDS[kind].split())
 
 
 def test_the_plan_is_read_as_the_provider_declares_it(read: Definitions) -> None:

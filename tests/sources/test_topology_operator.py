@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from simulator.cli.main import main
-from simulator.definitions import Definitions, DefinitionsError
+from simulator.definitions import Definitions
 from simulator.sources import definitions_from_file, definitions_from_text
 from simulator.sources.operator_fields import SPECS
+from tests.sources.reading import failing, named, parsed, paths
 
 FOLDER = Path(__file__).parent / "topology"
 Capture = pytest.CaptureFixture[str]
@@ -45,12 +46,6 @@ REFERENCE = {f"rabbitmqClusterReference.{name}" for name in ("name", "namespace"
 ALTERNATIVES = {"rabbitmqClusterReference.connectionSecret.name", "user", "userReference.name"}
 
 
-def paths(fields: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in fields.items():
-        inside = list(paths(value)) if isinstance(value, Mapping) else []
-        yield from [f"{name}.{each}" for each in inside] or [name]
-
-
 def given_objects() -> Iterator[dict[str, Any]]:
     for file in sorted(FOLDER.iterdir()):
         for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
@@ -59,15 +54,9 @@ def given_objects() -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", SPECS)
 def test_every_field_of_the_schema_is_known_and_in_the_files(kind: str) -> None:
-    assert set(paths(SPECS[kind])) == {*FIELDS[kind].split(), *REFERENCE}
-    written = {path for each in given_objects() if each["kind"] == kind for path in _written(each["spec"], SPECS[kind])}
+    assert set(paths(SPECS[kind], SPECS[kind])) == {*FIELDS[kind].split(), *REFERENCE}
+    written = {path for each in given_objects() if each["kind"] == kind for path in paths(each["spec"], SPECS[kind])}
     assert written | ALTERNATIVES >= {*FIELDS[kind].split(), *REFERENCE}
-
-
-def _written(given: Mapping[str, Any], fields: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in given.items():
-        inside = fields[name]
-        yield from [f"{name}.{each}" for each in _written(value, inside)] if isinstance(inside, Mapping) else [name]
 
 
 @pytest.fixture(scope="module")
@@ -79,23 +68,9 @@ def items(definitions: Definitions, section: str) -> list[dict[str, Any]]:
     return list(definitions.document[section])
 
 
-def named(definitions: Definitions, section: str, name: str) -> dict[str, Any]:
-    return next(each for each in items(definitions, section) if each["name"] == name)
-
-
-def parsed(text: str) -> Definitions:
-    return definitions_from_text(text.encode(), "given.yaml")
-
-
 def an_object(kind: str, spec: str, version: str = "v1beta1", name: str = "one") -> str:
     lines = "".join(f"  {line}\n" for line in spec.splitlines())
     return f"apiVersion: rabbitmq.com/{version}\nkind: {kind}\nmetadata:\n  name: {name}\nspec:\n{lines}{CLUSTER}"
-
-
-def failing(text: str) -> str:
-    with pytest.raises(DefinitionsError) as caught:
-        parsed(text)
-    return str(caught.value)
 
 
 def test_the_files_are_read_as_the_operator_declares_them(read: Definitions) -> None:

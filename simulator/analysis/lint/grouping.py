@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY
-from simulator.analysis.findings import BASES, Finding, ObjectName
+from simulator.analysis.findings import BASES, Finding, ObjectName, few
 from simulator.analysis.names import words
 from simulator.analysis.snapshot import Snapshot
 
@@ -95,8 +95,7 @@ def pattern(names: Iterable[str]) -> str:
     last = _beginning([each[len(first) :][::-1] for each in known])[::-1]
     if len(known) > NAMED_MAX and 2 * len(first + last) >= min(6, *map(len, known)):
         return f"'{first}*{last}'"
-    more = f" and {len(known) - NAMED_MAX:,} more" if len(known) > NAMED_MAX else ""
-    return ", ".join(f"'{each}'" for each in known[:NAMED_MAX]) + more
+    return few([f"'{each}'" for each in known], NAMED_MAX)
 
 
 def _beginning(texts: Sequence[str]) -> str:

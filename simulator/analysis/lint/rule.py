@@ -300,11 +300,6 @@ def said_by(setting: Setting) -> str:
     return f"{setting.key} is {shown(setting.value)} by {setting.origin}"
 
 
-def because(loss: Loss) -> str:
-    """Return the deciding rule of a loss, with the setting behind it."""
-    return str(loss.rule)
-
-
 def mended(losses: Iterable[Loss], fix: Fix) -> Fix:
     """Return the fix, or what clients have to do differently where none of the losses would be one without that."""
     lines = {loss.line for loss in losses}

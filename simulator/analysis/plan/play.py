@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, Literal
 
 import msgspec
@@ -20,7 +19,7 @@ from dlx.message import Message
 from dlx.releases import Release
 from dlx.server_plugins import PLAYED, plugins_with
 from dlx.topology import STREAM, Topology
-from simulator.analysis.findings import ObjectName
+from simulator.analysis.findings import ObjectName, few
 from simulator.analysis.life import ARRIVES
 from simulator.analysis.plan.changes import QUEUE
 from simulator.analysis.plan.refusals import USER, Client
@@ -443,7 +442,7 @@ class _Play:
                 into = f"'{queue.name}'{self._on(vhost)}"
                 found.setdefault(into, {})[f"key {', '.join(map(repr, message.routing_keys))}"] = None
         for into, keys in found.items():
-            what = f"dead letters of what was moved into {into} with {_few(keys)}"
+            what = f"dead letters of what was moved into {into} with {few(list(keys))}"
             yield Lost("dead letters", number, None, True, what)
 
     def _dead_letter(self, vhost: str, queue: str, message: Message) -> Reach:
@@ -463,7 +462,7 @@ class _Play:
                     kind, where, name = self._named(probe)
                     found.setdefault((kind, start, end, end is None, where), []).append(name)
         for (kind, start, end, for_good, where), names in found.items():
-            yield Lost(kind, start, end, for_good, f"{where} {_few(dict.fromkeys(names))}")
+            yield Lost(kind, start, end, for_good, f"{where} {few(list(dict.fromkeys(names)))}")
 
     def _without(self, probe: Any, first: frozenset[str], *, told: bool) -> Iterator[tuple[int, int | None]]:
         """Yield the first and the last step of each time in which a probe does not come to where it should."""
@@ -546,9 +545,3 @@ def _command(act: AnyAct, client: Client) -> commands.Command:
     if act.kind == "exchange":
         return commands.DeleteExchange(channel, act.name)
     return commands.DeleteQueue(channel, act.name, if_empty=act.if_empty)
-
-
-def _few(names: Iterable[str], most: int = 3) -> str:
-    names = list(names)
-    shown = ", ".join(islice(names, most))
-    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"

@@ -18,7 +18,7 @@ from dlx.policies import choose_policy
 from dlx.releases import Release
 from dlx.settings import effective_settings
 from dlx.topology import CLASSIC, QUORUM, STREAM, Binding, Exchange, Policy, Queue, Topology
-from simulator.analysis.findings import ObjectName
+from simulator.analysis.findings import ObjectName, few
 from simulator.analysis.plan.changes import EXCHANGE, OPERATOR_POLICY, POLICY, QUEUE, VHOST, Change
 from simulator.json_values import plain
 
@@ -190,7 +190,7 @@ class Order:
             if isinstance(each.after, Policy)
         ]
         if acts:
-            names = _listed([f"'{each.policy.name}'" for each in acts])
+            names = _quoted([each.policy.name for each in acts])
             yield PlanStep(f"set {_counted(acts, 'policy', 'policies')} {names}", tuple(acts), (_AT_ONCE,))
 
     def _bind(self) -> Iterator[PlanStep]:
@@ -385,7 +385,7 @@ class Order:
             if each.what == "removed" and each.about.kind in (POLICY, OPERATOR_POLICY)
         ]
         if policies:
-            names = _listed([f"'{each.name}'" for each in policies])
+            names = _quoted([each.name for each in policies])
             yield PlanStep(f"clear {_counted(policies, 'policy', 'policies')} {names}", tuple(policies))
         gone = self._bound - self._wanted
         bindings = [each for each in self._sorted(gone) if each.source not in self._removed[EXCHANGE]]
@@ -571,10 +571,4 @@ NAMES_MAX = 4
 
 
 def _quoted(names: Sequence[str]) -> str:
-    return _listed([f"'{name}'" for name in names])
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return names for a sentence: the first few, and how many more there are."""
-    shown = ", ".join(names[:NAMES_MAX])
-    return shown if len(names) <= NAMES_MAX else f"{shown} and {len(names) - NAMES_MAX:,} more"
+    return few([f"'{name}'" for name in names], NAMES_MAX)

@@ -52,7 +52,7 @@ def _dead_lettering(upgrade: Upgrade, *types: str) -> Iterator[tuple[str, str]]:
     """Yield the queues of these types that have a dead-letter exchange."""
     for queue, _, then in upgrade.queues(*types):
         if then.dead_letters:
-            yield queue.vhost, queue.name
+            yield queue
 
 
 def _taking(upgrade: Upgrade) -> Iterator[tuple[str, str]]:
@@ -88,9 +88,7 @@ def routing_keys(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
 def cc_header(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     """The CC header of a dead letter stays, or is removed, where a routing key replaces the message's."""
     queues = (
-        (queue.vhost, queue.name)
-        for queue, _, then in upgrade.queues()
-        if then.dead_letters and then.dead_letter_routing_key is not None
+        queue for queue, _, then in upgrade.queues() if then.dead_letters and then.dead_letter_routing_key is not None
     )
     kept = upgrade.after.cc_header_after_dead_letter_routing_key == "kept"
     now, later = ("loses", "keeps") if kept else ("keeps", "loses")
@@ -169,8 +167,7 @@ def stream_headers(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
         " arrays and tables (no x-death and no CC); from 3.13 on it keeps x-death, x- headers and CC, and a dead letter"
         " read from it shows an expiration again."
     )
-    streams = ((queue.vhost, queue.name) for queue, _, _ in upgrade.queues(STREAM))
-    yield from for_each_vhost(upgrade, streams, "any message", text)
+    yield from for_each_vhost(upgrade, upgrade.names(STREAM), "any message", text)
 
 
 @asks("quorum_acquired_count_header")
@@ -191,8 +188,7 @@ def acquired_count(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
         f" {instead}."
     )
     fix = Fix(True, "let consumers read x-acquired-count where it is there, and x-delivery-count otherwise")
-    queues = ((queue.vhost, queue.name) for queue, _, _ in upgrade.queues(QUORUM))
-    yield from for_each_vhost(upgrade, queues, "return", text, "warning", fix)
+    yield from for_each_vhost(upgrade, upgrade.names(QUORUM), "return", text, "warning", fix)
 
 
 @asks("quorum_count_on_first_get")
@@ -201,8 +197,7 @@ def first_get(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     text = (
         "The first basic.get of a message from {names} shows x-delivery-count 0 until 3.11, and no header from 3.12 on."
     )
-    queues = ((queue.vhost, queue.name) for queue, _, _ in upgrade.queues(QUORUM))
-    yield from for_each_vhost(upgrade, queues, "any message", text)
+    yield from for_each_vhost(upgrade, upgrade.names(QUORUM), "any message", text)
 
 
 @asks("delivery_count_carried")

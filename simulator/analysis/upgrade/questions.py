@@ -187,6 +187,10 @@ class Upgrade:
             self._trials[row.name] = self.flows(self.with_row(row)), self.flows(self.without_row(row))
         return self._trials[row.name]
 
+    def names(self, *types: str) -> Iterator[QueueAt]:
+        """Yield the queues of these types, of all without any."""
+        return (queue for queue, _, _ in self.queues(*types))
+
     def queues(self, *types: str) -> Iterator[tuple[QueueAt, Settings, Settings]]:
         """Yield the queues of these types, of all without any, each with its settings before and after."""
         for vhost, topology in self.topologies.items():

@@ -49,8 +49,7 @@ def consumer_timeout(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
                 f"When a consumer of {{names}} does not acknowledge in time ({span}), {now} under {{before}}; under"
                 f" {{after}} {then}."
             )
-            queues = ((queue.vhost, queue.name) for queue, _, _ in upgrade.queues(kind))
-            yield from for_each_vhost(upgrade, queues, "any message", text, "note", fix)
+            yield from for_each_vhost(upgrade, upgrade.names(kind), "any message", text, "note", fix)
 
 
 _CHANNEL_CLOSED = "its channel is closed, and all deliveries on it come back"
@@ -134,9 +133,8 @@ def priorities(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
         f"A message with a priority: {{before}} {said[upgrade.before.quorum_priorities]} in quorum queues {{names}};"
         f" {{after}} {said[upgrade.after.quorum_priorities]}."
     )
-    queues = ((queue.vhost, queue.name) for queue, _, _ in upgrade.queues(QUORUM))
     fix = Fix(True, "publish without a priority what must stay in order")
-    yield from for_each_vhost(upgrade, queues, "priority", text, "note", fix)
+    yield from for_each_vhost(upgrade, upgrade.names(QUORUM), "priority", text, "note", fix)
 
 
 @asks("classic_max_priority_min")

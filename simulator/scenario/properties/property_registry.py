@@ -29,7 +29,6 @@ class Conservation(Property):
 
     name = "conservation"
     promise = "every message is in a queue, delayed, acknowledged, or gone with a named reason"
-    policies_change = True
 
     def __init__(self) -> None:
         self._ledger = QueueBalance()
@@ -59,7 +58,6 @@ class DeathCounts(Property):
 
     name = "x-death"
     promise = "x-death is well-formed, and every death added one to its counts"
-    policies_change = True
 
     def __init__(self) -> None:
         self._died: dict[tuple[str, int], dict[tuple[str | None, str | None, int], int | None]] = {}
@@ -108,7 +106,6 @@ class SettingsFixpoint(Property):
 
     name = "settings"
     promise = "every queue has the settings that its arguments and the policies give it"
-    policies_change = True
 
     def __init__(self) -> None:
         self._checked: dict[str, int] = {}
@@ -132,7 +129,6 @@ class ComesToRest(Property):
 
     name = "rest"
     promise = "left alone, the broker came to rest"
-    policies_change = True
 
     def check(self, trial: Trial) -> None:
         """Check that the broker has nothing left to do by itself."""

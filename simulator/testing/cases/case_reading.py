@@ -18,8 +18,7 @@ from dlx.releases import DEFAULT, release
 from dlx.topology import STREAM, Topology
 from simulator.bootstrap import completed_definitions
 from simulator.definitions import Definitions, DefinitionsError, importable
-from simulator.scenario.error_words import in_our_words
-from simulator.scenario.scenario_errors import located_unknown_names
+from simulator.scenario.scenario_errors import in_our_words, located_unknown_names
 from simulator.scenario.steps import Get, Step, Wait
 from simulator.server.faults.fault import Fault, FaultError, read_fault
 from simulator.sources import definitions_from_file

@@ -20,9 +20,8 @@ from simulator.definitions import DefinitionsError
 from simulator.scenario import steps
 from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
 from simulator.testing.brokers.servers import ManagementError, NoSuchServerError, ask
-from simulator.testing.cases.faults_on_server import need_faults
 from simulator.testing.cases.given_case import GivenCase
-from simulator.testing.cases.on_server import LONGEST_MS, OnServer, ServerStage
+from simulator.testing.cases.on_server import LONGEST_MS, OnServer, ServerStage, need_faults
 from simulator.testing.cases.running import CaseResult, Target, run_case
 
 _NO_API = "it has policies, which need a management API; none answers"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from threading import Condition
 from typing import Any, Protocol
 from urllib.parse import quote
 
+import msgspec
 import pika
 
 from simulator.capture.connected import amqp_parameters
@@ -19,10 +19,10 @@ from simulator.extras import check_installed
 from simulator.scenario import steps
 from simulator.scenario.player import published_properties
 from simulator.scenario.steps import AnyStep
+from simulator.server.faults.fault import Fault, RaiseAlarm
 from simulator.testing.brokers.broker_under_test import BrokerUnavailableError
 from simulator.testing.brokers.running_server import RunningServer
 from simulator.testing.brokers.servers import ManagementError, Server, hidden
-from simulator.testing.cases.faults_on_server import FaultsOnServer, has_faults, need_faults
 from simulator.testing.cases.file_format import SetFaults
 from simulator.testing.cases.given_case import GivenCase
 from simulator.testing.cases.stage import FoundLoss, FoundMessage, StepRefusedError
@@ -535,17 +535,10 @@ class RealTime:
     wait = staticmethod(time.sleep)
 
 
-class ServerWithClock(Protocol):
-    """A server whose management API has a clock."""
-
-    def api(self, method: str, path: str, body: object = None) -> Any:
-        """Call the management API; return its answer. Raises ``ManagementError``."""
-
-
 class VirtualTime:
     """The time of a server's virtual clock. It is that of all virtual hosts."""
 
-    def __init__(self, server: ServerWithClock) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
 
     def now_s(self) -> float:
@@ -580,7 +573,7 @@ class Turns:
         self._changed = Condition()
         self._running = 0
 
-    @contextmanager
+    @contextlib.contextmanager
     def turn(self, *, alone: bool) -> Iterator[None]:
         """Wait until a case may run, and let others wait or run beside it."""
         with self._changed:
@@ -592,3 +585,54 @@ class Turns:
             with self._changed:
                 self._running = 0 if alone else self._running - 1
                 self._changed.notify_all()
+
+
+# Faults on request (docs/how-to/faults.md) in the virtual host of a case on a server, which must be simulated.
+
+
+_VHOST_OF_A_CASE = (None, "/")
+
+
+def has_faults(server: Server) -> bool:
+    """Return whether a server has faults on request, as RabbitMQ has not. Raises ``OSError`` if it does not answer."""
+    try:
+        return isinstance(server.api("GET", "faults"), list)
+    except (ManagementError, ValueError):
+        return False
+
+
+def need_faults(asked: Sequence[str]) -> str:
+    """Return why a case with these faults cannot be run on a server that has none."""
+    return f"it asks for the fault {' and '.join(asked)}; faults need dlx serve"
+
+
+class FaultsOnServer:
+    """The faults that a case has set. They strike in its virtual host alone, but an alarm stops every publisher.
+
+    Attributes:
+        ever: whether any was set so far.
+    """
+
+    def __init__(self, broker: VhostUnderTest) -> None:
+        self.ever = False
+        self._broker = broker
+        self._set: list[tuple[int, Fault]] = []
+
+    def follow(self, step: SetFaults) -> None:
+        """Have faults strike, or none any more. Raises ``ManagementError`` if the server refuses."""
+        if step.clear:
+            self.clear()
+        for fault in step.set:
+            asked = msgspec.to_builtins(fault)
+            if not isinstance(fault, RaiseAlarm) and asked["vhost"] in _VHOST_OF_A_CASE:
+                asked["vhost"] = self._broker.vhost
+            self.ever = True
+            self._set.append((self._broker.api("POST", "faults", asked)["id"], fault))
+
+    def clear(self, *, alarms: bool = True) -> None:
+        """Forget the faults; without ``alarms`` only those of deliveries and confirms."""
+        for number, fault in list(self._set):
+            if alarms or not isinstance(fault, RaiseAlarm):
+                self._set.remove((number, fault))
+                with contextlib.suppress(ManagementError):  # another client may have cleared it
+                    self._broker.api("DELETE", f"faults/{number}")

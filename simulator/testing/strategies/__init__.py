@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from simulator.testing.strategies.parts import exchanges as exchanges
     from simulator.testing.strategies.parts import queues as queues
     from simulator.testing.strategies.policy import policies as policies
+    from simulator.testing.strategies.policy import settings as settings
     from simulator.testing.strategies.retry import retry_plans as retry_plans
-    from simulator.testing.strategies.setting import settings as settings
     from simulator.testing.strategies.topology import definitions as definitions
     from simulator.testing.strategies.topology import definitions_document as definitions_document
     from simulator.testing.strategies.topology import topologies as topologies
@@ -65,9 +65,8 @@ else:
             "simulator.testing.strategies.log": ("log_rows",),
             "simulator.testing.strategies.message": ("death_histories", "deaths", "messages", "properties", "x_deaths"),
             "simulator.testing.strategies.parts": ("bindings", "exchanges", "queues"),
-            "simulator.testing.strategies.policy": ("policies",),
+            "simulator.testing.strategies.policy": ("policies", "settings"),
             "simulator.testing.strategies.retry": ("retry_plans",),
-            "simulator.testing.strategies.setting": ("settings",),
             "simulator.testing.strategies.topology": ("definitions", "definitions_document", "topologies"),
         },
         load=importing("testing"),

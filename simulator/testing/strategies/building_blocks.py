@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
 
+from dlx.parameter_validation import is_integer
 from dlx.releases import Release, UnknownReleaseError
 from dlx.releases import release as release_named
 from dlx.topology import Topology
@@ -54,17 +55,17 @@ def checked_release(release: Release | str) -> Release:
         raise InvalidArgument(f"release={release!r}: {error}") from error
 
 
-def check_range(least_name: str, least: Any, most_name: str, most: Any, *, floor: int) -> None:
-    """Raise ``InvalidArgument`` unless both are integers and ``floor <= least <= most``."""
-    if not _is_integer(least) or least < floor:
-        raise InvalidArgument(f"{least_name}={least!r}: expected an integer, {floor} or more")
-    if not _is_integer(most) or most < least:
-        raise InvalidArgument(f"{most_name}={most!r}: expected an integer, at least {least_name}={least}")
+def check_queue_counts(queues_min: Any, queues_max: Any) -> None:
+    """Raise ``InvalidArgument`` unless both are integers and ``1 <= queues_min <= queues_max``."""
+    if not is_integer(queues_min) or queues_min < 1:
+        raise InvalidArgument(f"queues_min={queues_min!r}: expected an integer, 1 or more")
+    if not is_integer(queues_max) or queues_max < queues_min:
+        raise InvalidArgument(f"queues_max={queues_max!r}: expected an integer, at least queues_min={queues_min}")
 
 
 def check_count(name: str, value: Any, *, most: int | None = None) -> None:
     """Raise ``InvalidArgument`` unless the value is an integer from 0 to ``most``."""
-    if not _is_integer(value) or value < 0 or (most is not None and value > most):
+    if not is_integer(value) or value < 0 or (most is not None and value > most):
         wanted = "0 or more" if most is None else f"0 to {most}"
         raise InvalidArgument(f"{name}={value!r}: expected an integer, {wanted}")
 
@@ -111,7 +112,3 @@ def _strings(name: str, values: Any) -> tuple[str, ...]:
     if not all(isinstance(value, str) for value in found):
         raise InvalidArgument(f"{name}={values!r}: expected strings only")
     return found
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

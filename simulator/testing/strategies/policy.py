@@ -1,4 +1,4 @@
-"""Policies and operator policies."""
+"""Policies and operator policies, and the settings that they give a queue beside its arguments."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from dlx.settings import (
     DELIVERY_LIMIT,
     MESSAGE_TTL,
     OVERFLOW,
+    Settings,
+    effective_settings,
 )
-from dlx.topology import Policy
+from dlx.topology import Policy, Topology
 from simulator.testing.strategies.argument import ALLOWED, SETTINGS_MAX, allowed, dead_letter_settings, delays
 from simulator.testing.strategies.building_blocks import NOWHERE, check_flags, checked_names, checked_release
+from simulator.testing.strategies.parts import QUEUE_TYPES, checked_types, queues
 
 _NAMES = ("limits", "retry", "safety")
 _BROKEN_PATTERNS = ("(", "orders)", "[", "*")
@@ -120,3 +123,34 @@ def _invalid(draw: st.DrawFn, valid: st.SearchStrategy[Policy]) -> Policy:
     for key, values in _WRONG.items():
         wrongs += [{"definition": {**policy.definition, key: value}} for value in values]
     return Policy(**fields | draw(st.sampled_from(wrongs)))
+
+
+# What applies to a queue when arguments, policy and operator policy are resolved.
+
+
+def settings(
+    *, types: Collection[str] = QUEUE_TYPES, policies: bool = True, release: Release | str = DEFAULT
+) -> st.SearchStrategy[Settings]:
+    """Draw the effective settings of a queue that the release declares, by the release's rules.
+
+    Args:
+        types: the queue's type, of ``classic``, ``quorum``, ``stream``.
+        policies: whether a policy and an operator policy may apply, too.
+        release: a release or its name.
+    """
+    rules = checked_release(release)
+    check_flags(policies=policies)
+    return _settings(checked_types(types, rules), policies, rules)
+
+
+@st.composite
+def _settings(draw: st.DrawFn, types: tuple[str, ...], with_policies: bool, release: Release) -> Settings:
+    queue = draw(queues(types=types, release=release))
+    topology = Topology()
+    if with_policies:
+        by_kind = [
+            draw(st.lists(policies(queue_names=(queue.name,), operator=operator, release=release), max_size=1))
+            for operator in (False, True)
+        ]
+        topology = Topology.of(queues=[queue], policies=by_kind[0], operator_policies=by_kind[1])
+    return effective_settings(queue, topology, release)

@@ -36,7 +36,7 @@ from simulator.testing.strategies.building_blocks import (
     NOWHERE,
     built,
     check_flags,
-    check_range,
+    check_queue_counts,
     check_topology,
     checked_choice,
     checked_release,
@@ -79,7 +79,7 @@ def topologies(
         release: a release or its name.
     """
     rules = checked_release(release)
-    check_range("queues_min", queues_min, "queues_max", queues_max, floor=1)
+    check_queue_counts(queues_min, queues_max)
     check_flags(exchanges=exchanges, policies=policies)
     if cyclic not in (None, True, False):
         raise InvalidArgument(f"cyclic={cyclic!r}: expected True, False or None")

@@ -26,7 +26,7 @@ from dlx.settings import (
 )
 from dlx.topology import CLASSIC, QUORUM
 from simulator.analysis.entries import ladder_levels
-from simulator.analysis.findings import Fix, ObjectName
+from simulator.analysis.findings import Fix, ObjectName, few
 from simulator.analysis.lint.fixes import (
     dead_letter_to,
     literal_wildcards,
@@ -40,7 +40,6 @@ from simulator.analysis.lint.rule import (
     Found,
     QueueAt,
     Subject,
-    because,
     by_its_policy,
     change,
     components,
@@ -155,7 +154,7 @@ def no_dlx_on_rejecting(subject: Subject) -> Iterator[Found]:
             severity="error" if lost else "warning",
             about=queue_name(queue),
             message=message,
-            because=because(lost[0]) if lost else "no argument, policy or operator policy sets dead-letter-exchange",
+            because=str(lost[0].rule) if lost else "no argument, policy or operator policy sets dead-letter-exchange",
             fix=_give_exchange(subject, queue),
             history=lost[0].history if lost else (),
         )
@@ -308,7 +307,7 @@ def automatic_cycle(subject: Subject) -> Iterator[Found]:
                 about=queue_name(queue),
                 message=f"messages that {_reasons(lost)} in '{settings.queue.name}' would return to '{first.target}' "
                 f"without a rejection on the way ({round_trip}): {fate}",
-                because=because(first),
+                because=str(first.rule),
                 fix=mended(
                     lost,
                     change(
@@ -343,7 +342,7 @@ def _partial_cycles(subject: Subject) -> Iterator[Found]:
                 about=queue_name(queue),
                 message=f"of messages that {_reasons([loss])} in '{loss.queue}', the copy for '{loss.target}' is "
                 "dropped as a cycle; other copies arrive.",
-                because=because(loss),
+                because=str(loss.rule),
                 fix=Fix(True, f"unbind '{loss.target}' from the dead-letter exchange of '{loss.queue}'"),
             )
 
@@ -372,7 +371,7 @@ def self_dlx(subject: Subject) -> Iterator[Found]:
             about=queue_name(queue),
             message=f"dead letters of '{queue[1]}' come back to '{queue[1]}' itself: "
             + (_unheard(subject, queue) if unheard else _fate_of_own(lost)),
-            because=because(unheard[0]) if unheard else own,
+            because=str(unheard[0].rule) if unheard else own,
             fix=send_elsewhere(subject, queue),
             history=found[0].history if found else (),
             held=bool(found) and found[0].fate == HELD,
@@ -566,7 +565,7 @@ def bounded_dead_letter_queue(subject: Subject) -> Iterator[Found]:
                 severity="note" if {loss.reason for loss in lost} == {EXPIRED} else "error",
                 about=queue_name(queue),
                 message=f"'{name}' keeps dead letters, but those that {_reasons(lost)} are lost.",
-                because=because(lost[0]),
+                because=str(lost[0].rule),
                 fix=_keep_more(subject, queue, key),
                 history=lost[0].history,
             )
@@ -598,7 +597,7 @@ def queue_removed_with_messages(subject: Subject) -> Iterator[Found]:
             severity="error",
             about=queue_name(queue),
             message=f"'{settings.queue.name}' can be deleted with messages in it: they are lost.",
-            because=because(lost[0]),
+            because=str(lost[0].rule),
             fix=change(subject, queue, key, f"remove {key}") if key else fix,
             history=lost[0].history,
         )
@@ -623,7 +622,7 @@ def stream_loses_dead_letters(subject: Subject) -> Iterator[Found]:
                 about=queue_name(queue),
                 message=f"dead letters of '{loss.queue}' go to stream '{loss.target}', which drops them in this "
                 + ("release." if loss.whole else "release; other copies arrive."),
-                because=because(loss),
+                because=str(loss.rule),
                 fix=Fix(True, f"bind a quorum or classic queue in place of stream '{loss.target}'"),
                 history=loss.history,
             )
@@ -648,7 +647,7 @@ def possible_loss(subject: Subject) -> Iterator[Found]:
             severity="warning",
             about=queue_name(queue),
             message=f"messages {how}in '{loss.queue}' may be lost ({loss.fate}); no history of it was found.",
-            because=because(loss),
+            because=str(loss.rule),
             fix=Fix(True, f"look at where dead letters of '{loss.queue}' go, with `dlx graph --queue`"),
         )
 
@@ -717,5 +716,4 @@ def _may_lack(subject: Subject, queue: QueueAt) -> bool:
 
 
 def _some(queues: list[str]) -> str:
-    named = ", ".join(map(shown, queues[:NAMED_MAX]))
-    return named if len(queues) <= NAMED_MAX else f"{named} and {len(queues) - NAMED_MAX:,} more"
+    return few(list(map(shown, queues)), NAMED_MAX)

@@ -22,7 +22,7 @@ from dlx.settings import (
     Settings,
 )
 from dlx.topology import QUORUM
-from simulator.analysis.findings import Fix, ObjectName
+from simulator.analysis.findings import Fix, ObjectName, few
 from simulator.analysis.lint.fixes import dead_letter_to, obvious_address, set_by_policy
 from simulator.analysis.lint.rule import (
     Found,
@@ -44,7 +44,6 @@ from simulator.definitions.schema import OBJECT_FIELDS
 from simulator.json_values import fields_shown
 
 _NEAR = 0.85
-_NAMED_MAX = 3
 _DEAD_LETTER_KEYS = (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, DEAD_LETTER_STRATEGY)
 
 
@@ -69,9 +68,7 @@ def _kept_away(subject: Subject, key: str) -> Iterator[tuple[ObjectName, dict[Qu
 
 def _policy_found(policy: ObjectName, queues: dict[QueueAt, str], key: str, consequence: str) -> Found:
     """Return the finding about a policy that is kept away from queues; about the queue, where it is one."""
-    names = [name for _, name in queues]
-    more = f" and {len(names) - _NAMED_MAX:,} more" if len(names) > _NAMED_MAX else ""
-    named = ", ".join(map(shown, names[:_NAMED_MAX])) + more
+    named = few([shown(name) for _, name in queues])
     whys = " and ".join(dict.fromkeys(queues.values()))
     return Found(
         severity="warning",

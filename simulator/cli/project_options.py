@@ -1,7 +1,9 @@
-"""The options of ``dlx lint`` and ``dlx fuzz`` that state what clients do, in place of lines of ``dlx.toml``."""
+"""Options of ``dlx lint`` and ``dlx fuzz``: where ``dlx.toml`` is, and what clients do in place of what it states."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -9,8 +11,22 @@ import msgspec
 
 from simulator.analysis.clients import FAILURES, Clients, Failure, Publishes
 from simulator.cli.command_parts import Function
+from simulator.cli.options import GivenFile
+from simulator.lint_reports.project import NAME
 
 NOTHING = "nothing"
+
+
+def config_option(help: str) -> Callable[[Function], Function]:  # as click calls it
+    """Return the option ``--config`` of a command that takes it as ``config``."""
+    where = f"[default: {NAME} beside SOURCE, or in the working directory]"
+    return click.option("--config", type=GivenFile(), metavar="FILE", help=f"{help} {where}")
+
+
+def config_beside(source: Path | None) -> Path | None:
+    """Return the file beside a source, else the one in the working directory; ``None`` where there is neither."""
+    places = ([] if source is None else [source.parent]) + [Path()]
+    return next((place / NAME for place in places if (place / NAME).is_file()), None)
 
 
 class GivenClients(NamedTuple):
