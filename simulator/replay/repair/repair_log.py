@@ -72,6 +72,13 @@ class EitherFlow(MessageFlow):
         """Return the state of ``message`` in ``queue``."""
         return self._one.state(queue, message)
 
+    def entering(self, message: Message) -> tuple[tuple[State, int], ...]:
+        """Return the states that a publish enters under either, and how long an exchange delays each, in ms."""
+        first, other = (
+            [(self._own(state), ms) for state, ms in flow.entering(message)] for flow in (self._one, self._other)
+        )
+        return (*first, *(each for each in other if each not in first))
+
     def why_not(self, state: State, reason: str) -> str | None:
         """Return why neither lets the message die there for that reason; ``None`` when one does."""
         if state.queue not in self._one.topology.queues:
