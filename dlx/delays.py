@@ -65,7 +65,7 @@ def delay_ms(message: Message, release: Release) -> int:
 
 
 def _number(value: Any, release: Release) -> int:
-    """Return the header's value as a number of ms; 0 for a value of a kind that is no delay."""
+    """Return the header's value as a number of ms; 0 for a value of a type that cannot be a delay."""
     kind = wire_type(value)[0]
     if kind in release.delay_kinds_unreadable:
         raise PublishRefusedError(code=541)
@@ -80,7 +80,7 @@ def _number(value: Any, release: Release) -> int:
 
 
 def delayed(message: Message, delay: int, release: Release) -> Message:
-    """Return the message as it is when its delay of so many ms is over."""
+    """Return the message as it is when its delay is over, in ms."""
     negative = -delay if release.delay_header_after == "as published" else Long(-delay)
     # A server that has not written the headers anew still has the bytes in which the publisher sent them.
     untouched = release.delay_header_after == "as published" and not message.bcc and message.first_death is None

@@ -64,7 +64,7 @@ def unknown_atom(text: str) -> str | None:
 def selects(arguments: Mapping[str, Any], headers: _Headers) -> bool:
     """Return whether the selector in a binding's arguments is true of a message with these headers.
 
-    Without a selector, or with one that is no term, it is not. Raises ``SelectorError``.
+    It is not true without a selector, or with one that is not a term. Raises ``SelectorError``.
     """
     text = arguments.get(SELECTOR)
     if not is_selector(text):

@@ -125,7 +125,7 @@ class MessageHistory(msgspec.Struct, kw_only=True):
         return life_fragment(self.events, self.sentences())
 
     def story(self) -> list[str]:
-        """Return the history in sentences, without where the message is now. What repeats itself is told once."""
+        """Return the history in sentences, without where the message is now. What repeats itself is said once."""
         if not self.omitted:
             return list(_told(self.events, None, self.has_copies))
         first, others = self.events[:EVENTS_PER_MESSAGE_MAX], self.events[EVENTS_PER_MESSAGE_MAX:]

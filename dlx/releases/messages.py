@@ -120,7 +120,7 @@ class MessageRows:
     amqp10_opaque_values: Literal["end the connection", "left out"] = since(
         "4.2", "left out", before="end the connection",
         meaning=(
-            "What a client of AMQP 0-9-1 gets of a decimal or of a float that is no number, which AMQP 1.0 has: the"
+            "What a client of AMQP 0-9-1 gets of a decimal or of a float that is not a number, which AMQP 1.0 has: the"
             " delivery fails and its connection ends, or it gets the message without that header."
         ),
         evidence="4.0 and 4.3 live; mc_amqpl.erl to_091",

@@ -216,7 +216,7 @@ class Question:
 
         Raises:
             UnknownReleaseError: there are no rules for that release.
-            TypeError: a release that is no text, such as 4.3 for "4.3".
+            TypeError: a release that is not text, such as 4.3 for "4.3".
             DefinitionsError: the definitions cannot be used.
         """
         release = own_release(self._definitions) or DEFAULT if release is None else release

@@ -25,7 +25,7 @@ from simulator.scenario.steps import Publish
 
 # Finds the patterns that a message may still meet, with the routing keys that it was published with.
 #
-# A dead letter keeps its keys unless its queue has a dead-letter routing key. So which keys have to be told apart
+# A dead letter keeps its keys unless its queue has a dead-letter routing key. So which keys have to be kept apart
 # behind a queue depends on the exchanges that its dead letters can come to before their keys are replaced. Whatever
 # lies elsewhere in the topology does not matter.
 
@@ -379,7 +379,7 @@ class _OneVhost:
         return ways, len(tables) > TABLES_MAX or any(ahead.more for _, ahead in there)
 
     def _keys_for(self, exchange: Exchange, there: list[tuple[Binding, Ahead]]) -> Iterator[str]:
-        """Yield a key for each binding, then those that are told apart further on, then those that no binding takes."""
+        """Yield a key for each binding, then keys that part further on, then keys that no binding takes."""
         for binding, _ in there:
             yield self._keys.plain(binding.routing_key) if routing_type(exchange) == "topic" else binding.routing_key
         for binding, ahead in there:

@@ -578,7 +578,7 @@ class _Living:
             yield Possibility(_either(counted), f"{then}: {self._then(state, DELIVERY_LIMIT)}")
         others = [name for name in _RETURNS if name not in counted]
         if others:
-            that = "; that is no failure, and" if counted else ";"
+            that = "; that is not a failure, and" if counted else ";"
             yield Possibility(_either(others), f"{back}{that} nothing limits how often")
 
     def _then(self, state: State, reason: str) -> str:

@@ -28,7 +28,7 @@ SMALL = 8
 PLAYED_MAX = 3_000
 EVENTS_MAX = 5_000
 DRAWS = 40
-"""Where exchanges choose at random, so many messages are sent the same way until one of them is lost."""
+"""Where exchanges choose at random, this number of messages are sent the same way until one of them is lost."""
 
 Death = tuple[str, str]
 """A queue, and the reason of a death in it; an empty reason means the end of the queue itself."""

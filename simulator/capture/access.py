@@ -57,7 +57,7 @@ class TLS(msgspec.Struct, frozen=True):
 
 
 class Access(msgspec.Struct, frozen=True):
-    """What a client was told beside a URL.
+    """What a client got beside a URL.
 
     Attributes:
         password: returns the password of a user at a host (``USER at HOST``) for a URL that has none.

@@ -226,7 +226,7 @@ def convert(
     OUT has its definitions as JSON, to commit or to share.
 
     With --to, LOG is one SOURCE: a definitions file, a file or folder that describes a topology, `-` for
-    standard input, or the management URL of a running server. What the form cannot say is a note.
+    standard input, or the management URL of a running server. A note names what the form cannot express.
     """
     of_logs = redact and form is None and all(isinstance(each, Path) and is_log(each) for each in logs)
     if no_bodies and not of_logs and (redact or form is not None):

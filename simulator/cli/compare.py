@@ -80,7 +80,7 @@ class _ScenarioOrSource(GivenSource):
     "--from",
     "before",
     metavar="rabbitmq[:RELEASE]",
-    help="What the topology is of. [default: RabbitMQ, of the release that exported it, or else the newest]",
+    help="System and release of the topology. [default: RabbitMQ, the release that exported it, or else the newest]",
 )
 @click.option(
     "--write",

@@ -64,7 +64,7 @@ _PLACE = re.compile(r"#([1-9]\d*)")
     "--message", "message_id", metavar="ID", help="Show the life of one message, by its id, or by its place: '#1'."
 )
 @click.option("--headers", "with_headers", is_flag=True, help="With --message: its headers and properties, too.")
-@click.option("--body", "with_body", is_flag=True, help="With --message: its body, too; as base64 if it is no text.")
+@click.option("--body", "with_body", is_flag=True, help="With --message: its body, too; as base64 if it is not text.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),

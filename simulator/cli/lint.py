@@ -107,7 +107,7 @@ def _explain(context: click.Context, _parameter: click.Parameter, value: str | N
     "every binding]",
 )
 @client_options
-@click.option("--all", "one_by_one", is_flag=True, help="Tell findings that are equal up to names one by one.")
+@click.option("--all", "one_by_one", is_flag=True, help="Print findings that are equal up to names one by one.")
 @click.option("--statistics", "counts_only", is_flag=True, help="Print only how often each rule found something.")
 @click.option(
     "--fail-on",
@@ -154,9 +154,9 @@ def lint(
 
     An error is a way to lose messages: --format json has the history that loses one. A warning is a setting that
     does not do what it says, or a risk, such as a loss that more than 100 messages have to wait for. The likeliest
-    comes first. Findings that are equal up to names are told once for people, one by one with --all and for machines.
-    What the answer rests on (what consumers must not do, what was not checked) is printed with it. Exit code 0: no
-    findings; 1: findings; of several sources, the worst.
+    comes first. Findings that are equal up to names are printed once, with a count; --all and the formats for
+    machines have each of them. The report also says what the answer rests on: what consumers must not do, and what
+    was not checked. Exit code 0: no findings; 1: findings; of several sources, the worst.
 
     Of the folder of a recording, each finding is seen (it happened), follows (clients did all that it takes) or is
     assumed (clients were not seen to do that), in this order. Losses that were seen come first, with what the recording
@@ -213,7 +213,7 @@ def lint(
 
 
 def _chosen(select: Iterable[list[str]], ignore: Iterable[list[str]]) -> frozenset[str]:
-    """Return the codes of the rules whose findings are told."""
+    """Return the codes of the rules whose findings are printed."""
     selected = {code for codes in select for code in codes} or set(RULES)
     return frozenset(selected.difference(*ignore))
 

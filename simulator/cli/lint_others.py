@@ -33,7 +33,7 @@ def lint_others(sources: Sequence[Source], form: str, counted: Collection[str]) 
         counted: the severities of findings that make the exit code 1.
 
     Raises:
-        DataError: a file that its system refuses, if it is the only one; of several it is told, and hides no other.
+        DataError: a file that its system refuses, if it is the only one; of several it is reported, and hides no other.
         click.UsageError: definitions among the sources, or another form.
     """
     if form not in _FORMATS:
@@ -69,7 +69,7 @@ def _data(source: Source) -> bytes:
         return b""
 
 
-# What is found in a file, and how it is told: by line and column.
+# What is found in a file, and how it is printed: by line and column.
 
 
 class _Placed(msgspec.Struct, frozen=True):

@@ -41,7 +41,7 @@ COMMANDS_MAX = 6
 NAMES_MAX = 4
 _WIDTH_MAX = 110
 _NAME = "\0"
-"""Stands for the name of an object, so that what is said of several in the same words is told once."""
+"""Stands for the name of an object, so that what is said of several in the same words is printed once."""
 _HOST = "http://HOST:15672"
 AMQP_PORT = 5672
 _KEPT = ("--own-keys", "--headers", "keep", "--allow", "lost-later")
@@ -373,7 +373,7 @@ def _changed(found: Plan, new: str) -> Iterator[_Line]:
 
 
 def _grouped(title: str, told: Iterable[tuple[str, str]]) -> Iterator[_Line]:
-    """Yield what is told of objects, what is told of several of them once."""
+    """Yield what is said of objects, and what is said of several of them once."""
     groups: dict[str, list[str]] = {}
     for text, name in told:
         groups.setdefault(text.replace(name, _NAME), []).append(name)

@@ -1,4 +1,4 @@
-"""``dlx replay --form histories``, ``zaqar`` and ``activemq``: logs that are no traces of RabbitMQ."""
+"""``dlx replay --form histories``, ``zaqar`` and ``activemq``: logs that are not traces of RabbitMQ."""
 
 from __future__ import annotations
 

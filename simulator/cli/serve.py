@@ -236,7 +236,7 @@ def serve(
     tls_only: bool,
     **tls_options: Any,
 ) -> None:
-    """Run a simulated RabbitMQ for AMQP 0-9-1 clients, with its management API.
+    """Run a simulated RabbitMQ for clients of AMQP 0-9-1 and 1.0, with its management API.
 
     The server prints one line with its URLs when it is ready, and runs until you interrupt
     it. The URL of the management API has a page for browsers, which shows what was lost and

@@ -172,7 +172,7 @@ def _asked(
             return side_of(definitions, rules), side_of(other, against)
 
         first = next(iter(timed.values()))
-        of_all = sides_of(first) if len(timed) == 1 else None  # what is wrong with --set is told before the log is read
+        of_all = sides_of(first) if len(timed) == 1 else None  # what is wrong with --set is said before the log is read
         must_exist((*logs, *left))
         with workplace(out) as work, progress("reading the logs") as show:
             log = prepared_logs(logs, work, show, first)

@@ -1,4 +1,4 @@
-"""Holds definitions against what servers take: what none imports, and what some ignore, is told.
+"""Holds definitions against what servers take: this names what none imports, and what some ignore.
 
 A server checks each queue and policy when it is declared or imported. So a server cannot have what every release
 refuses: the file was altered, and questions are asked without it. What one release refuses and another takes may be

@@ -104,7 +104,7 @@ def _internal_exchanges(
 def _fitting_type(bindings: Iterable[Mapping[str, Any]]) -> str:
     """Return the type of an exchange that such bindings make sense for.
 
-    Clients bind by the queue's own name where they are told no key, so that says nothing of the type.
+    Clients bind by the queue's own name if they get no key, so that says nothing of the type.
     """
     keys = [str(each.get("routing_key", NO_KEY)) for each in bindings if each.get("routing_key") != each["destination"]]
     if any(each.get("arguments") for each in bindings):

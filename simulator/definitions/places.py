@@ -59,7 +59,7 @@ Places = Mapping[Path, Place]
 
 
 def printable(file: str) -> str:
-    """Return a file's name with a sign for each byte that is no text, as output can hold it."""
+    """Return a file's name with a sign for each byte that is not text, as output can hold it."""
     return file.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

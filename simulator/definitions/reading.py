@@ -136,7 +136,7 @@ class Definitions:
 
     @property
     def not_strict_at(self) -> Place | None:
-        """Where the first thing stands that is no JSON for servers from 3.11 on; ``None`` where there is none."""
+        """Where the first thing stands that servers from 3.11 on do not take as JSON; ``None`` if there is none."""
         if self.is_strict:
             return None
         _, places = strict_json(self._text)

@@ -38,7 +38,7 @@ _PROMISES_MAX = 8
 
 
 class Suppressed(msgspec.Struct, frozen=True):
-    """A finding that the project does not want to be told, and why."""
+    """A finding that the project does not want to see, and why."""
 
     finding: Finding
     reason: str
@@ -52,7 +52,7 @@ class Linted(msgspec.Struct, frozen=True):
         report: what was found, without what is known or suppressed.
         known: how many findings the baseline has.
         suppressed: the findings that ``dlx.toml`` suppresses.
-        one_by_one: whether people are told of equal findings one by one.
+        one_by_one: whether people see equal findings one by one.
         recorded: what the recording says whose folder the source is.
         with_all: the options with which people get equal findings one by one, and everything.
     """
@@ -72,7 +72,7 @@ class Linted(msgspec.Struct, frozen=True):
 
     @property
     def severities(self) -> list[Severity]:
-        """The severities of all that is told; a loss that was seen is an error."""
+        """The severities of all that is reported; a loss that was seen is an error."""
         lost: list[Severity] = ["error"] * any(each.lost for each in self.report.findings)
         return [*lost, *(each.severity for each in self.report.findings), *(each.severity for each in self.facts)]
 
@@ -166,7 +166,7 @@ def _of_recording(recorded: Recorded) -> Iterator[Text]:
 
 
 def _rank(told: Fact | Finding) -> int:
-    """Return the place of what is told: first losses that were seen, then other facts of the recording."""
+    """Return the place of what is reported: first losses that were seen, then other facts of the recording."""
     if isinstance(told, Fact):
         return 0 if told.severity == "error" else 1
     return 0 if told.lost else 2

@@ -19,7 +19,7 @@ from simulator.time_spans import span
 
 NAMED_MAX = 3
 LOOP_MIN = 20
-"""More deliveries again than this for each message are told as a loop."""
+"""More redeliveries than this for each message are reported as a loop."""
 Kind = Literal[
     "no-client", "refused", "unroutable", "lost", "returned", "full", "x-death", "counter", "timed-out", "loop",
     "expiration", "prefetch",

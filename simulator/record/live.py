@@ -332,7 +332,7 @@ class _ServerRecorder:
         finally:
             ready.set()
         if broken:
-            self._unseen(f"{broken:,} messages of the firehose of {vhost}, which are no traces")
+            self._unseen(f"{broken:,} messages of the firehose of {vhost}, which are not traces")
 
     def _take(self, row: Observation) -> None:
         with self._lock:

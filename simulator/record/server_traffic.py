@@ -109,7 +109,7 @@ class ServerTraffic:
         recording.omitted = self._published.omitted
 
     def _no_queue_took(self, unroutable: Counter[PublishKey], returned: int, recording: Recording) -> None:
-        """Note the unroutable publishes of one channel, to which the server gave back so many of them."""
+        """Note the unroutable publishes of one channel, to which the server gave back ``returned`` of them."""
         all_returned = returned == unroutable.total()
         for key, times in unroutable.items():
             found = self._published.by_key[key]

@@ -97,8 +97,8 @@ def peek(
         url: AMQP URL.
         vhost: virtual host of the queue.
         peek: how to look into it.
-        limit: show no more than so many messages, from the head of the queue. Beyond them, others are read only where
-            a quorum queue would put these behind them.
+        limit: show no more than this number of messages, from the head of the queue. Beyond them, others are read only
+            where a quorum queue would put these behind them.
         on_row: called for each message read.
 
     Raises:

@@ -64,7 +64,7 @@ def serve(
         metrics_port: where the metrics are served for Prometheus (``/metrics``), 0 for a free port; by default only
             beside the management API.
         memory_limit_bytes: publishers must wait while the queues hold more.
-        send_timeout_s: a client that takes none of the bytes sent to it for so many seconds of wall time is reset,
+        send_timeout_s: a client that takes none of the bytes sent to it for this long, in wall time, is reset,
             though it may send heartbeats; RabbitMQ's bound is 30.
         tls: ``True`` has it listen with TLS as well (``server.amqps_url``), for the management API too if that has
             a port, with certificates made for it (``server.tls``); a ``simulator.Tls`` says more.

@@ -155,7 +155,7 @@ class _Resource:
 
     @property
     def missing(self) -> list[str]:
-        """The fields without which the resource cannot be told, if any is unknown before the plan is applied."""
+        """The fields without which the resource cannot be identified, if any is unknown before the plan is applied."""
         optional = _OPTIONAL.get(self.kind, ())
         return [shown_path(each) for each in self.unknown if each[0] not in optional and not self._within_a_map(each)]
 

@@ -67,7 +67,7 @@ class _Object:
 
     @property
     def cluster(self) -> tuple[str, str]:
-        """The namespace, if it is told, and the name of the cluster, or of the secret that has its address."""
+        """The namespace, if it is given, and the name of the cluster, or of the secret that has its address."""
         reference = self.spec["rabbitmqClusterReference"]
         secret = reference.get("connectionSecret", {}).get("name")
         if bool(reference.get("name")) == bool(secret):

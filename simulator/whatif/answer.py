@@ -37,7 +37,7 @@ class Totals(msgspec.Struct):
 
     @classmethod
     def of(cls, ends: Mapping[Ends, int]) -> Totals:
-        """Return the totals of messages, of which so many end in each way."""
+        """Return the totals of messages, by how they end."""
         found = cls()
         for each, messages in ends.items():
             found._add(each, messages)

@@ -224,7 +224,7 @@ def compare(
     Args:
         stories: the messages.
         playbacks: plays them.
-        done: is told how many have been played.
+        done: called with how many have been played.
 
     Returns:
         What plays other messages, as it is known now how long they wait; and which are played together, and why.

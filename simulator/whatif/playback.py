@@ -399,7 +399,7 @@ class Playback:
         stays.append(QueueStay(now_us))
 
     def _arrived(self, each: _InPlay, queue: str, attempt: int) -> None:
-        """Let the message that came into the queue for so many times be taken when its turn comes."""
+        """Let the message that came into the queue be taken in its turn; ``attempt``: how often it came before."""
         vhost, seen = each.story.vhost, each.deliveries.get(queue, ())
         now_us = each.stays[queue][attempt].since_us + self._later_us
         if self._is_first:

@@ -88,7 +88,7 @@ class PlaybackBroker:
 
     @property
     def observer(self) -> Observer:
-        """Who is told all that happens."""
+        """Who hears all that happens."""
         return self._observer
 
     @observer.setter

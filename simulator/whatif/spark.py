@@ -64,7 +64,7 @@ def what_if_on_spark(
 ) -> SparkResult:
     """Return what would have become of the messages of a capture, as ``local.what_if_files`` does.
 
-    ``progress`` is told what is being done, and which share of that is.
+    ``progress`` is called with what is being done, and which share of it is done.
 
     Raises:
         CaptureError: files of ``left`` have the names of files in the log, or more messages than ``HELD_MAX`` that

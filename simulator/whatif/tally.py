@@ -34,7 +34,7 @@ RATIO_MIN = 1.5
 MESSAGES_MIN = 3
 REPRESENTED_MAX = 10
 LAST_SEEN_MAX = 10_000
-"""Last deliveries that are told apart; others count as one from the same queue and exchange, with another key."""
+"""Last deliveries that are kept apart; others count as one from the same queue and exchange, with another key."""
 
 
 class Transition(NamedTuple):
@@ -59,7 +59,7 @@ class Tally:
     Attributes:
         messages, reproduced, changed, assumed: how many messages.
         ends: where the copies of messages ended, before and after: how many messages did so.
-        took_ms: how long messages took, before and after: how many took so many milliseconds.
+        took_ms: how long messages took, before and after: how many took each number of milliseconds.
         ways: the ways in which messages change: how many do, and some of them, with their virtual hosts.
         ended: the last deliveries of which no recorder tells whether they were acknowledged.
         undecided, undecided_losing: how many messages may end in another way, and how many of these lose copies then
@@ -285,7 +285,7 @@ def _delay(took_ms: Counter[int]) -> Delay:
 
 
 def _percentile(counts: Counter[int], percent: int) -> int:
-    """Return the smallest value that so many per cent do not exceed."""
+    """Return the smallest value that ``percent`` per cent do not exceed."""
     values = sorted(counts)
     wanted = percent * counts.total()
     upto = accumulate(counts[value] for value in values)

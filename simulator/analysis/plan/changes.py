@@ -93,7 +93,7 @@ def objects_of(snapshot: Snapshot, unseen: Iterable[Key] = ()) -> dict[Key, Part
     """Return the objects that definitions have, without stand-ins and what is bound to them.
 
     An exchange of a plugin's type has that type here. ``unseen``: exchanges that are there, though the export has them
-    not: what is bound to them is told.
+    not: the plan names what is bound to them.
     """
     stood_in = {*snapshot.left_out, *snapshot.stand_ins} - {ObjectName(*map(str, key)) for key in unseen}
     types = {about: declared for about, (declared, _) in snapshot.of_plugins.items()}

@@ -49,7 +49,7 @@ MEANINGS: dict[Name, str] = {
 }
 BYTES_MAX = 2_000_000
 LIVES_MIN = 100
-"""A page is smaller than this, unless it is larger with the lives of only so many messages."""
+"""A page is smaller than this, unless it is larger with the lives of only this number of messages."""
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 

@@ -1,6 +1,6 @@
 """Finds the queues whose held messages hold up what dies there later, and which dead ends messages really have then.
 
-RabbitMQ's dead-letter worker has so many messages of a queue in hand at most. As long as no queue takes those, it sends
+RabbitMQ's dead-letter worker takes only some messages of a queue at a time. As long as no queue takes those, it sends
 no other: what dies there later is held as well, and gets to no dead end beyond that queue.
 """
 

@@ -44,7 +44,7 @@ def unparsed(why: str) -> LinkFault:
 
 
 def bad_x_cc(value: str) -> LinkFault:
-    """An annotation ``x-cc`` that is no list of texts; ``value`` as Erlang prints it."""
+    """An annotation ``x-cc`` that is not a list of texts; ``value`` as Erlang prints it."""
     return LinkFault("amqp:invalid-field", f"bad value for 'x-cc' message-annotation: {value}")
 
 

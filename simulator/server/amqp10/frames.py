@@ -21,7 +21,7 @@ _AS_IT_IS = None
 
 
 class UndecodableError(ValueError):
-    """Bytes that are no value of AMQP 1.0."""
+    """Bytes that are not a value of AMQP 1.0."""
 
 
 class RawText(str):

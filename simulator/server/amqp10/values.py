@@ -52,7 +52,7 @@ def field_value(value: Any) -> Any:
 
 
 def is_opaque(value: Any) -> bool:
-    """Return whether the server passes the value on without knowing it: a decimal, or a float that is no number."""
+    """Return whether the server passes the value on without knowing it: a decimal, or a float that is not a number."""
     return isinstance(value, (decimal32, decimal64, decimal128)) or (
         isinstance(value, float) and not math.isfinite(value)
     )

@@ -42,7 +42,7 @@ class Repeated(Fault, frozen=True, kw_only=True):
 
     Attributes:
         vhost: only in this virtual host; ``None``: in all.
-        nth: it strikes at every so many occasions.
+        nth: it strikes at every nth occasion.
         times: how often it strikes at most; ``None``: until it is cleared.
         probability: of striking when it is its turn.
         seed: of the dice for ``probability``.

@@ -313,7 +313,7 @@ class Faults:
         return self._broker.channels.get(channel.id) is channel
 
     def _forget_gone(self) -> None:
-        """Forget channels that are no more."""
+        """Forget channels that have closed."""
         self._withheld = {channel for channel in self._withheld if self._is_open(channel)}
         self._due_us = {channel: due_us for channel, due_us in self._due_us.items() if self._is_open(channel)}
 

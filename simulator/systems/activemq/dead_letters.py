@@ -125,7 +125,7 @@ class DeadLetterMaker:
         self._advise("MessageDLQd", message)
 
     def _advise(self, kind: AdvisoryKind, message: Message) -> None:
-        """Tell consumers of the advisory topic what became of a message; of an advisory message nothing is told."""
+        """Tell consumers of the advisory topic what became of a message; nothing of an advisory message."""
         state, topic = self._state, advisory_topic(kind, message.destination)
         if not state.settings.advisories or message.about is not None:
             return

@@ -87,7 +87,7 @@ class Dispatching:
 
     @contextmanager
     def _turns(self, store: Store, turns: int) -> Iterator[None]:
-        """Do something at a store, then take turns at it: so many, and as many as what is done asks for."""
+        """Do something at a store, then take this number of turns at it, and as many as what is done asks for."""
         store.turns += turns
         if store.dispatching:
             yield
@@ -113,7 +113,7 @@ class Dispatching:
             store.again = True
 
     def _page(self, store: Store, count: int, *, force: bool = False) -> bool:
-        """Give out what is in memory, and a page that is read where consumers have not left so many there.
+        """Give out what is in memory, and a page of ``count`` that is read if consumers have left fewer there.
 
         Return whether the page is to be given out in another turn.
         """
@@ -130,7 +130,7 @@ class Dispatching:
         return bool(page) and not first
 
     def _read(self, store: Store, count: int) -> list[HeldMessage]:
-        """Read so many messages of a queue; what has expired dies, and does not count."""
+        """Read ``count`` messages of a queue; what has expired dies, and does not count."""
         page: list[HeldMessage] = []
         count = min(count, len(store.unread))
         if count <= 0:

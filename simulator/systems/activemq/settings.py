@@ -28,7 +28,7 @@ class DestinationPolicy(msgspec.Struct, frozen=True, kw_only=True):
         max_producers_to_audit: how many producers either remembers.
         all_exclusive: whether one consumer of a queue gets all messages, until it goes away.
         max_page_size: how many messages of a queue the broker reads at a time for its consumers; it reads no more while
-            so many wait in memory.
+            as many wait in memory.
         max_expire_page_size: how many messages the broker looks at for what has expired.
         max_browse_page_size: how many messages a browser of a queue is shown.
     """

@@ -253,7 +253,7 @@ class StompConnection:
         self._receipt(frame)
 
     def _reply_to(self, headers: Mapping[str, str]) -> Destination | None:
-        """Return where answers go; ``None`` where that is no destination, and so a header like any other."""
+        """Return where answers go; ``None`` if that is not a destination, and so a header like any other."""
         name = headers.get("reply-to")
         if name is None or not is_named_in_full(name):
             return None

@@ -70,8 +70,8 @@ def message_of(
 ) -> Message:
     """Return the message that a SEND is.
 
-    Raises ``StompError``, and ``ClientDropped`` for ``expires``, ``timestamp`` and ``priority`` that are no numbers,
-    and for a ``JMSReplyTo`` that is no destination.
+    Raises ``StompError``, and ``ClientDropped`` for ``expires``, ``timestamp`` and ``priority`` that are not numbers,
+    and for a ``JMSReplyTo`` that is not a destination.
     """
     headers = {name: value for name, value in frame.headers.items() if name not in _NOT_PASSED_ON}
     kind = headers.get("amq-msg-type", "bytes" if "content-length" in headers else "text").lower()

@@ -155,7 +155,7 @@ class Unread:
         (self._stored if stays else self._by_kind[held.message.persistent]).append(held)
 
     def read(self, page: int) -> Iterator[HeldMessage]:
-        """Take the messages out one after the other, for a page of so many."""
+        """Take the messages out one after the other, for a page of this size."""
         self._fetch(page)
         while self:
             if not self._by_kind[self._persistent] and (self._by_kind[False] or not self._persistent):
@@ -175,7 +175,7 @@ class Unread:
         return (*self._by_kind.values(), self._stored)
 
     def _fetch(self, count: int) -> None:
-        """Fetch so many of the stored messages, unless some are left of those that were fetched before."""
+        """Fetch ``count`` of the stored messages, unless some are left of those that were fetched before."""
         if not self._by_kind[True]:
             self._by_kind[True].extend(self._stored.popleft() for _ in range(min(count, len(self._stored))))
 

@@ -28,7 +28,7 @@ FULL = 20
 _SWEEP_MS = 35_000
 _POLLS = 600
 _STOPPED = 100
-"""A system that plays the consumer itself stops it after so many deliveries."""
+"""A system that plays the consumer itself stops it after this number of deliveries."""
 _STEPS_MS = (1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000)
 _LEAST_MS = 300_000
 _ACK_TIMEOUT_MS = 1_800_000

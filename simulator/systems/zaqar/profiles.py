@@ -37,7 +37,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
             attributes are there.
         checks_dead_letter_queue: whether a queue's dead-letter queue must exist when it is named.
         own_name_loses: whether a message dies for good where a queue is its own dead-letter queue.
-        any_name: whether ``_dead_letter_queue`` may be any JSON value; else one that is no text fails the claim.
+        any_name: whether ``_dead_letter_queue`` may be any JSON value; else one that is not text fails the claim.
     """
 
     name: str

@@ -72,9 +72,9 @@ class ActiveMQ:
         return self.messages(queue)
 
     def wait_for(self, queue: str, messages: int, *, within_s: float = WITHIN_S) -> list[dict[str, Any]]:
-        """Wait until there are so many messages in a queue, and return them.
+        """Wait until a queue has this number of messages, and return them.
 
-        Raises ``AssertionError`` where clients have not brought that about in so many seconds of real time.
+        Raises ``AssertionError`` if clients have not brought that about ``within_s`` seconds of real time.
         """
         until_s = time.monotonic() + within_s
         while len(found := self.messages(queue)) != messages:

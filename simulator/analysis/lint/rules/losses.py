@@ -417,7 +417,7 @@ def default_delivery_limit(subject: Subject) -> Iterator[Found]:
         fate = "is lost" if lost else "is dead-lettered"
         and_exchange = "" if settings.dead_letters else " and a dead-letter exchange"
         yield Found(
-            severity="note",  # the loss is told by the rule about what becomes of the dead letter
+            severity="note",  # the loss is reported by the rule about what becomes of the dead letter
             about=queue_name(queue),
             message=f"'{name}' has a delivery limit that nobody set: {limit}, the default since 4.0. "
             f"A message returned more often {fate}.",

@@ -110,7 +110,7 @@ def _refused(subject: Subject, argument: str, fix: str = "") -> Iterator[Found]:
 
 @rule("DLX011", "delivery-limit-ignored")
 def delivery_limit_ignored(subject: Subject) -> Iterator[Found]:
-    """A delivery limit is set for a queue that is no quorum queue.
+    """A delivery limit is set for a queue that is not a quorum queue.
 
     Why: only quorum queues count returns. In a classic queue a message that crashes its consumer comes back for
     ever; a stream gives each consumer what it asks for. A policy with a key that the type does not support does not
@@ -252,7 +252,7 @@ def refused_object(subject: Subject) -> Iterator[Found]:
     """A server of this release refuses an object of the definitions when they are imported.
 
     Why: the import fails there. A running server may have the object all the same, such as a policy from before an
-    upgrade; so questions are asked of it as far as the release knows it. A file that is no JSON is refused as a whole.
+    upgrade; so questions are asked of it as far as the release knows it. A file that is not JSON is refused as a whole.
     Example: a queue with x-max-priority 300, a policy with ha-mode under 4.0, permissions of an absent user; a comma
     behind the last item of a list, which servers take until 3.10.
     Fix: correct what is refused, or take it out, before you import the definitions.
