@@ -17,7 +17,7 @@ from simulator.definitions import DefinitionsError
 from simulator.events import Happened
 from simulator.scenario import steps
 from simulator.scenario.player import START_US, Player
-from simulator.scenario.scenario_errors import ScenarioError, hint, located_unknown_names
+from simulator.scenario.scenario_errors import ScenarioError, convert_part, located_unknown_names
 
 
 class Scenario(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -52,7 +52,7 @@ def simulate(scenario: Mapping[str, Any]) -> dict[str, Any]:
             raise ScenarioError(str(field), f"unknown; {question}expected {', '.join(_FIELDS)}")
     release = _release(scenario.get("release", DEFAULT))
     player = _player(scenario.get("definitions"), release)
-    history = _steps(scenario.get("steps"))
+    history = convert_part(scenario.get("steps"), steps.History, "steps")
     for unknown in located_unknown_names(history, player.topologies()):
         raise ScenarioError(unknown.where, unknown.problem)
     events, refused = [], []
@@ -86,15 +86,6 @@ def _player(definitions: Any, release: str) -> Player:
     except DefinitionsError as error:
         where = f"definitions.{error.where}" if error.where else "definitions"
         raise ScenarioError(where, error.problem) from error
-
-
-def _steps(values: Any) -> steps.History:
-    try:
-        return steps.from_builtins(values)
-    except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at `$")
-        place = place.removesuffix("`")
-        raise ScenarioError(f"steps{place}", problem + hint(problem, place, values, steps.History)) from error
 
 
 def _event(happened: Happened) -> dict[str, Any]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 from msgspec import inspect
 
 from dlx.nearest_names import nearest, suggestion
@@ -24,6 +26,34 @@ class ScenarioError(ValueError):
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where}: {problem}" if where else problem)
         self.where, self.problem = where, problem
+
+
+Kind = TypeVar("Kind")
+_PLACED = re.compile(r"(.*) - at (?:`key` in )?`\$(.*)`", re.DOTALL)
+
+
+def convert_part(
+    value: Any, kind: type[Kind], where: str = "", expected: Mapping[str, str] = MappingProxyType({})
+) -> Kind:
+    """Return a part of a scenario as a value of a type.
+
+    Args:
+        value: the part, as plain JSON values.
+        kind: the type.
+        where: the place of the part in the scenario; empty for the scenario itself.
+        expected: what would be right in some fields, by their names, if the type does not say it.
+
+    Raises:
+        ScenarioError: it does not fit.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        placed = _PLACED.fullmatch(str(error))
+        problem, path = placed.groups() if placed else (str(error), "")
+        right = expected.get(path.rpartition(".")[2])
+        problem += hint(problem, path, value, kind) if right is None else f"; {right}"
+        raise ScenarioError((where + path).removeprefix("."), problem) from None
 
 
 # Says in our words what msgspec says of a value that does not fit its place.

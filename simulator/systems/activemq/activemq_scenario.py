@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from simulator.scenario.scenario_errors import ScenarioError, hint
+from simulator.scenario.scenario_errors import ScenarioError, convert_part
 from simulator.systems.activemq import plugins
 from simulator.systems.activemq.activemq_xml import ConfigurationError, broker_settings
 from simulator.systems.activemq.dead_letter_strategies import Strategy
@@ -275,7 +275,7 @@ class Scenario(_Strict, frozen=True, kw_only=True):
 
 def read(document: Mapping[str, Any]) -> Scenario:
     """Read a scenario. Raises ``ScenarioError`` with the place and what would be right there."""
-    scenario: Scenario = _convert(document, Scenario, "")
+    scenario = convert_part(document, Scenario)
     if scenario.profile not in PROFILES:
         raise ScenarioError("profile", f"expected one of {', '.join(PROFILES)}, got '{scenario.profile}'")
     if scenario.broker.redelivery_policy is not None and not PROFILES[scenario.profile].broker_sends_policy:
@@ -312,7 +312,7 @@ def client_policies(step: Connect, where: str, sent: RedeliveryPolicy | None) ->
     ``sent`` is the policy that the broker sent it; the step's own fields override that in part.
     """
     sent_fields = {} if sent is None else msgspec.to_builtins(sent)
-    default = _convert(
+    default = convert_part(
         {**sent_fields, **(step.redelivery_policy or {})}, RedeliveryPolicy, f"{where}.redelivery_policy"
     )
     named = [
@@ -434,13 +434,3 @@ def _plugins(part: BrokerPart) -> tuple[plugins.Plugin, ...]:
         except ValueError as error:
             raise ScenarioError("broker.discarding_plugin", str(error)) from error
     return tuple(found)
-
-
-def _convert(value: Any, to: Any, prefix: str) -> Any:
-    try:
-        return msgspec.convert(value, to)
-    except msgspec.ValidationError as error:
-        problem, _, rest = str(error).partition(" - at `$")
-        path = rest.rstrip("`")
-        right = hint(problem, path, value, to)
-        raise ScenarioError((prefix + path).removeprefix("."), problem + right) from error

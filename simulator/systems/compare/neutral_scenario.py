@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from simulator.scenario.scenario_errors import ScenarioError, hint
+from simulator.scenario.scenario_errors import ScenarioError, convert_part
 
 POLLS_MAX = 2_000
 _YEAR_MS = 366 * 86_400_000
@@ -83,7 +82,6 @@ class NeutralScenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return sorted(self.messages, key=lambda message: message.at_ms)
 
 
-_PLACE = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
 _EXPECTED = {
     "fails": "expected a number from 0, or 'always'",
     "name": "expected 1 to 40 letters, digits, dots, dashes and underscores",
@@ -112,10 +110,7 @@ def note_rounded(field: str, ms: int, seconds: float) -> list[str]:
 
 def read(document: Mapping[str, Any]) -> NeutralScenario:
     """Return the scenario in a document. Raises ``ScenarioError`` with the wrong field, and what would be right."""
-    try:
-        neutral = msgspec.convert(document, NeutralScenario)
-    except msgspec.ValidationError as error:
-        raise _told(str(error), document) from None
+    neutral = convert_part(document, NeutralScenario, expected=_EXPECTED)
     names: set[str] = set()
     for index, message in enumerate(neutral.messages):
         if message.name in names:
@@ -131,13 +126,3 @@ def read(document: Mapping[str, Any]) -> NeutralScenario:
         least = -(-neutral.until_ms // POLLS_MAX)
         raise ScenarioError("poll_ms", f"more than {POLLS_MAX:,} polls until the end; expected {least} or more")
     return neutral
-
-
-def _told(text: str, document: Mapping[str, Any]) -> ScenarioError:
-    placed = _PLACE.fullmatch(text)
-    problem, where = placed.groups() if placed else (text, "")
-    if (field := where.rpartition(".")[2]) in _EXPECTED:
-        problem += f"; {_EXPECTED[field]}"
-    else:
-        problem += hint(problem, f".{where}", document, NeutralScenario)
-    return ScenarioError(where, problem)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 
-from simulator.scenario.scenario_errors import ScenarioError, hint
+from simulator.scenario.scenario_errors import ScenarioError, convert_part
 from simulator.systems.ibm_mq.character_sets import UTF_8, UnknownCharacterSetError, codec_of
 from simulator.systems.ibm_mq.constants import number_of
 from simulator.systems.ibm_mq.keyword_values import FAMILIES, LENGTHS, meant
@@ -25,7 +23,6 @@ OK_NAMES = ("OK", "MQRC_NONE")
 # The fields of a message have the names that they have in a rules table.
 _KEYWORDS = {keyword.lower(): keyword for keyword in (*LENGTHS, *FAMILIES)}
 _ATTRIBUTES = {name.lower(): name for name in ("BOTHRESH", "BOQNAME", "HARDENBO")}
-_PLACE = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
 
 
 class MessageSpec(Struct, forbid_unknown_fields=True, kw_only=True, rename=lambda name: _KEYWORDS.get(name, name)):
@@ -146,12 +143,7 @@ class Scenario(Struct, forbid_unknown_fields=True, kw_only=True):
 
 def read_scenario(scenario: Mapping[str, Any]) -> Scenario:
     """Read a scenario. Raises ``ScenarioError`` for a field that is missing, unknown or of a wrong form."""
-    try:
-        return msgspec.convert(scenario, Scenario)
-    except msgspec.ValidationError as error:
-        found = _PLACE.fullmatch(str(error))
-        problem, where = found.groups() if found else (str(error), "")
-        raise ScenarioError(where, problem + hint(problem, f".{where}", scenario, Scenario)) from None
+    return convert_part(scenario, Scenario)
 
 
 def read_table(scenario: Scenario) -> ParsedTable | None:

@@ -6,7 +6,6 @@ whether they are in range is IronMQ's to say, in its answers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -14,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from dlx.nearest_names import nearest
-from simulator.scenario.scenario_errors import ScenarioError, hint
+from simulator.scenario.scenario_errors import ScenarioError, convert_part
 from simulator.systems.ironmq.fields import QUEUE, unknown_fields
 from simulator.systems.ironmq.settings import FIELDS
 
@@ -185,15 +184,12 @@ class Scenario(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     end_s: Seconds = 0
 
 
-_PLACED = re.compile(r"(.*) - at (?:`key` in )?`\$\.?(.*)`", re.DOTALL)
+_EXPECTED = {"reservation": "expected 'last', 'none' or a number from 1"}
 
 
 def read(document: Mapping[str, Any]) -> Scenario:
     """Read a scenario from a document. Raises ``ScenarioError``."""
-    try:
-        scenario = msgspec.convert(document, type=Scenario)
-    except msgspec.ValidationError as error:
-        raise _scenario_error(str(error), document) from error
+    scenario = convert_part(document, Scenario, expected=_EXPECTED)
     for name, settings in scenario.queues.items():
         if not isinstance(settings, Mapping):
             raise ScenarioError(f"queues.{name}", "expected an object with the queue's settings; {} for the defaults")
@@ -202,16 +198,6 @@ def read(document: Mapping[str, Any]) -> Scenario:
         if isinstance(step, Create | Update):
             _check_names(step.settings, f"steps[{index}].settings")
     return scenario
-
-
-def _scenario_error(text: str, document: Mapping[str, Any]) -> ScenarioError:
-    placed = _PLACED.fullmatch(text)
-    problem, where = placed.groups() if placed else (text, "")
-    if where.endswith(".reservation"):
-        problem += "; expected 'last', 'none' or a number from 1"
-    else:
-        problem += hint(problem, f".{where}", document, Scenario)
-    return ScenarioError(where, problem)
 
 
 def _check_names(settings: Mapping[str, Any], where: str) -> None:

@@ -8,7 +8,6 @@ in its answers.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
@@ -17,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from simulator.events import Happened
-from simulator.scenario.scenario_errors import ScenarioError, hint
+from simulator.scenario.scenario_errors import ScenarioError, convert_part
 from simulator.systems.zaqar.metadata import PATCH_CONTENT_TYPE
 from simulator.systems.zaqar.profiles import PROFILES
 from simulator.systems.zaqar.requests import Request, ZaqarAnswer
@@ -30,7 +29,6 @@ START_US = 1_767_225_600 * SECOND_US
 
 _CONSUMER = "00000000-0000-4000-8000-000000000001"
 _PRODUCER = "00000000-0000-4000-8000-000000000002"
-_AT = re.compile(r"(?P<problem>.*) - at `\$\.?(?P<where>.*)`", re.DOTALL)
 
 Seconds = Annotated[float, Meta(ge=0, le=10 * 365 * 86_400)]
 Name = Annotated[str, Meta(min_length=1)]
@@ -304,12 +302,7 @@ class Scenario(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def read(document: Mapping[str, Any]) -> Scenario:
     """Read a scenario from a document. Raises ``ScenarioError``."""
-    try:
-        scenario = msgspec.convert(dict(document), Scenario)
-    except msgspec.ValidationError as error:
-        match = _AT.fullmatch(str(error))
-        where, problem = (match["where"], match["problem"]) if match else ("", str(error))
-        raise ScenarioError(where, problem + hint(problem, f".{where}", document, Scenario)) from error
+    scenario = convert_part(dict(document), Scenario)
     if scenario.system != SYSTEM:
         raise ScenarioError("system", f"{scenario.system!r}; expected {SYSTEM!r}")
     if scenario.profile not in PROFILES:
