@@ -68,11 +68,11 @@ _OUTSIDE = r"""(?xs)  # what stands outside of classes
     """
 _OPTIONS = {"PCRE": "[imsxJUX-]*", "PCRE2": r"\^[imsxnJUr]*|(?:[imsxnJUr]|a[DSPTW]?)*(?:-(?:[imsxnJUr]|a[DSPTW]?)*)?"}
 _IN_CLASS = r"""(?xs)
-      (?P<kind> \\[dDwWsShvpP] (?: \{ [^}]* \} )? | \[: [^\]]* :\] ) (?P<range> - (?! \] ) )?
-    | - (?P<range_to_kind> \\[dDwWsShHvV] | \[: )
+      (?P<kind> \\[dDwWsShvpP] (?: \{ [^}]* \} )? | \[: [^\]]* :\] | (?P<others> \\[HV] ) )
+    | (?P<hyphen> - )
+    | \\x [0-9a-f]{2}
     | \\ (?P<number> [1-9][0-9]{0,2} )
     | \\ (?P<letter> [ABGKRXZgkz] )
-    | (?P<others> \\[HV] )
     | (?P<no_newline> \\N )
     | (?P<collated> \[ (?P<sign> [.=]) [^\]]* (?P=sign) (?= \] | \Z ) )
     | \\ . | .
@@ -119,11 +119,14 @@ class Compiled(NamedTuple):
     brief: bool
 
     def search(self, name: str, timeout_s: float) -> regex.Match[str] | None:
-        """Look for the pattern anywhere in the name. Raises ``TimeoutError``."""
+        """Look for the pattern anywhere in the name. Raises ``TimeoutError``, also for a recursion without an end."""
         characters = _characters(name, self.utf)
         if self.brief:  # to watch the time would take ten times as long as the search
             return self.expression.search(characters)
-        return self.expression.search(characters, timeout=timeout_s)
+        try:
+            return self.expression.search(characters, timeout=timeout_s)
+        except MemoryError:
+            raise TimeoutError from None
 
 
 @lru_cache(maxsize=4096)
@@ -301,28 +304,43 @@ class _Translation:
 
         opening = re.match(r"\[\^?\]?", whole)
         assert opening is not None
-        inside = start + opening.end()
+        inside, members = start + opening.end(), whole[opening.end() : -1]
+        written = [opening[0]]
+        before = "character" if opening[0].endswith("]") else ""  # whether a hyphen makes a range, or has made one
+        for part in re.finditer(_IN_CLASS, members):
+            is_last = part.end() == len(members)
+            if part["hyphen"]:
+                starts = before == "character" and not is_last
+                written.append("-" if starts else "\\-")
+                before = "range" if starts else "" if before == "range" else "character"
+                continue
+            if part["kind"]:
+                self._check_no_range(part, before == "range", inside)
+            written.append(self._member(part, inside))
+            before = "" if part["kind"] or before == "range" else "character"
+        return "".join(written) + "]"
 
-        def member(part: re.Match[str]) -> str:
-            if part["range"] and self.library == "PCRE2":
-                raise PatternError("invalid range in character class", inside + part.end())
-            if part["range_to_kind"]:
-                raise PatternError("invalid range in character class", inside + part.end() - 1)
-            if part["collated"]:
-                raise PatternError("POSIX collating elements are not supported", inside + part.start())
-            if part["no_newline"]:
-                raise PatternError("\\N is not supported in a class", inside + part.start() + 1)
-            if part["others"]:
-                return _OTHERS[part["others"]]
-            if part["range"]:
-                return part["kind"] + "\\-"
-            if part["number"]:
-                return part["number"] if part["number"][0] in "89" else _octal(part["number"])
-            if part["letter"] and self.library == "PCRE2" and part["letter"] not in "gk":
-                raise PatternError("escape sequence is invalid in character class", inside + part.end())
-            return _literally(part["letter"]) if part["letter"] else part[0]
+    def _check_no_range(self, kind: re.Match[str], ends_range: bool, inside: int) -> None:
+        """Raise ``PatternError`` for a range with a kind of characters at one end. A last hyphen makes none."""
+        behind = kind.string[kind.end() :]
+        if ends_range:
+            raise PatternError("invalid range in character class", inside + kind.start() + 1)
+        if self.library == "PCRE2" and behind.startswith("-") and behind != "-":
+            raise PatternError("invalid range in character class", inside + kind.end() + 1)
 
-        return opening[0] + re.sub(_IN_CLASS, member, whole[opening.end() : -1]) + "]"
+    def _member(self, part: re.Match[str], inside: int) -> str:
+        """Return what stands for a part of a class."""
+        if part["collated"]:
+            raise PatternError("POSIX collating elements are not supported", inside + part.start())
+        if part["no_newline"]:
+            raise PatternError("\\N is not supported in a class", inside + part.start() + 1)
+        if part["others"]:
+            return _OTHERS[part["others"]]
+        if part["number"]:
+            return part["number"] if part["number"][0] in "89" else _octal(part["number"])
+        if part["letter"] and self.library == "PCRE2" and part["letter"] not in "gk":
+            raise PatternError("escape sequence is invalid in character class", inside + part.end())
+        return _literally(part["letter"]) if part["letter"] else part[0]
 
 
 def _octal(number: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dlx.patterns import Library, compiled
 from dlx.policies import pattern_found
 from dlx.policy_validation import PolicyRefusedError, check_policy
 from dlx.releases import release
@@ -141,6 +142,19 @@ SEEN = [
     ("(?f)orders", "orders.1", "refused"),
     ("(?V1)orders", "orders.1", "refused"),
     ("a&&o|o", "orders.1", "found"),
+    # A hyphen at an end of a class, or behind a range, is a hyphen.
+    (r"^[\w-]+$", "orders-eu", "found"),
+    (r"^[\w-]+$", "orders.eu", "absent"),
+    (r"^[-\w]+$", "orders-eu", "found"),
+    (r"^[^-\d]+$", "orders-eu", "absent"),
+    (r"^[a-z\d-]+$", "orders-1", "found"),
+    (r"^[[:alpha:]-]+$", "orders-eu", "found"),
+    (r"^[-[:alpha:]]+$", "orders-eu", "found"),
+    (r"^[\p{L}-]+$", "orders-eu", "found"),
+    (r"^[]\w-]+$", "orders]-eu", "found"),
+    (r"^[a-z-\d]+$", "orders-1", "found"),
+    (r"^[\x61-\x7a-\d]+$", "orders-1", "found"),
+    (r"^[o-[:digit:]]", "orders.1", "refused"),
 ]  # fmt: skip
 # What PCRE, of Erlang until OTP 27, makes of a pattern, and PCRE2.
 DIFFERING = [
@@ -185,3 +199,9 @@ def test_a_pattern_is_read_by_the_library_of_the_release(pattern: str, name: str
 @pytest.mark.parametrize(("pattern", "name", "told"), SEEN)
 def test_a_pattern_is_read_as_on_the_server(pattern: str, name: str, told: str) -> None:
     assert {outcome(pattern, name, server) for server in ("3.8", "4.0", "4.3")} == {told}
+
+
+@pytest.mark.parametrize("library", ["PCRE", "PCRE2"])
+def test_a_recursion_without_an_end_is_not_decided(library: Library) -> None:
+    with pytest.raises(TimeoutError):
+        compiled("(?R)", library).search("orders", timeout_s=10)
