@@ -54,7 +54,7 @@ def clients_seen(recording: Recording, rules: Release) -> SeenClients:
     """Return what clients did: who consumed, how deliveries ended, and what was published that a queue took.
 
     What the recording cannot know stays open: how consumers fail where no delivery is known to have ended. A return
-    that the delivery limit does not count under ``rules`` is no failure.
+    that the delivery limit does not count under ``rules`` is not a failure.
     """
     lines: dict[str, str] = {}
     queues = []

@@ -237,7 +237,7 @@ def test_an_argument_that_is_compared_is_told_from_one_that_is_not() -> None:
             "4.3",
             {
                 "requeue or crash": "it goes back to 'q'; more than 3 failures",
-                "nack": "it goes back to 'q'; that is no failure, and nothing limits how often",
+                "nack": "it goes back to 'q'; that is not a failure, and nothing limits how often",
             },
         ),
     ],
