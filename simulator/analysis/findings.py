@@ -60,6 +60,8 @@ class ObjectName(msgspec.Struct, frozen=True, order=True):
     name: str
 
     def __str__(self) -> str:
+        if self.kind == "vhost":
+            return f"virtual host '{self.name}'"
         where = "" if self.vhost in ("", "/") else f" in virtual host '{self.vhost}'"
         name = self.name if self.kind == "binding" else f"'{self.name}'"  # that of a binding may have quotes
         return f"{self.kind} {name}{where}"
@@ -79,6 +81,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         history: the steps that show it on a broker; empty where no message is lost.
         some_keys: whether it is only about messages with some routing keys, which publishers may not use.
         held: whether these steps leave the message held in its queue for ever, rather than lose it.
+        refusal: whether it says that a server refuses the object.
         place: where the object stands, if that is known.
         shape: the same for findings that are equal up to names; empty where nobody compared them.
         basis, basis_text: what it rests on where there is a recording, and in a phrase what the recording has.
@@ -97,6 +100,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     history: History = ()
     some_keys: bool = False
     held: bool = False
+    refusal: bool = False
     place: Place | None = None
     shape: str = ""
     basis: Basis = ""

@@ -37,7 +37,7 @@ _KINDS = {
     "queues": "queue",
     "exchanges": "exchange",
     "policies": "policy",
-    "vhosts": "virtual host",
+    "vhosts": "vhost",
     "users": "user",
     "permissions": "permissions of user",
     "topic_permissions": "topic permissions of user",
@@ -76,8 +76,9 @@ class RefusedObject(msgspec.Struct, frozen=True):
         return "here without the refused part" if self.kept == "in part" else "left out here"
 
     def sentence(self, release: str) -> str:
-        """Say what an import into the release refuses, why, and what questions do with it."""
-        return f"an import into RabbitMQ {release} refuses {self.about}: {self.why} ({self.consequence})"
+        """Say what an import into the release does not take, why, whether it fails, and what questions do with it."""
+        refuses = "fails, since it refuses" if self.words else "does not take"
+        return f"an import into RabbitMQ {release} {refuses} {self.about}: {self.why} ({self.consequence})"
 
 
 def queue_left_out(about: ObjectName, *, exported: bool) -> str:
@@ -271,12 +272,7 @@ def object_places(definitions: Definitions) -> dict[ObjectName, Place]:
     for section in _PLACED:
         for item, place in items_of(definitions, section):
             if place is not None:
-                vhost = str(item.get("vhost", "/"))
-                about = (
-                    object_name(section, item, vhost)
-                    if section != "vhosts"
-                    else ObjectName("vhost", *[item["name"]] * 2)
-                )
+                about = object_name(section, item, str(item.get("vhost", "/")))
                 if section not in FIRST_COUNTS or about not in found:
                     found[about] = place
     for section in definitions.document:

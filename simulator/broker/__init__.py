@@ -20,7 +20,7 @@ from simulator.broker.copies import Copy as Copy
 from simulator.broker.operations.dead_letter_worker import RETRY_US as RETRY_US
 from simulator.broker.operations.dead_letter_worker import WORKER_PREFETCH as WORKER_PREFETCH
 from simulator.broker.operations.dead_letter_worker import dead_letter_of as dead_letter_of
-from simulator.broker.operations.users import tag_names as tag_names
+from simulator.broker.operations.users import vhost_tags as vhost_tags
 from simulator.broker.replies import delivered_properties as delivered_properties
 from simulator.broker.state import Channel as Channel
 from simulator.broker.state import Connection as Connection

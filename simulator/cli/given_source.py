@@ -204,6 +204,7 @@ def _of_server(server: ServerURL) -> Definitions:
     try:
         definitions = parse_definitions(fetched.data, str(server), server.vhost)
         definitions.remarks += fetched.remarks(server.url)
+        definitions.is_of_server = True
         return definitions
     except DefinitionsError as error:
         if server.vhost is None or not error.problem.startswith("not JSON"):

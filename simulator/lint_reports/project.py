@@ -13,7 +13,7 @@ import msgspec
 
 from simulator.analysis.clients import NOTHING_STATED, Clients
 from simulator.analysis.findings import SEVERITIES, Finding, ObjectName, Severity
-from simulator.analysis.lint.linting import LintReport, order
+from simulator.analysis.lint.linting import LintReport, in_order
 from simulator.analysis.lint.rule import RULES, rule_named
 from simulator.files import FileContentError
 from simulator.lint_reports.baseline import Known, key_of
@@ -179,6 +179,6 @@ def reported(
             hidden += 1
         else:
             told.append(project.judged(each))
-    findings = tuple(sorted(told, key=order))
+    findings = tuple(in_order(told))
     left = msgspec.structs.replace(report, findings=findings)
     return Linted(source, left, hidden, tuple(suppressed), recorded=recorded)

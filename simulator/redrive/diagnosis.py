@@ -16,7 +16,7 @@ from dlx.delivery_counts import Counts, limit_exceeded, returned
 from dlx.message_flow import MessageFlow
 from dlx.topology import QUORUM
 from simulator.analysis.findings import Finding
-from simulator.analysis.lint.linting import findings_about, order
+from simulator.analysis.lint.linting import findings_about, in_order
 from simulator.capture import CaptureUnavailable
 from simulator.redrive.bring_back import Pace, would_die
 from simulator.redrive.groups import first_death
@@ -172,7 +172,7 @@ def findings_on_the_way(on_server: QueueOnServer, queues: Iterable[str]) -> list
     snapshot = on_server.snapshot
     vhost = next(name for name, flow in snapshot.flows.items() if flow is on_server.flow)
     found = findings_about(snapshot.definitions, on_server.release, [(vhost, queue) for queue in queues])
-    return sorted((each for about in found.values() for each in about), key=order)
+    return in_order(each for about in found.values() for each in about)
 
 
 # Who consumes

@@ -47,7 +47,7 @@ def definitions_from_file(path: str | os.PathLike[str]) -> Definitions:
     """
     if (Path(path) / RECORDING).is_file():
         found = definitions_from_file(Path(path) / DEFINITIONS)
-        found.is_recorded = True
+        found.is_recorded = found.is_of_server = True
         return found
     name = os.fspath(path)
     try:

@@ -15,7 +15,7 @@ import msgspec
 
 from dlx.releases import release
 from simulator.analysis.findings import Finding, ObjectName
-from simulator.analysis.lint.linting import LintReport, order
+from simulator.analysis.lint.linting import LintReport, in_order
 from simulator.analysis.lint.linting import lint as lint_definitions
 from simulator.definitions import Definitions, DefinitionsError, Place
 from simulator.lint_reports.baseline import Known
@@ -103,15 +103,16 @@ class Export(msgspec.Struct):
             places[each.section, len(of_section)], tests[place] = place, each.tests
             of_section.append(each.item)
         definitions = Definitions(document, SOURCE, places=places)
+        definitions.is_of_server = True
         report = lint_definitions(definitions, release(self.release), project.clients)
         findings = tuple(_of_tests(each, tests.get(each.place, ()) if each.place else ()) for each in report.findings)
         return msgspec.structs.replace(report, findings=findings)
 
 
 def _of_tests(finding: Finding, tests: Collection[Test]) -> Finding:
-    in_order = sorted(tests)  # whatever the order in which workers ran them
-    place = in_order[0].place if in_order else None
-    return msgspec.structs.replace(finding, place=place, declared_by=tuple(each.id for each in in_order))
+    by_id = sorted(tests)  # whatever the order in which workers ran them
+    place = by_id[0].place if by_id else None
+    return msgspec.structs.replace(finding, place=place, declared_by=tuple(each.id for each in by_id))
 
 
 class Declarations:
@@ -202,7 +203,7 @@ def _once(findings: Iterable[Finding]) -> list[Finding]:
         first = min(equal, key=lambda finding: (not finding.declared_by, finding.declared_by))
         tests = sorted({test for finding in equal for test in finding.declared_by})
         found[key] = msgspec.structs.replace(first, declared_by=tuple(tests))
-    return sorted(found.values(), key=order)
+    return in_order(found.values())
 
 
 # What is declared on one broker

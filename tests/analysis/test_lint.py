@@ -224,16 +224,32 @@ def test_a_refused_queue_is_not_called_missing() -> None:
 
 
 def test_a_queue_of_a_refused_type_keeps_its_other_arguments() -> None:
-    lost, refused = found(queue("jobs", queue_type="quorom", message_ttl=1_000, dead_letter_exchange="nope"))
+    refused, lost = found(queue("jobs", queue_type="quorom", message_ttl=1_000, dead_letter_exchange="nope"))
     assert (lost.code, lost.severity, lost.about.name) == ("DLX001", "error", "jobs")
     assert refused.code == "DLX025"
     assert "unsupported queue type 'quorom' (here without the refused part)" in refused.message
 
 
+def test_the_refusal_of_an_object_comes_before_what_else_is_found_about_it_and_other_losses_before_both() -> None:
+    lost, refused, of_refused = found(queue("a", message_ttl=1), queue("b", queue_type="qurum", max_length=5))
+    assert (lost.about.name, refused.about.name, of_refused.about.name) == ("a", "b", "b")
+    assert (refused.code, of_refused.severity) == ("DLX025", "error")
+    limited = found(queue("b", queue_type="classic", delivery_limit=5, max_length=5))
+    assert [each.name for each in limited] == ["delivery-limit-ignored", "no-dlx-on-rejecting"]
+
+
+def test_a_refused_object_fails_the_whole_import() -> None:
+    (refused,) = found(queue("work"), users=[{"name": "anna", "password_hash": "not base64!", "tags": ""}])
+    assert refused.message.startswith("an import into RabbitMQ 4.3 fails, since it refuses user 'anna': ")
+    assert "fails the whole import" in RULES["DLX025"].document.why
+
+
 def test_of_a_refused_queue_no_consequence_is_told() -> None:
     (only,) = found(queue("work", queue_type="classic", delivery_limit=5))
     assert only.name == "delivery-limit-ignored"
-    assert only.message.startswith("a server of 4.3 refuses 'work': invalid arg 'x-delivery-limit'")
+    assert only.message.startswith(
+        "a server of 4.3 refuses 'work', and an import fails: invalid arg 'x-delivery-limit'"
+    )
     assert only.message.endswith("of queue type rabbit_classic_queue.")
 
 

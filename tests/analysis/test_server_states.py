@@ -18,7 +18,7 @@ from simulator.analysis.snapshot import Snapshot
 from simulator.bootstrap import import_definitions, start_broker
 from simulator.broker import Broker
 from simulator.cli.main import main
-from simulator.definitions import Definitions, DefinitionsError
+from simulator.definitions import Definitions, DefinitionsError, parse_definitions
 from simulator.testing.brokers.simulated import Simulator
 from tests.analysis.random_states import RandomState
 from tests.testing.test_search import topology
@@ -58,8 +58,27 @@ def test_a_queue_that_only_bindings_name_takes_dead_letters_and_is_told(of: str)
     work = queue("work", message_ttl=60_000, dead_letter_exchange="dlx")
     document = topology([work], {"dlx": "fanout"}) | {"bindings": [bound("dlx", "reader")], "rabbit_version": of}
     report = linted(document, of)
-    assert report.findings == ()
+    assert [each.code for each in report.findings] == (["DLX028"] if of in REFUSING_BINDINGS else [])
     assert "what happens to messages in queue 'reader'" in "".join(report.unchecked)
+
+
+REFUSING_BINDINGS = [each for each in RELEASES if release(each).definitions_impossible_bindings == "refused"]
+
+
+@pytest.mark.parametrize("of", RELEASES)
+def test_an_export_that_no_server_imports_is_told_once_and_a_running_server_is_not(of: str) -> None:
+    bindings = [bound("x.dead", "q.dead", "k"), bound("x.dead", "amq.gen-A", "k")]
+    document = topology([queue("work")], {}) | {"bindings": bindings, "rabbit_version": "4.3.0"}
+    running = Definitions(document, "http://localhost:15672/api/definitions")
+    running.is_of_server = True
+    assert lint(running, release(of)).findings == ()
+    found = linted(document, of).findings
+    assert [(each.code, each.severity) for each in found] == [("DLX028", "warning")] * (of in REFUSING_BINDINGS)
+    if found:
+        missing = "exchange 'x.dead', queue 'amq.gen-A', queue 'q.dead'"
+        assert found[0].message.startswith(f"bindings name {missing}, which are not declared: an import fails.")
+    (named, *_) = linted({**document, "rabbit_version": None}, of).findings
+    assert named.message.endswith("an import fails." if found else "an import leaves the binding out.")
 
 
 def losing_to(exchange: str, version: str, **more: Any) -> LintReport:
@@ -132,7 +151,8 @@ def test_a_policy_from_before_an_upgrade_applies_as_far_as_it_is_known() -> None
         "expired in 'work': message-ttl is 1000 (message-ttl by policy ha)",
     )
     assert refused.message == (
-        "an import into 4.3 refuses policy 'ha': it does not know 'ha-mode' (here without the refused part)."
+        "an import into RabbitMQ 4.3 fails, since it refuses policy 'ha': it does not know 'ha-mode' (here without the "
+        "refused part)."
     )
 
 
@@ -351,6 +371,15 @@ def test_what_an_import_refuses_of_users_is_found() -> None:
     assert "user 'carl' is missing (left out here)" in found["permissions of user 'carl'"].message
     assert found["permissions of user 'carl'"].because == 'the server says: {no_such_user,<<"carl">>}'
     assert report.unchecked == ()
+
+
+def test_a_refused_virtual_host_is_named_once_and_stands_where_the_file_has_it() -> None:
+    text = b'{"queues": [],\n"vhosts": [{"name": "t1", "tags": 5}]}'
+    (only,) = lint(parse_definitions(text, "definitions.json"), release("4.3")).findings
+    assert str(only.about) == "virtual host 't1'"
+    assert "'t1'" not in only.message.replace(str(only.about), "", 1)
+    assert only.place is not None
+    assert only.place.line == 2
 
 
 def test_what_no_release_takes_is_wrong_input_for_a_trial() -> None:

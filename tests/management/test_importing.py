@@ -95,6 +95,11 @@ def test_what_a_document_does_not_say_of_a_virtual_host_stays() -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
+def test_null_stands_for_no_tags_of_a_virtual_host(release: str) -> None:
+    assert imported({"vhosts": [{"name": "t1", "tags": None}]}, release, vhost=None).vhosts["t1"].tags == ()
+
+
+@pytest.mark.parametrize("release", RELEASES)
 def test_operator_policies_may_be_pairs_only_where_a_server_starts(release: str) -> None:
     value = {"pattern": ".*", "definition": [["max-length", 3]], "priority": 0, "apply-to": "queues"}
     document = {"parameters": [{"component": "operator_policy", "name": "op", "value": value}], "queues": [QUEUE]}

@@ -70,6 +70,8 @@ def groups(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 def together(objects: Sequence[ObjectName]) -> str:
     """Return what several objects of one kind are called together: ``3 queues 'a-*.work'``."""
+    if objects[0].kind == "vhost":
+        return f"{len(objects):,} virtual hosts {pattern(each.name for each in objects)}"
     kinds = f"{objects[0].kind[:-1]}ies" if objects[0].kind.endswith("y") else f"{objects[0].kind}s"
     return f"{len(objects):,} {kinds} {pattern(each.name for each in objects)}{_where(objects)}"
 

@@ -10,7 +10,7 @@ import msgspec
 
 from dlx.releases import Release
 from simulator.analysis.clients import NOTHING_STATED, Clients
-from simulator.analysis.findings import BASES, SEVERITIES, Finding, actions_in
+from simulator.analysis.findings import BASES, SEVERITIES, Finding, ObjectName, actions_in
 from simulator.analysis.lint.grouping import Names
 from simulator.analysis.lint.rule import RULES, QueueAt, Subject
 from simulator.analysis.lint.rules import losses as losing
@@ -38,7 +38,7 @@ class LintReport(msgspec.Struct, frozen=True):
 
     Attributes:
         release: its name.
-        findings: errors first, then warnings and notes, each in the ``order`` below.
+        findings: errors first, then warnings and notes, as ``in_order`` has them.
         assumed: what has to be so for the answer to hold.
         unchecked: what was not looked at.
         queues: how many queues were.
@@ -112,7 +112,7 @@ def _findings(subject: Subject) -> list[Finding]:
     names = Names(subject.snapshot)
     straight = {id(loss.history) for loss in (*subject.lost, *subject.losses.held) if loss.straight}
     every = (_judged(each, straight) for rule in RULES.values() for each in rule.findings(subject))
-    found = sorted(every, key=order)
+    found = in_order(every)
     places = object_places(subject.snapshot.definitions) if found else {}
     if subject.clients:
         found = [_with_line(each, subject) for each in found]
@@ -142,7 +142,19 @@ def _judged(finding: Finding, straight: Collection[int]) -> Finding:
     return msgspec.structs.replace(finding, severity="warning") if rare and finding.severity == "error" else finding
 
 
-def order(finding: Finding) -> tuple[int, int, bool, bool, int, str, Any]:
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings with the worst first, but the refusal of an object before what else is found about it.
+
+    No server has a refused object as it stands, so nobody can read the other findings without that one.
+    """
+    found = sorted(findings, key=_order)
+    first: dict[ObjectName, tuple[int, int, bool, bool, int, str, Any]] = {}
+    for each in found:
+        first.setdefault(each.about, _order(each))
+    return sorted(found, key=lambda each: (first[each.about], 0) if each.refusal else (_order(each), 1))
+
+
+def _order(finding: Finding) -> tuple[int, int, bool, bool, int, str, Any]:
     """Return what findings are sorted by: severity, how certain it is, how many actions it takes, code and object.
 
     First of all comes what a recording shows; what is lost whatever the routing keys are comes before what only some

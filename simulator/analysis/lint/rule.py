@@ -370,6 +370,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     history: History = ()
     some_keys: bool = False
     held: bool = False
+    refusal: bool = False
 
 
 Check = Callable[[Subject], Iterable[Found]]

@@ -47,7 +47,7 @@ def _refused_policy(upgrade: Upgrade, vhost: str, policy: Policy, operator: bool
     mirrored = any(key.startswith(_MIRRORING) for key in gone)
     keys = ", ".join(gone) or "what it has"
     text = f"{upgrade.after.name} does not take {kind} '{policy.name}' ({keys}), as {upgrade.before.name} does:"
-    text += f" {why}. An import of these definitions is refused as a whole."
+    text += f" {why}. An import of these definitions fails."
     if mirrored:
         text += (
             " Classic queues that it mirrors have one copy after the upgrade, and a node that is lost takes their"

@@ -32,7 +32,7 @@ from simulator.broker.commands import (
     SetTracing,
 )
 from simulator.broker.operations import administration, exchanges, limits, queue_lifecycle, sharding, users
-from simulator.broker.operations.users import tag_names
+from simulator.broker.operations.users import vhost_tags
 from simulator.broker.state import NodeState, VirtualHost
 from simulator.definitions import DefinitionsError, checking, version_of
 from simulator.json_values import NoFieldValueError, field_value
@@ -273,7 +273,7 @@ def _add_vhost(node: NodeState, at: At, item: Item) -> None:
     if node.release.definitions_unknown_queue_type == "refused":
         _check_queue_type(kind, node)
     said = {**metadata, **item}
-    tags = tag_names(said["tags"]) if "tags" in said else known.tags
+    tags = vhost_tags(said["tags"]) if "tags" in said else known.tags
     description = str(said.get("description", known.description) or "")
     kind = None if kind == UNDEFINED else kind
     administration.add_vhost(node, AddVhost(name, kind, description, tags, at.user))

@@ -161,7 +161,7 @@ def _permissions_changed(node: NodeState) -> None:
 
 # Tags of users and virtual hosts, as requests and definitions give them.
 #
-# Source: rabbit_auth_backend_internal.erl tag_list_from; rabbit_vhost.erl parse_tags.
+# Source: rabbit_auth_backend_internal.erl tag_list_from; rabbit_vhost.erl put_vhost, parse_tags.
 
 
 def tag_names(given: Any) -> tuple[str, ...]:
@@ -170,3 +170,8 @@ def tag_names(given: Any) -> tuple[str, ...]:
     if not isinstance(tags, list) or not all(isinstance(tag, str | int) for tag in tags):
         raise operator_errors.wrong_type()
     return tuple(tag for tag in (str(tag).strip() for tag in tags) if tag)
+
+
+def vhost_tags(given: Any) -> tuple[str, ...]:
+    """Return the tags of a virtual host, of which null stands for none. Raises ``UnforeseenError`` for other values."""
+    return () if given is None else tag_names(given)

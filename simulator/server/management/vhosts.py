@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlx import operator_errors
-from simulator.broker import VirtualHost, tag_names
+from simulator.broker import VirtualHost, vhost_tags
 from simulator.broker.commands import AddVhost, DeleteVhost, ProtectVhost, SetTracing
 from simulator.server.management import access, listing
 from simulator.server.management.http_errors import ApiError, HandlerCrash, bad_request
@@ -80,7 +80,7 @@ def _one(request: Request) -> Any:
 def _put(request: Request) -> None:
     document = request.json()
     tracing = boolean(document, "tracing") if "tracing" in document else None
-    description, tags = str(document.get("description", "")), tag_names(document.get("tags", ""))
+    description, tags = str(document.get("description", "")), vhost_tags(document.get("tags", ""))
     name, is_new = request.name("vhost"), request.vhost is None
     if is_new or request.api.vhost_metadata:
         request.run(AddVhost(name, _default_queue_type(document, request), description, tags, request.user.name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dlx.binding_index import not_compared
@@ -102,9 +102,11 @@ def _refused(subject: Subject, argument: str, fix: str = "") -> Iterator[Found]:
             yield Found(
                 severity="warning",
                 about=each.about,
-                message=f"a server of {subject.snapshot.release.name} refuses '{each.about.name}': {each.why}.",
+                message=f"a server of {subject.snapshot.release.name} refuses '{each.about.name}'"
+                f"{', and an import fails' if each.words else ''}: {each.why}.",
                 because=f"argument {argument}",
                 fix=Fix(True, fix or f"declare the queue without {argument}"),
+                refusal=True,
             )
 
 
@@ -251,8 +253,10 @@ def _stream(subject: Subject, about: ObjectName) -> bool:
 def refused_object(subject: Subject) -> Iterator[Found]:
     """A server of this release refuses an object of the definitions when they are imported.
 
-    Why: the import fails there. A running server may have the object all the same, such as a policy from before an
-    upgrade; so questions are asked of it as far as the release knows it. A file that is not JSON is refused as a whole.
+    Why: one refused object fails the whole import. The server answers with an error; what it has imported by then
+    stays, and what would come later is not there, such as all queues after a refused user or policy. A running server
+    may have the object all the same, such as a policy from before an upgrade; so questions are asked of it as far as
+    the release knows it. Of a file that is not JSON nothing is imported.
     Example: a queue with x-max-priority 300, a policy with ha-mode under 4.0, permissions of an absent user; a comma
     behind the last item of a list, which servers take until 3.10.
     Fix: correct what is refused, or take it out, before you import the definitions.
@@ -278,11 +282,10 @@ def refused_object(subject: Subject) -> Iterator[Found]:
             yield Found(
                 severity="warning",
                 about=each.about,
-                message=f"an import into {release.name} {'refuses' if each.words else 'does not take'} "
-                f"{each.about}: {each.why} "
-                f"({each.consequence}).",
+                message=f"{each.sentence(release.name)}.",
                 because=words,
                 fix=Fix(True, fix),
+                refusal=True,
             )
 
 
@@ -306,10 +309,11 @@ def _said(words: str) -> str:
 
 @rule("DLX028", "undeclared-name")
 def undeclared_name(subject: Subject) -> Iterator[Found]:
-    """A binding names an exchange or a queue that is not declared, or an object a virtual host, as by mistake.
+    """A binding names an exchange or a queue that is not declared, or an object a virtual host.
 
-    Why: an import fails there. Servers leave internal exchanges and exclusive queues out of their exports, and not
-    what binds them; so it is no mistake where a server has exported the definitions, unless a name comes very near.
+    Why: an import fails there; until 3.12 it leaves such a binding out. Servers leave internal exchanges and exclusive
+    queues out of their exports, and not always what binds them: no server imports such an export as it stands. A
+    running server may have them, so of one only a name is told that comes very near a declared one.
     Example: a binding from 'order_events', where 'orders_events' is declared.
     Fix: declare it, or correct its name in the binding.
     """
@@ -317,7 +321,9 @@ def undeclared_name(subject: Subject) -> Iterator[Found]:
     vhosts = list(_undeclared_vhosts(snapshot))
     yield from vhosts
     exported = snapshot.definitions.rabbitmq_version is not None
+    fails = snapshot.release.definitions_impossible_bindings == "refused"
     told = {each.about.vhost for each in vhosts}
+    left_out = []
     for about in sorted(each for each in (*snapshot.stand_ins, *snapshot.left_out) if each.vhost not in told):
         topology = snapshot.topologies[about.vhost]
         names = topology.queues if about.kind == "queue" else topology.exchanges
@@ -325,14 +331,41 @@ def undeclared_name(subject: Subject) -> Iterator[Found]:
                     {*snapshot.stand_ins, *snapshot.left_out}]  # fmt: skip
         near = nearest(about.name, declared, _NEAR if exported else 0.6)
         if about.name.startswith("amq.") or (exported and not near):
+            left_out.append(about)
             continue
         meant = f"; did you mean {near[0]!r}?" if near else "."
         yield Found(
             severity="warning",
             about=about,
-            message=f"{about} of a binding is not declared: an import fails{meant}",
-            because="servers import a binding only between what is declared",
+            message=f"{about} of a binding is not declared: an import "
+            f"{'fails' if fails else 'leaves the binding out'}{meant}",
+            because=_BETWEEN_DECLARED,
             fix=Fix(True, f"declare {about}, or correct its name in the binding"),
+        )
+    if fails and not snapshot.definitions.is_of_server:
+        yield from _left_out_of_export(snapshot, left_out)
+
+
+_BETWEEN_DECLARED = "servers import a binding only between what is declared"
+
+
+def _left_out_of_export(snapshot: Snapshot, left_out: Iterable[ObjectName]) -> Iterator[Found]:
+    """Yield one finding about all that only bindings name, and that a server may have left out of its export."""
+    bound = {
+        ObjectName(kind, vhost, name)
+        for item, vhost in snapshot.items("bindings")
+        for kind, name in (("exchange", item["source"]), (item["destination_type"], item["destination"]))
+    }
+    missing = [each for each in left_out if each in bound]
+    if missing:
+        are, them = ("is", "it") if len(missing) == 1 else ("are", "them")
+        yield Found(
+            severity="warning",
+            about=missing[0],
+            message=f"bindings name {few(list(map(str, missing)))}, which {are} not declared: an import fails. Exports "
+            f"leave out internal exchanges and exclusive queues, so a running server may have {them}.",
+            because=_BETWEEN_DECLARED,
+            fix=Fix(True, f"declare {them}, or take what binds {them} out of what you import"),
         )
 
 
