@@ -103,6 +103,38 @@ def test_keys_that_stand_for_a_wildcard_are_not_bound() -> None:
     assert [each.item["routing_key"] for each in lost.fix.changes] == ["#"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [("direct", " for all keys that publishers use"), ("topic", " for routing key '#'"), ("fanout", ""),
+     ("headers", ""), ("x-consistent-hash", "")],
+)  # fmt: skip
+def test_an_exchange_to_which_nothing_is_bound_is_one_cause_with_one_fix_for_all_queues(kind: str, keys: str) -> None:
+    policy = {"vhost": "/", "name": "dlx", "pattern": ".*", "apply-to": "queues", "priority": 1,
+              "definition": {"dead-letter-exchange": "d"}}  # fmt: skip
+    sections = {
+        "policies": [policy],
+        "exchanges": [exchange("work", "topic"), exchange("d", kind)],
+        "bindings": [{**bound("work", "jobs"), "routing_key": "jobs.*"}, {**bound("work", "mail"), "routing_key": "m"}],
+    }
+    lost = [each for each in found(queue("jobs"), queue("mail"), queue("lone"), **sections) if each.code == "DLX003"]
+    assert {each.message for each in lost} == {
+        f"nothing is bound to exchange 'd': every dead letter of '{name}' is lost." for name in ("jobs", "mail", "lone")
+    }
+    assert {each.fix.text for each in lost} == {f"declare a queue and bind it to exchange 'd'{keys}"}
+    assert len({each.shape for each in lost}) == 1
+
+
+def test_where_nothing_is_bound_the_queue_for_dead_letters_and_the_set_routing_key_are_named() -> None:
+    sections = {
+        "exchanges": [exchange("events", "topic"), exchange("d", "direct")],
+        "bindings": [{**bound("events", "work"), "routing_key": "w.*"}],
+    }
+    (lost,) = found(queue("work", dead_letter_exchange="d"), queue("work.dead"), **sections)
+    assert lost.fix.text == "bind queue 'work.dead' to exchange 'd' for all keys that publishers use"
+    (lost,) = found(queue("work", dead_letter_exchange="d", dead_letter_routing_key="k"), **sections)
+    assert lost.fix.text == "declare a queue and bind it to exchange 'd' for routing key 'k'"
+
+
 def test_no_queue_is_bound_for_all_keys_of_an_exchange_that_is_not_for_dead_letters_alone() -> None:
     sections = {
         "exchanges": [exchange("events", "topic")],

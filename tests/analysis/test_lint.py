@@ -316,7 +316,7 @@ def test_dead_letters_that_are_held_for_ever_are_told() -> None:
                  overflow="reject-publish", delivery_limit=5)  # fmt: skip
     (only,) = found(work, exchanges=[exchange("dlx", "fanout")])
     assert (only.name, only.severity, only.held) == ("unroutable-dead-letter", "error", True)
-    assert only.message.endswith("they are held in 'work' until one does. 32 of them hold up all others.")
+    assert only.message.endswith("is held in 'work' until a queue is. 32 of them hold up all others.")
     (missing,) = found(work)
     assert (missing.name, missing.severity, missing.held) == ("missing-dlx", "error", True)
     assert "every dead letter is held in 'work' until it does" in missing.message

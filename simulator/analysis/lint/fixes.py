@@ -28,6 +28,7 @@ from simulator.sources.operator_objects import operator_object, policy_spec
 
 _SPECIAL = str.maketrans({each: f"\\{each}" for each in r"\^$.|?*+()[]{}"})
 _ANY_KEY = "any"
+_ALL_KEYS = "all keys that publishers use"
 _BOUND_MAX = 3
 """So many keys are bound one by one, rather than replaced by one that is bound."""
 
@@ -188,12 +189,15 @@ def route_dead_letters(subject: Subject, queue: QueueAt, keys: list[str]) -> Fix
     if not dlx:
         return _by_default_exchange(subject, queue, replaced)
     kind = None if exchange is None else routing_type(exchange)
+    taking = _only_keeping(subject, queue, dlx)
+    unbound = is_unbound(subject, vhost, dlx)
+    if unbound and taking is None:
+        return _declare_and_bind(dlx, kind, replaced)
     if kind in CHOOSING:
         return Fix(True, f"let each destination of exchange '{dlx}' lead to a queue, and bind one if it has none")
     if kind in (None, "headers"):
         headers = ", which compares headers, for the headers of these messages"
         return Fix(True, f"bind a queue to exchange '{dlx}'{headers}")
-    taking = _only_keeping(subject, queue, dlx)
     target = "a queue" if taking is None else f"queue '{taking}'"
 
     def bound(*keys: str, also: str = "") -> Fix:
@@ -222,8 +226,24 @@ def route_dead_letters(subject: Subject, queue: QueueAt, keys: list[str]) -> Fix
         return set_by_policy(subject, queue, {DEAD_LETTER_ROUTING_KEY: key})
     if all_literal:
         return bound(*keys)
-    every = "one that is bound, for all keys that publishers use"
+    if unbound:
+        return Fix(True, f"bind {target} to exchange '{dlx}' for {_ALL_KEYS}")
+    every = f"one that is bound, for {_ALL_KEYS}"
     return Fix(True, f"{by_its_policy(subject, queue)}: set dead-letter-routing-key to {every}")
+
+
+def is_unbound(subject: Subject, vhost: str, exchange: str) -> bool:
+    """Tell whether nothing at all is bound to an exchange, and it hands messages on to no other."""
+    flow = subject.snapshot.flows[vhost]
+    return flow.passed({exchange}) == {exchange} and bool(exchange) and not flow.topology.bindings.get(exchange)
+
+
+def _declare_and_bind(exchange: str, kind: str | None, replaced: str | None) -> Fix:
+    """Return the fix for a dead-letter exchange to which nothing is bound, where no queue is meant for dead letters."""
+    keys = {"direct": f" for {_ALL_KEYS}", "topic": " for routing key '#'"}.get(kind or "", "")
+    if replaced is not None and keys:
+        keys = f" for routing key '{replaced}'"
+    return Fix(True, f"declare a queue and bind it to exchange '{exchange}'{keys}")
 
 
 def _by_default_exchange(subject: Subject, queue: QueueAt, replaced: str | None) -> Fix:

@@ -29,6 +29,7 @@ from simulator.analysis.entries import ladder_levels
 from simulator.analysis.findings import Fix, ObjectName, few
 from simulator.analysis.lint.fixes import (
     dead_letter_to,
+    is_unbound,
     literal_wildcards,
     named_keys,
     obvious_address,
@@ -184,30 +185,41 @@ def unroutable_dead_letter(subject: Subject) -> Iterator[Found]:
         lost = _unroutable(subject, queue)
         if not lost:
             continue
-        held = lost[0].fate == HELD
-        name, dlx = settings.queue.name, settings.dead_letter_exchange
         keys = list(dict.fromkeys(key for loss in lost for key in loss.keys))
-        replaced = settings.values.get(DEAD_LETTER_ROUTING_KEY)
-        literal = literal_wildcards(subject, queue)[:1]
-        flow = subject.snapshot.flows[queue[0]]
-        passed = sorted(flow.passed({dlx or ""}))
-        draws = [each for each in passed if routing_type(flow.topology.exchanges[each]) in AT_RANDOM][:1]
+        deciding = (settings.values.get(each) for each in (DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY))
+        held = lost[0].fate == HELD
         yield Found(
             severity="error" if lost[0].history else "warning",
             about=queue_name(queue),
-            message="some " * bool(draws)
-            + f"dead letters of '{name}' {_which(subject, queue, keys)} reach no queue behind exchange '{dlx}': "
-            + (f"they are held in '{name}' until one does. {HOLD_UP}" if held else "they are lost.")
-            + "".join(f" '{each}' chooses a destination for each at random." for each in draws)
-            + "".join(f" '{dlx}' is a direct exchange, to which '{key}' is a key like any other." for key in literal)
-            + ("" if replaced is None else _near_key(subject, queue, str(replaced.value)))
-            + _on_ladder(subject, queue),
-            because="; ".join(said_by(each) for each in (settings.values.get(DEAD_LETTER_EXCHANGE), replaced) if each),
+            message=_unroutable_said(subject, queue, keys, held=held),
+            because="; ".join(said_by(each) for each in deciding if each),
             fix=mended(lost, route_dead_letters(subject, queue, keys)),
             history=lost[0].history,
             some_keys=queue in subject.delivering,
             held=held,
         )
+
+
+def _unroutable_said(subject: Subject, queue: QueueAt, keys: list[str], *, held: bool) -> str:
+    """Say which dead letters of the queue, of those with these keys, reach no queue, and what becomes of them."""
+    vhost, name = queue
+    flow = subject.snapshot.flows[vhost]
+    settings = flow.settings(name)
+    dlx, replaced = settings.dead_letter_exchange or "", settings.values.get(DEAD_LETTER_ROUTING_KEY)
+    if is_unbound(subject, vhost, dlx):
+        fate = f"is held in '{name}' until a queue is. {HOLD_UP}" if held else "is lost."
+        return f"nothing is bound to exchange '{dlx}': every dead letter of '{name}' {fate}"
+    literal = literal_wildcards(subject, queue)[:1]
+    draws = [each for each in sorted(flow.passed({dlx})) if routing_type(flow.topology.exchanges[each]) in AT_RANDOM]
+    return (
+        "some " * bool(draws)
+        + f"dead letters of '{name}' {_which(subject, queue, keys)} reach no queue behind exchange '{dlx}': "
+        + (f"they are held in '{name}' until one does. {HOLD_UP}" if held else "they are lost.")
+        + "".join(f" '{each}' chooses a destination for each at random." for each in draws[:1])
+        + "".join(f" '{dlx}' is a direct exchange, to which '{key}' is a key like any other." for key in literal)
+        + ("" if replaced is None else _near_key(subject, queue, str(replaced.value)))
+        + _on_ladder(subject, queue)
+    )
 
 
 def _which(subject: Subject, queue: QueueAt, keys: list[str]) -> str:
