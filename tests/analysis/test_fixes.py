@@ -92,6 +92,43 @@ def test_a_policy_that_applies_to_other_queues_is_left_alone() -> None:
     assert change.item["definition"] == {"message-ttl": 5, **dead_letters}
 
 
+@pytest.mark.parametrize(
+    ("definition", "more", "told"),
+    [
+        ({"dead-letter-exchange": "dlx"}, {}, {"DLX006": "dead-letter-exchange"}),
+        ({"dead-letter-exchange": "", "dead-letter-routing-key": "q.dlq"}, {}, {"DLX006": "dead-letter-exchange"}),
+        (
+            {"dead-letter-exchange": "dlx"},
+            {"message_ttl": 5},
+            {"DLX004": "dead-letter-exchange", "DLX006": "dead-letter-exchange"},
+        ),
+        ({"max-length": 3}, {}, {"DLX016": "max-length"}),
+    ],
+)
+def test_a_queue_for_dead_letters_is_kept_out_of_a_policy_that_is_for_all(
+    definition: dict[str, Any], more: dict[str, Any], told: dict[str, str]
+) -> None:
+    policy = {
+        "vhost": "/",
+        "name": "dl",
+        "pattern": ".*",
+        "apply-to": "queues",
+        "priority": 0,
+        "definition": definition,
+    }
+    sections = {"exchanges": [exchange("dlx", "fanout")],
+                "bindings": [bound("dlx", "q.dlq"), *[bound("dlx", "r.dlq")] * bool(more)]}  # fmt: skip
+    queues = [queue("q", dead_letter_exchange="dlx"), queue("q.dlq", **more), *[queue("r.dlq")] * bool(more)]
+    fixes = {
+        each.code: each.fix for each in found(*queues, policies=[policy], **sections) if each.about.name == "q.dlq"
+    }
+    for code, key in told.items():
+        assert fixes[code].text.startswith("keep 'q.dlq' out of policy dl: ")
+        assert fixes[code].text.endswith(f"a policy of a higher priority without {key}")
+    alone = found(*queues, policies=[{**policy, "pattern": "^q.dlq$"}], **sections)
+    assert not [each for each in alone if "keep 'q.dlq' out" in each.fix.text]
+
+
 def test_keys_that_stand_for_a_wildcard_are_not_bound() -> None:
     sections = {
         "exchanges": [exchange("events", "topic"), exchange("dlx", "topic")],

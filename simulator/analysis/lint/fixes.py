@@ -20,7 +20,7 @@ from dlx.server_plugins import CHOOSING, RECENT_HISTORY
 from dlx.settings import DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, Settings
 from dlx.topology import STREAM, Policy
 from simulator.analysis.findings import Change, Finding, Fix
-from simulator.analysis.lint.rule import QueueAt, Subject, by_its_policy, shown
+from simulator.analysis.lint.rule import QueueAt, Subject, by_its_policy, keep_out_of_policy, shown
 from simulator.analysis.lint.rule import change as change_setting
 from simulator.analysis.names import is_made_up, is_named_for_dead_letters, is_pattern, stem
 from simulator.definitions import Definitions
@@ -102,6 +102,8 @@ def set_keys(subject: Subject, queue: QueueAt, wanted: Mapping[str, Any]) -> Fix
 
 def send_elsewhere(subject: Subject, queue: QueueAt) -> Fix:
     """Return the fix for dead letters that come back: by policy where no argument sets their routing key."""
+    if kept_out := keep_out_of_policy(subject, queue, DEAD_LETTER_EXCHANGE):
+        return kept_out
     vhost, name = queue
     flow = subject.snapshot.flows[vhost]
     settings = flow.settings(name)

@@ -335,6 +335,23 @@ def change(subject: Subject, queue: QueueAt, key: str, how: str) -> Fix:
     return Fix(True, f"in {origin}: {how}")
 
 
+def take_away(subject: Subject, queue: QueueAt, key: str, how: str) -> Fix:
+    """Return the fix for a setting that a queue had better not have: ``change``, unless only a policy is too wide."""
+    return keep_out_of_policy(subject, queue, key) or change(subject, queue, key, how)
+
+
+def keep_out_of_policy(subject: Subject, queue: QueueAt, key: str) -> Fix | None:
+    """Return the fix for a queue for dead letters that has a setting by a policy which is for other queues as well."""
+    (vhost, name), settings = queue, subject.snapshot.flows[queue[0]].settings(queue[1])
+    policy, setting = settings.policy.policy, settings.values.get(key)
+    if policy is None or setting is None or setting.origin.kind != "policy" or not is_named_for_dead_letters(name):
+        return None
+    if subject.applies_to(vhost, policy) == 1:
+        return None
+    how = f"let its pattern not match '{name}', or give '{name}' a policy of a higher priority without {key}"
+    return Fix(True, f"keep '{name}' out of policy {policy.name}: {how}")
+
+
 def is_stream(settings: Settings) -> bool:
     """Tell whether the queue is a stream."""
     return settings.queue.type == STREAM

@@ -45,11 +45,13 @@ from simulator.analysis.lint.rule import (
     change,
     components,
     is_stream,
+    keep_out_of_policy,
     mended,
     queue_name,
     rule,
     said_by,
     shown,
+    take_away,
 )
 from simulator.analysis.losses import HELD, MISSING, REFUSED, REMOVED, Loss, is_unroutable
 from simulator.analysis.names import is_named_for_dead_letters
@@ -322,7 +324,7 @@ def automatic_cycle(subject: Subject) -> Iterator[Found]:
                 because=str(first.rule),
                 fix=mended(
                     lost,
-                    change(
+                    take_away(
                         subject, queue, DEAD_LETTER_EXCHANGE, f"let dead letters of '{queue[1]}' go to another queue"
                     ),
                 ),
@@ -349,13 +351,14 @@ def _partial_cycles(subject: Subject) -> Iterator[Found]:
         queue = loss.vhost, loss.queue
         if _is_cycle(loss) and (queue, loss.target) not in told and queue not in subject.lost_at:
             told.add((queue, loss.target))
+            unbind = Fix(True, f"unbind '{loss.target}' from the dead-letter exchange of '{loss.queue}'")
             yield Found(
                 severity="warning",
                 about=queue_name(queue),
                 message=f"of messages that {_reasons([loss])} in '{loss.queue}', the copy for '{loss.target}' is "
                 "dropped as a cycle; other copies arrive.",
                 because=str(loss.rule),
-                fix=Fix(True, f"unbind '{loss.target}' from the dead-letter exchange of '{loss.queue}'"),
+                fix=keep_out_of_policy(subject, queue, DEAD_LETTER_EXCHANGE) or unbind,
             )
 
 
@@ -556,7 +559,7 @@ def _waiting_for_each_other(refused: Mapping[QueueAt, list[str]]) -> Iterator[li
 def _lift_limit(subject: Subject, queue: QueueAt) -> Fix:
     settings = subject.snapshot.flows[queue[0]].settings(queue[1])
     key = MAX_LENGTH if settings.max_length is not None else MAX_LENGTH_BYTES
-    return change(subject, queue, key, f"remove {key}, and watch the length of '{queue[1]}' instead")
+    return take_away(subject, queue, key, f"remove {key}, and watch the length of '{queue[1]}' instead")
 
 
 @rule("DLX016", "bounded-dead-letter-queue")
@@ -587,7 +590,7 @@ def _keep_more(subject: Subject, queue: QueueAt, key: str) -> Fix:
     """Return the fix for a limit of a queue that keeps dead letters: a policy can do without one, not lift it."""
     setting = subject.snapshot.flows[queue[0]].settings(queue[1]).values.get(key)
     if setting is None or setting.origin.kind != "argument":
-        return change(subject, queue, key, f"remove {key}, or give '{queue[1]}' a dead-letter exchange")
+        return take_away(subject, queue, key, f"remove {key}, or give '{queue[1]}' a dead-letter exchange")
     where = by_its_policy(subject, queue)
     return Fix(True, f"{where}: set dead-letter-exchange to an exchange that leads to a queue without a limit")
 
@@ -610,7 +613,7 @@ def queue_removed_with_messages(subject: Subject) -> Iterator[Found]:
             about=queue_name(queue),
             message=f"'{settings.queue.name}' can be deleted with messages in it: they are lost.",
             because=str(lost[0].rule),
-            fix=change(subject, queue, key, f"remove {key}") if key else fix,
+            fix=take_away(subject, queue, key, f"remove {key}") if key else fix,
             history=lost[0].history,
         )
 
