@@ -206,6 +206,12 @@ def wrong_type() -> UnforeseenError:
     return _unforeseen(Atom("function_clause"), "a field is missing, or has the wrong type")
 
 
+def missing_fields(names: list[str]) -> UnforeseenError:
+    """Refuse an imported item that lacks what each clause of RabbitMQ's function takes."""
+    lacking = f"the field {names[0]} is" if len(names) == 1 else f"the fields {' and '.join(names)} are"
+    return _unforeseen(Atom("function_clause"), f"{lacking} missing")
+
+
 def unreadable_argument(problem: str) -> OperatorError:
     """Refuse an imported argument that is not an AMQP value."""
     return _only_term(Atom(problem), f"an argument cannot be read: {problem.replace('_', ' ')}")

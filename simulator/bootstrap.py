@@ -138,17 +138,19 @@ def _read(source: DefinitionsSource | Definitions) -> Definitions:
 
 
 def take_definitions(
-    broker: Broker, document: Mapping[str, Any], only_vhost: str | None, now_us: int
+    broker: Broker, document: Mapping[str, Any], only_vhost: str | None, now_us: int, *, as_written: bool = False
 ) -> list[NotImported]:
     """Give a broker what a server has, with stand-ins for what its export leaves out.
 
     The plugins are enabled without which a server could not have its exchanges. ``only_vhost`` is the virtual host of
-    an export of one. Returns what an import would not take, though the broker may have it.
+    an export of one. The document is taken in a form that all releases take, unless it is to be ``as_written``. Returns
+    what an import would not take, though the broker may have it.
     """
     if only_vhost is not None and only_vhost not in broker.vhosts:
         broker.handle(AddVhost(only_vhost), now_us)
     broker.enable(broker.plugins | plugins_with(PLAYED & {each.get("type") for each in document.get("exchanges", ())}))
-    whole = completed(importable(document), broker.exchange_types, only_vhost).document
+    given = document if as_written else importable(document)
+    whole = completed(given, broker.exchange_types, only_vhost).document
     replies = broker.handle(TakeDefinitions(whole, only_vhost), now_us)
     told = [reply for reply in replies if isinstance(reply, NotImported)]
     return [each for each in told if each.place < len(document.get(each.section, ()))]  # stand-ins come behind

@@ -133,6 +133,17 @@ class Snapshot:
         taken = take_definitions(Broker(self.release), document, self.only_vhost, START_US)
         return tuple(self._refused(each) for each in taken if each.section in _WHO)
 
+    @cached_property
+    def refused_as_written(self) -> tuple[RefusedObject, ...]:
+        """What an import would refuse only as it is written, and questions take in a form that all releases take."""
+        given = self.definitions
+        if given.is_of_server or given.is_composed or importable(given.document) == given.document:
+            return ()
+        told = {each.about for each in (*self.refused, *self.refused_users)}
+        taken = take_definitions(Broker(self.release), given.document, self.only_vhost, START_US, as_written=True)
+        refused = (self._refused(each) for each in taken if each.text and not self._is_of_plugin(each))
+        return tuple(each for each in refused if each.about not in told)
+
     @property
     def only_vhost(self) -> str | None:
         """The virtual host of an export of one, whose items do not name it."""

@@ -54,7 +54,7 @@ def laid_over(above: Definitions, below: Definitions) -> Definitions:
             document[section] = [item for item, _ in items.values()]
             places |= {(section, at): place for at, (_, place) in enumerate(items.values()) if place is not None}
     found = Definitions(document, f"{above.source} over {below.source}", places=places)
-    found.is_of_server = below.is_of_server
+    found.is_of_server, found.is_composed = below.is_of_server, True
     found.remarks = (*above.remarks, *below.remarks)
     found.assumptions = (*above.assumptions, *below.assumptions)
     there = {each for each in below.vhosts if each not in below.assumed_vhosts}

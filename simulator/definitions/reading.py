@@ -92,6 +92,7 @@ class Definitions:
         is_strict: whether the text is JSON as servers from 3.11 on read it.
         assumed_vhosts: those of ``vhosts`` that only other objects name, where files need not define them.
         is_recorded: whether they have what was ever declared, also what exports leave out.
+        is_composed: whether they were put together from files that no server reads as they stand.
         is_of_server: whether they tell what a server has or had, rather than what one is to import.
     """
 
@@ -100,6 +101,7 @@ class Definitions:
     is_strict = True
     assumed_vhosts: tuple[str, ...] = ()
     is_recorded = False
+    is_composed = False
     is_of_server = False
     _text = b""
 

@@ -111,7 +111,7 @@ _REQUIRED = {
     "topic_permissions": ["user", "exchange", "write", "read"],
     "parameters": ["component", "name", "value"],
 }
-_TOP: Mapping[str, Field] = {
+TOP_FIELDS: Mapping[str, Field] = {
     "$schema": ("string", "The address of this schema, for editors; servers do not read it."),
     "rabbit_version": ("string", "The release of the server that exported it."),
     "rabbitmq_version": ("string", "The release of the server that exported it."),
@@ -128,6 +128,7 @@ _TOP: Mapping[str, Field] = {
     "limits": ("", "Those of the virtual host of an export of one."),
     "tracing": ("boolean", "Whether the firehose of the virtual host of an export of one is on."),
 }
+"""What exports have beside their sections."""
 _SECTION_TEXTS = {
     "users": "Who may connect.",
     "vhosts": "The virtual hosts.",
@@ -207,7 +208,7 @@ _BESIDE: tuple[dict[str, Any], ...] = (
 
 def definitions_schema() -> dict[str, Any]:
     """Return the schema of exports of a whole cluster and of one virtual host, as plain JSON values."""
-    top = {name: _typed(*field) for name, field in _TOP.items()}
+    top = {name: _typed(*field) for name, field in TOP_FIELDS.items()}
     sections = {section: _section(section, text) for section, text in _SECTION_TEXTS.items()}
     return {
         "$schema": SCHEMA_DIALECT,

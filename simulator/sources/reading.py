@@ -118,6 +118,7 @@ def _together(source: str, files: Sequence[Sequence[Document]]) -> Definitions:
     definitions.remarks = (*remarks, *replaced, *(_TAKEN.format(repr(vhost)) for vhost in assumed))
     definitions.assumptions = tuple(each.text for each in found if isinstance(each, Remark) and each.assumes)
     definitions.assumed_vhosts = assumed
+    definitions.is_composed = True
     return _with_templates_told(definitions)
 
 

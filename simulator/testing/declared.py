@@ -103,7 +103,7 @@ class Export(msgspec.Struct):
             places[each.section, len(of_section)], tests[place] = place, each.tests
             of_section.append(each.item)
         definitions = Definitions(document, SOURCE, places=places)
-        definitions.is_of_server = True
+        definitions.is_of_server = definitions.is_composed = True
         report = lint_definitions(definitions, release(self.release), project.clients)
         findings = tuple(_of_tests(each, tests.get(each.place, ()) if each.place else ()) for each in report.findings)
         return msgspec.structs.replace(report, findings=findings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -385,6 +386,18 @@ def test_a_fix_names_the_policy_that_applies() -> None:
     assert only.fix.text.startswith("in policy ttl, which applies to 'work': ")
 
 
+@pytest.mark.parametrize(
+    ("section", "fix"), [("operator_policies", "component operator_policy"), ("shovels", "take shovels out")]
+)
+def test_a_section_of_objects_that_no_server_reads_is_told(section: str, fix: str) -> None:
+    given = {"name": "op", "vhost": "/", "pattern": ".*", "definition": {"max-length": 1}}
+    (only,) = found(queue("work"), **{section: [given]})
+    assert (only.code, str(only.about)) == ("DLX029", f"section '{section}'")
+    assert only.message.startswith(f"servers ignore section '{section}': ")
+    assert fix in only.fix.text
+    assert found(queue("work"), tags=["a"], product_name="RabbitMQ", notes=["of ours"]) == []
+
+
 def test_many_queues_that_lead_to_each_other_end_in_time_and_without_a_green() -> None:
     number = 9
     queues = [queue(f"q{place}", message_ttl=1_000, dead_letter_exchange="dlx") for place in range(number)]
@@ -610,7 +623,8 @@ def test_a_work_queue_whose_own_retry_queue_leads_back_to_it_is_no_parking_queue
 
 @pytest.mark.parametrize("of", RELEASES)
 def test_a_file_that_a_server_refuses_as_a_whole_is_a_finding_at_its_line(of: str) -> None:
-    definitions = parse_definitions(b'{\n  "queues": [\n    {"name": "a", "vhost": "/"},\n  ]\n}\n', "a/h3.json")
+    work = json.dumps(queue("a"))
+    definitions = parse_definitions(f'{{"queues": [\n\n {work},\n  ]\n}}\n'.encode(), "a/h3.json")
     told = [each for each in lint(definitions, release(of)).findings if each.code == "DLX025"]
     if release(of).json_lenient:
         assert told == []
@@ -619,7 +633,7 @@ def test_a_file_that_a_server_refuses_as_a_whole_is_a_finding_at_its_line(of: st
         assert str(only.about) == "file 'h3.json'"
         assert only.place is not None
         assert only.place.line == 3
-        assert "refuses the whole file: line 3, column 32: the file has trailing commas" in only.message
+        assert f"refuses the whole file: line 3, column {len(work) + 2}: the file has trailing commas" in only.message
 
 
 def test_a_virtual_host_that_is_not_declared_is_told_with_the_one_that_is_meant() -> None:

@@ -19,6 +19,7 @@ from simulator.bootstrap import import_definitions, start_broker
 from simulator.broker import Broker
 from simulator.cli.main import main
 from simulator.definitions import Definitions, DefinitionsError, parse_definitions
+from simulator.sources import definitions_from_file
 from simulator.testing.brokers.simulated import Simulator
 from tests.analysis.random_states import RandomState
 from tests.testing.test_search import topology
@@ -382,6 +383,30 @@ def test_a_refused_virtual_host_is_named_once_and_stands_where_the_file_has_it()
     assert only.place.line == 2
 
 
+@pytest.mark.parametrize("of", RELEASES)
+@pytest.mark.parametrize("field", ["durable", "auto_delete", "arguments"])
+def test_a_queue_without_a_field_that_the_release_needs_is_refused_and_taken_with_the_default(
+    of: str, field: str
+) -> None:
+    """3.8.9 answers 400 to each of the three, 4.3.6 takes them all."""
+    given = {**queue("work"), "vhost": "/", "durable": True}
+    del given[field]
+    document = topology([]) | {"queues": [given]}
+    report = lint(parse_definitions(json.dumps(document).encode(), "definitions.json"), release(of))
+    refused = [each for each in report.findings if each.code == "DLX025"]
+    assert bool(refused) == (f"queues.{field}" in release(of).definitions_required_fields)
+    assert all(f"queue 'work': the field {field} is missing" in each.message for each in refused)
+    assert report.queues == 1
+
+
+def test_what_is_read_from_files_of_other_tools_lacks_no_field(tmp_path: Path) -> None:
+    document = topology([{"name": "work", "vhost": "/"}])
+    (tmp_path / "definitions.json").write_text(json.dumps(document))
+    (tmp_path / "more.yaml").write_text("queues: [{name: other, vhost: /}]")
+    assert lint(definitions_from_file(tmp_path / "definitions.json"), release("3.8")).findings
+    assert lint(definitions_from_file(tmp_path), release("3.8")).findings == ()
+
+
 def test_what_no_release_takes_is_wrong_input_for_a_trial() -> None:
     with pytest.raises(DefinitionsError, match=r"queues\[0\]\.arguments\.x-max-priority: no RabbitMQ takes this"):
         import_definitions(Broker("4.3"), topology([queue("work", max_priority=300)]), 0)
@@ -421,11 +446,12 @@ def told(text: str, path: Path, capsys: Capture, *, of: str = "4.3") -> tuple[in
 
 
 def test_what_only_older_servers_read_as_json_is_answered_and_told(tmp_path: Path, capsys: Capture) -> None:
-    text = '{"vhosts": [{"name": "/"}], // one\n"queues": [{"vhost": "/", "name": \'work\', "durable": true,}]}'
+    more = '"durable": true, "auto_delete": false, "arguments": {}'
+    text = f'{{"vhosts": [{{"name": "/"}}], // one\n"queues": [{{"vhost": "/", "name": \'work\', {more},}}]}}'
     assert told(text, tmp_path / "definitions.json", capsys, of="3.10")[0] == 0
     status, said = told(text, tmp_path / "definitions.json", capsys)
     assert status == 1
-    assert "line 2, column 58: the file has trailing commas: servers take them until 3.10, and refuse" in said
+    assert "line 2, column 97: the file has trailing commas: servers take them until 3.10, and refuse" in said
     assert main(["serve", "--definitions", str(tmp_path / "definitions.json"), "--strict-import"]) == 65
     assert "from 3.11 on" in capsys.readouterr().err
 

@@ -416,8 +416,9 @@ def _check_binding(node: NodeState, vhost_name: str | None, binding: Binding) ->
 
 
 def _check_fields(section: str, item: Item, release: Release) -> None:
-    if not _needed(section, release.definitions_required_fields) <= item.keys():
-        raise operator_errors.wrong_type()
+    missing = _needed(section, release.definitions_required_fields) - item.keys()
+    if missing:
+        raise operator_errors.missing_fields(sorted(missing))
 
 
 @cache

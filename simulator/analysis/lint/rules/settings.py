@@ -40,7 +40,7 @@ from simulator.analysis.lint.rule import (
 from simulator.analysis.snapshot import RefusedObject, Snapshot, object_name, whole_file
 from simulator.definitions.checks import misspelt, mistaken_arguments
 from simulator.definitions.reading import FIRST_COUNTS, SECTIONS
-from simulator.definitions.schema import OBJECT_FIELDS
+from simulator.definitions.schema import OBJECT_FIELDS, TOP_FIELDS
 from simulator.json_values import fields_shown
 
 _NEAR = 0.85
@@ -261,7 +261,7 @@ def refused_object(subject: Subject) -> Iterator[Found]:
     behind the last item of a list, which servers take until 3.10.
     Fix: correct what is refused, or take it out, before you import the definitions.
     """
-    definitions, release = subject.snapshot.definitions, subject.snapshot.release
+    snapshot, definitions, release = subject.snapshot, subject.snapshot.definitions, subject.snapshot.release
     if not definitions.is_strict and not release.json_lenient:
         yield Found(
             severity="warning",
@@ -270,7 +270,7 @@ def refused_object(subject: Subject) -> Iterator[Found]:
             because="servers from 3.11 on read JSON as its standard has it",
             fix=Fix(True, "write it as JSON, without commas at the end of lists and objects and without comments"),
         )
-    for each in (*subject.snapshot.refused, *subject.snapshot.refused_users):
+    for each in (*snapshot.refused, *snapshot.refused_users, *snapshot.refused_as_written):
         if each.properties or not _has_own_rule(subject, each):
             own = not each.words or bool(nearest(_said(each.words), [each.why], _NEAR))
             words = "the checks of an import" if own else f"the server says: {_said(each.words)}"
@@ -385,6 +385,9 @@ def _undeclared_vhosts(snapshot: Snapshot) -> Iterator[Found]:
             )
 
 
+_KNOWN_NAMES = "servers look only at names that they know"
+
+
 @rule("DLX029", "misspelt-name")
 def misspelt_name(subject: Subject) -> Iterator[Found]:
     """An argument, a field of an object, or a section of the document has a name that no server knows.
@@ -395,15 +398,15 @@ def misspelt_name(subject: Subject) -> Iterator[Found]:
     no server knows, it limits nothing.
     Fix: set what is meant by policy, and correct the name.
     """
-    because = "servers look only at names that they know"
     for name, meant in misspelt(subject.snapshot.definitions.document, SECTIONS):
         yield Found(
             severity="warning",
             about=ObjectName("section", "", name),
             message=f"servers ignore section '{name}'; did you mean '{meant}'?",
-            because=because,
+            because=_KNOWN_NAMES,
             fix=Fix(True, f"call the section {meant}"),
         )
+    yield from _unknown_sections(subject.snapshot.definitions.document)
     wrong = [(item, ObjectName("queue", vhost, item["name"]), name, meant)
              for item, vhost in subject.snapshot.items("queues")
              for name, meant in mistaken_arguments(item.get("arguments") or ())]  # fmt: skip
@@ -415,7 +418,7 @@ def misspelt_name(subject: Subject) -> Iterator[Found]:
             severity="warning",
             about=about,
             message=f"servers ignore argument {name} of '{about.name}'; did you mean {meant}?",
-            because=because,
+            because=_KNOWN_NAMES,
             fix=_rename(subject, about, name, meant, item["arguments"][name]),
         )
     for section, kind in (("queues", "queue"), ("exchanges", "exchange"), ("policies", "policy")):
@@ -425,9 +428,31 @@ def misspelt_name(subject: Subject) -> Iterator[Found]:
                     severity="warning",
                     about=ObjectName(kind, vhost, item["name"]),
                     message=f"servers ignore field '{name}' of {kind} '{item['name']}'; did you mean '{meant}'?",
-                    because=because,
+                    because=_KNOWN_NAMES,
                     fix=Fix(True, f"call the field {meant}"),
                 )
+
+
+_INSTEAD = {
+    "operator_policies": "write each as one of the parameters, with component operator_policy, its name and virtual "
+    "host, and the rest of it as the value",
+}
+"""What to do in place of sections that look as if servers had them."""
+
+
+def _unknown_sections(document: Mapping[str, Any]) -> Iterator[Found]:
+    """Yield sections that hold objects and have a name that is not near that of any section."""
+    near = dict(misspelt(document, SECTIONS))
+    for name, value in document.items():
+        holds_objects = isinstance(value, list) and any(isinstance(each, dict) for each in value)
+        if holds_objects and name not in {*SECTIONS, *TOP_FIELDS, *near}:
+            yield Found(
+                severity="warning",
+                about=ObjectName("section", "", name),
+                message=f"servers ignore section '{name}': an import has nothing of it, and says nothing.",
+                because=_KNOWN_NAMES,
+                fix=Fix(True, _INSTEAD.get(name, f"take {name} out, or write its objects in a section of exports")),
+            )
 
 
 def _rename(subject: Subject, about: ObjectName, name: str, meant: str, value: object) -> Fix:
