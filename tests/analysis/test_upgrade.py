@@ -738,6 +738,8 @@ def test_an_upgrade_that_loses_what_an_exchange_delays_is_an_error_and_comes_fir
     assert [(each.behaviour, each.change.severity) for each in found] == [
         ("plugins_not_released", "error"), ("delay_kinds", "warning"), ("delay_kinds_unreadable", "warning")
     ]  # fmt: skip
-    assert found[0].change.message.startswith("Messages that exchange 'later' delays at the time of the upgrade are lost:")
+    assert found[0].change.message.startswith(
+        "Messages that exchange 'later' delays at the time of the upgrade are lost:"
+    )
     assert "starts on 4.3" in found[0].change.message
     assert report(topology(exchanges=[exchange]), "4.0", "4.2").changes == ()

@@ -139,9 +139,9 @@ def delayed_exchanges(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
             yield UpgradeChange(
                 severity="error",
                 about=ObjectName(kind, vhost, item["name"]),
-                message=f"Messages that exchange '{item['name']}' delays at the time of the upgrade are lost: no released"
-                f" version of its plugin ({DELAYED}) starts on {upgrade.after.name}. A server with the plugin does not"
-                " start, and without it clients that declare the exchange fail.",
+                message=f"Messages that exchange '{item['name']}' delays at the time of the upgrade are lost: no"
+                f" released version of its plugin ({DELAYED}) starts on {upgrade.after.name}. A server with the plugin"
+                " does not start, and without it clients that declare the exchange fail.",
                 fix=Fix(False, "delay messages in queues with a TTL that dead-letter to where they are to go"),
                 traffic=MessagesConcerned("any message", vhost),
             )
