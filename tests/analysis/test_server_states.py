@@ -132,7 +132,7 @@ def test_a_policy_from_before_an_upgrade_applies_as_far_as_it_is_known() -> None
         "expired in 'work': message-ttl is 1000 (message-ttl by policy ha)",
     )
     assert refused.message == (
-        "an import into 4.3 refuses policy 'ha': it does not know 'ha-mode' (here without the refused part)."
+        "an import into RabbitMQ 4.3 refuses policy 'ha': it does not know 'ha-mode' (here without the refused part)."
     )
 
 

@@ -47,7 +47,9 @@ def _refused_policy(upgrade: Upgrade, vhost: str, policy: Policy, operator: bool
     mirrored = _mirrored_by(upgrade, vhost, policy, operator) if any(key.startswith(_MIRRORING) for key in gone) else []
     keys = ", ".join(gone) or "what it has"
     text = f"{upgrade.after.name} does not take {kind} '{policy.name}' ({keys}), as {upgrade.before.name} does:"
-    text += f" {why}. An import of these definitions is refused as a whole."
+    text += f" {why}."
+    if upgrade.definitions.is_imported:
+        text += " An import of these definitions is refused as a whole."
     if mirrored:
         text += (
             f" Classic queues that it mirrors ({named(mirrored)}) have one copy after the upgrade, and a node that is"
@@ -106,7 +108,7 @@ def refused_objects(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
                 severity="warning",
                 about=ObjectName(kind, vhost, item["name"]),
                 message=f"{upgrade.after.name} refuses to declare {kind} '{item['name']}', which"
-                f" {upgrade.before.name} does: {then}. Clients that declare it on start fail, and so does an import.",
+                f" {upgrade.before.name} does: {then}. Clients that declare it on start fail{upgrade.import_too}.",
                 fix=Fix(
                     False,
                     f"drain {kind} '{item['name']}', delete it and declare it without what is refused, in clients, too",
@@ -185,7 +187,7 @@ def bindings(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
                         about=ObjectName("exchange", vhost, name),
                         message=f"{upgrade.after.name} refuses the binding of '{name}' to '{binding.destination}' with"
                         f" key '{binding.routing_key}', which {upgrade.before.name} takes: {refusal.plain}. Clients"
-                        " that bind on start fail, and so does an import.",
+                        f" that bind on start fail{upgrade.import_too}.",
                         fix=Fix(True, "bind with a key that is taken before unbinding this one"),
                         traffic=MessagesConcerned("any message", vhost),
                     )

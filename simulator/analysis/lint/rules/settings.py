@@ -269,7 +269,8 @@ def refused_object(subject: Subject) -> Iterator[Found]:
     for each in (*subject.snapshot.refused, *subject.snapshot.refused_users):
         if each.properties or not _has_own_rule(subject, each):
             own = not each.words or bool(nearest(_said(each.words), [each.why], _NEAR))
-            words = "the checks of an import" if own else f"the server says: {_said(each.words)}"
+            checks = f"the checks of {'an import' if definitions.is_imported else 'servers'}"
+            words = checks if own else f"the server says: {_said(each.words)}"
             if each.declaration:
                 words = f"a server says to a client that declares it: {_said(each.declaration)}"
             fix = f"set {' and '.join(each.properties)}" if each.properties else _CORRECT
@@ -278,15 +279,13 @@ def refused_object(subject: Subject) -> Iterator[Found]:
             yield Found(
                 severity="warning",
                 about=each.about,
-                message=f"an import into {release.name} {'refuses' if each.words else 'does not take'} "
-                f"{each.about}: {each.why} "
-                f"({each.consequence}).",
+                message=f"{each.sentence(subject.snapshot.judge)}.",
                 because=words,
                 fix=Fix(True, fix),
             )
 
 
-_CORRECT = "correct it, or take it out of what you import"
+_CORRECT = "correct it, or take it out"
 _IN_OTHER_RULES = (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, OVERFLOW, DEAD_LETTER_ROUTING_KEY)
 
 
@@ -310,6 +309,7 @@ def undeclared_name(subject: Subject) -> Iterator[Found]:
 
     Why: an import fails there. Servers leave internal exchanges and exclusive queues out of their exports, and not
     what binds them; so it is no mistake where a server has exported the definitions, unless a name comes very near.
+    Beside objects of Kubernetes or Terraform, others may declare it; it is a note then, unless a name comes near.
     Example: a binding from 'order_events', where 'orders_events' is declared.
     Fix: declare it, or correct its name in the binding.
     """
@@ -326,14 +326,19 @@ def undeclared_name(subject: Subject) -> Iterator[Found]:
         near = nearest(about.name, declared, _NEAR if exported else 0.6)
         if about.name.startswith("amq.") or (exported and not near):
             continue
-        meant = f"; did you mean {near[0]!r}?" if near else "."
+        unmeant = "." if snapshot.definitions.is_imported else ": it is taken to be there."
+        meant = f"; did you mean {near[0]!r}?" if near else unmeant
         yield Found(
-            severity="warning",
+            severity="warning" if near or snapshot.definitions.is_imported else "note",
             about=about,
-            message=f"{about} of a binding is not declared: an import fails{meant}",
-            because="servers import a binding only between what is declared",
+            message=f"{about} of a binding {_not_declared(snapshot)}{meant}",
+            because="servers bind only what is declared",
             fix=Fix(True, f"declare {about}, or correct its name in the binding"),
         )
+
+
+def _not_declared(snapshot: Snapshot) -> str:
+    return f"is not declared{': an import fails' if snapshot.definitions.is_imported else ' here'}"
 
 
 def _undeclared_vhosts(snapshot: Snapshot) -> Iterator[Found]:
@@ -346,8 +351,8 @@ def _undeclared_vhosts(snapshot: Snapshot) -> Iterator[Found]:
             yield Found(
                 severity="warning",
                 about=ObjectName("vhost", vhost, vhost),
-                message=f"objects are in virtual host '{vhost}', which is not declared: an import fails{meant}",
-                because="servers import an object only into a virtual host that is there",
+                message=f"objects are in virtual host '{vhost}', which {_not_declared(snapshot)}{meant}",
+                because="servers have objects only in a virtual host that is there",
                 fix=Fix(True, f"declare virtual host '{vhost}', or correct its name in the objects"),
             )
 
@@ -457,6 +462,7 @@ def duplicate_object(subject: Subject) -> Iterator[Found]:
     Fix: keep one of them.
     """
     kinds = {"queues": "queue", "exchanges": "exchange", "policies": "policy"}
+    is_imported = subject.snapshot.definitions.is_imported
     for section, kind in kinds.items():
         same: defaultdict[ObjectName, list[Mapping[str, Any]]] = defaultdict(list)
         for item, vhost in subject.snapshot.items(section):
@@ -467,7 +473,10 @@ def duplicate_object(subject: Subject) -> Iterator[Found]:
                 yield Found(
                     severity="warning" if any(each != items[0] for each in items) else "note",
                     about=about,
-                    message=f"the definitions have {about} {len(items)} times: servers take the {counts} one.",
-                    because=f"an import takes the {counts} {kind} of a name",
+                    message=f"the definitions have {about} {len(items)} times: "
+                    f"servers {f'take the {counts} one' if is_imported else 'have only one'}.",
+                    because=f"an import takes the {counts} {kind} of a name"
+                    if is_imported
+                    else f"a server has one {kind} of a name",
                     fix=Fix(True, f"keep one {kind} '{about.name}'"),
                 )
