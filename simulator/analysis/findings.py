@@ -80,7 +80,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         some_keys: whether it is only about messages with some routing keys, which publishers may not use.
         held: whether these steps leave the message held in its queue for ever, rather than lose it.
         place: where the object stands, if that is known.
-        shape: the same for findings that are equal up to names; empty where nobody compared them.
+        shape: the same for findings that are equal up to names, and refusals up to values; empty where nobody compared
+            them.
         basis, basis_text: what it rests on where there is a recording, and in a phrase what the recording has.
         lost, story: where a recording saw the loss, how many messages were lost, by the reason of their death, and what
             happened to the first of them, in sentences.
