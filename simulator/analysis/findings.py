@@ -83,7 +83,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         held: whether these steps leave the message held in its queue for ever, rather than lose it.
         refusal: whether it says that a server refuses the object.
         place: where the object stands, if that is known.
-        shape: the same for findings that are equal up to names; empty where nobody compared them.
+        shape: the same for findings that are equal up to names, and refusals up to values; empty where nobody compared
+            them.
         basis, basis_text: what it rests on where there is a recording, and in a phrase what the recording has.
         lost, story: where a recording saw the loss, how many messages were lost, by the reason of their death, and what
             happened to the first of them, in sentences.

@@ -23,7 +23,7 @@ from simulator.analysis.entries import Entries, entries
 from simulator.analysis.findings import ObjectName
 from simulator.bootstrap import as_taken, take_definitions
 from simulator.broker import Broker
-from simulator.broker.replies import NotImported
+from simulator.broker.replies import LEFT_OUT, NotImported
 from simulator.definitions import Definitions, Place, importable
 from simulator.definitions.checks import check_declared, is_for_plugin
 from simulator.definitions.completed import completed
@@ -75,11 +75,6 @@ class RefusedObject(msgspec.Struct, frozen=True):
             return f"here with {' and '.join(self.properties)}"
         return "here without the refused part" if self.kept == "in part" else "left out here"
 
-    def sentence(self, release: str) -> str:
-        """Say what an import into the release does not take, why, whether it fails, and what questions do with it."""
-        refuses = "fails, since it refuses" if self.words else "does not take"
-        return f"an import into RabbitMQ {release} {refuses} {self.about}: {self.why} ({self.consequence})"
-
 
 def queue_left_out(about: ObjectName, *, exported: bool) -> str:
     """Say in a phrase that a queue is not looked into which only bindings name. ``exported``: a server wrote them."""
@@ -130,6 +125,9 @@ class Snapshot:
     def refused_users(self) -> tuple[RefusedObject, ...]:
         """What an import would refuse of users, and of what they may do; no message goes another way by that."""
         document = {key: value for key, value in self._completed.document.items() if key in _WITH_WHO}
+        if not self.definitions.is_imported:  # other files may define them
+            others = [{"name": user, "password_hash": "", "tags": []} for user in self.definitions.undefined_users]
+            document["users"] = [*document.get("users", ()), *others]
         taken = take_definitions(Broker(self.release), document, self.only_vhost, START_US)
         return tuple(self._refused(each) for each in taken if each.section in _WHO)
 
@@ -143,6 +141,18 @@ class Snapshot:
         taken = take_definitions(Broker(self.release), given.document, self.only_vhost, START_US, as_written=True)
         refused = (self._refused(each) for each in taken if each.text and not self._is_of_plugin(each))
         return tuple(each for each in refused if each.about not in told)
+
+    @property
+    def judge(self) -> str:
+        """Who refuses objects: an import of all of them, or the server to which a tool declares each."""
+        server = f"RabbitMQ {self.release.name}"
+        return f"an import into {server}" if self.definitions.is_imported else server
+
+    def sentence(self, refused: RefusedObject) -> str:
+        """Say what is refused, why, whether an import fails of it, and what questions do with it."""
+        fails = "fails, since it refuses" if self.definitions.is_imported else "refuses"
+        verb = fails if refused.words else "does not take"
+        return f"{self.judge} {verb} {refused.about}: {refused.why} ({refused.consequence})"
 
     @property
     def only_vhost(self) -> str | None:
@@ -230,7 +240,8 @@ class Snapshot:
                 declaration = refusal.explanation
         changed = [name for name in ("durable", "auto_delete") if item.get(name) != (told.taken or item).get(name)]
         properties = tuple(f"{name} {str((told.taken or item)[name]).lower()}" for name in changed)
-        return RefusedObject(about, told.plain, told.text, kept, declaration, properties)
+        why = told.plain if self.definitions.is_imported else told.plain.removeprefix(f"{LEFT_OUT}: ")
+        return RefusedObject(about, why, told.text, kept, declaration, properties)
 
     def _is_of_plugin(self, told: NotImported) -> bool:
         """Return whether an item is refused only because it is for a plugin, which no release has by itself."""

@@ -47,10 +47,8 @@ def topology_graph(snapshot: Snapshot, vhost: str | None = None) -> Graph:
             edges += parts.edges
     edges += [edge for edge in map(_moving, shovels_of(snapshot)) if {edge.source, edge.target} <= nodes.keys()]
     title = f"{snapshot.definitions.source} under RabbitMQ {snapshot.release.name}"
-    refused = [
-        f"An import into RabbitMQ {snapshot.release.name} refuses {each.about}: {each.why} ({each.consequence})."
-        for each in snapshot.refused
-    ]
+    said = [snapshot.sentence(each) for each in snapshot.refused]
+    refused = [f"{sentence[0].upper()}{sentence[1:]}." for sentence in said]
     unchecked = [f"Not checked for losses: {each}." for each in found.unchecked]
     unproven = [f"Not drawn, since no history that leads to it was found: {_may_be(loss)}." for loss in found.unproven]
     return Graph(title, nodes, tuple(edges), (*refused, *unchecked, *unproven))

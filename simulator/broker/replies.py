@@ -211,6 +211,10 @@ class Reminded(Reply):
     number: int
 
 
+LEFT_OUT = "an import leaves it out silently"
+"""What ``plain`` of ``NotImported`` begins with where the server has no words for it."""
+
+
 class NotImported(Reply):
     """An item of definitions that were taken as a server's state, which an import into this release would not take.
 

@@ -157,7 +157,7 @@ def explain(
         ends = [taken_from(recording, named(source))]
         document["recording"] = ends[0]
     for each in snapshot.refused:
-        click.echo(f"note: {each.sentence(rules)}", err=True)
+        click.echo(f"note: {snapshot.sentence(each)}", err=True)
     for guess in snapshot.guesses:
         click.echo(f"note: not known: {guess}", err=True)
     title = f"A message under RabbitMQ {rules}: {found.fate}"

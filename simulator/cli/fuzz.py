@@ -199,7 +199,7 @@ def _definitions(source: Source, over: Source | None, given: str | None) -> tupl
     release = chosen_release(read, given)
     snapshot = Snapshot(read, release_named(release))
     for each in snapshot.refused:
-        click.echo(f"note: {each.sentence(release)}", err=True)
+        click.echo(f"note: {snapshot.sentence(each)}", err=True)
     for guess in snapshot.guesses:
         click.echo(f"note: not known: {guess}", err=True)
     if any(each.kept != "whole" for each in snapshot.refused):

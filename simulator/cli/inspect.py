@@ -19,6 +19,7 @@ from dlx.nearest_names import suggestion
 from simulator.cli.command_parts import DataError, count_messages, example, print_json
 from simulator.cli.given_queue import EXIT_KILLED, messages_in_file, messages_on_server, queue_options, written_to
 from simulator.cli.given_server import server_options, url_first
+from simulator.cli.lines import print_without_padding
 from simulator.extras import check_installed
 from simulator.files import is_url
 
@@ -208,7 +209,7 @@ def _show(found: Looked, groups: Mapping[str, Sequence[MessageGroup]]) -> None:
         same = [(group.example, group.messages) for group in each]
         if each and same not in shown:  # the same messages under another name
             table = _table(name, each)
-            Console(width=max(console.width, _narrowest(console, table))).print(table)
+            print_without_padding(Console(width=max(console.width, _narrowest(console, table))), table)
             shown.append(same)
     for note in found.notes:
         console.print(Text(f"Looking: {note}.", style="dim"), soft_wrap=True)

@@ -10,12 +10,12 @@ from typing import Any
 import click
 import msgspec
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from simulator.analysis.findings import few
 from simulator.cli.command_parts import DataError, print_json, writing
 from simulator.cli.given_source import Source, named, read_source
+from simulator.cli.lines import print_indented
 from simulator.cli.options import chosen_release
 from simulator.cli.progress import progress
 from simulator.definitions import DefinitionsError
@@ -90,7 +90,7 @@ def _show(moved: Move, source: str, written: Path | None) -> None:
     console = Console(highlight=False)
     console.width = min(console.width, _WIDTH_MAX)
     for line, indent in _lines(moved, source, written):
-        console.print(Padding(line, (0, 0, 0, indent), expand=False))
+        print_indented(console, line, indent)
     for name, text in moved.files.items() if written is None else ():
         click.echo(f"\n--- {name}\n{text}", nl=False)
 

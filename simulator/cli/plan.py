@@ -10,7 +10,6 @@ from urllib.parse import quote, urlsplit
 import click
 import msgspec
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from dlx.nearest_names import suggestion
@@ -32,6 +31,7 @@ from simulator.cli.given_source import (
     read_source,
     server_of_environment,
 )
+from simulator.cli.lines import print_indented
 from simulator.cli.options import chosen_release, note_remarks, release_option
 from simulator.definitions import Definitions, DefinitionsError
 
@@ -135,12 +135,10 @@ def plan(
         console.width = min(console.width, _WIDTH_MAX)
         for line, indent in _lines(found, commands, named(new)):
             line = _without_vhost(line, found)
-            if not line.plain:
-                console.print()
-            elif indent == _COMMAND:
+            if line.plain and indent == _COMMAND:
                 console.print(Text(" " * _COMMAND) + line, soft_wrap=True)
             else:
-                console.print(Padding(line, (0, 0, 0, indent), expand=False))
+                print_indented(console, line, indent)
     return EXIT_LOST if found.loses else 0
 
 

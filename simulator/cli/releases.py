@@ -9,13 +9,13 @@ from typing import Any
 import click
 import msgspec
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from dlx.releases import RELEASES, SUBJECTS, TABLE, VERSIONS, Release, Row, differing_behaviours, release
 from dlx.releases.rows import rows_of
 from dlx.releases.texts import change_texts, is_set, members_text, subject_text, value_text
 from simulator.cli.command_parts import example
+from simulator.cli.lines import print_indented
 from simulator.cli.options import RELEASE
 
 NOT_SHOWN = (
@@ -53,7 +53,7 @@ def _print(answer: Any, as_json: bool) -> None:
     console = Console()
     console.width = min(console.width, _WIDTH_MAX)
     for part, style, indent in answer:
-        console.print(Padding(Text(part, style), (0, 0, 0, indent), expand=False))
+        print_indented(console, Text(part, style), indent)
 
 
 # -- for machines ----------------------------------------------------------------

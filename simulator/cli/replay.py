@@ -22,6 +22,7 @@ from simulator.cli.given_logs import (
     read_timed,
 )
 from simulator.cli.given_server import server_options
+from simulator.cli.lines import print_without_padding
 from simulator.cli.options import COUNTERS, LOG, GivenEngine, engine_options, given_engine, otlp_option, release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
@@ -280,7 +281,7 @@ def _show(result: ReplayResult, rules: str, *, explain: bool, coverage: bool) ->
     table.add_row("simulator and broker agree on", share)
     if summary.broken_lines:
         table.add_row("broken lines", f"{summary.broken_lines:,}")
-    console.print(table)
+    print_without_padding(console, table)
     if result.balance is not None:
         show_balance(console, result.balance)
     if result.findings:
@@ -378,7 +379,7 @@ def show_balance(console: Console, balance: Balance) -> None:
     for entry in balance.entries:
         numbers = (f"{number:,}" for number in (entry.counted, entry.reconstructed, entry.residual))
         table.add_row(entry.reason, f"{entry.queue_type} queues", entry.strategy.replace("_", " "), *numbers)
-    console.print(table if balance.entries else "The broker counted no dead letters.")
+    print_without_padding(console, table if balance.entries else "The broker counted no dead letters.")
     for entry in balance.entries:
         if entry.residual:
             _say(console, *(f"* {sentence}" for sentence in sentences(entry, balance)))

@@ -16,6 +16,7 @@ from rich.text import Text
 from simulator.capture.sources import UNREADABLE, open_source
 from simulator.cli.command_parts import DataError
 from simulator.cli.given_logs import must_exist
+from simulator.cli.lines import print_without_padding
 from simulator.cli.options import MASTER
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
@@ -78,7 +79,7 @@ def _show_histories(console: Console, report: dict[str, Any]) -> None:
     table = Table("system", "verdict", "histories", "events", box=None, pad_edge=False)
     for row in report["counts"]:
         table.add_row(row["system"], row["verdict"], f"{row['histories']:,}", f"{row['events']:,}")
-    console.print(table)
+    print_without_padding(console, table)
     for row in report["differs"]:
         told = f"{row['history'] or 'a history'} of {row['system']}, event {row['at']}: "
         console.print(Text(f"{told}expected {row['expected'] or 'nothing'}, seen {row['seen'] or 'nothing'}"))

@@ -364,7 +364,7 @@ def _note(read: Definitions, refused: NotImported) -> None:
     where = item_place(read, refused.section, refused.place)
     kept = "the broker has it" if refused.taken == refused.item else "the broker has the rest of it"
     so = kept if refused.taken is not None else "the broker does not have it"
-    verb = "an import refuses " if refused.text else ""
+    verb = "an import refuses " if refused.text and read.is_imported else ""
     click.echo(f"note: {verb}{where}: {refused.plain} ({so})", err=True)
 
 

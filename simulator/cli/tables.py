@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.segment import Segments
 from rich.table import Table
 from rich.text import Text
+
+from simulator.cli.lines import print_without_padding
 
 Cell = str | Text
 _GAPS = (2, 1)
@@ -42,7 +43,7 @@ def show(console: Console, titles: Sequence[str], rows: Iterable[Sequence[Cell]]
         before = first.plain
     # Rendered here: print() makes no table wider than the terminal.
     wide = console.options.update(width=max(console.width, sum(widths) + gap * len(widths)))
-    console.print(Segments(console.render(built, wide)), crop=False)
+    print_without_padding(console, built, wide)
 
 
 def _fitting(columns: Sequence[Sequence[Text]], room: int) -> tuple[list[int], int]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from dlx.releases import release
@@ -19,6 +18,7 @@ from simulator.analysis.upgrade.questions import FoundChange
 from simulator.analysis.upgrade.report import UpgradeReport, upgraded
 from simulator.cli.command_parts import DataError, example
 from simulator.cli.given_source import Source, named, read_recording_of, read_source, source_argument
+from simulator.cli.lines import print_indented
 from simulator.cli.options import LOG, RELEASE, chosen_release
 from simulator.definitions import DefinitionsError
 from simulator.definitions.checks import own_release
@@ -85,7 +85,7 @@ def upgrade(
         console = Console(highlight=False)
         console.width = min(console.width, _WIDTH_MAX)
         for line, indent in answer.lines():
-            console.print(Padding(line, (0, 0, 0, indent), expand=False))
+            print_indented(console, line, indent)
     return EXIT_CHANGES if any(each.change.severity != "note" for each in answer.changes) else 0
 
 

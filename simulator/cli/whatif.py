@@ -25,6 +25,7 @@ from simulator.cli.given_logs import (
 )
 from simulator.cli.given_server import server_options
 from simulator.cli.given_source import GivenSource, Source, read_source
+from simulator.cli.lines import print_without_padding
 from simulator.cli.options import LOG, RELEASE, GivenEngine, engine_options, given_engine, release_option
 from simulator.cli.progress import progress
 from simulator.cli.spark_job import run_on_spark
@@ -310,7 +311,7 @@ def _show_ends(console: Console, answer: WhatIfAnswer, rules: str, against: str)
         table.add_column("change", justify="right")
         for name, one, other in rows:
             table.add_row(name, f"{one:,}", f"{other:,}", f"{other - one:+,}")
-        console.print(table)
+        print_without_padding(console, table)
     delays = (answer.delay_ms.before, answer.delay_ms.after)
     if all(each.p50 is not None for each in delays) and delays[0] != delays[1]:
         told = "; then ".join(f"{each.p50:,.0f} ms (median), {each.p95:,.0f} ms (95 %)" for each in delays)

@@ -57,6 +57,7 @@ def laid_over(above: Definitions, below: Definitions) -> Definitions:
     found.is_of_server, found.is_composed = below.is_of_server, True
     found.remarks = (*above.remarks, *below.remarks)
     found.assumptions = (*above.assumptions, *below.assumptions)
+    found.is_imported = above.is_imported and below.is_imported
     there = {each for each in below.vhosts if each not in below.assumed_vhosts}
     assumed = dict.fromkeys((*above.assumed_vhosts, *below.assumed_vhosts))
     found.assumed_vhosts = tuple(each for each in assumed if each not in there)
@@ -100,6 +101,7 @@ def with_vhosts_of(above: Definitions, below: Definitions) -> Definitions:
     }
     found = Definitions({**above.document, "vhosts": hosts}, above.source, places=places)
     found.remarks, found.assumptions, found.assumed_vhosts = above.remarks, above.assumptions, above.assumed_vhosts
+    found.is_imported = above.is_imported
     return found
 
 

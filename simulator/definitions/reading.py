@@ -91,6 +91,7 @@ class Definitions:
         assumptions: those of ``remarks`` on which answers rest: what is unknown yet, and how it is taken here.
         is_strict: whether the text is JSON as servers from 3.11 on read it.
         assumed_vhosts: those of ``vhosts`` that only other objects name, where files need not define them.
+        is_imported: whether they are what a server imports, and not what tools declare one by one, beside others.
         is_recorded: whether they have what was ever declared, also what exports leave out.
         is_composed: whether they were put together from files that no server reads as they stand.
         is_of_server: whether they tell what a server has or had, rather than what one is to import.
@@ -100,6 +101,7 @@ class Definitions:
     assumptions: tuple[str, ...] = ()
     is_strict = True
     assumed_vhosts: tuple[str, ...] = ()
+    is_imported = True
     is_recorded = False
     is_composed = False
     is_of_server = False
@@ -131,6 +133,14 @@ class Definitions:
     def rabbitmq_version(self) -> str | None:
         """Return the version of the exporting server, such as ``4.0.5``, if the export has it."""
         return version_of(self.document)
+
+    @property
+    def undefined_users(self) -> tuple[str, ...]:
+        """The users that permissions name and nothing here defines."""
+        defined = {each.get("name") for each in self.document.get("users", ())}
+        sections = (self.document.get(section, ()) for section in ("permissions", "topic_permissions"))
+        named = dict.fromkeys(str(each.get("user")) for section in sections for each in section)
+        return tuple(user for user in named if user not in defined)
 
     def place(self, section: str, index: int | None = None) -> Place | None:
         """Return where an item of a section stands, or the section itself; ``None`` where that is not known."""

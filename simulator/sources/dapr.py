@@ -6,14 +6,14 @@ metadata are the same in capitals; a truth value is `y`, `yes`, `true`, `t`, `on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
 from dlx.nearest_names import nearest, suggestion
-from simulator.definitions import DefinitionsError
+from simulator.definitions import DefinitionsError, Place
 from simulator.sources.document import Defined, Document, Found, Reader, Remark, shown_path
 from simulator.sources.fields import HAS_PASSWORD, amqp_url, checked, is_password
 
@@ -95,6 +95,8 @@ SUBSCRIPTION_METADATA = {
     **dict.fromkeys(("rawPayload", "isRawPayload"), object),
 }
 """What the metadata of a Subscription may hold."""
+_FORMER = "backoff"
+"""What the names of metadata begin with by which Dapr retried until 2022."""
 _TRUE = ("y", "yes", "true", "t", "on", "1")
 _APP = "{appID}"
 _CHANGING = ("{podName}", "{uuid}", "{namespace}", _APP)
@@ -147,6 +149,29 @@ class _Resource:
         return checked(self.document, ("spec", *path), text, expected) if isinstance(expected, tuple) else text
 
 
+class _Ignored:
+    """The metadata that Dapr ignores because it does not know its names."""
+
+    def __init__(self, document: Document, known: Iterable[str]) -> None:
+        self._document, self._known = document, known
+        self._unknown: dict[str, Place] = {}
+
+    def add(self, name: str, path: Sequence[str | int]) -> None:
+        self._unknown.setdefault(name, self._document.place(*path))
+
+    def remarks(self) -> Iterator[Remark]:
+        """Say it of each name, since it may be misspelt, and once of all that Dapr knew in former times."""
+        former = [name for name in self._unknown if name.lower().startswith(_FORMER)]
+        for name, place in self._unknown.items():
+            if name not in former:
+                near = nearest(name, self._known)
+                meant = f"; did you mean {near[0]!r}?" if near else ""
+                yield Remark(f"{place}: Dapr ignores {name!r}, a name that it does not know{meant}")
+        if former:
+            names = ", ".join(map(repr, former))
+            yield Remark(f"{self._unknown[former[0]]}: Dapr ignores {names}: it has not retried by these since 2022")
+
+
 class _Component(_Resource):
     """A pub/sub component."""
 
@@ -155,6 +180,7 @@ class _Component(_Resource):
         if self.spec["type"] != _TYPE:
             raise self.error(("type",), f"no such component; {suggestion(self.spec['type'], [_TYPE])}")
         self.remarks: list[str] = []
+        self.ignored = _Ignored(document, COMPONENT_METADATA)
         self.settings: dict[str, Any] = {}
         known = {name.lower(): name for name in COMPONENT_METADATA}
         of_subscription = {name.lower(): name for name in SUBSCRIPTION_METADATA}
@@ -166,7 +192,7 @@ class _Component(_Resource):
                 told = f"Dapr ignores {given!r} here: it belongs in the metadata of a Subscription"
                 self.remarks.append(f"{self._at(at)}: {told}")
             elif name is None:
-                raise document.unknown(("spec", *path, given), COMPONENT_METADATA)
+                self.ignored.add(given, ("spec", *path))
             elif "value" in each:
                 self.settings[name] = self.setting((*path, "value"), each["value"], COMPONENT_METADATA[name])
             elif COMPONENT_METADATA[name] is not object and name not in ("connectionString", "host"):
@@ -243,7 +269,9 @@ class _Component(_Resource):
 def _subscribed(component: _Component, subscription: _Resource, topics: set[tuple[str, str]]) -> Iterator[Found]:
     """Yield what a sidecar declares for a Subscription, in the order in which it does."""
     topic = subscription.required("topic")
-    metadata = _metadata(subscription)
+    ignored = _Ignored(subscription.document, SUBSCRIPTION_METADATA)
+    metadata = _metadata(subscription, ignored)
+    yield from ignored.remarks()
     yield component.exchange(topic, subscription)
     consumers = component.consumers(subscription)
     names = [metadata["queueName"]] if metadata.get("queueName") else [f"{each}-{topic}" for each in consumers]
@@ -277,12 +305,12 @@ def _subscribed(component: _Component, subscription: _Resource, topics: set[tupl
         yield Remark(f"{subscription.place}: {told}")
 
 
-def _metadata(subscription: _Resource) -> dict[str, Any]:
+def _metadata(subscription: _Resource, ignored: _Ignored) -> dict[str, Any]:
     found = {}
     for name, value in subscription.spec.get("metadata", {}).items():
         if name not in SUBSCRIPTION_METADATA:
-            raise subscription.document.unknown(("spec", "metadata", name), SUBSCRIPTION_METADATA)
-        if value not in (None, ""):
+            ignored.add(name, ("spec", "metadata", name))
+        elif value not in (None, ""):
             found[name] = subscription.setting(("metadata", name), value, SUBSCRIPTION_METADATA[name])
     return found
 
@@ -310,6 +338,8 @@ def _recognises(document: Document) -> bool:
 def _read(documents: Sequence[Document]) -> Iterator[Found]:
     components = [_Component(each) for each in documents if each.value["kind"] == "Component"]
     subscriptions = [_Resource(each) for each in documents if each.value["kind"] == "Subscription"]
+    for component in components:
+        yield from component.ignored.remarks()
     if not subscriptions:
         yield Remark(f"{components[0].place}: no Subscription here: nothing is declared")
     topics = {(str(each.spec.get("pubsubname")), str(each.spec.get("topic"))) for each in subscriptions}

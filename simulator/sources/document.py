@@ -146,11 +146,13 @@ class Reader(msgspec.Struct, frozen=True):
         recognises: whether a document is of its kind, by what is in it.
         read: yields what the documents of its kind define, all at once since some refer to others. Raises
             ``DefinitionsError`` with the place, the field and what would be right.
+        is_imported: whether servers import what it reads, all at once.
     """
 
     what: str
     recognises: Callable[[Document], bool]
     read: Callable[[Sequence[Document]], Iterator[Found]]
+    is_imported: bool = False
 
 
 def shown_path(path: Iterable[str | int]) -> str:

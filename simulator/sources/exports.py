@@ -159,5 +159,7 @@ def _is_embedded_export(text: str) -> bool:
         return len(set(_TELLING_KEY.findall(text))) > 1
 
 
-EXPORTS = Reader("a definitions export", _recognises_export, _read_exports)
-EMBEDDED = Reader("one in a ConfigMap, Secret or values of Helm", _recognises_embedded, _read_embedded)
+EXPORTS = Reader("a definitions export", _recognises_export, _read_exports, is_imported=True)
+EMBEDDED = Reader(
+    "one in a ConfigMap, Secret or values of Helm", _recognises_embedded, _read_embedded, is_imported=True
+)

@@ -32,7 +32,7 @@ SUFFIXES = (".json", ".yaml", ".yml")
 """The endings of the files of a folder that are read."""
 RECORDING, DEFINITIONS = "recording.json", "definitions.json"
 """The file that makes a folder a recording (``simulator.record``), and that which has all of its topology."""
-_TAKEN = "virtual host {} is not defined here: it is taken to be there"
+_TAKEN = "{} is not defined here: it is taken to be there"
 _HINTS = {"Kustomization": "`kustomize build` writes what it makes"}
 
 
@@ -115,7 +115,10 @@ def _together(source: str, files: Sequence[Sequence[Document]]) -> Definitions:
     definitions = _definitions(
         source, sections, next((each.version for each in found if isinstance(each, Exported)), None)
     )
-    definitions.remarks = (*remarks, *replaced, *(_TAKEN.format(repr(vhost)) for vhost in assumed))
+    definitions.is_imported = all(reader.is_imported for reader, given in own.items() if given)
+    taken = [f"virtual host {vhost!r}" for vhost in assumed]
+    taken += [] if definitions.is_imported else [f"user {user!r}" for user in definitions.undefined_users]
+    definitions.remarks = (*remarks, *replaced, *map(_TAKEN.format, taken))
     definitions.assumptions = tuple(each.text for each in found if isinstance(each, Remark) and each.assumes)
     definitions.assumed_vhosts = assumed
     definitions.is_composed = True

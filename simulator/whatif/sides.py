@@ -68,8 +68,7 @@ def prepared(side: Side) -> PreparedSide:
     """
     snapshot = Snapshot(side.definitions, side.release)
     refused = [
-        f"{each.about}, which an import into RabbitMQ {side.release.name} refuses: {each.why} ({each.consequence})"
-        for each in snapshot.refused
+        f"{each.about}, which {snapshot.judge} refuses: {each.why} ({each.consequence})" for each in snapshot.refused
     ]
     notes = (*refused, *snapshot.guesses, *_of_consumers(snapshot))
     return PreparedSide(side, snapshot, assumed_in_use(snapshot.document), notes)

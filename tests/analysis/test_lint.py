@@ -678,6 +678,34 @@ def test_findings_about_different_missing_exchanges_are_not_equal_unless_each_is
     assert len(set(shapes(*own))) == 1
 
 
+def test_refusals_that_differ_only_in_names_and_values_are_equal() -> None:
+    """What servers say has the value in it, and in double quotes names that no topology has."""
+
+    def refused(*queues: dict[str, Any], **sections: Any) -> list[Finding]:
+        return [each for each in found(*queues, **sections) if each.code == "DLX025"]
+
+    def alike(*findings: Finding) -> bool:
+        assert len(findings) == 3
+        return len({each.shape for each in findings}) == 1
+
+    def policy(name: str, **definition: Any) -> dict[str, Any]:
+        keys = {key.replace("_", "-"): value for key, value in definition.items()}
+        return {"vhost": "/", "name": name, "pattern": name, "apply-to": "queues", "priority": 0, "definition": keys}
+
+    names = ("a", "b", "c")
+    users = [{"name": name, "password_hash": f"no base64 {name}", "tags": []} for name in names]
+    assert alike(*refused(users=users))
+    rights = {"vhost": "/", "configure": "", "write": "", "read": ""}
+    assert alike(*refused(permissions=[{"user": name, **rights} for name in names]))
+    assert alike(*refused(policies=[policy(name, ha_mode="all") for name in names]))
+    assert alike(*refused(policies=[policy(name, max_length=-length) for length, name in enumerate(names, 1)]))
+    assert alike(*refused(*(queue(name, max_priority=300 + len(name)) for name in ("a", "bb", "c.1.d"))))
+    idle = found(queue("jobs"), policies=[policy(name, expires=1) | {"pattern": "^none$"} for name in names])
+    assert alike(*(each for each in idle if each.code == "DLX033"))
+    assert not alike(*refused(users=users[:2], policies=[policy("a", ha_mode="all")]))
+    assert not alike(*refused(policies=[policy("a", ha_mode="all"), policy("b", ha_params=2), policy("c", expires=-1)]))
+
+
 def test_a_dead_letter_exchange_that_is_a_queue_or_the_default_one_is_told_as_that() -> None:
     (default,) = found(queue("jobs", dead_letter_exchange="amq.default"))
     assert default.message.endswith("The default exchange is called ''.")

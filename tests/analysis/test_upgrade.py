@@ -13,6 +13,7 @@ from dlx import published, route
 from dlx.death_headers import stored_headers
 from dlx.releases import RELEASES, TABLE, release
 from dlx.topology import Policy
+from simulator.analysis.findings import SEVERITIES
 from simulator.analysis.upgrade.questions import NOTHING_TO_DO, QUESTIONS, UpgradeChange, asks
 from simulator.analysis.upgrade.report import BESIDE, UpgradeReport, upgraded
 from simulator.bootstrap import import_definitions
@@ -141,7 +142,10 @@ def test_what_only_bindings_name_is_told_and_the_rest_is_answered() -> None:
 
 @pytest.mark.parametrize(("before", "after"), [("3.8", "4.3"), ("4.3", "3.8"), ("3.12", "3.13"), ("4.2", "4.3")])
 def test_each_change_has_a_sentence_a_fix_and_its_evidence(before: str, after: str) -> None:
-    for each in report(_EVERYTHING, before, after).changes:
+    found = report(_EVERYTHING, before, after).changes
+    severities = [SEVERITIES.index(each.change.severity) for each in found]
+    assert severities == sorted(severities)
+    for each in found:
         row = next(row for row in TABLE if row.name == each.behaviour)
         assert row.value_in(release(before).version) != row.value_in(release(after).version)
         assert each.change.message.endswith(".")
@@ -634,6 +638,27 @@ def test_a_policy_of_mirrored_queues_is_refused() -> None:
     imported({**document, "policies": []}, "4.0")
 
 
+def test_only_a_policy_that_applies_to_a_queue_mirrors_it() -> None:
+    """A policy of higher priority, another pattern or another virtual host keeps it away."""
+
+    def told(*others: dict[str, Any], pattern: str = ".*") -> UpgradeChange:
+        mirroring = policy("ha", pattern, **{"ha-mode": "all"})
+        document = topology(queue("orders"), queue("safe", "quorum"), policies=[mirroring, *others])
+        document["vhosts"].append({"name": "other"})
+        document["queues"].append(queue("^none$") | {"vhost": "other"})
+        return changes(document, "3.13", "4.0")["policy_keys", "ha"]
+
+    first = policy("dl", ".*", dead_letter_exchange="dlx") | {"priority": 1}
+    equal = policy("dl", ".*", dead_letter_exchange="dlx")
+    for idle in (told(first), told(pattern="none")):
+        assert "An import of these definitions is refused" in idle.message
+        assert "mirrors" not in idle.message
+        assert idle.fix.safe
+    for mirrors in (told(), told(equal)):
+        assert "Classic queues that it mirrors ('orders') have one copy" in mirrors.message
+        assert not mirrors.fix.safe
+
+
 def test_a_queue_of_version_1_is_refused() -> None:
     document = topology(queue("orders", queue_version=1))
     found = changes(document, "4.2", "4.3")["queue_versions", "orders"]
@@ -705,4 +730,16 @@ def test_other_kinds_of_delays_are_told_where_a_delayed_exchange_is() -> None:
 
     assert "delays messages by an x-delay that is a double or a float or a byte array" in told("3.12", "4.0")
     assert "ends the connection of publishers of an x-delay that is a decimal or void" in told("3.12", "4.0")
-    assert "starts on 4.3" in told("4.2", "4.3")
+
+
+def test_an_upgrade_that_loses_what_an_exchange_delays_is_an_error_and_comes_first() -> None:
+    exchange = {"name": "later", "vhost": "/", "type": "x-delayed-message", "arguments": {"x-delayed-type": "direct"}}
+    found = report(topology(exchanges=[exchange]), "3.13", "4.3").changes
+    assert [(each.behaviour, each.change.severity) for each in found] == [
+        ("plugins_not_released", "error"), ("delay_kinds", "warning"), ("delay_kinds_unreadable", "warning")
+    ]  # fmt: skip
+    assert found[0].change.message.startswith(
+        "Messages that exchange 'later' delays at the time of the upgrade are lost:"
+    )
+    assert "starts on 4.3" in found[0].change.message
+    assert report(topology(exchanges=[exchange]), "4.0", "4.2").changes == ()

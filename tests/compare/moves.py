@@ -76,7 +76,7 @@ def main() -> None:
             text=True,
             check=False,
         )
-        file_of(name).write_text("".join(f"{line.rstrip()}\n" for line in told.stdout.splitlines()))
+        file_of(name).write_text(told.stdout, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -57,8 +57,7 @@ def found(answer: dict[str, Any], words: str) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize("name", MOVES)
 def test_the_answer_is_what_was_read_and_kept(name: str, capsys: Capture) -> None:
     assert main(MOVES[name].arguments) == 1
-    said = "".join(f"{line.rstrip()}\n" for line in capsys.readouterr().out.splitlines())
-    assert said == file_of(name).read_text(encoding="utf-8")
+    assert capsys.readouterr().out == file_of(name).read_text(encoding="utf-8")
 
 
 def test_every_answer_that_is_kept_is_of_a_move() -> None:

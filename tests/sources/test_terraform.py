@@ -292,6 +292,13 @@ def test_an_unknown_field_is_said_with_the_address() -> None:
     )
 
 
+def test_a_user_that_no_resource_defines_is_taken_to_be_there() -> None:
+    rights = [{"configure": "", "write": "", "read": ".*"}]
+    read = parsed(a_plan("rabbitmq_permissions", {"user": "svc", "vhost": "/", "permissions": rights}))
+    assert "user 'svc' is not defined here: it is taken to be there" in read.remarks
+    assert lint(read, release("4.2")).findings == ()
+
+
 @pytest.mark.parametrize("form", ["sarif", "github"])
 def test_annotations_name_the_resource(form: str, capsys: Capture) -> None:
     assert main(["lint", str(PLAN), "--format", form]) == 1

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from dlx.releases import release
+from simulator.analysis.lint.linting import lint
+from simulator.analysis.upgrade.report import upgraded
 from simulator.cli.main import main
 from simulator.definitions import Definitions
 from simulator.sources import definitions_from_file, definitions_from_text
@@ -251,13 +254,17 @@ def test_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_over_another_source_objects_keep_their_places(tmp_path: Path, capsys: Capture) -> None:
-    changes = tmp_path / "changes.yaml"
-    spec = "name: dead\nvhost: shop\ntype: quorum\ndurable: true\narguments: {x-message-ttl: 5}"
-    changes.write_text(an_object("Queue", spec), encoding="utf-8")
-    main(["lint", str(changes), "--over", str(FOLDER), "--format", "json"])
+    below, changes = tmp_path / "below.yaml", tmp_path / "changes.yaml"
+    expiring = "vhost: shop\ntype: quorum\ndurable: true\narguments: {x-message-ttl: 5}"
+    below.write_text(
+        an_object("Queue", "name: kept\ndurable: true") + "---\n" + an_object("Queue", f"name: old\n{expiring}"),
+        encoding="utf-8",
+    )
+    changes.write_text(an_object("Queue", f"name: dead\n{expiring}"), encoding="utf-8")
+    main(["lint", str(changes), "--over", str(below), "--format", "json"])
     found = {each["object"]: each["place"] for each in json.loads(capsys.readouterr().out)["findings"]}
     assert (found["dead"]["file"], found["dead"]["line"]) == (str(changes), 1)
-    assert (found["auditor"]["file"], found["auditor"]["line"]) == (str(FOLDER / "30-users.yaml"), 38)
+    assert (found["old"]["file"], found["old"]["line"]) == (str(below), 10)
 
 
 def test_names_of_users_that_no_file_tells_are_said() -> None:
@@ -269,6 +276,40 @@ def test_names_of_users_that_no_file_tells_are_said() -> None:
     said = "\n".join(read.remarks)
     assert "the name of a User is in the secret 'mine', which is not here: 'reader', its name in Kubernetes" in said
     assert "given.yaml, document 2, line 9: a Secret left out: no User here has it" in said
+
+
+def test_what_other_files_may_declare_is_taken_to_be_there() -> None:
+    """Nobody imports these objects, and nothing is said of an import; a name that comes near another is a warning."""
+    permission = an_object("Permission", "user: svc\nvhost: /\npermissions: {read: .*}")
+    queue = an_object("Queue", "name: orders\ndurable: true\ntype: quorum", name="two")
+    bound = [
+        an_object("Binding", f"source: amq.topic\ndestination: {name}\ndestinationType: queue", name=name)
+        for name in ("ordres", "elsewhere")
+    ]
+    read = parsed("---\n".join([permission, queue, *bound]))
+    assert "user 'svc' is not defined here: it is taken to be there" in read.remarks
+    told = {each.about.name: each for each in lint(read, release("4.2")).findings if each.code in ("DLX025", "DLX028")}
+    assert {name: (each.severity, each.message) for name, each in told.items()} == {
+        "ordres": ("warning", "queue 'ordres' of a binding is not declared here; did you mean 'orders'?"),
+        "elsewhere": ("note", "queue 'elsewhere' of a binding is not declared here: it is taken to be there."),
+    }
+    assert "users" not in read.document, "a user without a password would replace the one that is there"
+
+
+def test_what_a_server_refuses_of_objects_is_told_without_an_import() -> None:
+    queue = an_object("Queue", "name: q\ndurable: true\narguments: {x-max-priority: 300}")
+    mirroring = an_object("Policy", "name: ha\npattern: .*\ndefinition: {ha-mode: all}", name="two")
+    again = an_object("Policy", "name: ha\npattern: b\ndefinition: {max-length: 1}", name="three")
+    read = parsed("---\n".join([queue, mirroring, again]))
+    told = [each for each in lint(read, release("4.2")).findings if each.code in ("DLX025", "DLX030")]
+    assert {each.message.partition(":")[0] for each in told} == {
+        "RabbitMQ 4.2 refuses queue 'q'",
+        "RabbitMQ 4.2 refuses policy 'ha'",
+        "the definitions have policy 'ha' 2 times",
+    }
+    later = upgraded(read, release("3.13"), release("4.2")).changes
+    said = [f"{each.message} {each.because} {each.fix.text}" for each in told] + [each.change.message for each in later]
+    assert not [each for each in said if "import" in each]
 
 
 def test_kinds_of_the_group_that_are_not_read_are_said() -> None:

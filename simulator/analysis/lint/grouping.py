@@ -15,6 +15,10 @@ from simulator.analysis.snapshot import Snapshot
 
 _NAME = re.compile(r"'([^']*)'|(?<=on the way: )(\S+)|(?<=<- )(\S+)")
 """A name in a sentence: in quotes, or on the way of a cycle."""
+_VALUE = re.compile(r"""(?x) "[^"]*" | (?<!') -?\b[0-9]+\b (?!')""")
+"""A value in a refusal: a number, or what a server puts into double quotes."""
+_REFUSED = "DLX025"
+"""The rule about refusals, which are equal whatever value is refused."""
 NAMED_MAX = 3
 
 
@@ -35,7 +39,7 @@ class Names:
         self._missing = {name for name in named if name is not None and name not in exchanges}
 
     def shape(self, finding: Finding) -> str:
-        """Return a text that is the same for findings that differ only in names, and in which names they are.
+        """Return a text that is the same for findings that differ only in names, and refusals in names and values.
 
         It has the rule, the texts and what the history takes, with a number for each name in the order in which they
         appear. A missing exchange keeps its name, unless that has a word of the object's. How a message is published is
@@ -53,7 +57,10 @@ class Names:
             return f"'{numbers.setdefault(name, len(numbers))}'" if known else found[0]
 
         texts = (finding.message, finding.because, str(finding.fix), finding.needs)
-        whole = [finding.code, finding.severity, finding.about.kind, *(_NAME.sub(numbered, each) for each in texts)]
+        told = [_NAME.sub(numbered, each) for each in texts]
+        if finding.code == _REFUSED:
+            told = [_VALUE.sub("…", each) for each in told]
+        whole = [finding.code, finding.severity, finding.about.kind, *told]
         return hashlib.sha256("\n".join(whole).encode(errors="surrogatepass")).hexdigest()[:16]
 
 

@@ -307,5 +307,5 @@ class _Planning:
             yield f"the virtual hosts that only {self._before.definitions.source} names, which stay: {', '.join(left)}"
         for refused in self._after.refused:
             if refused.kept != "whole":
-                yield refused.sentence(self._after.release.name)
+                yield self._after.sentence(refused)
         yield "what applications declare themselves, and what shovels and federation do"

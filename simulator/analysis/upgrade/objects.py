@@ -10,9 +10,9 @@ from dlx.bindings import check_binding
 from dlx.delays import plugin_starts
 from dlx.releases import Release, Row
 from dlx.server_plugins import DELAYED
-from dlx.topology import Policy
+from dlx.topology import CLASSIC, Policy
 from simulator.analysis.findings import Fix, ObjectName
-from simulator.analysis.upgrade.questions import MessagesConcerned, Upgrade, UpgradeChange, asks
+from simulator.analysis.upgrade.questions import MessagesConcerned, Upgrade, UpgradeChange, asks, named
 from simulator.definitions.checks import check_declared
 
 _MIRRORING = "ha-"
@@ -44,14 +44,16 @@ def _refused_policy(upgrade: Upgrade, vhost: str, policy: Policy, operator: bool
     known = upgrade.after.operator_policy_keys if operator else upgrade.after.policy_keys
     gone = sorted(policy.definition.keys() - known)
     why = upgrade.refused_policy(policy, upgrade.after, operator=operator)
-    mirrored = any(key.startswith(_MIRRORING) for key in gone)
+    mirrored = _mirrored_by(upgrade, vhost, policy, operator) if any(key.startswith(_MIRRORING) for key in gone) else []
     keys = ", ".join(gone) or "what it has"
     text = f"{upgrade.after.name} does not take {kind} '{policy.name}' ({keys}), as {upgrade.before.name} does:"
-    text += f" {why}. An import of these definitions fails."
+    text += f" {why}."
+    if upgrade.definitions.is_imported:
+        text += " An import of these definitions fails."
     if mirrored:
         text += (
-            " Classic queues that it mirrors have one copy after the upgrade, and a node that is lost takes their"
-            " messages with it."
+            f" Classic queues that it mirrors ({named(mirrored)}) have one copy after the upgrade, and a node that is"
+            " lost takes their messages with it."
         )
     how = f"set {kind} '{policy.name}' without {keys}"
     how += "; where copies matter, declare new quorum queues" if mirrored else ""
@@ -62,6 +64,16 @@ def _refused_policy(upgrade: Upgrade, vhost: str, policy: Policy, operator: bool
         fix=Fix(not mirrored, how),
         traffic=MessagesConcerned("any message", vhost),
     )
+
+
+def _mirrored_by(upgrade: Upgrade, vhost: str, policy: Policy, operator: bool) -> list[str]:
+    """Return the classic queues to which a policy applies before the upgrade, or may, beside others of its priority."""
+    choices = (
+        (queue, settings.operator_policy if operator else settings.policy)
+        for queue, settings, _ in upgrade.queues(CLASSIC)
+        if queue.vhost == vhost
+    )
+    return [queue.name for queue, choice in choices if policy in (choice.policy, *choice.tied)]
 
 
 @asks("queue_master_locator")
@@ -96,7 +108,7 @@ def refused_objects(upgrade: Upgrade, row: Row) -> Iterator[UpgradeChange]:
                 severity="warning",
                 about=ObjectName(kind, vhost, item["name"]),
                 message=f"{upgrade.after.name} refuses to declare {kind} '{item['name']}', which"
-                f" {upgrade.before.name} does: {then}. Clients that declare it on start fail, and so does an import.",
+                f" {upgrade.before.name} does: {then}. Clients that declare it on start fail{upgrade.import_too}.",
                 fix=Fix(
                     False,
                     f"drain {kind} '{item['name']}', delete it and declare it without what is refused, in clients, too",
@@ -127,11 +139,11 @@ def delayed_exchanges(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
     for vhost, item, kind in _items(upgrade):
         if item.get("type") == DELAYED and plugin_starts(upgrade.before) and not plugin_starts(upgrade.after):
             yield UpgradeChange(
-                severity="warning",
+                severity="error",
                 about=ObjectName(kind, vhost, item["name"]),
-                message=f"no released version of the plugin of exchange '{item['name']}' ({DELAYED}) starts on"
-                f" {upgrade.after.name}: a server with the plugin does not start, and without it clients that declare"
-                " the exchange fail. Messages that it delays at that time are lost.",
+                message=f"Messages that exchange '{item['name']}' delays at the time of the upgrade are lost: no"
+                f" released version of its plugin ({DELAYED}) starts on {upgrade.after.name}. A server with the plugin"
+                " does not start, and without it clients that declare the exchange fail.",
                 fix=Fix(False, "delay messages in queues with a TTL that dead-letter to where they are to go"),
                 traffic=MessagesConcerned("any message", vhost),
             )
@@ -175,7 +187,7 @@ def bindings(upgrade: Upgrade, _row: Row) -> Iterator[UpgradeChange]:
                         about=ObjectName("exchange", vhost, name),
                         message=f"{upgrade.after.name} refuses the binding of '{name}' to '{binding.destination}' with"
                         f" key '{binding.routing_key}', which {upgrade.before.name} takes: {refusal.plain}. Clients"
-                        " that bind on start fail, and so does an import.",
+                        f" that bind on start fail{upgrade.import_too}.",
                         fix=Fix(True, "bind with a key that is taken before unbinding this one"),
                         traffic=MessagesConcerned("any message", vhost),
                     )

@@ -143,6 +143,11 @@ class Upgrade:
         self.topologies = {name: self._known(name, definitions.topology(name)) for name in definitions.vhosts}
         self.before_flows, self.after_flows = self.flows(before), self.flows(after)
 
+    @property
+    def import_too(self) -> str:
+        """What to add to a sentence that says that clients fail."""
+        return ", and so does an import" if self.definitions.is_imported else ""
+
     def _known(self, vhost: str, topology: Topology) -> Topology:
         """Return the topology without exchanges whose types only plugins have, and bindings of what is not there."""
         stock = self.before.exchange_types | self.after.exchange_types

@@ -32,7 +32,7 @@ from simulator.broker.operations.definitions_import import (
     queue_of,
     sections_of,
 )
-from simulator.broker.replies import NotImported
+from simulator.broker.replies import LEFT_OUT, NotImported
 from simulator.broker.state import NodeState, VirtualHost
 from simulator.definitions import version_of
 from simulator.definitions.checks import unknown_keys
@@ -40,7 +40,6 @@ from simulator.json_values import NoFieldValueError, field_value
 
 Taken = Item | None
 """What the broker has of an item."""
-_LEFT_OUT = "an import leaves it out silently"
 _FIT_EVERY_TYPE = {"durable": True, "auto_delete": False}
 
 
@@ -150,16 +149,16 @@ def _take_queue(node: NodeState, vhost: VirtualHost, item: Item, error: Operator
         given = {name: value for name, value in properties.items() if name in item}
         taken = {**given, "arguments": {name: item["arguments"][name] for name in fit}}
     if queue is None:
-        return None, "" if error is not None else _LEFT_OUT
+        return None, "" if error is not None else LEFT_OUT
     queue_lifecycle.add(node, vhost, queue, None, policies_as_declared=False)
     if wrong and error is not None:
         return taken, "; ".join([error.plain, *(why for why in wrong if why != error.plain)])
     if wrong:
-        return taken, f"{_LEFT_OUT}: {'; '.join(wrong)}"
+        return taken, f"{LEFT_OUT}: {'; '.join(wrong)}"
     if error is None:
         reserved = item["name"].startswith("amq.")
         why = "its name begins with amq." if reserved else "the queue limit of its virtual host is reached"
-        return item, f"{_LEFT_OUT}: {why}"
+        return item, f"{LEFT_OUT}: {why}"
     return taken, ""
 
 
@@ -175,7 +174,7 @@ def _take_exchange(node: NodeState, vhost: VirtualHost, item: Item, error: Opera
     except Refusal:
         return None, ""
     exchanges.add_exchange(vhost, exchange)
-    return item, "" if error is not None else f"{_LEFT_OUT}: its name begins with amq."
+    return item, "" if error is not None else f"{LEFT_OUT}: its name begins with amq."
 
 
 def _take_binding(node: NodeState, vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:
@@ -184,11 +183,11 @@ def _take_binding(node: NodeState, vhost: VirtualHost, item: Item, error: Operat
         return item, ""
     destinations = vhost.definitions if binding.destination_type == "queue" else vhost.exchanges
     if binding.source not in vhost.exchanges or binding.destination not in destinations:
-        return None, "" if error is not None else _LEFT_OUT
+        return None, "" if error is not None else LEFT_OUT
     if vhost.exchanges[binding.source].type in ("headers", CONSISTENT_HASH):  # what is not read there matches nothing
-        return None, "" if error is not None else _LEFT_OUT
+        return None, "" if error is not None else LEFT_OUT
     exchanges.add_binding(node, vhost, binding)
-    return item, "" if error is not None else _LEFT_OUT
+    return item, "" if error is not None else LEFT_OUT
 
 
 def _take_policy(node: NodeState, vhost: VirtualHost, item: Item, error: OperatorError | None) -> tuple[Taken, str]:

@@ -140,7 +140,7 @@ def policy_without_effect(subject: Subject) -> Iterator[Found]:
             severity="note" if idle.is_for_other_names else "warning",
             about=idle.about,
             message=f"{kind} '{name}' applies to no queue and no exchange: {idle.why}.",
-            because=f"{kind} {name}",
+            because=f"{kind} '{name}'",
             fix=Fix(True, "correct its pattern, its apply-to or its priority, or remove it"),
         )
 

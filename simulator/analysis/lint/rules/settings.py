@@ -273,7 +273,8 @@ def refused_object(subject: Subject) -> Iterator[Found]:
     for each in (*snapshot.refused, *snapshot.refused_users, *snapshot.refused_as_written):
         if each.properties or not _has_own_rule(subject, each):
             own = not each.words or bool(nearest(_said(each.words), [each.why], _NEAR))
-            words = "the checks of an import" if own else f"the server says: {_said(each.words)}"
+            checks = f"the checks of {'an import' if definitions.is_imported else 'servers'}"
+            words = checks if own else f"the server says: {_said(each.words)}"
             if each.declaration:
                 words = f"a server says to a client that declares it: {_said(each.declaration)}"
             fix = f"set {' and '.join(each.properties)}" if each.properties else _CORRECT
@@ -282,14 +283,14 @@ def refused_object(subject: Subject) -> Iterator[Found]:
             yield Found(
                 severity="warning",
                 about=each.about,
-                message=f"{each.sentence(release.name)}.",
+                message=f"{snapshot.sentence(each)}.",
                 because=words,
                 fix=Fix(True, fix),
                 refusal=True,
             )
 
 
-_CORRECT = "correct it, or take it out of what you import"
+_CORRECT = "correct it, or take it out"
 _IN_OTHER_RULES = (DELIVERY_LIMIT, DEAD_LETTER_STRATEGY, OVERFLOW, DEAD_LETTER_ROUTING_KEY)
 
 
@@ -313,7 +314,8 @@ def undeclared_name(subject: Subject) -> Iterator[Found]:
 
     Why: an import fails there; until 3.12 it leaves such a binding out. Servers leave internal exchanges and exclusive
     queues out of their exports, and not always what binds them: no server imports such an export as it stands. A
-    running server may have them, so of one only a name is told that comes very near a declared one.
+    running server may have them, so of one only a name is reported that comes very near a declared one.
+    Beside objects of Kubernetes or Terraform, others may declare it; it is a note then, unless a name comes near.
     Example: a binding from 'order_events', where 'orders_events' is declared.
     Fix: declare it, or correct its name in the binding.
     """
@@ -333,16 +335,16 @@ def undeclared_name(subject: Subject) -> Iterator[Found]:
         if about.name.startswith("amq.") or (exported and not near):
             left_out.append(about)
             continue
-        meant = f"; did you mean {near[0]!r}?" if near else "."
+        unmeant = "." if snapshot.definitions.is_imported else ": it is taken to be there."
+        meant = f"; did you mean {near[0]!r}?" if near else unmeant
         yield Found(
-            severity="warning",
+            severity="warning" if near or snapshot.definitions.is_imported else "note",
             about=about,
-            message=f"{about} of a binding is not declared: an import "
-            f"{'fails' if fails else 'leaves the binding out'}{meant}",
-            because=_BETWEEN_DECLARED,
+            message=f"{about} of a binding {_not_declared(snapshot, fails=fails)}{meant}",
+            because=_BETWEEN_DECLARED if snapshot.definitions.is_imported else "servers bind only what is declared",
             fix=Fix(True, f"declare {about}, or correct its name in the binding"),
         )
-    if fails and not snapshot.definitions.is_of_server:
+    if fails and snapshot.definitions.is_imported and not snapshot.definitions.is_of_server:
         yield from _left_out_of_export(snapshot, left_out)
 
 
@@ -369,6 +371,12 @@ def _left_out_of_export(snapshot: Snapshot, left_out: Iterable[ObjectName]) -> I
         )
 
 
+def _not_declared(snapshot: Snapshot, *, fails: bool) -> str:
+    if not snapshot.definitions.is_imported:
+        return "is not declared here"
+    return f"is not declared: an import {'fails' if fails else 'leaves the binding out'}"
+
+
 def _undeclared_vhosts(snapshot: Snapshot) -> Iterator[Found]:
     """Yield virtual hosts that objects name and nothing declares; in YAML only those that may be meant for others."""
     undeclared = {*snapshot.undeclared_vhosts, *snapshot.definitions.assumed_vhosts} - {"/"}
@@ -379,8 +387,8 @@ def _undeclared_vhosts(snapshot: Snapshot) -> Iterator[Found]:
             yield Found(
                 severity="warning",
                 about=ObjectName("vhost", vhost, vhost),
-                message=f"objects are in virtual host '{vhost}', which is not declared: an import fails{meant}",
-                because="servers import an object only into a virtual host that is there",
+                message=f"objects are in virtual host '{vhost}', which {_not_declared(snapshot, fails=True)}{meant}",
+                because="servers have objects only in a virtual host that is there",
                 fix=Fix(True, f"declare virtual host '{vhost}', or correct its name in the objects"),
             )
 
@@ -515,6 +523,7 @@ def duplicate_object(subject: Subject) -> Iterator[Found]:
     Fix: keep one of them.
     """
     kinds = {"queues": "queue", "exchanges": "exchange", "policies": "policy"}
+    is_imported = subject.snapshot.definitions.is_imported
     for section, kind in kinds.items():
         same: defaultdict[ObjectName, list[Mapping[str, Any]]] = defaultdict(list)
         for item, vhost in subject.snapshot.items(section):
@@ -525,7 +534,10 @@ def duplicate_object(subject: Subject) -> Iterator[Found]:
                 yield Found(
                     severity="warning" if any(each != items[0] for each in items) else "note",
                     about=about,
-                    message=f"the definitions have {about} {len(items)} times: servers take the {counts} one.",
-                    because=f"an import takes the {counts} {kind} of a name",
+                    message=f"the definitions have {about} {len(items)} times: "
+                    f"servers {f'take the {counts} one' if is_imported else 'have only one'}.",
+                    because=f"an import takes the {counts} {kind} of a name"
+                    if is_imported
+                    else f"a server has one {kind} of a name",
                     fix=Fix(True, f"keep one {kind} '{about.name}'"),
                 )
