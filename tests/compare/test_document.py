@@ -34,7 +34,7 @@ def test_the_table_is_what_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: C
     command, table = shown.groups()
     assert json.loads(block("json")) == json.loads((ROOT / command.split()[1]).read_text(encoding="utf-8"))
     assert main(command.split()) == 0
-    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == table.splitlines()
+    assert capsys.readouterr().out.splitlines() == table.splitlines()
 
 
 def test_the_move_is_what_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
@@ -43,7 +43,7 @@ def test_the_move_is_what_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: Ca
     shown = re.search(r"^```text\n\$ dlx (compare --from .*?)\n(.*?)\n```$", DOCUMENT, re.DOTALL | re.MULTILINE)
     assert shown is not None
     assert main(shown[1].split()) == 1
-    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == shown[2].splitlines()
+    assert capsys.readouterr().out.rstrip("\n") == shown[2]
 
 
 def test_the_python_prints_what_is_shown() -> None:
