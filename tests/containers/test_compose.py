@@ -23,7 +23,7 @@ from simulator.replay import replay_table
 
 ROOT = Path(__file__).parents[2]
 UP_SECONDS = 180
-RUN_SECONDS = 180
+RUN_SECONDS = 400
 STOP_SECONDS = 60
 ENVIRONMENT = os.environ | {"RABBITMQ_IMAGE": "dlx-rabbitmq:4.3", "COMPOSE_PROJECT_NAME": "dlx-test"}
 SERVICES = {"rabbitmq": 1, "spark-master": 1, "spark-worker": 2, "jupyter": 1}
