@@ -69,15 +69,21 @@ class Acknowledgements:
                     held.counter = held.message.redelivery_counter
                 held.acked = not store.topic_subscriber
 
-    def expired_ack(self, receiver: Receiver, held: HeldMessage) -> None:
-        """Expire a message whose time is up, as a client found."""
+    def expired_ack(self, receiver: Receiver, held: HeldMessage, read: int) -> None:
+        """Expire a message whose time is up, as a client found.
+
+        ``read``: of how many messages the client has said just before that it read them. The message is dead before
+        another thread of the broker gives out what there is room for.
+        """
+        if read:
+            self._state.windows[receiver].expand(read)
         for store, attached in self._state.attachments(receiver):
             if held in attached.dispatched:
                 attached.dispatched.remove(held)
                 attached.window.contract(1)
                 if not held.gone:
                     self._dead_letters.expire(held, store)
-        self._dispatching.room(receiver)
+        self._dispatching.room(receiver, TURNS_OF_ACK * (2 if read else 1))
 
     def redelivered_ack(self, receiver: Receiver, first: HeldMessage, last: HeldMessage) -> None:
         """Check that the messages a client is going to deliver again lie in order; nothing else changes here.

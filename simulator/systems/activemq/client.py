@@ -295,8 +295,8 @@ class Consumer:
         """Tell the broker of a message that has expired; return whether it has."""
         if not delivery.message.expired(self.world.trace.now_ms):
             return False
-        self._read(delivery, expired=True)
-        self.world.broker.acknowledgements.expired_ack(self, delivery.held)
+        told = self._read(delivery, expired=True)
+        self.world.broker.acknowledgements.expired_ack(self, delivery.held, told)
         return True
 
     def _exceeded_before(self, delivery: Delivery) -> bool:
@@ -310,7 +310,8 @@ class Consumer:
     def _deliver(self, delivery: Delivery) -> None:
         self.delivered.append(delivery)
         self.last_read = delivery
-        self._read(delivery)
+        if told := self._read(delivery):
+            self.world.broker.acknowledgements.read_ack(self, told)
         self.world.trace.add(
             Event.DELIVERED,
             delivery.message,
@@ -319,20 +320,21 @@ class Consumer:
             redelivered=delivery.counter > 0,
         )
 
-    def _read(self, delivery: Delivery, *, expired: bool = False) -> None:
-        """Tell the broker of what was read, at once or when it is half of the prefetch.
+    def _read(self, delivery: Delivery, *, expired: bool = False) -> int:
+        """Read a message. Return of how many the client tells the broker now: of one, or of half of the prefetch.
 
         What had expired is read in a transaction alone.
         """
         self.last_delivered = delivery.held.sequence
+        told = 0
         if self.session.transacted and self.session.connection.non_blocking:
             self.world.broker.acknowledgements.acked_in_transaction(self, [delivery.held])
-            self.world.broker.acknowledgements.read_ack(self, 1)
+            told = 1
         elif self.session.transacted or (self.session.mode not in ("auto", "dups_ok") and not expired):
             self.untold += 1
             if 2 * self.untold >= self.prefetch:
                 told, self.untold = self.untold, 0
-                self.world.broker.acknowledgements.read_ack(self, told)
+        return told
 
     def _feed_listener(self) -> None:
         while self.listener is not None and (delivery := self._next()) is not None:

@@ -285,6 +285,13 @@ def test_a_message_that_expires_with_a_client_is_dead_lettered_when_it_is_read()
     assert bodies(result, DLQ) == ["m"]
 
 
+def test_what_a_client_finds_expired_dies_before_what_the_broker_then_finds() -> None:
+    sent = [*send("Q", "m1"), *send("Q", "m2", ttl_ms=400), *send("Q", "m3"), *send("Q", "m4", ttl_ms=400)]
+    result = run(*consumer("c", "Q", prefetch=2), *sent, do("receive"), {"do": "wait", "ms": 900}, do("receive"))
+    assert [each["body"] for each in of(result, "delivered")] == ["m1", "m3"]
+    assert bodies(result, DLQ) == ["m2", "m4"]
+
+
 @pytest.mark.parametrize("prefetch", [0, 1])
 def test_a_consumer_that_comes_lets_what_has_expired_die_beyond_its_prefetch(prefetch: int) -> None:
     sent = [*send("Q", "m1"), *send("Q", "m2", ttl_ms=400), {"do": "wait", "ms": 900}]
