@@ -72,8 +72,8 @@ class Acknowledgements:
     def expired_ack(self, receiver: Receiver, held: HeldMessage, read: int) -> None:
         """Expire a message whose time is up, as a client found.
 
-        ``read``: of how many messages the client has said just before that it read them. The message is dead before
-        another thread of the broker gives out what there is room for.
+        ``read``: how many messages the client reports as read just before, 0 for no report. The message dies before
+        the broker gives out others, as ``docs/reference/activemq.md`` says.
         """
         if read:
             self._state.windows[receiver].expand(read)

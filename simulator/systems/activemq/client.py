@@ -321,9 +321,9 @@ class Consumer:
         )
 
     def _read(self, delivery: Delivery, *, expired: bool = False) -> int:
-        """Read a message. Return of how many the client tells the broker now: of one, or of half of the prefetch.
+        """Count a message as read. Return how many read messages the client reports to the broker now; mostly 0.
 
-        What had expired is read in a transaction alone.
+        It waits until they are half of the prefetch. An expired message counts in a transaction alone.
         """
         self.last_delivered = delivery.held.sequence
         told = 0
