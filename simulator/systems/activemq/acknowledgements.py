@@ -72,12 +72,14 @@ class Acknowledgements:
     def expired_ack(self, receiver: Receiver, held: HeldMessage, read: int) -> None:
         """Expire a message whose time is up, as a client found.
 
-        ``read``: how many messages the client reports as read just before, 0 for no report. The message dies before
-        the broker gives out others, as ``docs/reference/activemq.md`` says.
+        ``read``: how many messages the client reports as read just before, 0 for no report. A subscription to a topic
+        gives out others at this report; a queue does so later, in another thread (``docs/reference/activemq.md``).
         """
         if read:
             self._state.windows[receiver].expand(read)
         for store, attached in self._state.attachments(receiver):
+            if read and store.topic_subscriber:
+                self._dispatching.dispatch(store)
             if held in attached.dispatched:
                 attached.dispatched.remove(held)
                 attached.window.contract(1)

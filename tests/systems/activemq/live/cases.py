@@ -517,6 +517,15 @@ CASES: dict[str, Case] = {
         )
         for mode in ("transacted", "client", "individual", "auto")
     },
+    **{
+        f"messages expire with a durable subscriber of prefetch {prefetch} and behind it": Case(
+            [*given_ahead(subscriber("c", "T", 5), prefetch), *send("topic://T", "m0"),
+             *send("topic://T", "m1", ttl_ms=600), *send("topic://T", "m2"),
+             *send("topic://T", "m3", "m4", ttl_ms=600), *send("topic://T", "m5"), *few("c"), wait(1100), *few("c", 2),
+             commit("c"), *few("c", 2), *drain(DLQ)],
+        )
+        for prefetch in (2, 3)
+    },
     "prefetch 2, and the second expires with the consumer": Case(
         [*given_ahead(consumer("c", "Q", 5, acknowledge="client"), 2), *send("Q", "m0"), *send("Q", "m1", ttl_ms=700),
          *send("Q", "m2", "m3", "m4", "m5", "m6"), *few("c"), wait(1000), *few("c"), wait(600),
